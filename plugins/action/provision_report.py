@@ -1,0 +1,44 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible.plugins.action import ActionBase
+
+from ..plugin_utils import _report
+from ..plugin_utils._fleet import hosts_of
+from ..plugin_utils._plan import Step, node_id_of
+
+# What was found, and over it what was done.
+ASSESSED = ("gpu_swarm_assessed", "gpu_swarm_applied")
+OUTCOME = "gpu_swarm_outcome"
+
+
+class ActionModule(ActionBase):
+    """Runs on the controller only; see the documentation of the module of this name."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        _validation, args = self.validate_argument_spec(
+            argument_spec={
+                "steps": {"type": "dict", "required": True},
+                "ledger": {"type": "dict"},
+                "gpu_group": {"type": "str", "default": "gpu_nodes"},
+            }
+        )
+        nodes = {node["id"]: node for node in (args["ledger"] or {}).get("nodes", [])}
+        states, rows = {}, []
+        for host in hosts_of(task_vars, list(args["steps"]), args["gpu_group"], ASSESSED):
+            variables = task_vars["hostvars"].raw_get(host.name)
+            outcome = variables.get(OUTCOME)
+            node = nodes.get(node_id_of(variables))
+            state = _report.state_of(host, Step(**args["steps"][host.name]), node, outcome)
+            states[host.name] = state
+            rows.append(_report.row(host, node, state))
+        self._display.display("\n" + _report.table(rows) + "\n")
+        result.update(changed=False, states=states)
+        return result

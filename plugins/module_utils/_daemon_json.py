@@ -1,0 +1,374 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""daemon.json: our three keys put in and taken out again, everything else left byte for byte.
+
+Bytes in, bytes out; None stands for a file that does not exist.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+from typing import NamedTuple, Sequence
+
+from . import _json_text, _resources
+from ._errors import ConfigError
+
+DEFAULT_RUNTIME = "default-runtime"
+RUNTIMES = "runtimes"
+RESOURCES = "node-generic-resources"
+# dockerd has a flag of this name, so it lets the key pass, and then reads it never.
+SINGULAR = "node-generic-resource"
+
+RUNTIME = "nvidia"
+RUNTIME_PATH = "nvidia-container-runtime"
+
+# dockerd honours these (moby daemon/config, since 23.0); without one it takes UTF-8.
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+
+class Want(NamedTuple):
+    """What daemon.json should say.
+
+    ``kinds`` are ours whoever wrote them; ``written`` are the entries that we wrote before, under whatever kind.
+    ``runtime_path`` None leaves the runtime alone.
+    """
+
+    resources: Sequence[str]
+    kinds: Sequence[str]
+    written: Sequence[str] = ()
+    runtime_path: str | None = RUNTIME_PATH
+
+
+class Edited(NamedTuple):
+    """The new content, and what of the file was adopted or is noteworthy, in sentences."""
+
+    content: bytes | None
+    notes: list[str]
+
+
+class _File(NamedTuple):
+    bom: bytes
+    encoding: str
+    text: str
+    doc: dict
+
+    def encode(self, text):
+        return self.bom + text.encode(self.encoding)
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+def parse(content, path):
+    """The document as dockerd reads it: nothing, or only blanks, is an empty object."""
+    return _open(content, path).doc
+
+
+def _open(content, path):
+    content = content or b""
+    bom, encoding = next(((bom, name) for bom, name in _BOMS if content.startswith(bom)), (b"", "utf-8"))
+    try:
+        text = content[len(bom) :].decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path}: it is not {encoding} text (byte {len(bom) + error.start}); dockerd would refuse it."
+            " Correct the file, then run again."
+        ) from error
+    if not text.strip(" \t\r\n"):
+        return _File(bom, encoding, text, {})
+    return _File(bom, encoding, text, _loads(text, path))
+
+
+def _loads(text, path):
+    try:
+        doc = json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        reason = f"{error.msg} at line {error.lineno}, column {error.colno}"
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError as error:
+        reason = str(error)
+    else:
+        if isinstance(doc, dict):
+            return doc
+        raise ConfigError(
+            f"{path}: it holds {_json_type(doc)} where dockerd takes an object ({{…}}). Correct the file, then run again."
+        )
+    raise ConfigError(f"{path}: it is not JSON: {reason}. Correct the file, then run again.")
+
+
+def _refuse_constant(name):
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _json_type(value):
+    names = {list: "a list", dict: "an object", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def _open_checked(content, path):
+    """For an edit: the file, after every reason why our keys could not be set has been looked for."""
+    file = _open(content, path)
+    if file.doc:
+        box = _json_text.scan(file.text)
+        _refuse_twice(box, (DEFAULT_RUNTIME, RUNTIMES, RESOURCES, SINGULAR), path, "")
+        _check_types(file.doc, path)
+        runtimes = box.find(RUNTIMES)
+        if runtimes:
+            inner = _json_text.scan(file.text, runtimes.value_at)
+            _refuse_twice(inner, (RUNTIME,), path, RUNTIMES + ".")
+    return file
+
+
+def _refuse_twice(box, keys, path, prefix):
+    for key in keys:
+        if sum(item.key == key for item in box.items) > 1:
+            raise ConfigError(
+                f"{path}: {prefix}{key} stands more than once; dockerd takes the last. Keep one of them, then run again."
+            )
+
+
+def _check_types(doc, path):
+    def refuse(key, value, wanted):
+        raise ConfigError(
+            f"{path}: {key} is {_json_type(value)} ({_resources.shorten(value)}) where dockerd takes {wanted}."
+            " Correct the file, then run again."
+        )
+
+    if not isinstance(doc.get(DEFAULT_RUNTIME, ""), str):
+        refuse(DEFAULT_RUNTIME, doc[DEFAULT_RUNTIME], "a string")
+    runtimes = doc.get(RUNTIMES, {})
+    if not isinstance(runtimes, dict):
+        refuse(RUNTIMES, runtimes, "an object")
+    entry = runtimes.get(RUNTIME, {})
+    if not isinstance(entry, dict):
+        refuse(f"{RUNTIMES}.{RUNTIME}", entry, "an object")
+    if not isinstance(entry.get("path", ""), str):
+        refuse(f"{RUNTIMES}.{RUNTIME}.path", entry["path"], "a string")
+    listed = doc.get(RESOURCES, [])
+    if not isinstance(listed, list):
+        refuse(RESOURCES, listed, 'a list such as ["SSD=1"]')
+    for one in listed:
+        if not isinstance(one, str):
+            refuse(f"an entry of {RESOURCES}", one, 'a string such as "SSD=1"')
+
+
+# --- what to tell ---------------------------------------------------------------------------------------------------
+
+
+class Flag(NamedTuple):
+    """An option of dockerd's command line that daemon.json must not repeat."""
+
+    name: str
+    value: str | None
+    key: str
+
+
+_FLAGS = {
+    "--default-runtime": DEFAULT_RUNTIME,
+    "--node-generic-resource": RESOURCES,
+    "--node-generic-resources": RESOURCES,
+}
+
+
+def conflicting_flags(argv):
+    """The flags in dockerd's arguments that make it refuse a daemon.json with our keys.
+
+    ``--add-runtime`` is none of them: dockerd merges it with ``runtimes`` (moby daemon/config, skipDuplicates).
+    """
+    found = []
+    for here, word in enumerate(argv):
+        name, equals, value = word.partition("=")
+        if name in _FLAGS:
+            following = argv[here + 1] if here + 1 < len(argv) else None
+            found.append(Flag(name, value if equals else following, _FLAGS[name]))
+    return found
+
+
+def problems(doc, path, argv=()):
+    """Sentences on what keeps this daemon out of a swarm or from starting, whatever is edited."""
+    told = []
+    if doc.get("live-restore") is True:
+        told.append(
+            f"{path}: live-restore is true, and a daemon with live-restore cannot be in a swarm;"
+            " remove the key (containers then stop when dockerd is restarted)."
+        )
+    if any(word in ("--live-restore", "--live-restore=true") for word in argv):
+        told.append("dockerd is started with --live-restore and cannot be in a swarm; remove the flag from its unit.")
+    for flag in conflicting_flags(argv):
+        told.append(
+            f"dockerd is started with {flag.name}={flag.value}, and refuses to start when {path} says"
+            f" {flag.key} too; remove the flag from its unit."
+        )
+    return told
+
+
+# --- editing --------------------------------------------------------------------------------------------------------
+
+
+def edit(content, path, want):
+    """The file with our keys as wanted. Editing twice equals editing once."""
+    file = _open_checked(content, path)
+    text, notes = file.text if file.text.strip() else "{}\n", []
+    if want.runtime_path is not None:
+        text = _edit_runtime(text, want, path, notes)
+    text = _edit_resources(text, RESOURCES, want, path, notes)
+    if SINGULAR in file.doc:
+        notes.append(f"{path}: dockerd ignores the key {SINGULAR}; the right one is {RESOURCES}, where ours are now.")
+        text = _edit_singular(text, want)
+    _check_resources(_json_text.scan(text).find(RESOURCES), path)
+    return Edited(content if text == file.text else file.encode(text), notes)
+
+
+def _put(text, keys, value):
+    """Set the member at the end of the key path ``keys`` to ``value``; the objects on the way exist."""
+    box = _json_text.scan(text)
+    style = _json_text.style_of(text, box)
+    for key in keys[:-1]:
+        box = _json_text.scan(text, box.find(key).value_at)
+        style = _json_text.style_within(text, box, style)
+    return _json_text.put(text, box, style, len(keys), keys[-1], style.render(value, len(keys)))
+
+
+def _edit_runtime(text, want, path, notes):
+    doc = json.loads(text)
+    default = doc.get(DEFAULT_RUNTIME)
+    if default != RUNTIME:
+        if default:
+            notes.append(f"{path}: {DEFAULT_RUNTIME} was {_resources.shorten(default)}.")
+        text = _put(text, [DEFAULT_RUNTIME], RUNTIME)
+    entry = doc.get(RUNTIMES, {}).get(RUNTIME)
+    if RUNTIMES not in doc:
+        return _put(text, [RUNTIMES], {RUNTIME: {"path": want.runtime_path}})
+    if entry is None:
+        return _put(text, [RUNTIMES, RUNTIME], {"path": want.runtime_path})
+    if not entry.get("path") and "runtimeType" not in entry:
+        return _put(text, [RUNTIMES, RUNTIME, "path"], want.runtime_path)
+    if os.path.basename(entry.get("path", "")) != os.path.basename(want.runtime_path):
+        notes.append(f"{path}: {RUNTIMES}.{RUNTIME} is {_resources.shorten(entry)}, it was left as it is.")
+    return text
+
+
+def _is_ours(entry, want):
+    kind = entry.split("=", 1)[0].strip().upper()
+    return kind in {one.upper() for one in want.kinds} or entry in want.written or entry in want.resources
+
+
+def _ours(value, want):
+    """The entries of ours in a key's value, which may be anything where dockerd does not read it."""
+    listed = value if isinstance(value, list) else []
+    return [entry for entry in listed if isinstance(entry, str) and _is_ours(entry, want)]
+
+
+def _edit_resources(text, key, want, path, notes):
+    box = _json_text.scan(text)
+    item = box.find(key)
+    if item is None:
+        return _put(text, [key], list(want.resources)) if want.resources else text
+    mine = _ours(item.value, want)
+    for entry in mine:
+        if entry not in want.resources and entry not in want.written:
+            notes.append(f"{path}: {key} listed {_resources.shorten(entry)}, which is ours to decide.")
+    return _splice(text, item, mine, want.resources)
+
+
+def _edit_singular(text, want):
+    box = _json_text.scan(text)
+    item = box.find(SINGULAR)
+    mine = _ours(item.value, want)
+    if mine and len(mine) == len(item.value):
+        return _json_text.remove(text, box, SINGULAR)
+    return _splice(text, item, mine, ()) if mine else text
+
+
+def _splice(text, item, mine, resources):
+    """The list with ``resources`` in place of the entries ``mine``; the others keep their places and bytes."""
+    box = _json_text.scan(text, item.value_at)
+    style = _json_text.style_of(text, _json_text.scan(text))
+    raws = [None if one.value in mine else text[one.value_at : one.end] for one in box.items]
+    at = raws.index(None) if None in raws else len(raws)
+    ours = [json.dumps(entry, ensure_ascii=False) for entry in resources]
+    raws = [raw for raw in raws[:at] if raw] + ours + [raw for raw in raws[at:] if raw]
+    if [json.loads(raw) for raw in raws] == item.value:
+        return text
+    return text[: item.value_at] + _json_text.join(text, box, style, 2, raws) + text[item.end :]
+
+
+def _check_resources(item, path):
+    try:
+        _resources.parse(item.value if item else [])
+    except _resources.ResourceError as error:
+        raise ConfigError(
+            f"{path}: {RESOURCES} would keep dockerd from starting: {error} Correct the file, then run again."
+        ) from error
+
+
+# --- taking out -----------------------------------------------------------------------------------------------------
+
+
+def take_out(content, path, original, want):
+    """The file without what ``edit(original, path, want)`` put in, and with the former values of our keys.
+
+    What others changed in our keys since is theirs, and stays. None: the file did not exist and need not.
+    """
+    if content is None or content == edit(original, path, want).content:
+        return original if content is not None else None
+    file, former = _open_checked(content, path), _open_checked(original, path)
+    text = file.text if file.doc else "{}"
+    text = _restore_resources(text, former, want)
+    if want.runtime_path is not None:
+        text = _restore_runtime(text, former, want)
+    if not json.loads(text) and not former.doc:
+        return original
+    return content if text == file.text else file.encode(text)
+
+
+def _restore(text, key, former):
+    """The member as it was, its own bytes, or gone."""
+    box = _json_text.scan(text)
+    item = _json_text.scan(former.text).find(key) if former.doc else None
+    if item is None:
+        return _json_text.remove(text, box, key) if box.find(key) else text
+    raw = former.text[item.value_at : item.end]
+    return _json_text.put(text, box, _json_text.style_of(text, box), 1, key, raw)
+
+
+def _restore_runtime(text, former, want):
+    doc = json.loads(text)
+    if doc.get(DEFAULT_RUNTIME) == RUNTIME:
+        text = _restore(text, DEFAULT_RUNTIME, former)
+    runtimes, entry = doc.get(RUNTIMES, {}), doc.get(RUNTIMES, {}).get(RUNTIME)
+    before = former.doc.get(RUNTIMES, {})
+    ours = dict(before.get(RUNTIME, {}), path=want.runtime_path)
+    if entry != ours or before.get(RUNTIME) == ours:
+        return text
+    if {key: value for key, value in runtimes.items() if key != RUNTIME} == {
+        key: value for key, value in before.items() if key != RUNTIME
+    }:
+        return _restore(text, RUNTIMES, former)
+    if RUNTIME in before:
+        return _put(text, [RUNTIMES, RUNTIME], before[RUNTIME])
+    inner = _json_text.scan(text, _json_text.scan(text).find(RUNTIMES).value_at)
+    return _json_text.remove(text, inner, RUNTIME)
+
+
+def _restore_resources(text, former, want):
+    singular = former.doc.get(SINGULAR)
+    if _ours(singular, want):
+        left = [entry for entry in singular if entry not in _ours(singular, want)]
+        if json.loads(text).get(SINGULAR, []) == left:
+            text = _restore(text, SINGULAR, former)
+    item = _json_text.scan(text).find(RESOURCES)
+    if item is None:
+        return text
+    before = former.doc.get(RESOURCES, [])
+    mine, formerly_mine = [one for one in item.value if one in want.resources], _ours(before, want)
+    if [one for one in item.value if one not in mine] == [one for one in before if one not in formerly_mine]:
+        return _restore(text, RESOURCES, former)
+    return _splice(text, item, mine, formerly_mine)

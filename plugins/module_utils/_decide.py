@@ -1,0 +1,244 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is to be done on one node (pure): what was seen and the options in, a decision out.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from . import _advertise, _daemon_json, _resources, _runtime_toml
+from ._errors import GpuSwarmError
+from ._files import Snapshot, digest
+from ._labels import node_labels
+
+# dockerd's own default, where daemon.json names none.
+PLAIN_RUNTIME = "runc"
+
+Decision = namedtuple(
+    "Decision",
+    # writes: {path: new bytes, or None to remove the file}; ours: {path: what we put in, for the record};
+    # released: paths that hold nothing of ours any more; act: restart | reload | None; running: what the daemon
+    # must show afterwards.
+    "advertisement writes ours released act restart changed drift running diff warnings",
+)
+
+Running = namedtuple("Running", "resources default_runtime")
+
+
+def decide(params, seen):
+    """The decision for a node; raises GpuSwarmError for what only the user can mend."""
+    rules = _without_nulls(params["advertise"])
+    advertisement = _advertise.decide(seen.gpus, rules)
+    advertisement["labels"] = node_labels(_advertised(seen.gpus, advertisement))
+    if params["state"] == "absent":
+        edits = _take_out(params, seen)
+    elif advertisement["owned_kinds"] or params["daemon_config"] in seen.record:
+        edits = _put_in(params, seen, rules, advertisement)
+    else:
+        edits = {}
+    return _decision(params, seen, advertisement, edits)
+
+
+def _decision(params, seen, advertisement, edits):
+    snapshots = [item for item in (seen.daemon, seen.runtime) if item.path in edits]
+    writes = {item.path: edits[item.path].content for item in snapshots if edits[item.path].content != item.data}
+    running, act = None, None
+    if edits and seen.engine:
+        daemon = edits[params["daemon_config"]].content
+        running = running_wanted(_daemon_json.parse(daemon, params["daemon_config"]))
+        act = action_for(running, seen.engine, params["state"])
+    drift = _drift(params, seen, advertisement, edits, writes, act)
+    acting = params["restart"] == "if_needed" and act is not None
+    return Decision(
+        advertisement=advertisement,
+        writes=writes,
+        ours={path: edit.ours for path, edit in edits.items()},
+        released=list(edits) if params["state"] == "absent" else [],
+        act=act,
+        restart=act == "restart",
+        changed=bool(writes) or acting,
+        drift=drift,
+        running=running,
+        diff=[_diff(item, writes[item.path]) for item in snapshots if item.path in writes],
+        warnings=[note for edit in edits.values() for note in edit.notes] + _left_out(advertisement),
+    )
+
+
+# -- the files -------------------------------------------------------------------------------------------------------
+
+Edit = namedtuple("Edit", "content notes ours")
+
+
+def _put_in(params, seen, rules, advertisement):
+    """Both files with ours put in."""
+    path = params["daemon_config"]
+    problems = _daemon_json.problems(_daemon_json.parse(seen.daemon.data, path), path, _flags(seen))
+    problems += _other_config(path, _flags(seen))
+    if problems:
+        raise GpuSwarmError(" ".join(problems))
+    earlier = seen.record.get(path, {}).get("ours", {})
+    ours = {"resources": advertisement["resources"], "kinds": advertisement["owned_kinds"]}
+    want = _daemon_json.Want(ours["resources"], ours["kinds"], earlier.get("resources", ()))
+    daemon = _daemon_json.edit(seen.daemon.data, path, want)
+    edits = {path: Edit(daemon.content, daemon.notes, ours)}
+    if seen.runtime.existed:
+        line = advertisement["swarm_resource"]
+        runtime = _runtime_toml.edit(seen.runtime.data, params["runtime_config"], _runtime_toml.Want(line))
+        edits[params["runtime_config"]] = Edit(runtime.content, runtime.notes, {"swarm_resource": line})
+    elif seen.toolkit_version:
+        raise GpuSwarmError(
+            "%s: it does not exist, though the NVIDIA Container Toolkit %s is installed. Make it with "
+            "'nvidia-ctk config --in-place', or install the package nvidia-container-toolkit-base again."
+            % (params["runtime_config"], seen.toolkit_version)
+        )
+    return edits
+
+
+def _take_out(params, seen):
+    """The files that we took over, with what is ours taken out."""
+    edits = {}
+    for current in (seen.daemon, seen.runtime):
+        entry = seen.record.get(current.path)
+        if entry is None:
+            continue
+        original = Snapshot.from_json(entry["original"]).data
+        if current.sha256 == digest(original) or (entry["pristine"] and current.sha256 == entry["written"]):
+            content = original
+        elif current.path == params["daemon_config"]:
+            want = _daemon_json.Want(entry["ours"]["resources"], entry["ours"]["kinds"])
+            content = _daemon_json.take_out(current.data, current.path, original, want)
+        else:
+            want = _runtime_toml.Want(entry["ours"]["swarm_resource"])
+            content = _runtime_toml.take_out(current.data, current.path, original, want)
+        edits[current.path] = Edit(content, [], entry["ours"])
+    return edits if params["daemon_config"] in edits else {}
+
+
+def _flags(seen):
+    return seen.engine["flags"] if seen.engine else []
+
+
+def _other_config(path, flags):
+    """dockerd told by a flag to read another file than the one that we are to edit."""
+    for here, word in enumerate(flags):
+        name, equals, value = word.partition("=")
+        if name == "--config-file":
+            read = value if equals else (flags[here + 1:] or [""])[0]
+            if read and read != path:
+                return ["dockerd reads %s, not %s: set daemon_config to that file." % (read, path)]
+    return []
+
+
+# -- the daemon ------------------------------------------------------------------------------------------------------
+
+
+def running_wanted(doc):
+    """What a daemon shows that was started with this daemon.json."""
+    resources = _resources.parse(doc.get(_daemon_json.RESOURCES) or [])
+    return Running(sorted(_resources.entries(resources)), doc.get(_daemon_json.DEFAULT_RUNTIME) or PLAIN_RUNTIME)
+
+
+def running_now(engine):
+    """The same of the daemon that runs."""
+    resources = _resources.from_info(engine["generic_resources"])
+    return Running(sorted(_resources.entries(resources)), engine["default_runtime"])
+
+
+def action_for(wanted, engine, state):
+    """restart | reload | None: the least that makes the daemon show what is wanted.
+
+    node-generic-resources is read once at start; default-runtime is taken by SIGHUP, but only where the file sets it
+    (moby daemon/reload.go), so that its removal needs a restart.
+    """
+    now = running_now(engine) if engine["running"] else None
+    if now is None or now.resources != wanted.resources:
+        return "restart"
+    if now.default_runtime != wanted.default_runtime:
+        return "restart" if state == "absent" else "reload"
+    return None
+
+
+def daemon_complaint(decision, engine):
+    """What the running daemon does not show of the decision, in words; None when all is well."""
+    now = running_now(engine)
+    if now.resources != decision.running.resources:
+        return "it shows %s where %s was decided" % (_short(now.resources), _short(decision.running.resources))
+    if now.default_runtime != decision.running.default_runtime:
+        return "its default runtime is %s" % now.default_runtime
+    return None
+
+
+def _short(resources):
+    return ", ".join(resources) or "no generic resources"
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+def _drift(params, seen, advertisement, edits, writes, act):
+    """Each difference in words; [] exactly when there is nothing to do."""
+    told = []
+    running = seen.engine and seen.engine["running"]
+    if params["state"] == "absent":
+        told = ["%s still holds what was put there" % path for path in writes]
+    elif edits:
+        after = _daemon_json.parse(edits[params["daemon_config"]].content, params["daemon_config"])
+        told = _advertise.drift(advertisement, _shown(params, seen), after.get(_daemon_json.RESOURCES) or [])
+        line = _runtime_toml.get(seen.runtime.data)["swarm_resource"] if seen.runtime.existed else None
+        told += _advertise.swarm_resource_drift(advertisement, line)
+        if running and act == "reload":
+            told.append("the default runtime is %s, not nvidia" % seen.engine["default_runtime"])
+    if seen.engine and not running and edits:
+        told.append("dockerd is not running")
+    if act and not told:
+        told.append("dockerd was started before its files were changed")
+    if writes and not told:
+        told = ["%s differs from what was decided" % path for path in writes]
+    return told
+
+
+def _shown(params, seen):
+    """What the node advertises now: what the running daemon says, or what one would that was started with the file."""
+    if seen.engine and seen.engine["running"]:
+        return seen.engine["generic_resources"]
+    doc = _daemon_json.parse(seen.daemon.data, params["daemon_config"])
+    return _resources.to_info(_resources.parse(doc.get(_daemon_json.RESOURCES) or []))
+
+
+def _left_out(advertisement):
+    return [
+        "GPU %s (%s, %s) is not advertised: %s" % (item["index"], item["name"], item["uuid"], item["reason"])
+        for item in advertisement["left_out"]
+    ]
+
+
+def _advertised(gpus, advertisement):
+    out = {item["index"] for item in advertisement["left_out"] + advertisement["unselected"]}
+    return [gpu for gpu in gpus if gpu["index"] not in out]
+
+
+def _diff(snapshot, after):
+    return {
+        "before": _text(snapshot.data),
+        "after": _text(after),
+        "before_header": snapshot.path,
+        "after_header": snapshot.path,
+    }
+
+
+def _text(data):
+    return "" if data is None else data.decode("utf-8", "replace")
+
+
+def _without_nulls(value):
+    """The rules without the options that were left unset, which Ansible hands over as nulls."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_without_nulls(item) for item in value]
+    return value

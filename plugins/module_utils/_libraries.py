@@ -1,0 +1,143 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Pure Python libraries of ours on a node: carried for one call, or kept under the state directory.
+
+A node may have no package index and a system Python that refuses pip. So the controller sends one zip file
+(``library_path``) with what is missing; a call that may write keeps its content, byte-compiled, in
+``<state_dir>/lib/current``, and later calls find it there.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import compileall
+import hashlib
+import importlib
+import importlib.util
+import os
+import py_compile
+import shutil
+import sys
+import tempfile
+import zipfile
+
+from ._errors import GpuSwarmError
+
+STATE_DIR = "/var/lib/gpu-swarm"
+
+
+def use(library_path=None, state_dir=STATE_DIR):
+    """Lets imports find our libraries, after everything that the node has itself.
+
+    A directory as ``library_path`` is somebody's choice and comes first; a zip file is what the controller sent in
+    need, and what is kept makes it needless.
+    """
+    paths = [library_path, kept(state_dir)]
+    if library_path and os.path.isfile(library_path):
+        paths.reverse()
+    for path in paths:
+        if path and path not in sys.path and os.path.exists(path):
+            sys.path.append(path)
+    importlib.invalidate_caches()
+
+
+def kept(state_dir=STATE_DIR):
+    """Where the libraries lie that stay on the node."""
+    return os.path.join(state_dir, "lib", "current")
+
+
+def carried(name, library_path):
+    """Is module ``name`` here only because the controller sent it along with this call?"""
+    if not library_path or not os.path.isfile(library_path):
+        return False
+    spec = importlib.util.find_spec(name)
+    return bool(spec and spec.origin) and spec.origin.startswith(library_path + os.sep)
+
+
+def install(zip_path, state_dir=STATE_DIR):
+    """Keeps the content of ``zip_path`` on the node; returns whether that changed anything.
+
+    What is kept already and not in the zip stays. A reader finds the old set or the new one, never a part: the new set
+    gets a directory of its own, and one rename of a link makes it the current one.
+    """
+    files = _read(zip_path)
+    current = kept(state_dir)
+    if all(_same(os.path.join(current, name), data) for name, data in files.items()):
+        return False
+    home = os.path.dirname(current)
+    os.makedirs(home, 0o755, exist_ok=True)
+    unpacked = tempfile.mkdtemp(prefix=".new.", dir=home)
+    try:
+        _fill(unpacked, current, files)
+        version = os.path.join(home, _digest(unpacked))
+        shutil.rmtree(version, ignore_errors=True)  # half a set, or one whose files somebody edited
+        os.rename(unpacked, version)
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
+    _point(current, version)
+    _remove_others(home, version)
+    return True
+
+
+def _read(zip_path):
+    try:
+        with zipfile.ZipFile(zip_path) as archive:
+            return {item.filename: archive.read(item) for item in archive.infolist() if not item.is_dir()}
+    except (OSError, zipfile.BadZipFile) as exc:
+        raise GpuSwarmError("%s: the libraries sent with this call cannot be read (%s). Run the task again." % (zip_path, exc)) from exc
+
+
+def _same(path, data):
+    try:
+        with open(path, "rb") as stream:
+            return stream.read() == data
+    except OSError:
+        return False
+
+
+def _fill(target, current, files):
+    if os.path.isdir(current):
+        shutil.copytree(current, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, data in files.items():
+        path = os.path.normpath(os.path.join(target, name))
+        if not path.startswith(target + os.sep):
+            raise GpuSwarmError("%r in the libraries sent with this call points outside of them." % name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    # Judged by the source's hash: a rename keeps time stamps, but a backup that is put back does not.
+    compileall.compile_dir(target, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+    os.chmod(target, 0o755)
+
+
+def _digest(directory):
+    """Names and content of the sources; what Python compiled depends on its version."""
+    found = hashlib.sha256()
+    for root, folders, names in os.walk(directory):
+        folders[:] = sorted(folder for folder in folders if folder != "__pycache__")
+        for name in sorted(names):
+            path = os.path.join(root, name)
+            with open(path, "rb") as stream:
+                content = hashlib.sha256(stream.read()).hexdigest()
+            found.update(("%s %s\n" % (os.path.relpath(path, directory), content)).encode("utf-8"))
+    return found.hexdigest()[:16]
+
+
+def _point(link, target):
+    temporary = "%s.%d" % (link, os.getpid())
+    if os.path.lexists(temporary):
+        os.unlink(temporary)
+    os.symlink(os.path.basename(target), temporary)
+    os.replace(temporary, link)
+
+
+def _remove_others(home, version):
+    for name in os.listdir(home):
+        path = os.path.join(home, name)
+        if path != version and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)

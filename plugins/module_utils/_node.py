@@ -1,0 +1,156 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One node: look at it, decide what it should be, and make it so.
+
+Looking (:meth:`Node.look`) does the reading, :mod:`._decide` thinks, :mod:`._transaction` writes.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+from collections import namedtuple
+
+from . import _libraries, _nvml
+from ._decide import decide
+from ._engine import SBIN, Engine, half_joined, swarm_of
+from ._errors import GpuSwarmError
+from ._files import Snapshot
+from ._state import State
+from ._transaction import apply
+
+Seen = namedtuple(
+    "Seen", "gpus driver_version cuda_version daemon runtime record engine containers toolkit_version missing"
+)
+
+
+class Node:
+    """The node that a module runs on.
+
+    ``params`` are the options of the module gpu_node, ``run(argv)`` returns ``(rc, stdout, stderr)``, ``move(src,
+    dest)`` replaces a file atomically.
+    """
+
+    def __init__(self, params, run, move):
+        self.params = params
+        self._run = run
+        self.move = move
+        self.engine = Engine(params["docker_socket"], params["docker_unit"], run)
+        self.state = State(params["state_dir"], move)
+
+    def assess(self):
+        """What is and what should be; changes nothing. Returns the module's result."""
+        self._needs_root()
+        seen = self.look()
+        decision = decide(self.params, seen)
+        return self._result(seen, decision, changed=decision.changed)
+
+    def converge(self):
+        """Makes the node what was decided, in one transaction. Returns the module's result."""
+        self._needs_root()
+        with self.state.lock(self.params["timeout"]):
+            installed = self._install_libraries()
+            seen = self.look()
+            decision = decide(self.params, seen)
+            done = apply(self, seen, decision)
+            result = self._result(seen, decision, changed=decision.changed or installed)
+        result.update(done)
+        return result
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    def look(self):
+        """Reads everything once. Raises GpuSwarmError for what nobody but the user can mend."""
+        missing = []
+        _libraries.use(self.params["library_path"], self.params["state_dir"])
+        nvml = self._gpus(missing)
+        engine = self.engine.look()
+        if engine is None:
+            missing.append("engine")
+        else:
+            engine["swarm"]["half_joined"] = half_joined(engine["swarm"]["state"], engine["root_dir"])
+        version = self._toolkit_version()
+        daemon = Snapshot.take(self.params["daemon_config"])
+        runtime = Snapshot.take(self.params["runtime_config"])
+        if version is None and not runtime.existed:
+            missing.append("toolkit")
+        if importlib.util.find_spec("docker") is None:
+            missing.append("docker_sdk")
+        return Seen(
+            gpus=nvml["gpus"],
+            driver_version=nvml["driver_version"],
+            cuda_version=nvml["cuda_version"],
+            daemon=daemon,
+            runtime=runtime,
+            record=self.state.record_of((daemon, runtime)),
+            engine=engine,
+            containers=self.engine.containers() if engine and engine["running"] else [],
+            toolkit_version=version,
+            missing=missing,
+        )
+
+    def _gpus(self, missing):
+        if not self.params["advertise"] or self.params["state"] == "absent":
+            return {"gpus": [], "driver_version": None, "cuda_version": None}
+        if _libraries.carried("pynvml", self.params["library_path"]):
+            missing.append("nvml_binding")
+        nvml = _nvml.read_all(self.params["nvml_path"], self.params["library_path"])
+        if not nvml["gpus"]:
+            raise GpuSwarmError(
+                "NVML finds no GPU on this node, though driver %s is loaded. Look at 'lspci -d 10de:' and "
+                "'dmesg | grep -i nvrm', or take the host out of the group gpu_nodes." % nvml["driver_version"]
+            )
+        return nvml
+
+    def _toolkit_version(self):
+        """The version as nvidia-ctk tells it (any distribution has that); None where there is no toolkit."""
+        ctk = shutil.which("nvidia-ctk", path=SBIN)
+        if not ctk:
+            return None
+        rc, out, dummy = self._run([ctk, "--version"])
+        found = re.search(r"version\s+v?(\d+\.\d+\.\d+)", out)
+        return found.group(1) if rc == 0 and found else None
+
+    # -- small parts ---------------------------------------------------------------------------------------------
+
+    def _needs_root(self):
+        if self.params["restart"] != "never" and os.geteuid() != 0:
+            raise GpuSwarmError(
+                "this needs root on the node, and the task runs as user id %d. Add 'become: true'." % os.geteuid()
+            )
+
+    def _install_libraries(self):
+        """Keeps what the action plugin carried, so that the next call need not carry it again."""
+        path = self.params["library_path"]
+        return bool(path) and os.path.isfile(path) and _libraries.install(path, self.params["state_dir"])
+
+    def _result(self, seen, decision, changed):
+        swarm = seen.engine["swarm"] if seen.engine else swarm_of({})
+        engine = seen.engine and {key: value for key, value in seen.engine.items() if key != "swarm"}
+        return {
+            "changed": changed,
+            "gpus": seen.gpus,
+            "driver_version": seen.driver_version,
+            "cuda_version": seen.cuda_version,
+            "resources": decision.advertisement["resources"],
+            "kinds": decision.advertisement["kinds"],
+            "swarm_resource": decision.advertisement["swarm_resource"],
+            "labels": decision.advertisement["labels"],
+            "left_out": decision.advertisement["left_out"],
+            "missing": seen.missing,
+            "drift": decision.drift,
+            "restart_required": decision.restart,
+            "restarted": False,
+            "reloaded": False,
+            "toolkit_version": seen.toolkit_version,
+            "engine": engine,
+            "swarm": swarm,
+            "containers": seen.containers,
+            "diff": decision.diff,
+            "warnings": decision.warnings,
+        }

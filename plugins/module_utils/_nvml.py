@@ -1,0 +1,347 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reads NVML through pynvml, and is the only file that imports it: plain records out, NVML's errors as ours.
+
+NVML's words for what a card does not know, NotSupported, and for what a driver does not know, FunctionNotFound, are
+None. One GPU that fails never hides the others.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import sys
+
+from . import _gpu, _libraries
+from ._errors import GpuSwarmError
+
+LIBRARY = "libnvidia-ml.so.1"
+_UNKNOWN_TO_CARD = (3, 13)  # NOT_SUPPORTED, FUNCTION_NOT_FOUND
+_END_OF_LINKS = (2, 3, 13)  # INVALID_ARGUMENT: no such link
+_NOT_FOUND = 6
+_NUMA_WORDS = 4  # 256 nodes
+
+
+class NvmlError(GpuSwarmError):
+    """NVML as a whole cannot be read."""
+
+
+class BindingMissing(NvmlError):
+    """No pynvml on this node."""
+
+
+class LibraryMissing(NvmlError):
+    """No NVML library on this node."""
+
+
+class DriverMismatch(NvmlError):
+    """The library belongs to another driver than the one that is loaded."""
+
+
+class NvmlFailed(NvmlError):
+    """NVML's init or a question about the whole machine failed."""
+
+
+def find_binding(library_path=None, state_dir=_libraries.STATE_DIR):
+    """Imports pynvml: the node's own, else the one at ``library_path``, else the one kept under ``state_dir``."""
+    try:
+        return importlib.import_module("pynvml")
+    except ImportError:
+        _libraries.use(library_path, state_dir)
+    try:
+        return importlib.import_module("pynvml")
+    except ImportError as exc:
+        raise BindingMissing(
+            "%s on this node cannot import pynvml, the Python binding of NVML (%s). With 'nvidia-ml-py' installed on "
+            "the controller, the module brings it along; or install it on the node." % (sys.executable, exc),
+            missing=["nvml_binding"],
+        ) from exc
+
+
+def read_all(nvml_path=None, library_path=None):
+    """Everything about this machine's GPUs. No GPU is no error; writes nothing."""
+    nvml = find_binding(library_path)
+    _choose_library(nvml, nvml_path)
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as exc:
+        raise _init_error(exc, nvml_path) from exc
+    try:
+        return _read_machine(nvml)
+    except nvml.NVMLError as exc:
+        raise NvmlFailed("NVML: %s. Look at 'nvidia-smi' and 'dmesg | grep -i nvrm' on this node." % exc) from exc
+    finally:
+        _shutdown(nvml)
+
+
+# -- the library -------------------------------------------------------------------------------------------------
+
+
+def _choose_library(nvml, nvml_path):
+    """Makes the binding use the library at ``nvml_path``; the binding itself can only ask the loader by name."""
+    if nvml_path is None:
+        return
+    path = os.path.join(nvml_path, LIBRARY) if os.path.isdir(nvml_path) else nvml_path
+    try:
+        # Loaded already, it is also what the loader finds by name, if an older binding keeps its handle elsewhere.
+        library = ctypes.CDLL(path)
+    except OSError as exc:
+        raise LibraryMissing(
+            "nvml_path: %s cannot be loaded (%s). Give the path of %s, or leave nvml_path out to let the loader find it." % (path, exc, LIBRARY)
+        ) from exc
+    # Some packagings of the binding are a package around the module that holds the handle.
+    home = sys.modules[nvml.nvmlInit.__module__]
+    known = getattr(home, "nvmlLib", None)
+    if known is None or known._handle != library._handle:
+        vars(home)["nvmlLib"] = library
+        getattr(home, "_nvmlGetFunctionPointer_cache", {}).clear()
+
+
+def _init_error(exc, nvml_path):
+    code = getattr(exc, "value", None)
+    if code == 12:
+        return LibraryMissing(
+            "the loader finds no %s on this node: the NVIDIA driver, or the part of it with the management library, is "
+            "not installed. Install the driver, or give the library's place as nvml_path." % LIBRARY
+        )
+    if code == 18:
+        return DriverMismatch(
+            "NVML (%s): the driver's library and the loaded kernel module are of different versions, as after an "
+            "upgrade without a reboot. Reboot the node, or reload the nvidia kernel modules when nothing uses them." % (nvml_path or LIBRARY)
+        )
+    if code == 9:
+        return NvmlFailed(
+            "NVML: Driver Not Loaded. The library is here, the kernel module is not. Try 'modprobe nvidia' on this "
+            "node and look at 'dmesg | grep -i -e nvrm -e nvidia'."
+        )
+    return NvmlFailed("NVML does not start: %s. Look at 'nvidia-smi' and 'dmesg | grep -i nvrm' on this node." % exc)
+
+
+def _shutdown(nvml):
+    # What was read stands; a GPU lost meanwhile may fail this call too.
+    with contextlib.suppress(nvml.NVMLError):
+        nvml.nvmlShutdown()
+
+
+# -- the machine -------------------------------------------------------------------------------------------------
+
+
+def _read_machine(nvml):
+    calls = _Calls(nvml)
+    gpus = [_Gpu(calls, index) for index in range(nvml.nvmlDeviceGetCount())]
+    for gpu in gpus:
+        gpu.read()
+    _read_topology(nvml, [gpu for gpu in gpus if gpu.record["health"]["state"] != "failed"])
+    return {
+        "driver_version": _text(nvml.nvmlSystemGetDriverVersion()),
+        "nvml_version": _text(nvml.nvmlSystemGetNVMLVersion()),
+        "cuda_version": _cuda_version(nvml),
+        "gpus": [gpu.record for gpu in gpus],
+    }
+
+
+def _cuda_version(nvml):
+    read = getattr(nvml, "nvmlSystemGetCudaDriverVersion_v2", nvml.nvmlSystemGetCudaDriverVersion)
+    try:
+        number = read()
+    except nvml.NVMLError:
+        return None  # a driver from before CUDA 9.2, or one without its CUDA part
+    return "%d.%d" % (number // 1000, number % 1000 // 10)
+
+
+def _text(value):
+    """Bindings before 11.515 answer bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _read_topology(nvml, gpus):
+    read, error = nvml.nvmlDeviceGetTopologyCommonAncestor, nvml.NVMLError
+    for place, one in enumerate(gpus):
+        topology, uuid, handle = one.record["links"]["topology"], one.record["uuid"], one.handle
+        for other in gpus[place + 1 :]:
+            try:
+                level = _gpu.TOPOLOGY.get(read(handle, other.handle))
+            except error as exc:
+                if exc.value in _gpu.GONE:
+                    one.still_there()
+                    other.still_there()
+                continue
+            topology[other.record["uuid"]] = other.record["links"]["topology"][uuid] = level
+
+
+class _Gone(Exception):
+    """This GPU answers nothing more."""
+
+
+class _Calls(dict):
+    """The binding's nvmlDeviceGet… by the rest of their names, looked up once."""
+
+    def __init__(self, nvml):
+        super().__init__()
+        self.nvml = nvml
+        self.error = nvml.NVMLError
+
+    def __missing__(self, what):
+        self[what] = found = getattr(self.nvml, "nvmlDeviceGet" + what, _unknown_to_binding)
+        return found
+
+
+def _unknown_to_binding(*dummy):
+    """An older binding than the question."""
+
+
+class _Unit:
+    """Asks about one handle, of a GPU or a MIG device, in calls that fail one by one."""
+
+    def __init__(self, calls, handle, record):
+        self.calls = calls
+        self.error = calls.error
+        self.handle = handle
+        self.record = record
+
+    def ask(self, what, *more):
+        """The answer, or None where the card, the driver or the binding does not know it."""
+        try:
+            return self.calls[what](self.handle, *more)
+        except self.error as exc:
+            if exc.value not in _UNKNOWN_TO_CARD:
+                self.refused(what, exc)
+            return None
+
+    def refused(self, what, exc):
+        """An error that is more than 'this card has no such thing'."""
+        if exc.value in _gpu.GONE:
+            raise _Gone(str(exc)) from exc
+        _gpu.warn(self.record, "%s: %s" % (what, exc))
+
+
+class _Gpu(_Unit):
+    """One GPU, by its place in NVML's order."""
+
+    def __init__(self, calls, index):
+        super().__init__(calls, None, _gpu.blank(index))
+
+    def read(self):
+        """Fills the record as far as the GPU answers."""
+        try:
+            self._read_essentials()
+            self._read_properties()
+            self._read_mig()
+            self._read_health()
+            self._read_links_and_power()
+        except _Gone as exc:
+            _gpu.fail(self.record, str(exc))
+        else:
+            _gpu.judge(self.record)
+
+    def still_there(self):
+        """A question about two GPUs failed: is it this one that is gone?"""
+        try:
+            self.calls["UUID"](self.handle)
+        except self.error as exc:
+            _gpu.fail(self.record, str(exc))
+
+    def _read_essentials(self):
+        """Without these there is nothing to advertise, so any error here is the GPU's failure."""
+        calls, record = self.calls, self.record
+        try:
+            self.handle = calls["HandleByIndex"](record["index"])
+            record["uuid"] = _text(calls["UUID"](self.handle))
+            record["name"] = _text(calls["Name"](self.handle))
+        except self.error as exc:
+            raise _Gone(str(exc)) from exc
+        record["model"] = _gpu.label_safe(record["name"])
+
+    def _read_properties(self):
+        record, ask = self.record, self.ask
+        pci = ask("PciInfo")
+        record["pci_bus_id"] = pci and _text(pci.busId)
+        record["minor_number"] = ask("MinorNumber")
+        memory = ask("MemoryInfo")
+        record["memory_mib"] = memory and memory.total >> 20
+        capability = ask("CudaComputeCapability")
+        record["compute_capability"] = capability and "%d.%d" % tuple(capability)
+        # The driver's word for it; what that cannot name follows from the compute capability.
+        told = _gpu.ARCHITECTURES.get(ask("Architecture"))
+        record["architecture"] = told or (capability and _gpu.architecture_of(capability))
+        record["numa_node"] = _gpu.lowest_node(ask("MemoryAffinity", _NUMA_WORDS, 0) or ())
+
+    def _read_mig(self):
+        mode = self.ask("MigMode")
+        if mode is None:
+            return
+        now, pending = ["enabled" if value == 1 else "disabled" for value in mode]
+        self.record["mig"] = {"mode": now, "pending": pending}
+        if now == "enabled":
+            for place in range(self.ask("MaxMigDeviceCount") or 0):
+                self._read_mig_device(place)
+
+    def _read_mig_device(self, place):
+        try:
+            handle = self.calls["MigDeviceHandleByIndex"](self.handle, place)
+        except self.error as exc:
+            if exc.value != _NOT_FOUND:  # an empty place
+                self.refused("MigDeviceHandleByIndex", exc)
+            return
+        ask = _Unit(self.calls, handle, self.record).ask
+        parts, memory = ask("Attributes"), ask("MemoryInfo")
+        slices = (parts.gpuInstanceSliceCount, parts.computeInstanceSliceCount, parts.memorySizeMB) if parts else (None,) * 3
+        self.record["mig_devices"].append(
+            {
+                "uuid": _text(ask("UUID")),
+                "profile": _gpu.profile_of(_text(ask("Name")), *slices, self.record["memory_mib"]),
+                "memory_mib": memory.total >> 20 if memory else slices[2],
+                "gpu_instance_id": ask("GpuInstanceId"),
+                "compute_instance_id": ask("ComputeInstanceId"),
+            }
+        )
+
+    def _read_health(self):
+        health, ask = self.record["health"], self.ask
+        mode = ask("EccMode")
+        if mode is not None:
+            health["ecc_mode"] = mode[0] == 1
+            health["ecc_errors_corrected"] = ask("TotalEccErrors", 0, 0)
+            health["ecc_errors_uncorrected"] = ask("TotalEccErrors", 1, 0)
+        rows = ask("RemappedRows")
+        if rows is not None:
+            corrected, uncorrected, pending, failure = rows
+            health["remapped_rows"] = {
+                "correctable": corrected,
+                "uncorrectable": uncorrected,
+                "pending": bool(pending),
+                "failure": bool(failure),
+            }
+        single = ask("RetiredPages", 0)
+        if single is not None:
+            health["retired_pages"] = {
+                "single_bit": len(single),
+                "double_bit": len(ask("RetiredPages", 1) or ()),
+                "pending": ask("RetiredPagesPendingStatus") == 1,
+            }
+
+    def _read_links_and_power(self):
+        links, power = self.record["links"], self.record["power"]
+        links["nvlink_active"], links["nvlink_total"] = self._nvlinks()
+        limit = self.ask("PowerManagementLimit")
+        power["limit_w"] = None if limit is None else limit / 1000
+        mode = self.ask("PersistenceMode")
+        power["persistence_mode"] = None if mode is None else mode == 1
+
+    def _nvlinks(self):
+        """Links that are up, and links there are; each None for a card without NVLink."""
+        read, handle = self.calls["NvLinkState"], self.handle
+        states = []
+        try:
+            for link in range(self.calls.nvml.NVML_NVLINK_MAX_LINKS):
+                states.append(read(handle, link))
+        except self.error as exc:
+            if exc.value not in _END_OF_LINKS:
+                self.refused("NvLinkState", exc)
+        return (sum(states), len(states)) if states else (None, None)

@@ -1,0 +1,218 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""config.toml of the NVIDIA container runtime: our two keys put in and taken out, everything else byte for byte.
+
+``nvidia-ctk config --set`` cannot do this: it splits a list at its commas and rewrites the whole file.
+Bytes in, bytes out; None stands for a file that does not exist.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import NamedTuple
+
+from . import _resources, _toml_text
+from ._errors import ConfigError, GpuSwarmError
+
+SWARM: tuple = ("swarm-resource",)
+MODE: tuple = ("nvidia-container-runtime", "mode")
+
+
+class Want(NamedTuple):
+    """What config.toml should say: ``swarm_resource`` "" means no active line, ``mode`` None leaves the mode alone."""
+
+    swarm_resource: str
+    mode: str | None = None
+
+    def values(self):
+        wanted = {SWARM: self.swarm_resource or None}
+        if self.mode is not None:
+            wanted[MODE] = self.mode
+        return wanted
+
+
+class Edited(NamedTuple):
+    """The new content, and what of the file was adopted or is noteworthy, in sentences."""
+
+    content: bytes
+    notes: list[str]
+
+
+def toml_parser():
+    """``loads`` of the standard library (Python 3.11) or of tomli."""
+    for name in ("tomllib", "tomli"):
+        try:
+            return importlib.import_module(name).loads
+        except ImportError:
+            continue
+    raise GpuSwarmError(
+        "This node's Python can parse no TOML: it is older than 3.11 and has no tomli. Install tomli there"
+        " (Debian: python3-tomli), or let the collection bring it by installing it beside Ansible.",
+        missing=["toml_parser"],
+    )
+
+
+def get(content):
+    """``{"swarm_resource": …, "mode": …}`` as the active lines say, None where there is none. Needs no parser."""
+    text = (content or b"").decode("utf-8", "replace")
+    return {"swarm_resource": _value(text, SWARM), "mode": _value(text, MODE)}
+
+
+def _value(text, name):
+    raw = _raw(text, name)
+    return None if raw is None else _toml_text.plain(raw)
+
+
+def _raw(text, name):
+    found = _toml_text.find(text, name)
+    return text[found[0].value_at : found[0].value_end] if found else None
+
+
+# --- editing --------------------------------------------------------------------------------------------------------
+
+
+def edit(content, path, want, loads=None):
+    """The file with our keys as wanted. Editing twice equals editing once."""
+    loads, notes = loads or toml_parser(), []
+    original = _decode(content, path)
+    text = _tidy(original, path, notes)
+    before = _parse(text if notes else original, path, loads)
+    for name, value in want.values().items():
+        text = _set(text, name, value)
+    _confirm(text, before, want, path, loads)
+    return Edited(content if text == original else text.encode("utf-8"), notes)
+
+
+def _decode(content, path):
+    if content is None:
+        raise ConfigError(
+            f"{path}: it does not exist. Install the NVIDIA Container Toolkit (its package makes this file), or name"
+            " the right file with runtime_config."
+        )
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path}: it is not UTF-8 text (byte {error.start}). Correct the file, then run again."
+        ) from error
+
+
+def _parse(text, path, loads):
+    try:
+        return loads(text)
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError as error:
+        reason = str(error)
+    raise ConfigError(f"{path}: it is not TOML: {reason}. Correct the file, then run again.")
+
+
+def _tidy(text, path, notes):
+    """Without the lines that recipes leave behind: ours repeated, or in a table, where nobody reads it."""
+    active = _toml_text.find(text, SWARM)
+    astray = [one for one in _toml_text.statements(text) if one.what == "key" and one.name[1:][-1:] == SWARM]
+    if len(active) > 1:
+        notes.append(f"{path}: {SWARM[0]} stood {len(active)} times at the top level; one line was kept.")
+    for one in astray:
+        value = _resources.shorten(_toml_text.plain(text[one.value_at : one.value_end]))
+        notes.append(
+            f"{path}: {SWARM[0]} = {value} stood in the table [{'.'.join(one.name[:-1])}], where nobody reads it;"
+            " it was taken out there."
+        )
+    for one in sorted(active[1:] + astray, reverse=True, key=lambda found: found.start):
+        text = _toml_text.drop(text, one)
+    return text
+
+
+def _set(text, name, value):
+    found = _toml_text.find(text, name)
+    if value is None:
+        return _toml_text.drop(text, found[0]) if found else text
+    if found and _value(text, name) == value:
+        return text
+    return _toml_text.put(text, name, json.dumps(value, ensure_ascii=False))
+
+
+def _confirm(text, before, want, path, loads):
+    """A real parser must find our values, and nothing else changed."""
+    try:
+        after = loads(text)
+        right = all(_lookup(after, name) == value for name, value in want.values().items())
+        if right and repr(_without(after, want)) == repr(_without(before, want)):
+            return
+        reason = "a parser reads the result differently"
+    except ValueError as error:
+        reason = str(error)
+    names = " and ".join(".".join(name) for name in want.values())
+    raise ConfigError(
+        f"{path}: {names} cannot be set in this layout ({reason}). Write the table [{MODE[0]}] with a line for each key,"
+        " then run again."
+    )
+
+
+def _lookup(doc, name):
+    for part in name:
+        doc = doc.get(part) if isinstance(doc, dict) else None
+    return doc
+
+
+def _without(doc, want):
+    """The document without our keys; for a table that is then empty it makes no difference whether it is there."""
+    rest = {key: dict(value) if isinstance(value, dict) else value for key, value in doc.items()}
+    for name in want.values():
+        holder = rest if len(name) == 1 else rest.get(name[0], {})
+        if isinstance(holder, dict):
+            holder.pop(name[-1], None)
+        if len(name) > 1 and not holder:
+            rest.pop(name[0], None)
+    return rest
+
+
+# --- taking out -----------------------------------------------------------------------------------------------------
+
+
+def take_out(content, path, original, want, loads=None):
+    """The file without what ``edit(original, path, want)`` put in, and with the former values of our keys.
+
+    What others changed in our keys since is theirs, and stays. Lines that ``edit`` tidied away do not come back into a
+    file that others have edited: a repeated one would make it invalid, and one in a table has no effect.
+    """
+    if content is None or original is None:
+        return content
+    loads = loads or toml_parser()
+    if content == edit(original, path, want, loads).content:
+        return original
+    text, former = _decode(content, path), _decode(original, path)
+    _parse(text, path, loads)
+    for name, value in want.values().items():
+        if _value(text, name) == value:
+            text = _restore(text, name, former)
+    _parse(text, path, loads)
+    return text.encode("utf-8")
+
+
+def _restore(text, name, former):
+    now, before = (next(iter(_toml_text.find(one, name)), None) for one in (text, former))
+    if before and now:
+        return _toml_text.put(text, name, former[before.value_at : before.value_end])
+    if before:
+        return _toml_text.insert(text, name, former[before.start : before.end].strip())
+    return _without_line(text, now, former) if now else text
+
+
+def _without_line(text, line, former):
+    """Without our line, and without its table if that came with it and holds nothing else."""
+    text = _toml_text.drop(text, line)
+    header = _toml_text.find(text, line.table, "table") if line.table else []
+    if header and not _toml_text.find(former, line.table, "table") and not _inside(text, line.table):
+        text = _toml_text.drop(text, header[0])
+    return text
+
+
+def _inside(text, table):
+    return [one for one in _toml_text.statements(text) if one.what != "table" and one.table == table]

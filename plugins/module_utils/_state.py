@@ -1,0 +1,164 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What we remember on a node: a lock, the journal of a change under way, the record of what we took over.
+
+``journal.json`` is written before the first byte of the user's files changes and holds these files as they were.
+It is there only while a change is under way or after a run was killed; the next run finds it and goes on from the
+same starting point. ``record.json`` outlives runs: the original files, the former values of our keys, and the hash
+of what we wrote, so that ``state: absent`` can give everything back.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import time
+from contextlib import contextmanager
+
+from . import _files
+from ._errors import GpuSwarmError
+
+DIRECTORY_MODE = 0o700
+FILE_MODE = 0o600
+LOCK_POLL_S = 0.1
+
+
+class State:
+    """The state directory of one node (root, 0700)."""
+
+    def __init__(self, directory, move):
+        self.directory = directory
+        self._move = move
+        self._journal = os.path.join(directory, "journal.json")
+        self._record = os.path.join(directory, "record.json")
+
+    def prepare(self):
+        """Makes the directory, closed to all but its owner."""
+        os.makedirs(self.directory, DIRECTORY_MODE, exist_ok=True)
+        os.chmod(self.directory, DIRECTORY_MODE)
+
+    @contextmanager
+    def lock(self, timeout_s):
+        """Keeps two runs from changing one node at once; waits at most ``timeout_s`` seconds."""
+        self.prepare()
+        path = os.path.join(self.directory, "lock")
+        with open(path, "a", encoding="utf-8") as stream:
+            deadline = time.monotonic() + timeout_s
+            while not _try_lock(stream):
+                if time.monotonic() > deadline:
+                    raise GpuSwarmError(
+                        "%s: another run is changing this node and did not finish within %d s. "
+                        "Wait for it and run this again." % (path, timeout_s)
+                    )
+                time.sleep(LOCK_POLL_S)
+            yield
+
+    # -- journal -----------------------------------------------------------------------------------------------
+
+    def open_journal(self, before, intended):
+        """Notes the files as they are before a change, and what each is about to become.
+
+        ``intended`` is ``{path: (new bytes, what is on record of the file once it holds them)}``. Where runs were killed
+        one after another, what each of them meant to write stays noted.
+        """
+        entries = []
+        for item in before:
+            noted, steps = self._noted(item.path)
+            data, record = intended[item.path]
+            earlier = steps if noted and noted.sha256 == item.sha256 else []
+            entries.append(dict(item.to_json(), steps=earlier + [{"sha256": _files.digest(data), "record": record}]))
+        self._write(self._journal, {"version": 1, "before": entries})
+
+    def starting_point(self, current):
+        """The file as it was before our change: ``current``, or what a run that was killed had noted of it.
+
+        The note counts only while the file holds the bytes that the killed run found or meant to write; anything else
+        is somebody's edit since then, which must not be lost.
+        """
+        noted, steps = self._noted(current.path)
+        finished = self.record().get(current.path, {}).get("written") == current.sha256
+        if noted and not finished and current.sha256 in [noted.sha256] + [step["sha256"] for step in steps]:
+            return noted
+        return current
+
+    def _noted(self, path):
+        for entry in self._read(self._journal).get("before", []):
+            if entry["path"] == path:
+                return _files.Snapshot.from_json(entry), entry["steps"]
+        return None, []
+
+    def close_journal(self):
+        _files.remove(self._journal)
+
+    # -- record ------------------------------------------------------------------------------------------------
+
+    def record(self):
+        """What was taken over on this node: ``{path: {...}}``; {} where nothing was."""
+        return self._read(self._record).get("files", {})
+
+    def record_of(self, found):
+        """The same, with what a killed run did to the files ``found`` before it could put that on record."""
+        files = self.record()
+        for current in found:
+            for step in self._noted(current.path)[1]:
+                if step["sha256"] == current.sha256 and step["record"]:
+                    files[current.path] = step["record"]
+        return files
+
+    def write_record(self, files):
+        if files:
+            self._write(self._record, {"version": 1, "files": files})
+        else:
+            _files.remove(self._record)
+
+    # -- files of our own ----------------------------------------------------------------------------------------
+
+    def _write(self, path, data):
+        text = json.dumps(data, indent=1, sort_keys=True) + "\n"
+        _files.write(path, text.encode("utf-8"), self._move, FILE_MODE)
+
+    def _read(self, path):
+        try:
+            with open(path, "r", encoding="utf-8") as stream:
+                data = json.load(stream)
+            if not isinstance(data, dict):
+                raise ValueError("it is no object")
+            return data
+        except FileNotFoundError:
+            return {}
+        except ValueError as problem:
+            raise GpuSwarmError(
+                "%s: our own record cannot be read (%s). Restore it from a backup, or move it away to start "
+                "with the node's files as they are now." % (path, problem)
+            ) from problem
+
+
+def _try_lock(stream):
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        if problem.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
+
+
+def taken_over(snapshot, ours, written, earlier):
+    """The record of one file after we wrote it.
+
+    ``ours`` is what we put in. ``earlier`` is the file's record from before, or None at the first time. The original
+    bytes can come back as they are only while nobody else edits the file between our writes (``pristine``); from then
+    on only what is ours is taken out.
+    """
+    return {
+        "original": earlier["original"] if earlier else snapshot.to_json(),
+        "ours": ours,
+        "written": _files.digest(written),
+        "pristine": earlier is None or (earlier["pristine"] and snapshot.sha256 == earlier["written"]),
+    }

@@ -1,0 +1,185 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The Docker API of a swarm manager, through the Docker SDK for Python.
+
+The only file that imports the SDK. Everything that can go wrong on the way comes out as SwarmError with a remedy.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ansible.module_utils.basic import env_fallback
+
+from ._errors import GpuSwarmError
+
+# What the SDK raises; it lets errors of requests through while a daemon stops answering.
+FAILURES: tuple = ()
+SDK_ERROR = ""
+
+try:
+    from docker import APIClient
+    from docker.errors import APIError, DockerException
+    from docker.tls import TLSConfig
+    from requests.exceptions import RequestException
+except ImportError as exc:
+    SDK_ERROR = str(exc)
+else:
+    FAILURES = (DockerException, RequestException)
+
+
+CONNECTION_OPTIONS = dict(
+    docker_host=dict(
+        type="str",
+        default="unix:///var/run/docker.sock",
+        fallback=(env_fallback, ["DOCKER_HOST"]),
+        aliases=["docker_url"],
+    ),
+    tls=dict(type="bool", default=False, fallback=(env_fallback, ["DOCKER_TLS"])),
+    validate_certs=dict(type="bool", default=False, fallback=(env_fallback, ["DOCKER_TLS_VERIFY"]), aliases=["tls_verify"]),
+    ca_path=dict(type="path", aliases=["ca_cert", "tls_ca_cert", "cacert_path"]),
+    client_cert=dict(type="path", aliases=["tls_client_cert", "cert_path"]),
+    client_key=dict(type="path", aliases=["tls_client_key", "key_path"]),
+    api_version=dict(type="str", default="auto", fallback=(env_fallback, ["DOCKER_API_VERSION"]), aliases=["docker_api_version"]),
+    timeout=dict(type="int", default=60, fallback=(env_fallback, ["DOCKER_TIMEOUT"])),
+)
+
+
+class SwarmError(GpuSwarmError):
+    """The swarm cannot be read or changed through this daemon."""
+
+
+class OutOfSequence(SwarmError):
+    """Someone else updated the object since it was read: read it again and decide again."""
+
+
+def connect(params):
+    """A Manager for the connection options of a module."""
+    if SDK_ERROR:
+        raise SwarmError(
+            "The Docker SDK for Python cannot be imported on this host: %s. Install the distribution's package"
+            " python3-docker there, or point ansible_python_interpreter to a Python that has it." % SDK_ERROR,
+            missing=["docker_sdk"],
+        )
+    where = params["docker_host"]
+    try:
+        client = APIClient(base_url=where, version=params["api_version"], timeout=params["timeout"], tls=_tls(params, os.environ))
+        info = client.info()
+    except FAILURES as exc:
+        raise unreachable(where, _words(exc)) from exc
+    refuse_unless_manager(info, where)
+    return Manager(client, where, info["Swarm"])
+
+
+def _tls(params, environ):
+    if not (params["tls"] or params["validate_certs"]):
+        return False
+    folder = environ.get("DOCKER_CERT_PATH")
+
+    def path(option, name):
+        return params[option] or (os.path.join(folder, name) if folder else None)
+
+    cert, key = path("client_cert", "cert.pem"), path("client_key", "key.pem")
+    if bool(cert) != bool(key):
+        raise SwarmError("client_cert is %s and client_key is %s: give both or neither." % (cert or "not set", key or "not set"))
+    try:
+        return TLSConfig(
+            client_cert=(cert, key) if cert else None,
+            ca_cert=path("ca_path", "ca.pem"),
+            verify=params["validate_certs"],
+        )
+    except DockerException as exc:
+        raise SwarmError("%s. Correct ca_path, client_cert and client_key." % _words(exc)) from exc
+
+
+def unreachable(where, words):
+    if "Permission" in words:
+        remedy = "This user may not use it: run the task with become."
+    else:
+        remedy = "Start it (systemctl start docker), or correct docker_host and the TLS options."
+    return SwarmError("The Docker daemon at %s does not answer: %s. %s" % (where, words, remedy), swarm_state="unreachable")
+
+
+def refuse_unless_manager(info, where):
+    """Judged by what the daemon says of itself, so that a cause is told before a call fails for it.
+
+    /info, unlike /swarm, carries no join tokens.
+    """
+    swarm = info.get("Swarm") or {}
+    state = swarm.get("LocalNodeState") or "inactive"
+    said = " (%s)" % swarm["Error"] if swarm.get("Error") else ""
+    if state == "active" and not swarm.get("ControlAvailable"):
+        state = "worker"
+    elif state == "active" and not (swarm.get("Cluster") or {}).get("ID"):
+        state = "no_quorum"
+    if state == "active":
+        return
+    known = ", ".join(sorted(peer["Addr"] for peer in swarm.get("RemoteManagers") or []))
+    text = NOT_A_MANAGER.get(state, NOT_A_MANAGER["error"])
+    raise SwarmError(text.format(where=where, state=state, said=said, known=known or "none known here"), swarm_state=state)
+
+
+NOT_A_MANAGER = {
+    "inactive": "The Docker daemon at {where} is in no swarm. Initialise or join one first, or run this on a manager.",
+    "pending": "The Docker daemon at {where} is still joining its swarm{said}. Run this again when it is through, or on another manager: {known}.",
+    "locked": "The swarm on {where} is locked{said}. Unlock it there with 'docker swarm unlock' and its unlock key.",
+    "worker": "The Docker daemon at {where} is a worker, and only a manager can answer. Run this on a manager: {known}.",
+    "no_quorum": "The swarm on {where} has no quorum{said}. Bring back so many managers that more than half of them answer; managers: {known}.",
+    "error": "The Docker daemon at {where} is in swarm state '{state}'{said}. Read its log (journalctl -u docker);"
+    " run this on another manager meanwhile: {known}.",
+}
+
+
+def _words(exc):
+    """What the daemon, or the way to it, said; without the request's address, which the SDK puts in front."""
+    text = str(getattr(exc, "explanation", None) or exc)
+    return text.strip().rstrip(".")
+
+
+class Manager:
+    """A manager's view of its swarm, as the plain JSON of the API."""
+
+    def __init__(self, client, where, swarm):
+        self._client = client
+        self._where = where
+        self.swarm_id = swarm["Cluster"]["ID"]
+        self.node_id = swarm["NodeID"]
+
+    def nodes(self):
+        return self._ask("list nodes", self._client.nodes)
+
+    def node(self, node_id):
+        return self._ask("read node %s" % node_id, self._client.inspect_node, node_id)
+
+    def tasks(self):
+        return self._ask("list tasks", self._client.tasks)
+
+    def services(self):
+        return self._ask("list services", self._client.services)
+
+    def update_node(self, node_id, version, spec):
+        """Write the whole spec, if the node still is at that version."""
+        self._ask("update node %s" % node_id, self._client.update_node, node_id, version, spec)
+
+    def _ask(self, what, call, *args):
+        try:
+            return call(*args)
+        except FAILURES as exc:
+            raise self._failure(what, exc) from exc
+
+    def _failure(self, what, exc):
+        words = _words(exc)
+        if "out of sequence" in words:
+            return OutOfSequence("Could not %s: it was changed by someone else meanwhile. Run this again." % what)
+        if "does not have a leader" in words or "deadlineexceeded" in words.lower().replace(" ", ""):
+            text = NOT_A_MANAGER["no_quorum"]
+            return SwarmError(
+                text.format(where=self._where, said=" (%s)" % words, known="see 'docker node ls'"),
+                swarm_state="no_quorum",
+            )
+        if isinstance(exc, APIError):
+            return SwarmError("The manager at %s would not %s: %s." % (self._where, what, words))
+        return unreachable(self._where, words)

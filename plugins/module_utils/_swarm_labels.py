@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which labels a node should carry (pure), when some of them are ours and some are not.
+
+Ours are those whose keys stand in the node's label "<prefix>labels". Only these are changed or removed.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ._errors import GpuSwarmError
+
+RECORD = "labels"
+
+# What a placement constraint can name, and "/" which others use in label keys. A comma would break the record.
+KEY = re.compile(r"[A-Za-z0-9_./-]+\Z")
+
+
+def normalise(labels, prefix, node_id):
+    """The wanted labels as swarm has them, strings to strings; a GpuSwarmError for what cannot be one."""
+    return {_key(key, prefix, node_id): _value(key, value, node_id) for key, value in labels.items()}
+
+
+def _key(key, prefix, node_id):
+    if not isinstance(key, str) or not KEY.match(key):
+        raise GpuSwarmError("labels of node %s: %r cannot be a label's key. Use letters, digits, '.', '-', '_' and '/'." % (node_id, key))
+    if key.startswith(prefix):
+        raise GpuSwarmError(
+            "labels of node %s: keys that begin with '%s' are kept for this collection's own records. Rename '%s'." % (node_id, prefix, key)
+        )
+    return key
+
+
+def _value(key, value, node_id):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise GpuSwarmError("labels of node %s: the value of '%s' is %r. Give a string, a number or a boolean." % (node_id, key, value))
+
+
+def recorded(labels, prefix):
+    """The keys that are ours."""
+    return {key for key in labels.get(prefix + RECORD, "").split(",") if key}
+
+
+def compute(now, wanted, prefix):
+    """(labels, clashes): the node's labels with ours as wanted, and the keys that someone else set otherwise.
+
+    A label that already has the wanted value but is not recorded stays someone else's: we would not remove it later.
+    """
+    ours = recorded(now, prefix)
+    clashes = sorted(key for key in wanted if key in now and key not in ours and now[key] != wanted[key])
+    ours_next = {key for key in wanted if key in ours or key not in now}
+    labels = {key: value for key, value in now.items() if key not in ours and key != prefix + RECORD}
+    labels.update((key, wanted[key]) for key in ours_next)
+    if ours_next:
+        labels[prefix + RECORD] = ",".join(sorted(ours_next))
+    return labels, clashes

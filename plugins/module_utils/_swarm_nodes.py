@@ -1,0 +1,146 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Labels and availability of many nodes: what to write (pure), and writing it, one versioned update a node.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from . import _swarm_labels
+from ._swarm import OutOfSequence, SwarmError
+from ._swarm_ledger import FORMER
+
+AVAILABILITIES = ("active", "pause", "drain")
+# Every attempt reads the node anew, so losing this often in a row means that something updates it without end.
+ATTEMPTS = 10
+
+
+def check(wants, prefix):
+    """The module's option `nodes`, with labels as swarm has them; refuses what contradicts itself."""
+    if not prefix or not _swarm_labels.KEY.match(prefix):
+        raise SwarmError("prefix %r: give a label key's beginning, such as 'gpu-swarm.'." % prefix)
+    seen = set()
+    checked = []
+    for want in wants:
+        if want["id"] in seen:
+            raise SwarmError("nodes: node %s is listed twice. List each node once." % want["id"])
+        seen.add(want["id"])
+        if want["remember"] and want["availability"] == "former":
+            raise SwarmError("nodes: node %s has remember=true with availability=former, which forgets the mark. Drop one of the two." % want["id"])
+        labels = want["labels"]
+        if labels is not None:
+            labels = _swarm_labels.normalise(labels, prefix, want["id"])
+        checked.append(dict(want, labels=labels))
+    return checked
+
+
+def plan(nodes, wants, prefix):
+    """A change for every want, in their order. Raises one error that names all that is wrong with any of them."""
+    by_id = {node["ID"]: node for node in nodes}
+    unknown = [want["id"] for want in wants if want["id"] not in by_id]
+    if unknown:
+        raise SwarmError(_unknown(unknown, nodes), unknown=unknown)
+    changes = [plan_one(by_id[want["id"]], want, prefix) for want in wants]
+    problems = [problem for change in changes for problem in change["problems"]]
+    if problems:
+        raise SwarmError("%s Nothing was changed." % _problems(problems))
+    return changes
+
+
+def plan_one(node, want, prefix):
+    """What to make of one node: {id, hostname, version, before, after, changed, problems}."""
+    before = node["Spec"]
+    after = copy.deepcopy(before)
+    hostname = node.get("Description", {}).get("Hostname", "")
+    labels = dict(before.get("Labels") or {})
+    problems = []
+    if want["labels"] is not None:
+        labels, clashes = _swarm_labels.compute(labels, want["labels"], prefix)
+        problems = [
+            "node %s (%s) has label %s=%s, which is not ours, and %s is wanted"
+            % (hostname, node["ID"], key, before["Labels"][key], want["labels"][key])
+            for key in clashes
+        ]
+    mark = prefix + FORMER
+    availability = want["availability"]
+    if availability == "former":
+        availability = labels.pop(mark, None)
+        if availability not in AVAILABILITIES + (None,):
+            problems.append("node %s (%s) has label %s=%s, which is no availability" % (hostname, node["ID"], mark, availability))
+    elif want["remember"]:
+        labels.setdefault(mark, before["Availability"])
+    after["Labels"] = labels
+    after["Availability"] = availability or before["Availability"]
+    return {
+        "id": node["ID"],
+        "hostname": hostname,
+        "version": node["Version"]["Index"],
+        "before": before,
+        "after": after,
+        "changed": _seen(before) != _seen(after),
+        "problems": problems,
+    }
+
+
+def _seen(spec):
+    return (spec.get("Labels") or {}, spec["Availability"])
+
+
+def _unknown(unknown, nodes):
+    told = []
+    for node_id in unknown:
+        same_name = [node["ID"] for node in nodes if node.get("Description", {}).get("Hostname") == node_id]
+        hint = " (that is a host name; its id is %s)" % " or ".join(same_name) if same_name else ""
+        told.append(node_id + hint)
+    return "No such node in this swarm: %s. Give node ids as the node's own 'docker info' shows them. Nothing was changed." % ", ".join(told)
+
+
+def _problems(problems):
+    return "%s. Remove the label if nobody needs it ('docker node update --label-rm KEY NODE'), or want something else." % "; ".join(problems)
+
+
+def write(manager, changes, wants, prefix):
+    """Write what differs; the changes as they came to pass."""
+    done = []
+    for change, want in zip(changes, wants):
+        try:
+            done.append(_write_one(manager, change, want, prefix) if change["changed"] else change)
+        except SwarmError as exc:
+            updated = [item["id"] for item in done if item["changed"]]
+            raise SwarmError(
+                "Node %s (%s): %s Nodes updated before this: %s." % (change["hostname"], change["id"], exc.message, ", ".join(updated) or "none"),
+                **dict(exc.details, updated=updated),
+            ) from exc
+    return done
+
+
+def _write_one(manager, change, want, prefix):
+    for _attempt in range(ATTEMPTS):
+        try:
+            manager.update_node(change["id"], change["version"], change["after"])
+            return change
+        except OutOfSequence:
+            change = plan_one(manager.node(change["id"]), want, prefix)
+        if change["problems"]:
+            raise SwarmError(_problems(change["problems"]))
+        if not change["changed"]:
+            return change
+    raise SwarmError("it was changed by someone else at each of %d attempts. Run this again." % ATTEMPTS)
+
+
+def diff(changes):
+    """Ansible's diff of the nodes that change."""
+    sides = {"before": {}, "after": {}}
+    for change in changes:
+        if change["changed"]:
+            for side, shown in sides.items():
+                shown["%s (%s)" % (change["hostname"], change["id"])] = {
+                    "availability": change[side]["Availability"],
+                    "labels": change[side].get("Labels") or {},
+                }
+    return sides

@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which tasks a change of a node's labels or availability would evict (pure).
+
+Follows swarmkit's constraint package, constraint enforcer and orchestrators. Only constraints on node labels are
+looked at: nothing else that a constraint can name is changed by this collection.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ._swarm_ledger import assigned
+
+LABEL = "node.labels."
+# "complete" is what a job's task is desired to become, and what it is when it ended.
+WANTED = frozenset(["assigned", "accepted", "preparing", "ready", "starting", "running", "complete"])
+ENDED = frozenset(["complete", "shutdown", "failed", "rejected", "remove", "orphaned"])
+JOBS = ("ReplicatedJob", "GlobalJob")
+
+# At any update of an active node, the enforcer of such a leader rejects one of the tasks that hold this type of generic
+# resource, whatever was updated (moby#44378, swarmkit#3082, swarmkit#3162).
+REJECTS_HOLDERS = {"named": ((0, 0, 0), (23, 0, 2)), "discrete": ((23, 0, 2), (25, 0, 3))}
+
+
+def broken(constraints, labels):
+    """The first constraint on a node label that these labels do not meet, or None."""
+    for constraint in constraints or []:
+        operator = "==" if "==" in constraint else "!="
+        key, found, value = constraint.partition(operator)
+        key = key.strip()
+        if not found or key[: len(LABEL)].lower() != LABEL:
+            continue
+        # The label's key is case-sensitive, its value is not, and a label that is not there counts as empty.
+        same = labels.get(key[len(LABEL) :], "").lower() == value.strip().lower()
+        if same != (operator == "=="):
+            return constraint
+    return None
+
+
+def leader_engine(nodes):
+    """The engine version, as three numbers, of the manager that leads; None if it cannot be told."""
+    for node in nodes:
+        if (node.get("ManagerStatus") or {}).get("Leader"):
+            version = node.get("Description", {}).get("Engine", {}).get("EngineVersion", "")
+            match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+            return tuple(int(part) for part in match.groups()) if match else None
+    return None
+
+
+def evicted(changes, nodes, tasks, services):
+    """The tasks that lose their place through these changes (as of _swarm_nodes), in the order of the tasks."""
+    changed = {change["id"]: change for change in changes if change["changed"]}
+    by_id = {service["ID"]: service for service in services}
+    engine = leader_engine(nodes)
+    found = []
+    for task in tasks:
+        change = changed.get(task.get("NodeID"))
+        if change is None or task.get("DesiredState") not in WANTED or task["Status"]["State"] in ENDED:
+            continue
+        service = by_id.get(task.get("ServiceID"))
+        verdict = _verdict(change, task, service) or _rejected_by_mistake(change, task, engine)
+        if verdict:
+            found.append(_record(change, task, service, verdict))
+    return found
+
+
+def _verdict(change, task, service):
+    """{reason, constraint, deferred} or None."""
+    before, after = change["before"], change["after"]
+    # No orchestrator of jobs handles a node's drain: their tasks run on.
+    job = bool(service) and any(mode in service["Spec"].get("Mode", {}) for mode in JOBS)
+    if after["Availability"] == "drain" and not job:
+        newly = before["Availability"] != "drain"
+        return {"reason": "drain", "constraint": None, "deferred": False} if newly else None
+    # The service's constraints count, not those its tasks were made with.
+    spec = service["Spec"]["TaskTemplate"] if service else task["Spec"]
+    constraints = (spec.get("Placement") or {}).get("Constraints")
+    constraint = broken(constraints, after.get("Labels") or {})
+    if constraint is None:
+        return None
+    # Constraints are enforced on active nodes alone; elsewhere at the moment when the node becomes active again.
+    active = after["Availability"] == "active"
+    broken_before = broken(constraints, before.get("Labels") or {}) is not None
+    if broken_before and (before["Availability"] == "active" or not active):
+        return None
+    return {"reason": "constraint", "constraint": constraint, "deferred": not active}
+
+
+def _rejected_by_mistake(change, task, engine):
+    if engine is None or change["after"]["Availability"] != "active":
+        return None
+    for _kind, typ, _value in assigned(task):
+        first, fixed = REJECTS_HOLDERS[typ]
+        if first <= engine < fixed:
+            return {"reason": "engine", "constraint": None, "deferred": False}
+    return None
+
+
+def _record(change, task, service, verdict):
+    record = {
+        "service": service["Spec"]["Name"] if service else task.get("ServiceID"),
+        "task": task["ID"],
+        "slot": task.get("Slot"),
+        "node": change["id"],
+        "hostname": change["hostname"],
+    }
+    record.update(verdict)
+    return record

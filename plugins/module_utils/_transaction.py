@@ -1,0 +1,169 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Carries a decision out on one node: all of it, or nothing.
+
+The order is what makes it safe to be killed anywhere: refuse → validate → journal → files → daemon → record → journal
+away. Whoever finds a journal knows where the change had started from.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import os
+
+from . import _files
+from ._decide import daemon_complaint
+from ._errors import GpuSwarmError
+from ._state import taken_over
+
+
+def apply(node, seen, decision):
+    """Makes the node what was decided; returns what was done to the daemon. The caller holds the node's lock.
+
+    Raises GpuSwarmError, with the node as it was before, if anything fails.
+    """
+    act = decision.act if node.params["restart"] == "if_needed" else None
+    _refuse(node, seen, decision, act)
+    if decision.writes:
+        _validate(node, decision)
+    record = _record(seen, decision)
+    if decision.writes or act:
+        _change(node, seen, decision, act, record)
+    if record != node.state.record():
+        node.state.write_record(record)
+    node.state.close_journal()
+    return {"restarted": act == "restart", "reloaded": act == "reload"}
+
+
+def _refuse(node, seen, decision, act):
+    """What must not be begun."""
+    if decision.writes and "toolkit" in seen.missing and node.params["state"] == "present":
+        raise GpuSwarmError(
+            "the NVIDIA Container Toolkit is not installed (no %s). Install it first, for instance with the role "
+            "fleet.gpu_swarm.nvidia_container_toolkit." % node.params["runtime_config"],
+            missing=seen.missing,
+        )
+    if node.params["restart"] == "if_needed" and seen.engine is None and decision.changed:
+        raise GpuSwarmError(
+            "Docker Engine is not installed: no %s, and nothing listens on %s. Install Docker Engine, or use "
+            "'restart: never' to edit the files only." % (node.params["docker_unit"], node.params["docker_socket"]),
+            missing=seen.missing,
+        )
+    if act == "restart" and seen.containers and node.params["when_busy"] == "refuse":
+        names = [item["service"] or item["name"] for item in seen.containers]
+        raise GpuSwarmError(
+            "the daemon must be restarted, which would stop %d running container(s): %s. Let them finish or drain the "
+            "node, then run this again; or consent with 'when_busy: restart'." % (len(names), ", ".join(names[:10])),
+            busy=seen.containers,
+        )
+
+
+def _validate(node, decision):
+    """Asks dockerd before the file is touched, where it can be asked."""
+    data = decision.writes.get(node.params["daemon_config"])
+    if data is None:
+        return
+    candidate = os.path.join(node.state.directory, "candidate.json")
+    _files.write(candidate, data, node.move, 0o600)
+    try:
+        complaint = node.engine.validate(candidate)
+    finally:
+        _files.remove(candidate)
+    if complaint:
+        raise GpuSwarmError(
+            "%s: dockerd would not start with this file and what is to be merged into it: %s. Nothing was changed. "
+            "Mend what it names and run this again."
+            % (node.params["daemon_config"], complaint.replace(candidate, node.params["daemon_config"]))
+        )
+
+
+def _change(node, seen, decision, act, record):
+    found = (seen.daemon, seen.runtime)
+    before = [node.state.starting_point(current) for current in found]
+    try:
+        node.state.open_journal(before, {current.path: _intended(current, decision, record) for current in found})
+    except OSError as problem:
+        raise GpuSwarmError(
+            "%s: cannot note the change before it is made: %s. Nothing was changed. Free some space and run this "
+            "again." % (node.state.directory, problem)
+        ) from problem
+    touched_daemon = False
+    try:
+        for path, data in decision.writes.items():
+            _put(path, data, node.move)
+        if act:
+            touched_daemon = True
+            _start(node, act, lambda view: daemon_complaint(decision, view))
+    except SystemExit:
+        # atomic_move of ansible-core before 2.19 reports by itself and leaves.
+        _undo(node, before, seen.engine if touched_daemon else None, act)
+        raise
+    except Exception as problem:
+        undone = _undo(node, before, seen.engine if touched_daemon else None, act)
+        raise GpuSwarmError("%s. %s" % (str(problem).strip().rstrip("."), undone)) from problem
+
+
+def _put(path, data, move):
+    if data is None:
+        _files.remove(path)
+    else:
+        _files.write(path, data, move)
+
+
+def _start(node, act, healthy):
+    if act == "restart":
+        node.engine.restart()
+    else:
+        node.engine.reload()
+    node.engine.wait(healthy, node.params["timeout"])
+
+
+def _undo(node, before, engine, act):
+    """Puts the files back, and the daemon into the state in which it was found; says how that went."""
+    try:
+        for snapshot in before:
+            _files.put_back(snapshot, node.move)
+    except Exception as problem:
+        return "The files could not be put back: %s. %s has them; mend that and run this again." % (
+            problem,
+            node.state.directory,
+        )
+    said = "The files are as they were before"
+    if engine and engine["running"]:
+        try:
+            # As it was told: a reload that failed is no reason to stop containers by a restart.
+            _start(node, act, lambda view: None)
+            said += " and %s runs with them again" % node.engine.unit
+        except GpuSwarmError as problem:
+            # Whoever comes next finds the journal, and this message names both causes.
+            return "%s, but %s does not start with them either: %s" % (said, node.engine.unit, problem)
+    node.state.close_journal()
+    return said + ". Mend the cause and run this again."
+
+
+def _record(seen, decision):
+    """The record after the change: of each file that holds something of ours, what it was and what we wrote."""
+    record = dict(seen.record)
+    for current in (seen.daemon, seen.runtime):
+        path = current.path
+        if path in decision.released:
+            record.pop(path, None)
+        elif path in decision.writes:
+            record[path] = taken_over(current, decision.ours[path], decision.writes[path], seen.record.get(path))
+    return record
+
+
+def _intended(current, decision, record):
+    """What a file is about to become, and what is on record of it should this run be killed right after.
+
+    Of a file that is given back, that is a file of ours which already is as it should be: the daemon may still have to
+    be started with it.
+    """
+    data = decision.writes.get(current.path, current.data)
+    if current.path not in decision.released:
+        return data, record.get(current.path)
+    given_back = _files.Snapshot(current.path, data, current.mode, current.uid, current.gid)
+    return data, taken_over(given_back, decision.ours[current.path], data, None)

@@ -1,0 +1,287 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_info
+short_description: Reads the NVIDIA GPUs of a node
+version_added: 0.1.0
+description:
+  - Reads every GPU of the node through NVML, NVIDIA's management library, which comes with the driver. Changes nothing.
+  - Every figure is read, none is looked up in a table. What a card or a driver does not know is null.
+  - A GPU that fails does not hide the others. It is listed with RV(gpus[].health.state=failed), the reason in NVML's
+    words, and whatever else could be read.
+  - A node without the Python binding of NVML gets it from the controller for the length of the task. Nothing is
+    installed on the node, and the node needs no network for it.
+options:
+  nvml_path:
+    description:
+      - The NVML library, C(libnvidia-ml.so.1), or the directory that it is in.
+      - If not given, the node's loader finds it.
+    type: path
+  library_path:
+    description:
+      - A directory or zip file on the node from which to load C(pynvml) where the node's own Python does not have it.
+      - If not given, what M(fleet.gpu_swarm.gpu_node) keeps on the node is tried, then the controller's copy is sent.
+    type: path
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.info_module
+requirements:
+  - The NVIDIA driver on the node.
+  - The Python package C(nvidia-ml-py) on the controller or on the node.
+seealso:
+  - module: fleet.gpu_swarm.gpu_node
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Read the GPUs
+  fleet.gpu_swarm.gpu_info:
+  register: node
+
+- name: Show what there is
+  ansible.builtin.debug:
+    msg: "{{ item.index }} {{ item.name }} {{ item.memory_mib }} MiB {{ item.uuid }}"
+  loop: "{{ node.gpus }}"
+  loop_control:
+    label: "{{ item.index }}"
+
+- name: Stop where a GPU is broken
+  ansible.builtin.assert:
+    that: node.gpus | selectattr('health.state', 'eq', 'failed') | length == 0
+    fail_msg: "{{ node.gpus | map(attribute='health') | map(attribute='reasons') | flatten }}"
+
+- name: Read them through a library in a place of its own
+  fleet.gpu_swarm.gpu_info:
+    nvml_path: /opt/nvidia/lib/libnvidia-ml.so.1
+"""
+
+RETURN = r"""
+driver_version:
+  description: The NVIDIA driver's version.
+  returned: success
+  type: str
+  sample: 580.95.05
+nvml_version:
+  description: The version of the NVML library.
+  returned: success
+  type: str
+  sample: 13.580.95.05
+cuda_version:
+  description: The newest CUDA version that the driver supports. Null where the driver has no CUDA part.
+  returned: success
+  type: str
+  sample: "13.0"
+missing:
+  description: Contains V(nvml_binding) where no C(pynvml) was found.
+  returned: failure
+  type: list
+  elements: str
+  sample: [nvml_binding]
+gpus:
+  description:
+    - The GPUs in NVML's order. Empty where the driver finds none.
+    - Every key is there for every GPU; what could not be read, or does not exist on the card, is null.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    index:
+      description: Its place in NVML's order, as C(nvidia-smi) shows it. May change with a reboot.
+      type: int
+      sample: 0
+    uuid:
+      description: The full UUID.
+      type: str
+      sample: GPU-4363a5f3-b2a5-5106-b98c-ba8bda503bb6
+    name:
+      description: The product name.
+      type: str
+      sample: NVIDIA H100 80GB HBM3
+    model:
+      description: The name, made fit for a node label.
+      type: str
+      sample: NVIDIA-H100-80GB-HBM3
+    memory_mib:
+      description: All of its memory, in MiB. Null for GPUs that share the machine's memory.
+      type: int
+      sample: 81559
+    compute_capability:
+      description: The CUDA compute capability.
+      type: str
+      sample: "9.0"
+    architecture:
+      description: The architecture's name in lower case.
+      type: str
+      sample: hopper
+    pci_bus_id:
+      description: The PCI address.
+      type: str
+      sample: "00000000:C1:00.0"
+    minor_number:
+      description: The N of C(/dev/nvidiaN).
+      type: int
+      sample: 0
+    numa_node:
+      description: The NUMA node of the machine that is nearest to it.
+      type: int
+      sample: 0
+    mig:
+      description: Whether the card can be cut into MIG devices.
+      type: dict
+      contains:
+        mode:
+          description: V(enabled), V(disabled), or null for a card without MIG.
+          type: str
+          sample: disabled
+        pending:
+          description: The mode after the next reset of the GPU.
+          type: str
+          sample: disabled
+    mig_devices:
+      description: The MIG devices of a card whose RV(gpus[].mig.mode) is V(enabled).
+      type: list
+      elements: dict
+      contains:
+        uuid:
+          description: The full UUID of the MIG device.
+          type: str
+          sample: MIG-0d0607e3-55be-57d5-8487-5223cd420c1c
+        profile:
+          description: Its profile.
+          type: str
+          sample: 3g.40gb
+        memory_mib:
+          description: Its memory, in MiB.
+          type: int
+          sample: 40192
+        gpu_instance_id:
+          description: The GPU instance it belongs to.
+          type: int
+          sample: 2
+        compute_instance_id:
+          description: The compute instance within the GPU instance.
+          type: int
+          sample: 0
+    health:
+      description: Whether it works, and what its counters say.
+      type: dict
+      contains:
+        state:
+          description:
+            - V(ok).
+            - V(warning) for a GPU that works and needs attention, such as a reset.
+            - V(failed) for one that must not be given to anybody.
+          type: str
+          sample: ok
+        reasons:
+          description: Why the state is not V(ok).
+          type: list
+          elements: str
+          sample: [GPU is lost]
+        ecc_mode:
+          description: Whether its memory is run with ECC.
+          type: bool
+          sample: true
+        ecc_errors_uncorrected:
+          description: Uncorrected memory errors since the driver was loaded.
+          type: int
+          sample: 0
+        ecc_errors_corrected:
+          description: Corrected memory errors since the driver was loaded.
+          type: int
+          sample: 0
+        remapped_rows:
+          description: Memory rows that were replaced by spare ones. Null before the Ampere architecture.
+          type: dict
+          contains:
+            correctable:
+              description: Rows remapped for correctable errors.
+              type: int
+              sample: 0
+            uncorrectable:
+              description: Rows remapped for uncorrectable errors.
+              type: int
+              sample: 0
+            pending:
+              description: Whether a row is remapped at the next reset.
+              type: bool
+              sample: false
+            failure:
+              description: Whether a remapping failed, so that the card must be replaced.
+              type: bool
+              sample: false
+        retired_pages:
+          description: Memory pages taken out of use. Null from the Ampere architecture on.
+          type: dict
+          contains:
+            single_bit:
+              description: Pages retired for repeated correctable errors.
+              type: int
+              sample: 0
+            double_bit:
+              description: Pages retired for an uncorrectable error.
+              type: int
+              sample: 0
+            pending:
+              description: Whether a page is retired at the next reboot.
+              type: bool
+              sample: false
+    links:
+      description: How it is connected.
+      type: dict
+      contains:
+        nvlink_active:
+          description: NVLinks that are up. Null for a card without NVLink.
+          type: int
+          sample: 18
+        nvlink_total:
+          description: NVLinks that the card has.
+          type: int
+          sample: 18
+        topology:
+          description:
+            - For each other GPU, by UUID, what the way to it passes through.
+            - V(internal) is the same board, V(single) one PCIe switch, V(multiple) several, V(hostbridge) one host
+              bridge, V(node) one NUMA node, V(system) the link between sockets.
+          type: dict
+          sample: {GPU-7020a5d0-4fbf-5b4d-ae4c-8cd10e1f7e89: node}
+    power:
+      description: Its power settings.
+      type: dict
+      contains:
+        limit_w:
+          description: The power limit, in W.
+          type: float
+          sample: 700.0
+        persistence_mode:
+          description: Whether the driver keeps it initialised while nothing uses it.
+          type: bool
+          sample: true
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._nvml import read_all
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={"nvml_path": {"type": "path"}, "library_path": {"type": "path"}},
+        supports_check_mode=True,
+    )
+    try:
+        result = read_all(module.params["nvml_path"], module.params["library_path"])
+    except GpuSwarmError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: provision_report
+short_description: Compares a fleet with what its manager shows, and prints it as a table
+version_added: 0.1.0
+description:
+  - Compares what was decided for every host (C(gpu_swarm_assessed), C(gpu_swarm_applied)) with the manager's ledger, and
+    prints a table with one line per host.
+  - Runs on the controller. Use it once in a play, with C(run_once).
+options:
+  steps:
+    description: The RV(fleet.gpu_swarm.provision_plan#module:steps) of the plan.
+    type: dict
+    required: true
+  ledger:
+    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned after the run's changes.
+    type: dict
+  gpu_group:
+    description: The inventory group of the hosts that have GPUs.
+    type: str
+    default: gpu_nodes
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+  platform:
+    platforms: all
+seealso:
+  - module: fleet.gpu_swarm.provision_plan
+  - module: fleet.gpu_swarm.swarm_gpu_info
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: What the fleet looks like now
+  fleet.gpu_swarm.provision_report:
+    steps: "{{ plan.steps }}"
+    ledger: "{{ ledger }}"
+  run_once: true
+"""
+
+RETURN = r"""
+states:
+  description: By host, V(ready) or what keeps it from that, in words.
+  returned: always
+  type: dict
+  sample: {"n1": "ready", "n2": "waiting for service train (train.1)"}
+"""

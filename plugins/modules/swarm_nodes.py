@@ -1,0 +1,239 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: swarm_nodes
+short_description: Labels and availability of many swarm nodes in one call
+version_added: 0.1.0
+description:
+  - Brings labels and availability of any number of nodes to what is wanted, with one versioned update for each node that
+    differs and none for the others.
+  - All nodes are checked before the first is changed. If any of them cannot be brought to what is wanted, none is changed.
+  - Only labels that this module set itself are changed or removed. Their keys are recorded in a label of the node, by
+    default C(gpu-swarm.labels). A label of someone else with another value than the wanted one is an error; with the
+    wanted value it is left alone and stays someone else's.
+  - A changed label makes swarm evict at once the tasks whose placement constraints no longer hold. RV(evicted) names them,
+    in check mode before anything happens.
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.docker_client
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  nodes:
+    description: What is wanted of which node. Nodes that are not listed are left alone.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      id:
+        description: The node's id in the swarm, never its host name, since two nodes may share one.
+        type: str
+        required: true
+      labels:
+        description:
+          - The labels that the node should have from us, all of them. An empty dictionary removes all of ours.
+          - If not given, labels are not touched.
+          - Values are strings; booleans become V(true) or V(false), numbers their text.
+        type: dict
+      availability:
+        description:
+          - V(active), V(pause) (no new tasks) or V(drain) (tasks are moved away).
+          - V(former) restores the availability that O(nodes[].remember) noted and removes the note; without a note
+            nothing changes.
+          - If not given, the availability is not touched.
+        type: str
+        choices: [active, pause, drain, former]
+      remember:
+        description:
+          - Note the present availability in a label of the node, by default C(gpu-swarm.former-availability), in the same
+            update that changes it. A note that is there already is kept.
+        type: bool
+        default: false
+  prefix:
+    description: What the keys of this module's own records begin with. Wanted labels may not begin with it.
+    type: str
+    default: gpu-swarm.
+seealso:
+  - module: fleet.gpu_swarm.swarm_gpu_info
+  - module: community.docker.docker_node
+"""
+
+EXAMPLES = r"""
+- name: Label the GPU nodes
+  fleet.gpu_swarm.swarm_nodes:
+    nodes:
+      - id: i9pbrl1zyudukjfaj1z6lvqpf
+        labels:
+          gpu.model: NVIDIA-H100-80GB-HBM3
+          gpu.count: 8
+      - id: 8xyymi8zyrov0y4rqrwtoszf7
+        labels:
+          gpu.model: Tesla-T4
+          gpu.count: 4
+  delegate_to: manager-1
+  run_once: true
+
+- name: Keep new tasks away while a node is worked on
+  fleet.gpu_swarm.swarm_nodes:
+    nodes:
+      - id: i9pbrl1zyudukjfaj1z6lvqpf
+        availability: pause
+        remember: true
+
+- name: Give the node back in the availability it had
+  fleet.gpu_swarm.swarm_nodes:
+    nodes:
+      - id: i9pbrl1zyudukjfaj1z6lvqpf
+        availability: former
+"""
+
+RETURN = r"""
+nodes:
+  description: The nodes of O(nodes), in that order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    id:
+      description: The node's id in the swarm.
+      type: str
+    hostname:
+      description: The node's host name.
+      type: str
+    changed:
+      description: Whether the node differed from what is wanted.
+      type: bool
+    labels_before:
+      description: All labels of the node before.
+      type: dict
+    labels_after:
+      description: All labels of the node after.
+      type: dict
+    availability_before:
+      description: The node's availability before.
+      type: str
+    availability:
+      description: The node's availability after.
+      type: str
+evicted:
+  description: The tasks that lose their place through this change; in check mode those that would.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    service:
+      description: The service's name.
+      type: str
+    task:
+      description: The task's id.
+      type: str
+    slot:
+      description: Which replica the task is; null for a global service.
+      type: int
+    node:
+      description: The id of the node that it runs on.
+      type: str
+    hostname:
+      description: The host name of that node.
+      type: str
+    reason:
+      description:
+        - V(constraint) if the task's placement constraint no longer holds, V(drain) if the node is drained.
+        - V(engine) if the task holds a generic resource and the leading manager's Docker Engine (before 23.0.2, for counted
+          kinds before 25.0.3) rejects one such task of an active node whenever the node is updated. Which one of them, it
+          does not tell beforehand.
+      type: str
+    constraint:
+      description: The placement constraint that no longer holds; null for other reasons.
+      type: str
+    deferred:
+      description: Whether this happens only when the node becomes active again, since swarm enforces no constraints before.
+      type: bool
+  sample:
+    - service: train
+      task: oyl2ui5639bmnf3qq6mn5afae
+      slot: 1
+      node: i9pbrl1zyudukjfaj1z6lvqpf
+      hostname: gpu-1
+      reason: constraint
+      constraint: node.labels.gpu.model==Tesla-T4
+      deferred: false
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils import _swarm_nodes, _swarm_placement
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._swarm import CONNECTION_OPTIONS, connect
+
+NODE_OPTIONS = dict(
+    id=dict(type="str", required=True),
+    labels=dict(type="dict"),
+    availability=dict(type="str", choices=["active", "pause", "drain", "former"]),
+    remember=dict(type="bool", default=False),
+)
+
+
+def run(params, check_mode):
+    """The module's result."""
+    prefix = params["prefix"]
+    wants = _swarm_nodes.check(params["nodes"], prefix)
+    manager = connect(params)
+    nodes = manager.nodes()
+    changes = _swarm_nodes.plan(nodes, wants, prefix)
+    evicted = []
+    if any(change["changed"] for change in changes):
+        evicted = _swarm_placement.evicted(changes, nodes, manager.tasks(), manager.services())
+        if not check_mode:
+            changes = _swarm_nodes.write(manager, changes, wants, prefix)
+    return {
+        "changed": any(change["changed"] for change in changes),
+        "nodes": [_node(change) for change in changes],
+        "evicted": evicted,
+        "diff": _swarm_nodes.diff(changes),
+    }
+
+
+def _node(change):
+    before, after = change["before"], change["after"]
+    return {
+        "id": change["id"],
+        "hostname": change["hostname"],
+        "changed": change["changed"],
+        "labels_before": before.get("Labels") or {},
+        "labels_after": after.get("Labels") or {},
+        "availability_before": before["Availability"],
+        "availability": after["Availability"],
+    }
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            CONNECTION_OPTIONS,
+            nodes=dict(type="list", elements="dict", required=True, options=NODE_OPTIONS),
+            prefix=dict(type="str", default="gpu-swarm."),
+        ),
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.check_mode)
+    except GpuSwarmError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Sends what a node lacks along with a module: pure Python libraries of the controller, in one zip file.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import sysconfig
+import tempfile
+import zipfile
+from functools import partial
+from pathlib import Path
+
+from ansible import constants as C
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.vars import merge_hash
+
+
+class CarryingAction(ActionBase):
+    """Runs MODULE; where it fails for want of libraries that the controller has, again with those."""
+
+    MODULE = ""
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        try:
+            answer = carry(partial(self._run_module, task_vars), self._send, self._task.args)
+            return merge_hash(result, answer)
+        finally:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    def _run_module(self, task_vars, args):
+        return self._execute_module(module_name=self.MODULE, module_args=dict(args), task_vars=task_vars)
+
+    def _send(self, data):
+        """Puts the zip file into the task's temporary directory on the node, readable for whom the task becomes."""
+        shell = self._connection._shell
+        if shell.tmpdir is None:  # pipelining needs none
+            self._make_tmp_path()
+        remote = shell.join_path(shell.tmpdir, "gpu_swarm_libraries.zip")
+        with tempfile.NamedTemporaryFile(dir=C.DEFAULT_LOCAL_TMP, suffix=".zip") as local:
+            local.write(data)
+            local.flush()
+            self._transfer_file(local.name, remote)
+        self._fixup_perms2((shell.tmpdir, remote), execute=False)
+        return remote
+
+
+def carry(run, send, args):
+    """The answer of ``run(args)``; as long as it fails for want of something new that can be sent, run again with it.
+
+    A module stops at the first thing that it lacks, so a node can need a second round. Nothing is sent against the
+    user's own ``library_path``.
+    """
+    answer, sent = run(args), []
+    while not args.get("library_path") and (more := [name for name in wanted(answer) if name not in sent]):
+        sent += more
+        answer = run(dict(args, library_path=send(pack(sent))))
+    return answer
+
+
+def wanted(answer):
+    """What to send, by the module's own words. One that did its work is never run twice."""
+    return [name for name in answer.get("missing") or () if name in LIBRARIES] if answer.get("failed") else []
+
+
+def pack(names):
+    """The zip file with the libraries ``names``; the same bytes for the same libraries."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(names):
+            for inside, source in LIBRARIES[name]().items():
+                archive.writestr(zipfile.ZipInfo(inside), source.read_bytes(), zipfile.ZIP_DEFLATED)
+    return packed.getvalue()
+
+
+def _binding():
+    spec = importlib.util.find_spec("pynvml")
+    if spec is None or not spec.origin:
+        raise AnsibleActionFail(
+            "The node has no pynvml, and the controller has none to send. Install it on the controller: "
+            "'pip install nvidia-ml-py' into the Python that runs Ansible, or add it to the execution environment."
+        )
+    source = Path(spec.origin)
+    if source.name != "pynvml.py":
+        raise AnsibleActionFail(
+            f"The controller's pynvml at {source.parent} is not the one of nvidia-ml-py but an old package. "
+            "Replace it: 'pip uninstall pynvml' and 'pip install nvidia-ml-py' into the Python that runs Ansible."
+        )
+    return {"pynvml.py": source}
+
+
+def _toml_parser():
+    """tomli, or the standard library's copy of it under that name."""
+    spec = importlib.util.find_spec("tomli")
+    home = Path(spec.origin).parent if spec and spec.origin else Path(sysconfig.get_path("stdlib"), "tomllib")
+    sources = sorted(home.glob("*.py"))
+    if not sources:
+        raise AnsibleActionFail(
+            "The node's Python is older than 3.11 and has no tomli, and the controller has none to send. Install it on "
+            "the controller: 'pip install tomli' into the Python that runs Ansible, or add it to the execution "
+            "environment."
+        )
+    return {os.path.join("tomli", source.name): source for source in sources}
+
+
+# By the words that the modules use in ``missing``.
+LIBRARIES = {"nvml_binding": _binding, "toml_parser": _toml_parser}

@@ -1,0 +1,197 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who runs the swarm, and what a host has to do to be a member of it. Pure: plain data in, plain data out.
+
+An *answer* is what gpu_node returned in check mode on a host; a host that could not be asked has none.
+Nodes are keyed by id and never by hostname, since two nodes may share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Answer = Mapping[str, Any]
+Node = Mapping[str, Any]
+
+
+def swarm_of(answer: Any) -> dict[str, Any] | None:
+    """What a host said about its membership, or None where it did not answer."""
+    if not isinstance(answer, Mapping) or answer.get("unreachable") or answer.get("failed"):
+        return None
+    swarm = answer.get("swarm")
+    return dict(swarm) if isinstance(swarm, Mapping) and swarm.get("state") else None
+
+
+def _said(answer: Any) -> str:
+    text = answer.get("msg") if isinstance(answer, Mapping) else None
+    return str(text).strip().splitlines()[0] if text else "it was not asked or did not answer"
+
+
+def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Iterable[str]) -> dict[str, Any]:
+    """The hosts that run the swarm, and if nobody does, where it may be initialised, or why not.
+
+    A swarm is initialised only if every manager of the inventory answered and none of them is in one: a manager that is
+    merely down must not come back to find a second swarm.
+    """
+    managers = list(managers)
+    swarms = {host: swarm for host, answer in answers.items() if (swarm := swarm_of(answer)) is not None}
+    order = managers + [host for host in answers if host not in managers]
+    live = [host for host in order if host in swarms and swarms[host]["state"] == "active" and swarms[host].get("control_available")]
+    # A manager that says something is wrong (no quorum, say) is asked last.
+    live.sort(key=lambda host: bool(swarms[host].get("error")))
+    found: dict[str, Any] = {"live": live, "init_on": None, "error": None}
+    if live:
+        return found
+    found["error"] = _why_no_swarm_may_be_made(managers, answers, swarms)
+    if found["error"] is None:
+        playing = set(in_play)
+        found["init_on"] = next((host for host in managers if host in playing), None)
+        if found["init_on"] is None:
+            found["error"] = (
+                f"There is no swarm yet, and none of its managers ({', '.join(managers)}) is in this run. "
+                "Run once without --limit, or with one of them in it."
+            )
+    return found
+
+
+def _why_no_swarm_may_be_made(managers: list[str], answers: Mapping[str, Any], swarms: Mapping[str, dict[str, Any]]) -> str | None:
+    if not managers:
+        return "No manager is named: put at least one host into the inventory group swarm_managers."
+    silent = [host for host in managers if host not in swarms]
+    # Half-joined nodes never were in a swarm: their join did not get through.
+    bound = [host for host in managers if host in swarms and swarms[host]["state"] != "inactive" and not swarms[host].get("half_joined")]
+    if not silent and not bound:
+        return None
+    told = [f"{host}: {_said(answers.get(host))}" for host in silent]
+    told += [
+        f"{host}: swarm state {swarms[host]['state']}, not a working manager" + (f" ({swarms[host]['error']})" if swarms[host].get("error") else "")
+        for host in bound
+    ]
+    return (
+        "No working swarm manager was found, and a new swarm is only initialised if every manager of the inventory answers "
+        f"and none is in a swarm. {'; '.join(told)}. Bring these hosts back, or take them out of the group swarm_managers."
+    )
+
+
+def addresses(nodes: Iterable[Node]) -> list[dict[str, Any]]:
+    """Where the reachable managers listen, as ``{addr, host, port}``."""
+    listening = []
+    for node in nodes:
+        status = node.get("ManagerStatus") or {}
+        if status.get("Reachability") != "reachable" or not status.get("Addr"):
+            continue
+        host, _colon, port = status["Addr"].rpartition(":")
+        if host.strip("[]") in ("0.0.0.0", "::"):
+            # The leader sometimes shows its listening address (moby#35437).
+            host = (node.get("Status") or {}).get("Addr") or host
+            host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+        listening.append({"addr": f"{host}:{port}", "host": host.strip("[]"), "port": int(port)})
+    return listening
+
+
+def parse_address(text: str, port: int = 2377) -> dict[str, Any]:
+    """A user's ``10.0.0.1``, ``name:2377`` or ``[fd00::1]:2377`` as ``{addr, host, port}``."""
+    text = text.strip()
+    host, colon, last = text.rpartition(":")
+    if colon and last.isdigit() and (":" not in host or host.endswith("]")):
+        return {"addr": text, "host": host.strip("[]"), "port": int(last)}
+    host = text.strip("[]")
+    return {"addr": f"[{host}]:{port}" if ":" in host else f"{host}:{port}", "host": host, "port": port}
+
+
+def membership(answer: Any, nodes: Iterable[Node] | None, role: str, move: bool = False, leaving: Iterable[str] = ()) -> dict[str, Any]:
+    """What a host has to do to be a member of the swarm in ``role``.
+
+    ``nodes`` is the manager's list (None where no swarm exists yet, or where it cannot be read before something was
+    installed). ``leaving`` are the ids that are to be demoted, in order: each is judged as if those before it were done.
+    Returns ``{action, error, node_id}``; the action is one of none, join, recover, move, promote, demote, unknown.
+    """
+    swarm = swarm_of(answer)
+    if swarm is None:
+        return _plan("none", f"This host did not tell its swarm state: {_said(answer)}.")
+    state, node_id = swarm["state"], str(swarm.get("node_id") or "")
+    if state == "inactive":
+        return _plan("join")
+    if swarm.get("half_joined"):
+        return _plan("recover")
+    if state != "active":
+        return _plan("none", _bad_state(state, swarm.get("error")), node_id)
+    if nodes is None:
+        return _plan("unknown", None, node_id)
+    known = {node["ID"]: node for node in nodes}
+    if node_id not in known:
+        return _stranger(swarm, move)
+    now = (known[node_id].get("Spec") or {}).get("Role")
+    if now == role:
+        return _plan("none", None, node_id)
+    if role == "manager":
+        return _plan("promote", None, node_id)
+    return _plan("demote", demotion_error(known.values(), node_id, leaving), node_id)
+
+
+def _plan(action: str, error: str | None = None, node_id: str = "") -> dict[str, Any]:
+    return {"action": action, "error": error, "node_id": node_id}
+
+
+def _bad_state(state: str, error: Any) -> str:
+    said = f" ({error})" if error else ""
+    if state == "locked":
+        return "The swarm state of this node is locked. Unlock it with 'docker swarm unlock' and run again."
+    if state == "pending":
+        return (
+            f"This node is still trying to reach a swarm (state pending){said}. Wait until it has, or give it up with "
+            "'docker swarm leave --force', and run again."
+        )
+    return (
+        f"This node is in swarm state {state}{said}, and it was a member before, so nothing is thrown away unasked. If its "
+        "certificate expired or its manager moved, repair that; if the membership is worth nothing, run "
+        "'docker swarm leave --force' on it and run again."
+    )
+
+
+def _stranger(swarm: Mapping[str, Any], move: bool) -> dict[str, Any]:
+    if swarm.get("control_available"):
+        return _plan(
+            "none",
+            f"This node (id {swarm.get('node_id')}) is a manager of another swarm. Leaving could destroy that swarm, so it is "
+            "never done here: demote it there first, or run 'docker swarm leave --force' on it if that swarm is worth nothing.",
+        )
+    if not move:
+        return _plan(
+            "none",
+            f"This node (id {swarm.get('node_id')}) is not in the list of this swarm's manager: it is a worker of another "
+            f"swarm (managers {', '.join(swarm.get('managers') or []) or 'unknown'}) or was removed from this one. "
+            "Set swarm_member_move: true to have it leave and join this one.",
+        )
+    return _plan("move")
+
+
+def demotion_error(nodes: Iterable[Node], node_id: str, leaving: Iterable[str] = ()) -> str | None:
+    """Why this manager may not be demoted now, or None. Never the last one, never past quorum."""
+    reachable = {
+        node["ID"]: (node.get("ManagerStatus") or {}).get("Reachability") == "reachable"
+        for node in nodes
+        if (node.get("Spec") or {}).get("Role") == "manager"
+    }
+    for other in leaving:
+        if other == node_id:
+            break
+        if _demotion_error_of(reachable, other) is None:
+            reachable.pop(other, None)
+    return _demotion_error_of(reachable, node_id)
+
+
+def _demotion_error_of(reachable: Mapping[str, bool], node_id: str) -> str | None:
+    after = {other: up for other, up in reachable.items() if other != node_id}
+    if not after:
+        return "This node is the swarm's last manager and cannot become a worker. Put another host into the group swarm_managers first."
+    needed = len(after) // 2 + 1
+    if sum(after.values()) < needed:
+        return (
+            f"Without this manager {sum(after.values())} of {len(after)} managers would be reachable and {needed} are needed "
+            "for a quorum. Bring the other managers back first."
+        )
+    return None

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The tables that a run prints (pure): what it is about to do, and what the fleet looks like at its end.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ..module_utils import _resources
+from ._plan import Host, Step, difference
+from ._table import render
+
+READY = "ready"
+HEADINGS = ["node", "model", "GPUs", "VRAM", "advertised", "free", "state"]
+MIB_PER_GIB = 1024
+
+
+def impact(steps: dict[str, Step]) -> str:
+    """What a run is about to do and what waits, before anything is touched; '' when there is nothing to do."""
+    rows = [(name, _step_words(step)) for name, step in steps.items() if step.error or step.needs]
+    return render(["node", "what it means"], rows) if rows else ""
+
+
+def _step_words(step: Step) -> str:
+    if step.error:
+        return "cannot go on: " + step.error
+    words = "; ".join(step.impact)
+    if step.waits_for:
+        return f"waits for {', '.join(step.waits_for)}, then: {words}"
+    return words
+
+
+def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: str | None) -> str:
+    """``ready``, or the one thing that keeps this host from it, in words.
+
+    ``node`` is the host's entry in the manager's ledger, ``outcome`` what went wrong on the host in this run.
+    """
+    if step.error or outcome:
+        return f"failed: {step.error or outcome}"
+    if step.waits_for:
+        return "waiting for " + ", ".join(step.waits_for)
+    if node is None:
+        return "not in the swarm"
+    if node["state"] != "ready":
+        return f"{node['state']} for the manager"
+    assert host.assessed is not None  # step.error covers it
+    different = difference(host.assessed, node)
+    if different:
+        return different
+    return READY if node["availability"] == "active" else f"{READY}, {node['availability']}"
+
+
+def row(host: Host, node: dict[str, Any] | None, state: str) -> list[str]:
+    """One line of the table at the end."""
+    gpus = (host.assessed or {}).get("gpus") or []
+    wanted = _resources.parse((host.assessed or {}).get("resources") or [])
+    entries = [(node or {}).get("resources", {}).get(kind) for kind in wanted]
+    shown = [entry for entry in entries if entry]
+    return [
+        host.name,
+        ", ".join(Counter(gpu["name"] or "?" for gpu in gpus)) or "–",
+        str(len(gpus)) if gpus else "–",
+        vram(gpus),
+        ", ".join(f"{len(values) if isinstance(values, list) else values} {kind}" for kind, values in wanted.items()) or "–",
+        str(sum(len(entry["free"]) if entry["type"] == "named" else entry["free"] for entry in shown)) if shown else "–",
+        state,
+    ]
+
+
+def vram(gpus: list[dict[str, Any]]) -> str:
+    """The node's GPU memory as a person says it: ``8 × 79.6 GiB``."""
+    sizes = Counter(gpu["memory_mib"] for gpu in gpus if gpu["memory_mib"])
+    return " + ".join(f"{count} × {size / MIB_PER_GIB:.1f} GiB" for size, count in sizes.items()) or "–"
+
+
+def table(rows: list[list[str]]) -> str:
+    return render(HEADINGS, rows)

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""API JSON in the shape that a manager gives it (recorded from Docker 20.10.24), in small."""
+
+from __future__ import annotations
+
+A = "GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
+B = "GPU-5fa2e7a4-7777-4c53-9d1f-0c9a7d1e2f31"
+
+
+def named(*values, kind="NVIDIA-GPU"):
+    return [{"NamedResourceSpec": {"Kind": kind, "Value": value}} for value in values]
+
+
+def discrete(count, kind="VRAM"):
+    return [{"DiscreteResourceSpec": {"Kind": kind, **({"Value": count} if count else {})}}]
+
+
+def node(node_id="n1", labels=None, availability="active", resources=(), engine="26.1.5+dfsg1", leader=False, **status):
+    made = {
+        "ID": node_id,
+        "Version": {"Index": 9},
+        "Spec": {"Labels": dict(labels or {}), "Role": "manager" if leader else "worker", "Availability": availability},
+        "Description": {
+            "Hostname": "host-" + node_id,
+            "Platform": {"Architecture": "x86_64", "OS": "linux"},
+            "Resources": {"NanoCPUs": 2000000000, "MemoryBytes": 25276510208},
+            "Engine": {"EngineVersion": engine, "Plugins": []},
+        },
+        "Status": {"State": "ready", "Addr": "192.0.2.1", **status},
+    }
+    if resources:
+        made["Description"]["Resources"]["GenericResources"] = list(resources)
+    if leader:
+        made["ManagerStatus"] = {"Leader": True, "Reachability": "reachable", "Addr": "192.0.2.9:2377"}
+    return made
+
+
+def task(task_id, node_id="n1", given=(), state="running", desired="running", service="s1", constraints=(), slot=1):
+    made = {
+        "ID": task_id,
+        "Version": {"Index": 20},
+        "Labels": {},
+        "Spec": {
+            "ContainerSpec": {"Image": "bb:1", "Init": False},
+            "Placement": {"Constraints": list(constraints)} if constraints else {},
+            "ForceUpdate": 0,
+        },
+        "ServiceID": service,
+        "Status": {"State": state, "Message": "started", "PortStatus": {}},
+        "DesiredState": desired,
+    }
+    if slot:
+        made["Slot"] = slot
+    if node_id:
+        made["NodeID"] = node_id
+    if given:
+        made["GenericResources"] = list(given)
+    return made
+
+
+def service(service_id="s1", name="train", mode="Replicated", constraints=()):
+    placement = {"Constraints": list(constraints)} if constraints else {}
+    return {"ID": service_id, "Spec": {"Name": name, "Mode": {mode: {}}, "TaskTemplate": {"Placement": placement}}}

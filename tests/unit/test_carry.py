@@ -1,0 +1,167 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action plugin, with real ansible runs over a local connection to a Python that has nothing but its standard library."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import nvml_lab
+import pytest
+from ansible.errors import AnsibleActionFail
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _carry
+
+
+def names(bundle):
+    with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
+        assert archive.testzip() is None
+        return sorted(archive.namelist())
+
+
+def test_a_bundle_holds_what_is_missing_and_is_the_same_each_time():
+    assert names(_carry.pack(["nvml_binding"])) == ["pynvml.py"]
+    both = names(_carry.pack(["toml_parser", "nvml_binding"]))
+    assert both[0] == "pynvml.py"
+    assert {"tomli/__init__.py", "tomli/_parser.py"} < set(both)
+    assert all(name.endswith(".py") for name in both)
+    assert _carry.pack(["nvml_binding"]) == _carry.pack(["nvml_binding"])
+
+
+@pytest.mark.parametrize("hidden", [None, "tomli"])
+def test_the_toml_parser_of_the_bundle_works_in_a_bare_python(tmp_path, monkeypatch, hidden):
+    find = _carry.importlib.util.find_spec
+    monkeypatch.setattr(_carry.importlib.util, "find_spec", lambda name: None if name == hidden else find(name))
+    bundle = tmp_path / "b.zip"
+    bundle.write_bytes(_carry.pack(["toml_parser"]))
+    code = "_libraries.use(sys.argv[1], '/nonexistent'); import tomli; print(json.dumps([tomli.loads('a = 1'), tomli.__file__]))"
+    parsed, where = nvml_lab.bare_python(code, str(bundle))
+    assert parsed == {"a": 1}
+    assert where.startswith(str(bundle))
+
+
+def test_a_controller_that_has_none_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(_carry.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(_carry.sysconfig, "get_path", lambda name: "/nonexistent")
+    with pytest.raises(AnsibleActionFail, match="pip install nvidia-ml-py"):
+        _carry.pack(["nvml_binding"])
+    with pytest.raises(AnsibleActionFail, match="pip install tomli"):
+        _carry.pack(["toml_parser"])
+
+
+def test_an_old_package_of_that_name_is_told_apart(monkeypatch, tmp_path):
+    old = tmp_path / "pynvml"
+    old.mkdir()
+    (old / "__init__.py").touch()
+    spec = _carry.importlib.util.spec_from_file_location("pynvml", old / "__init__.py")
+    monkeypatch.setattr(_carry.importlib.util, "find_spec", lambda name: spec)
+    with pytest.raises(AnsibleActionFail, match="old package"):
+        _carry.pack(["nvml_binding"])
+
+
+def failed(*missing):
+    return {"failed": True, "missing": list(missing)}
+
+
+DONE = {"changed": True, "missing": ["nvml_binding"]}
+
+
+@pytest.mark.parametrize(
+    ("args", "answers", "sent"),
+    [
+        ({}, [DONE], []),  # it did its work: never twice
+        ({}, [failed("nvml_binding"), DONE], [["pynvml.py"]]),
+        ({}, [failed("toolkit", "nvml_binding"), DONE], [["pynvml.py"]]),
+        ({}, [failed("nvml_binding"), failed("toml_parser"), DONE], [["pynvml.py"], ["pynvml.py", "tomli"]]),
+        ({}, [failed("nvml_binding", "toml_parser"), DONE], [["pynvml.py", "tomli"]]),
+        ({}, [failed("nvml_binding"), failed("nvml_binding")], [["pynvml.py"]]),
+        ({}, [failed("toolkit")], []),
+        ({}, [{"failed": True, "msg": "no GPU"}], []),
+        ({"library_path": "/opt/lib"}, [failed("nvml_binding")], []),
+    ],
+)
+def test_what_is_sent(args, answers, sent):
+    bundles, runs = [], []
+
+    def run(given):
+        runs.append(given)
+        return answers[len(runs) - 1]
+
+    def send(data):
+        bundles.append(sorted({name.split("/")[0] for name in names(data)}))
+        return "/remote/b.zip"
+
+    assert _carry.carry(run, send, args) == answers[-1]
+    assert bundles == sent
+    assert runs == [args] + [{"library_path": "/remote/b.zip"}] * len(sent)
+    assert len(runs) == len(answers)
+
+
+# -- real runs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ansible(tmp_path):
+    """Runs gpu_info on localhost: interpreter, more arguments, environment -> (result, what lies in the remote tmp)."""
+    home = tmp_path / "collections" / "ansible_collections" / "fleet"
+    home.mkdir(parents=True)
+    (home / "gpu_swarm").symlink_to(nvml_lab.ROOT)
+    remote = tmp_path / "remote"
+
+    def run(interpreter, *more, library=None, pipelining="True", fleet="t4x4"):
+        environment = dict(
+            os.environ,
+            ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"),
+            ANSIBLE_LOCAL_TEMP=str(tmp_path / "local"),
+            ANSIBLE_REMOTE_TEMP=str(remote),
+            ANSIBLE_PIPELINING=pipelining,
+            ANSIBLE_LOAD_CALLBACK_PLUGINS="True",
+            ANSIBLE_STDOUT_CALLBACK="ansible.builtin.json",
+            GPU_LAB_NVML=nvml_lab.fleet(fleet),
+        )
+        command = [
+            str(Path(sys.executable).parent / "ansible"),
+            *("localhost", "--connection", "local", "--module-name", "fleet.gpu_swarm.gpu_info"),
+            *("--args", f"nvml_path={library or nvml_lab.library()}"),
+            *("--extra-vars", f"ansible_python_interpreter={interpreter}"),
+            *more,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert done.stdout.lstrip().startswith("{"), done.stdout + done.stderr
+        answer = json.loads(done.stdout)["plays"][0]["tasks"][0]["hosts"]["localhost"]
+        left = [path.name for path in remote.glob("**/*") if path.is_file()] if remote.exists() else []
+        return answer, left
+
+    return run
+
+
+@pytest.mark.parametrize(("more", "pipelining"), [((), "True"), ((), "False"), (("--check",), "True")])
+def test_a_bare_node_is_read_and_nothing_stays_on_it(ansible, tmp_path, more, pipelining):
+    answer, left = ansible(nvml_lab.bare_interpreter(tmp_path), *more, pipelining=pipelining)
+    assert len(answer["gpus"]) == 4
+    assert answer["changed"] is False
+    assert answer["invocation"]["module_args"]["library_path"].endswith(".zip")
+    assert left == []
+
+
+def test_a_node_with_the_binding_gets_nothing(ansible):
+    answer, left = ansible(sys.executable)
+    assert len(answer["gpus"]) == 4
+    assert answer["invocation"]["module_args"]["library_path"] is None
+    assert left == []
+
+
+def test_what_the_module_says_comes_through(ansible, tmp_path):
+    answer, left = ansible(nvml_lab.bare_interpreter(tmp_path), fleet="mismatch")
+    assert answer["failed"] is True
+    assert "Reboot the node" in answer["msg"]
+    assert "missing" not in answer
+    assert left == []

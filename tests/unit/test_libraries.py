@@ -1,0 +1,151 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import zipfile
+
+import nvml_lab
+import pynvml
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _libraries
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+
+
+def packed(path, **files):
+    """A zip file with ``name.py`` for each, ``deep_name`` in a folder."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name.replace("deep_", "deep/") + ".py", text)
+    return str(path)
+
+
+def tree(state):
+    """What is kept, as name -> text."""
+    current = state / "lib" / "current"
+    return {str(file.relative_to(current)): file.read_text() for file in sorted(current.rglob("*.py"))}
+
+
+@pytest.fixture
+def state(tmp_path):
+    return tmp_path / "state"
+
+
+@pytest.fixture(autouse=True)
+def _own_path(monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def test_install_keeps_compiles_and_changes_nothing_twice(tmp_path, state):
+    bundle = packed(tmp_path / "b.zip", one="A = 1\n", deep_two="B = 2\n")
+    assert _libraries.install(bundle, str(state)) is True
+    assert tree(state) == {"one.py": "A = 1\n", "deep/two.py": "B = 2\n"}
+    assert list((state / "lib" / "current" / "__pycache__").glob("one.*.pyc"))
+    before = os.readlink(state / "lib" / "current")
+    assert _libraries.install(bundle, str(state)) is False
+    assert os.readlink(state / "lib" / "current") == before
+
+
+def test_install_adds_to_what_is_kept_and_takes_newer_versions(tmp_path, state):
+    _libraries.install(packed(tmp_path / "1.zip", one="A = 1\n", two="B = 1\n"), str(state))
+    assert _libraries.install(packed(tmp_path / "2.zip", two="B = 2\n", three="C = 3\n"), str(state)) is True
+    assert tree(state) == {"one.py": "A = 1\n", "two.py": "B = 2\n", "three.py": "C = 3\n"}
+    assert sorted(path.name for path in (state / "lib").iterdir()) == sorted(["current", os.readlink(state / "lib" / "current")])
+
+
+def test_install_mends_what_was_damaged(tmp_path, state):
+    bundle = packed(tmp_path / "b.zip", one="A = 1\n", two="B = 2\n")
+    _libraries.install(bundle, str(state))
+    (state / "lib" / "current" / "two.py").unlink()
+    (state / "lib" / "current" / "one.py").write_text("A = 7\n")
+    assert _libraries.install(bundle, str(state)) is True
+    assert tree(state) == {"one.py": "A = 1\n", "two.py": "B = 2\n"}
+
+
+def test_a_broken_run_leaves_the_old_set(tmp_path, state, monkeypatch):
+    _libraries.install(packed(tmp_path / "1.zip", one="A = 1\n"), str(state))
+
+    def full(*dummy, **more):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(_libraries.os, "replace", full)
+    with pytest.raises(OSError, match="no space"):
+        _libraries.install(packed(tmp_path / "2.zip", one="A = 2\n"), str(state))
+    assert tree(state) == {"one.py": "A = 1\n"}
+    monkeypatch.undo()
+    assert _libraries.install(packed(tmp_path / "2.zip", one="A = 2\n"), str(state)) is True
+    assert tree(state) == {"one.py": "A = 2\n"}
+    assert len(list((state / "lib").iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", ["../outside.py", "deep/../../outside.py", "/outside.py"])
+def test_nothing_lands_outside(tmp_path, state, name):
+    bundle = tmp_path / "b.zip"
+    with zipfile.ZipFile(bundle, "w") as archive:
+        archive.writestr(name, "x")
+    with pytest.raises(GpuSwarmError, match="outside"):
+        _libraries.install(str(bundle), str(state))
+    assert list((state / "lib").iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [None, b"not a zip"])
+def test_a_bundle_that_cannot_be_read(tmp_path, state, content):
+    bundle = tmp_path / "b.zip"
+    if content:
+        bundle.write_bytes(content)
+    with pytest.raises(GpuSwarmError, match=r"b\.zip"):
+        _libraries.install(str(bundle), str(state))
+    assert not state.exists()
+
+
+def test_carried_until_it_is_kept(tmp_path, state):
+    bundle = packed(tmp_path / "b.zip", gpu_swarm_probe="A = 1\n")
+    _libraries.use(bundle, str(state))
+    assert _libraries.carried("gpu_swarm_probe", bundle)
+    assert not _libraries.carried("gpu_swarm_nothing", bundle)
+    assert not _libraries.carried("json", bundle)
+    _libraries.install(bundle, str(state))
+    sys.path.remove(bundle)
+    _libraries.use(bundle, str(state))
+    assert not _libraries.carried("gpu_swarm_probe", bundle)
+    assert importlib.util.find_spec("gpu_swarm_probe").origin.startswith(str(state))
+
+
+def test_a_directory_is_the_users_own_and_comes_before_what_is_kept(tmp_path, state):
+    _libraries.install(packed(tmp_path / "b.zip", gpu_swarm_probe="A = 1\n"), str(state))
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "gpu_swarm_probe.py").write_text("A = 2\n")
+    _libraries.use(str(own), str(state))
+    assert importlib.util.find_spec("gpu_swarm_probe").origin.startswith(str(own))
+    assert not _libraries.carried("gpu_swarm_probe", str(own))
+
+
+def test_use_of_nothing_changes_nothing(state):
+    before = list(sys.path)
+    _libraries.use(None, str(state))
+    assert sys.path == before
+
+
+LOAD = """
+library, state = sys.argv[1], sys.argv[2]
+_libraries.use(library, state)
+answer = _nvml.read_all(sys.argv[3], library)
+print(json.dumps([len(answer["gpus"]), sys.modules["pynvml"].__file__]))
+"""
+
+
+def test_a_bare_python_reads_nvml_from_the_zip_and_then_from_what_is_kept(tmp_path, state):
+    bundle = tmp_path / "b.zip"
+    with zipfile.ZipFile(bundle, "w") as archive:
+        archive.write(pynvml.__file__, "pynvml.py")
+    given = [str(bundle), str(state), nvml_lab.library()]
+    fleet = {"GPU_LAB_NVML": nvml_lab.fleet("t4x4")}
+    assert nvml_lab.bare_python(LOAD, *given, **fleet) == [4, str(bundle / "pynvml.py")]
+    _libraries.install(str(bundle), str(state))
+    assert nvml_lab.bare_python(LOAD, *given, **fleet) == [4, str(state / "lib" / "current" / "pynvml.py")]

@@ -1,0 +1,185 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._membership import (
+    addresses,
+    demotion_error,
+    find_swarm,
+    membership,
+    parse_address,
+)
+
+
+def answer(state="inactive", node_id=None, control=False, half_joined=False, error=None):
+    return {
+        "swarm": {
+            "state": state,
+            "node_id": node_id,
+            "control_available": control,
+            "half_joined": half_joined,
+            "error": error,
+            "managers": ["10.0.0.9:2377"],
+        }
+    }
+
+
+FRESH = answer()
+RUNS = answer("active", "m1", control=True)
+WORKER = answer("active", "w1")
+DEAD = {"unreachable": True, "msg": "No route to host"}
+BROKEN = {"failed": True, "msg": "live-restore is true\nmore"}
+
+
+def node(node_id, role="worker", reachable=True, addr=None):
+    told = {"ID": node_id, "Spec": {"Role": role}, "Status": {"Addr": "10.0.0.7"}}
+    if role == "manager":
+        told["ManagerStatus"] = {
+            "Reachability": "reachable" if reachable else "unreachable",
+            "Addr": addr or f"{node_id}:2377",
+        }
+    return told
+
+
+FOUND = {
+    "a fresh fleet is initialised on its first manager": ({"a": FRESH, "b": FRESH, "w": FRESH}, ["a", "b"], ["a", "b", "w"], [], "a"),
+    "on the first that is in the run": ({"a": FRESH, "b": FRESH}, ["a", "b"], ["b"], [], "b"),
+    "a manager that runs a swarm is found": ({"a": FRESH, "b": RUNS}, ["a", "b"], ["a"], ["b"], None),
+    "a dead one does not matter then": ({"a": DEAD, "b": RUNS}, ["a", "b"], ["a"], ["b"], None),
+    "one that is no manager in the inventory any more counts too": ({"b": FRESH, "x": RUNS}, ["b"], ["b", "x"], ["x"], None),
+    "one that stays a manager is asked first": ({"x": RUNS, "b": RUNS}, ["b"], ["b", "x"], ["b", "x"], None),
+    "one with a complaint is asked last": (
+        {"a": answer("active", "m1", True, error="no leader"), "b": RUNS},
+        ["a", "b"],
+        [],
+        ["b", "a"],
+        None,
+    ),
+    "a half-joined manager was never in a swarm": ({"a": answer("error", half_joined=True)}, ["a"], ["a"], [], "a"),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_find_swarm(case):
+    answers, managers, in_play, live, init_on = FOUND[case]
+    found = find_swarm(answers, managers, in_play)
+    assert (found["live"], found["init_on"], found["error"]) == (live, init_on, None)
+
+
+NOT_FOUND = {
+    "no manager named": ({"w": FRESH}, [], ["w"], "swarm_managers"),
+    "a manager is dead": ({"a": FRESH, "b": DEAD}, ["a", "b"], ["a"], "b: No route to host"),
+    "a manager failed": ({"a": FRESH, "b": BROKEN}, ["a", "b"], ["a"], "b: live-restore is true."),
+    "a manager was not asked": ({"a": FRESH}, ["a", "b"], ["a"], "b: it was not asked"),
+    "a manager is a worker of some swarm": ({"a": FRESH, "b": WORKER}, ["a", "b"], ["a"], "b: swarm state active"),
+    "a manager's swarm is locked": ({"a": answer("locked")}, ["a"], ["a"], "a: swarm state locked"),
+    "a manager is in error after a membership": (
+        {"a": answer("error", error="certificate expired")},
+        ["a"],
+        ["a"],
+        "certificate expired",
+    ),
+    "no manager is in the run": ({"a": FRESH, "w": FRESH}, ["a"], ["w"], "--limit"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_FOUND)
+def test_no_swarm_may_be_made(case):
+    answers, managers, in_play, words = NOT_FOUND[case]
+    found = find_swarm(answers, managers, in_play)
+    assert (found["live"], found["init_on"]) == ([], None)
+    assert words in found["error"]
+
+
+NODES = [node("m1", "manager"), node("m2", "manager"), node("m3", "manager"), node("w1")]
+
+PLANS = {
+    "fresh": (FRESH, NODES, "worker", {}, "join"),
+    "fresh, no swarm yet": (FRESH, None, "manager", {}, "join"),
+    "member": (WORKER, NODES, "worker", {}, "none"),
+    "manager": (RUNS, NODES, "manager", {}, "none"),
+    "promote": (WORKER, NODES, "manager", {}, "promote"),
+    "demote": (RUNS, NODES, "worker", {}, "demote"),
+    "list not known": (WORKER, None, "worker", {}, "unknown"),
+    "half-joined": (answer("error", half_joined=True), NODES, "worker", {}, "recover"),
+    "worker of another swarm, told to move": (answer("active", "w9"), NODES, "worker", {"move": True}, "move"),
+}
+
+
+@pytest.mark.parametrize("case", PLANS)
+def test_membership(case):
+    said, nodes, role, options, action = PLANS[case]
+    plan = membership(said, nodes, role, **options)
+    assert (plan["action"], plan["error"]) == (action, None)
+
+
+REFUSED = {
+    "silent": (DEAD, "worker", {}, "No route to host"),
+    "another swarm": (answer("active", "w9"), "worker", {}, "swarm_member_move"),
+    "manager of another swarm": (answer("active", "m9", True), "worker", {"move": True}, "manager of another swarm"),
+    "locked": (answer("locked"), "worker", {}, "unlock"),
+    "pending": (answer("pending"), "worker", {}, "pending"),
+    "error after a membership": (answer("error", "w1", error="expired"), "worker", {"move": True}, "expired"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_membership_refused(case):
+    said, role, options, words = REFUSED[case]
+    assert words in membership(said, NODES, role, **options)["error"]
+
+
+DEMOTIONS = {
+    "one of three": (NODES, "m1", [], None),
+    "the last": ([node("m1", "manager")], "m1", [], "last manager"),
+    "one of two leaves one": ([node("m1", "manager"), node("m2", "manager")], "m1", [], None),
+    "the working one of two": ([node("m1", "manager"), node("m2", "manager", reachable=False)], "m1", [], "quorum"),
+    "the dead one of two": ([node("m1", "manager", reachable=False), node("m2", "manager")], "m1", [], None),
+    "a working one of three with one dead": (
+        [node("m1", "manager"), node("m2", "manager"), node("m3", "manager", reachable=False)],
+        "m1",
+        [],
+        "quorum",
+    ),
+    "all three, the first": (NODES, "m1", ["m1", "m2", "m3"], None),
+    "all three, the second": (NODES, "m2", ["m1", "m2", "m3"], None),
+    "all three, the last": (NODES, "m3", ["m1", "m2", "m3"], "last manager"),
+}
+
+
+@pytest.mark.parametrize("case", DEMOTIONS)
+def test_demotion(case):
+    nodes, node_id, leaving, words = DEMOTIONS[case]
+    error = demotion_error(nodes, node_id, leaving)
+    assert error is None if words is None else words in error
+
+
+def test_addresses_of_reachable_managers():
+    nodes = [
+        node("m1", "manager", addr="0.0.0.0:2377"),
+        node("m2", "manager", addr="[fd00::2]:2378"),
+        node("m3", "manager", reachable=False),
+        node("w1"),
+    ]
+    assert addresses(nodes) == [
+        {"addr": "10.0.0.7:2377", "host": "10.0.0.7", "port": 2377},
+        {"addr": "[fd00::2]:2378", "host": "fd00::2", "port": 2378},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "addr", "host", "port"),
+    [
+        ("10.0.0.1", "10.0.0.1:2377", "10.0.0.1", 2377),
+        ("name:2400", "name:2400", "name", 2400),
+        ("fd00::1", "[fd00::1]:2377", "fd00::1", 2377),
+        ("[fd00::1]", "[fd00::1]:2377", "fd00::1", 2377),
+        ("[fd00::1]:2400", "[fd00::1]:2400", "fd00::1", 2400),
+    ],
+)
+def test_parse_address(text, addr, host, port):
+    assert parse_address(text) == {"addr": addr, "host": host, "port": port}

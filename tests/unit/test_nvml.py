@@ -1,0 +1,344 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Against the real pynvml and the lab's library: each file of the lab's fleet is a machine."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import subprocess
+
+import nvml_lab
+import pynvml
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _nvml
+
+MORE_CALLS_THAN_ONE_GPU_GETS = 60
+
+
+def read(monkeypatch, name):
+    monkeypatch.setenv("GPU_LAB_NVML", name if os.sep in name else nvml_lab.fleet(name))
+    return _nvml.read_all(nvml_lab.library())
+
+
+def machine(tmp_path, text, base="h100x8"):
+    file = tmp_path / "nvml.conf"
+    file.write_text((nvml_lab.FLEET / f"{base}.conf").read_text() + text)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "model", "memory_mib", "capability", "architecture"),
+    [
+        ("h200x8", 8, "NVIDIA-H200", 143771, "9.0", "hopper"),
+        ("h100x8", 8, "NVIDIA-H100-80GB-HBM3", 81559, "9.0", "hopper"),
+        ("a100", 1, "NVIDIA-A100-SXM4-80GB", 81920, "8.0", "ampere"),
+        ("a100-sick", 3, "NVIDIA-A100-SXM4-40GB", 40960, "8.0", "ampere"),
+        ("rtx4090x2", 2, "NVIDIA-GeForce-RTX-4090", 24564, "8.9", "ada"),
+        ("l40s-t4", 2, "NVIDIA-L40S", 46068, "8.9", "ada"),
+        ("t4x4", 4, "Tesla-T4", 15360, "7.5", "turing"),
+        ("v100x4", 4, "Tesla-V100-SXM2-16GB", 16160, "7.0", "volta"),
+        ("k80x2", 2, "Tesla-K80", 11441, "3.7", "kepler"),
+        ("gb10", 1, "NVIDIA-GB10", None, "12.1", "blackwell"),
+    ],
+)
+def test_totals_are_those_of_the_card(monkeypatch, name, count, model, memory_mib, capability, architecture):
+    gpus = read(monkeypatch, name)["gpus"]
+    first = gpus[0]
+    assert len(gpus) == count
+    assert [gpu["index"] for gpu in gpus] == list(range(count))
+    assert (first["model"], first["memory_mib"]) == (model, memory_mib)
+    assert (first["compute_capability"], first["architecture"]) == (capability, architecture)
+    assert len({gpu["uuid"] for gpu in gpus}) == count
+    assert all(re.fullmatch(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", gpu["uuid"]) for gpu in gpus)
+
+
+def test_versions(monkeypatch):
+    answer = read(monkeypatch, "t4x4")
+    assert answer["driver_version"] == "535.261.03"
+    assert answer["nvml_version"] == "12.535.261.03"
+    assert answer["cuda_version"] == "12.2"
+
+
+def test_every_field_of_an_h100(monkeypatch):
+    gpus = read(monkeypatch, "h100x8")["gpus"]
+    links = gpus[0].pop("links")
+    assert gpus[0] == {
+        "index": 0,
+        "uuid": gpus[0]["uuid"],
+        "name": "NVIDIA H100 80GB HBM3",
+        "model": "NVIDIA-H100-80GB-HBM3",
+        "memory_mib": 81559,
+        "compute_capability": "9.0",
+        "architecture": "hopper",
+        "pci_bus_id": "00000000:17:00.0",
+        "minor_number": 0,
+        "numa_node": 0,
+        "mig": {"mode": "disabled", "pending": "disabled"},
+        "mig_devices": [],
+        "health": {
+            "state": "ok",
+            "reasons": [],
+            "ecc_mode": True,
+            "ecc_errors_uncorrected": 0,
+            "ecc_errors_corrected": 0,
+            "remapped_rows": {"correctable": 0, "uncorrectable": 0, "pending": False, "failure": False},
+            "retired_pages": None,
+        },
+        "power": {"limit_w": 700.0, "persistence_mode": True},
+    }
+    assert (links["nvlink_active"], links["nvlink_total"]) == (18, 18)
+    assert links["topology"] == {gpu["uuid"]: "node" if gpu["index"] < 4 else "system" for gpu in gpus[1:]}
+    assert gpus[7]["numa_node"] == 1
+
+
+def test_what_a_card_does_not_know_is_none(monkeypatch):
+    gpu = read(monkeypatch, "gb10")["gpus"][0]
+    assert gpu["memory_mib"] is None
+    assert gpu["numa_node"] is None
+    assert gpu["mig"] == {"mode": None, "pending": None}
+    assert gpu["links"] == {"nvlink_active": None, "nvlink_total": None, "topology": {}}
+    assert gpu["power"]["limit_w"] is None
+    assert gpu["health"] == {
+        "state": "ok",
+        "reasons": [],
+        "ecc_mode": None,
+        "ecc_errors_uncorrected": None,
+        "ecc_errors_corrected": None,
+        "remapped_rows": None,
+        "retired_pages": None,
+    }
+
+
+def test_old_cards_have_retired_pages_and_one_board_shares_a_prefix(monkeypatch):
+    one, other = read(monkeypatch, "k80x2")["gpus"]
+    assert one["health"]["retired_pages"] == {"single_bit": 2, "double_bit": 1, "pending": False}
+    assert one["health"]["remapped_rows"] is None
+    assert one["uuid"][:12] == other["uuid"][:12]
+    assert one["links"]["topology"] == {other["uuid"]: "single"}
+
+
+def test_mig_devices(monkeypatch):
+    cut, whole = read(monkeypatch, "a100-mig")["gpus"]
+    assert cut["mig"] == {"mode": "enabled", "pending": "enabled"}
+    assert [(mig["profile"], mig["memory_mib"], mig["gpu_instance_id"]) for mig in cut["mig_devices"]] == [
+        ("3g.40gb", 40192, 2),
+        ("2g.20gb", 19968, 3),
+        ("1g.10gb", 9728, 9),
+    ]
+    assert all(mig["uuid"].startswith("MIG-") for mig in cut["mig_devices"])
+    assert whole["mig_devices"] == []
+
+
+def test_health_of_sick_cards(monkeypatch):
+    gpus = read(monkeypatch, "a100-sick")["gpus"]
+    assert [gpu["health"]["state"] for gpu in gpus] == ["failed", "warning", "ok"]
+    assert gpus[0]["health"]["ecc_errors_uncorrected"] == 3
+
+
+# -- faults ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "index", "reason"), [("h100x8-one-lost", 5, "GPU is lost"), ("h100x8-one-failing", 2, "Unknown Error")])
+def test_one_failing_gpu_hides_no_other(monkeypatch, name, index, reason):
+    gpus = read(monkeypatch, name)["gpus"]
+    failed = gpus.pop(index)
+    assert (failed["index"], failed["uuid"], failed["name"]) == (index, None, None)
+    assert failed["health"]["state"] == "failed"
+    assert failed["health"]["reasons"] == [reason]
+    assert all(gpu["health"]["state"] == "ok" and len(gpu["links"]["topology"]) == 6 for gpu in gpus)
+
+
+def test_a_gpu_lost_after_any_call_is_the_only_one_that_suffers(monkeypatch, tmp_path):
+    healthy = read(monkeypatch, "h100x8")["gpus"]
+    states = []
+    for calls in range(MORE_CALLS_THAN_ONE_GPU_GETS):
+        gpus = read(monkeypatch, machine(tmp_path, f"\n[gpu 5]\nfault = lost-after:{calls}\n"))["gpus"]
+        states.append(gpus[5]["health"]["state"])
+        assert gpus[5]["health"]["reasons"] == ([] if states[-1] == "ok" else ["GPU is lost"])
+        for now, before in zip(gpus, copy.deepcopy(healthy), strict=True):
+            assert now["links"].pop("topology").items() <= before["links"].pop("topology").items()
+            assert now["index"] == 5 or now == before
+    lost = states.index("ok")
+    assert lost > 30  # properties, health, links and topology are each hit somewhere
+    assert states == ["failed"] * lost + ["ok"] * (len(states) - lost)
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        ("nvmlDeviceGetMemoryInfo", lambda gpu: gpu["memory_mib"]),
+        ("nvmlDeviceGetPciInfo_v3", lambda gpu: gpu["pci_bus_id"]),
+        ("nvmlDeviceGetMinorNumber", lambda gpu: gpu["minor_number"]),
+        ("nvmlDeviceGetCudaComputeCapability", lambda gpu: gpu["compute_capability"]),
+        ("nvmlDeviceGetMemoryAffinity", lambda gpu: gpu["numa_node"]),
+        ("nvmlDeviceGetMigMode", lambda gpu: gpu["mig"]["mode"]),
+        ("nvmlDeviceGetEccMode", lambda gpu: gpu["health"]["ecc_mode"]),
+        ("nvmlDeviceGetTotalEccErrors", lambda gpu: gpu["health"]["ecc_errors_uncorrected"]),
+        ("nvmlDeviceGetRemappedRows", lambda gpu: gpu["health"]["remapped_rows"]),
+        ("nvmlDeviceGetNvLinkState", lambda gpu: gpu["links"]["nvlink_total"]),
+        ("nvmlDeviceGetPowerManagementLimit", lambda gpu: gpu["power"]["limit_w"]),
+        ("nvmlDeviceGetPersistenceMode", lambda gpu: gpu["power"]["persistence_mode"]),
+    ],
+)
+def test_one_failing_question_costs_one_field(monkeypatch, tmp_path, call, field):
+    plain = read(monkeypatch, "h100x8")["gpus"][3]
+    assert field(plain) is not None
+    for error, state in [("not-supported", "ok"), ("function-not-found", "ok"), ("unknown", "warning"), ("lost", "failed")]:
+        gpu = read(monkeypatch, machine(tmp_path, f"\n[gpu 3]\nfault = {call}:{error}\n"))["gpus"][3]
+        assert field(gpu) is None
+        assert gpu["uuid"] == plain["uuid"]
+        assert gpu["health"]["state"] == state
+        assert bool(gpu["health"]["reasons"]) == (state != "ok")
+
+
+def test_architecture_follows_from_the_capability_where_the_driver_cannot_tell(monkeypatch, tmp_path):
+    file = machine(tmp_path, "\n[gpu 0]\nfault = nvmlDeviceGetArchitecture:function-not-found\n")
+    assert read(monkeypatch, file)["gpus"][0]["architecture"] == "hopper"
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("mismatch", _nvml.DriverMismatch, "Reboot the node"),
+        ("nodriver", _nvml.NvmlFailed, "modprobe nvidia"),
+        ("does-not-exist", _nvml.NvmlFailed, "Driver Not Loaded"),
+    ],
+)
+def test_a_machine_that_cannot_be_read_says_why_and_what_to_do(monkeypatch, name, error, words):
+    with pytest.raises(error, match=words):
+        read(monkeypatch, name)
+
+
+def test_no_gpu_is_no_error(monkeypatch):
+    answer = read(monkeypatch, "nogpu")
+    assert answer["gpus"] == []
+    assert answer["driver_version"] == "580.95.05"
+
+
+# -- the library and the binding ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["file", "directory"])
+def test_library_by_path(monkeypatch, place):
+    monkeypatch.setenv("GPU_LAB_NVML", nvml_lab.fleet("a100"))
+    path = nvml_lab.library() if place == "file" else os.path.dirname(nvml_lab.library())
+    assert len(_nvml.read_all(path)["gpus"]) == 1
+
+
+def test_library_by_the_loader():
+    code = "print(json.dumps(_nvml.read_all()))"
+    where = os.path.dirname(nvml_lab.library())
+    answer = nvml_lab.python(code, LD_LIBRARY_PATH=where, GPU_LAB_NVML=nvml_lab.fleet("t4x4"))
+    assert len(answer["gpus"]) == 4
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no library"])
+def test_no_library_at_the_path(tmp_path, content):
+    path = tmp_path / "libnvidia-ml.so.1"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(_nvml.LibraryMissing, match=re.escape(str(path))):
+        _nvml.read_all(str(path))
+
+
+def test_no_library_for_the_loader(monkeypatch):
+    def init():
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", init)
+    with pytest.raises(_nvml.LibraryMissing, match="Install the driver"):
+        _nvml.read_all()
+
+
+def test_no_binding():
+    code = """
+try:
+    _nvml.read_all()
+except _nvml.BindingMissing as exc:
+    print(json.dumps([exc.message, exc.details]))
+"""
+    message, details = nvml_lab.bare_python(code)
+    assert "nvidia-ml-py" in message
+    assert details == {"missing": ["nvml_binding"]}
+
+
+def test_old_bindings_answer_bytes_and_know_less(monkeypatch):
+    plain = read(monkeypatch, "t4x4")
+    for name in ("nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlSystemGetDriverVersion"):
+        new = getattr(pynvml, name)
+        monkeypatch.setattr(pynvml, name, lambda *given, new=new: new(*given).encode())
+    for name in ("nvmlDeviceGetArchitecture", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetMigMode"):
+        monkeypatch.delattr(pynvml, name)
+    assert read(monkeypatch, "t4x4") == plain
+
+
+@pytest.mark.parametrize("broken", [None, "nvmlDeviceGetCount", "nvmlSystemGetDriverVersion"])
+def test_nvml_is_always_shut_down(monkeypatch, broken):
+    def fails():
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+
+    stopped, shutdown = [], pynvml.nvmlShutdown
+    monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: stopped.append(shutdown()))
+    if broken:
+        monkeypatch.setattr(pynvml, broken, fails)
+        with pytest.raises(_nvml.NvmlFailed, match="Unknown Error"):
+            read(monkeypatch, "t4x4")
+    else:
+        read(monkeypatch, "t4x4")
+    assert stopped == [None]
+
+
+def test_shutdown_that_fails_loses_nothing(monkeypatch):
+    shutdown = pynvml.nvmlShutdown
+
+    def fails():
+        shutdown()
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+
+    monkeypatch.setattr(pynvml, "nvmlShutdown", fails)
+    assert len(read(monkeypatch, "t4x4")["gpus"]) == 4
+
+
+# -- the lab's own tools -----------------------------------------------------------------------------------------
+
+
+def smi(*arguments, **environment):
+    program = os.path.join(os.path.dirname(nvml_lab.library()), "nvidia-smi")
+    return subprocess.run([program, *arguments], capture_output=True, text=True, env=dict(os.environ, **environment), check=False)
+
+
+def test_nvidia_smi_shows_what_the_library_says(monkeypatch):
+    gpus = read(monkeypatch, "a100-mig")["gpus"]
+    shown = smi("-L").stdout
+    assert all(unit["uuid"] in shown for gpu in gpus for unit in [gpu, *gpu["mig_devices"]])
+    csv = smi("--query-gpu=index,uuid,name,memory.total,driver_version", "--format=csv,noheader,nounits").stdout
+    assert csv.splitlines()[1] == f"1, {gpus[1]['uuid']}, {gpus[1]['name']}, 81920, 570.195.03"
+    assert f"GPU UUID                              : {gpus[0]['uuid']}" in smi("-a").stdout
+
+
+@pytest.mark.parametrize(("name", "code"), [("mismatch", 18), ("nodriver", 9), ("nogpu", 6), ("h100x8-one-lost", 15)])
+def test_nvidia_smi_fails_as_the_real_one(name, code):
+    assert smi("-L", GPU_LAB_NVML=nvml_lab.fleet(name)).returncode == code
+
+
+def test_only_device_nodes_that_are_there_count(tmp_path):
+    file = tmp_path / "nvml.conf"
+    file.write_text("devices = present\nseed = node1\n" + (nvml_lab.FLEET / "t4x4.conf").read_text())
+    (tmp_path / "nvidia2").touch()
+    shown = smi("-L", GPU_LAB_NVML=str(file), GPU_LAB_DEV=str(tmp_path)).stdout
+    assert shown.startswith("GPU 0: Tesla T4")
+    assert len(shown.splitlines()) == 1
+
+
+@pytest.mark.parametrize("line", ["colour = red", "[gpu x]\n", "[gpu 0]\nmemory = much", "[gpu 0]\nfault = sad", "[topology]\n0-3 = far", "init"])
+def test_a_line_that_is_not_understood_is_told(tmp_path, line):
+    file = tmp_path / "nvml.conf"
+    file.write_text("cuda = 13.0\n" + line)
+    answer = smi("-L", GPU_LAB_NVML=str(file))
+    assert answer.returncode
+    assert re.search(rf"{re.escape(str(file))}:[23]: not understood", answer.stderr)

@@ -1,0 +1,123 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The runner behind `make test`: it must never call something passed that was not run."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from tests.runner import count, report, schedule
+from tests.runner.model import Count, Stage
+
+REPORT = """
+  default ➜ converge: Executed: Successful
+DETAILS
+default ➜ create: Executed: Successful
+default ➜ prepare: Executed: Missing playbook (Remove from test_sequence to suppress)
+default ➜ converge: Executed: Successful
+\x1b[1mdefault\x1b[0m ➜ idempotence: \x1b[31mExecuted: Failed\x1b[0m
+
+default : actions=4 successful=2
+"""
+
+
+@pytest.fixture(autouse=True)
+def out(tmp_path, monkeypatch):
+    for module in ("tests.runner.model", "tests.runner.schedule"):
+        monkeypatch.setattr(f"{module}.OUT", tmp_path)
+
+
+def python(name, code, **options):
+    return Stage(name, [sys.executable, "-c", code], **options)
+
+
+def run(*stages):
+    return {result.stage.name: result for result in schedule.Schedule(stages, lambda _line: None).run()}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ('<testsuite tests="3" failures="1" errors="0" skipped="0"/>', Count(2, 1)),
+        ('<testsuite tests="3" failures="0" errors="1" skipped="0"/>', Count(2, 1)),
+        ('<testsuite tests="3" failures="0" errors="0" skipped="2"/>', Count(1, 2)),
+        ('<testsuite tests="1"/><testsuite tests="2"/>', Count(3, 0)),
+    ],
+)
+def test_junit_counts_a_skipped_test_as_failed(tmp_path, body, expected):
+    path = tmp_path / "report.xml"
+    path.write_text(f"<testsuites>{body}</testsuites>")
+    assert count.junit(path) == expected
+
+
+def test_molecule_counts_the_actions_of_its_report():
+    assert count.molecule(REPORT) == Count(2, 1)
+
+
+def test_molecule_without_a_report_counts_nothing():
+    assert count.molecule("default ➜ converge: Executed: Successful") == Count()
+
+
+@pytest.mark.parametrize(
+    ("status", "found", "expected"),
+    [
+        (0, Count(3, 0), Count(3, 0)),
+        (1, Count(3, 1), Count(3, 1)),
+        (1, Count(3, 0), Count(3, 1)),  # passed, then stumbled
+        (0, Count(0, 0), Count(0, 1)),  # ran no test
+    ],
+)
+def test_judgement(status, found, expected):
+    assert schedule.judge(python("stage", "", count=lambda _log: found), status) == expected
+
+
+def test_a_stage_without_a_count_is_one_test():
+    results = run(python("good", "pass"), python("bad", "raise SystemExit(3)"))
+    assert report.total(list(results.values())) == Count(1, 1)
+
+
+def test_a_failed_need_fails_what_needs_it_without_running_it(tmp_path):
+    results = run(python("setup", "raise SystemExit(1)", setup=True), python("after", f"open({str(tmp_path / 'ran')!r}, 'w')", needs=("setup",)))
+    assert results["after"].count == Count(0, 1)
+    assert "setup" in results["after"].reason
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_setup_that_worked_is_no_test():
+    assert run(python("setup", "pass", setup=True))["setup"].count == Count()
+
+
+def test_a_lock_keeps_stages_apart(tmp_path):
+    code = f"import os, time; os.mkdir({str(tmp_path / 'held')!r}); time.sleep(0.2); os.rmdir({str(tmp_path / 'held')!r})"
+    assert all(result.ok for result in run(python("one", code, lock="lab"), python("two", code, lock="lab")).values())
+
+
+def test_stages_run_side_by_side(tmp_path):
+    meet = "import pathlib, time; pathlib.Path({mine!r}).touch()\nwhile not pathlib.Path({other!r}).exists(): time.sleep(0.01)"
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    results = run(
+        python("one", meet.format(mine=one, other=two), timeout_s=20),
+        python("two", meet.format(mine=two, other=one), timeout_s=20),
+    )
+    assert all(result.ok for result in results.values())
+
+
+def test_a_stage_that_hangs_is_ended_with_its_children(tmp_path):
+    code = "import subprocess; subprocess.run(['sleep', '600'])"
+    started = time.monotonic()
+    result = run(python("slow", code, timeout_s=1))["slow"]
+    assert (result.count, result.reason) == (Count(0, 1), "ended after 1 s")
+    assert time.monotonic() - started < 20
+
+
+def test_a_preparation_that_stumbles_is_told():
+    def prepare():
+        raise OSError("disk full")
+
+    result = run(python("stage", "pass", prepare=prepare))["stage"]
+    assert (result.count, result.reason) == (Count(0, 1), "OSError: disk full")
+    assert "disk full" in report.failures([result])

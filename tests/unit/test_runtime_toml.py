@@ -1,0 +1,294 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+import tomli
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _runtime_toml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError, GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._runtime_toml import Want, get, take_out
+
+PATH = "/etc/nvidia-container-runtime/config.toml"
+NAME = "DOCKER_RESOURCE_NVIDIA-GPU"
+LINE = f'swarm-resource = "{NAME}"'
+WANT = Want(NAME)
+
+# The beginning of what the toolkit's package installs.
+SHIPPED = """\
+#accept-nvidia-visible-devices-as-volume-mounts = false
+disable-require = false
+supported-driver-capabilities = "compat32,compute,display,graphics,ngx,utility,video"
+#swarm-resource = "DOCKER_RESOURCE_GPU"
+
+[nvidia-container-cli]
+#debug = "/var/log/nvidia-container-toolkit.log"
+environment = []
+
+[nvidia-container-runtime]
+#debug = "/var/log/nvidia-container-runtime.log"
+log-level = "info"
+mode = "auto"
+runtimes = ["runc", "crun"]
+
+[nvidia-container-runtime.modes.cdi]
+mode = "unrelated"
+"""
+
+
+def edit(content, want=WANT):
+    return _runtime_toml.edit(content, PATH, want, tomli.loads)
+
+
+def edited(text, want=WANT):
+    """The new text, after the promises that hold for every edit."""
+    content = text.encode()
+    result = edit(content, want).content
+    assert edit(result, want) == (result, [])
+    assert take_out(result, PATH, content, want, tomli.loads) == content
+    return result.decode()
+
+
+# --- the line -------------------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_file():
+    default = '#swarm-resource = "DOCKER_RESOURCE_GPU"\n'
+    assert edited(SHIPPED) == SHIPPED.replace(default, default + LINE + "\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("", f"{LINE}\n", id="empty file"),
+        pytest.param("# (c)\n[t]\nx = 1\n", f"{LINE}\n# (c)\n[t]\nx = 1\n", id="no key at top level"),
+        pytest.param("a = 1\nb = 2\n# on t\n[t]\n", f"a = 1\nb = 2\n{LINE}\n# on t\n[t]\n", id="after the last key"),
+        pytest.param("a = 1", f"a = 1\n{LINE}", id="no newline at the end"),
+        pytest.param("a = 1\r\n\r\n[t]\r\n", f"a = 1\r\n{LINE}\r\n\r\n[t]\r\n", id="CRLF"),
+        pytest.param("  a = 1\n", f"  a = 1\n  {LINE}\n", id="indented"),
+        pytest.param(
+            '  # swarm-resource="x"\r\na = 1',
+            f'  # swarm-resource="x"\r\n  {LINE}\r\na = 1',
+            id="after the commented default",
+        ),
+        pytest.param("#swarm-resource = 1", f"#swarm-resource = 1\n{LINE}", id="after a commented default at the end"),
+        pytest.param(
+            "[t]\n#swarm-resource = 1\n", f"{LINE}\n[t]\n#swarm-resource = 1\n", id="a commented one in a table is none"
+        ),
+        pytest.param('swarm-resource = "X"  # mine\na = 1\n', f"{LINE}  # mine\na = 1\n", id="in place, comment kept"),
+        pytest.param(
+            "\"swarm-resource\"='X'\n'b' = 1\n", f"\"swarm-resource\"=\"{NAME}\"\n'b' = 1\n", id="quoted key"
+        ),
+        pytest.param(
+            "'swarm-resource' = '''\nX\n[t]\n'''\na = 1\n", f"'swarm-resource' = \"{NAME}\"\na = 1\n", id="over lines"
+        ),
+        pytest.param('swarm-resource = ["A", # x\n "B"]\n', f"{LINE}\n", id="a list over lines"),
+        pytest.param(
+            "a = '''\nswarm-resource = 1\n[t]\n'''\n[t]\n", f"a = '''\nswarm-resource = 1\n[t]\n'''\n{LINE}\n[t]\n",
+            id="the words inside a literal string",
+        ),
+        pytest.param(
+            'a = """\n\\"""\n#swarm-resource = 1\n[t]\n""""\n', f'a = """\n\\"""\n#swarm-resource = 1\n[t]\n""""\n{LINE}\n',
+            id="an escaped end of string and four quotes",
+        ),
+        pytest.param(
+            "a = [ # [\n 1,\n 'x]', # swarm-resource = 1\n]\n[t]\n",
+            f"a = [ # [\n 1,\n 'x]', # swarm-resource = 1\n]\n{LINE}\n[t]\n",
+            id="a list with brackets in comments and strings",
+        ),
+        pytest.param('["a]b".c]\n[[d]]\n', f'{LINE}\n["a]b".c]\n[[d]]\n', id="odd headers"),
+        pytest.param('ä = "ü"\n'.replace("ä", '"ä"'), f'"ä" = "ü"\n{LINE}\n', id="non-ASCII"),
+        pytest.param("x = nan\nd = 1979-05-27T07:32:00Z\n", f"x = nan\nd = 1979-05-27T07:32:00Z\n{LINE}\n", id="nan"),
+    ],
+)
+def test_where_the_line_stands(before, after):
+    assert edited(before) == after
+
+
+@pytest.mark.parametrize("written", [LINE, f"swarm-resource='{NAME}'", f'swarm-resource = """{NAME}"""'])
+def test_a_right_line_is_left_as_it_is_written(written):
+    content = f"a = 1\n{written} # mine\n".encode()
+    result = edit(content)
+    assert result == (content, [])
+    assert result.content is content
+
+
+def test_several_kinds_and_odd_characters():
+    want = Want('DOCKER_RESOURCE_A,DOCKER_RESOURCE_"B\\')
+    assert tomli.loads(edited("a = 1\n", want))["swarm-resource"] == want.swarm_resource
+
+
+def test_no_kinds_no_line():
+    assert edited(f"a = 1\n{LINE}\n[t]\n", Want("")) == "a = 1\n[t]\n"
+    assert edited(SHIPPED, Want("")) == SHIPPED
+
+
+@pytest.mark.parametrize("eol", ["\n", "\r\n"])
+def test_a_megabyte(eol):
+    text = eol.join(["a = '''", "x" * 500_000, "[t]", "'''", *(f"# ü {number}" for number in range(60_000)), "[t]", ""])
+    assert len(text) > 1_000_000
+    assert edited(text) == text.replace(f"[t]{eol}'''{eol}", f"[t]{eol}'''{eol}{LINE}{eol}")
+
+
+# --- what recipes leave behind --------------------------------------------------------------------------------------
+
+
+def test_a_recipe_that_ran_twice():
+    content = 'swarm-resource = "DOCKER_RESOURCE_GPU"\n' * 2 + SHIPPED
+    result = edit(content.encode())
+    assert result.content.decode() == f"{LINE}\n" + SHIPPED
+    assert result.notes == [f"{PATH}: swarm-resource stood 2 times at the top level; one line was kept."]
+    assert edited(content)
+
+
+@pytest.mark.parametrize(
+    ("before", "table"),
+    [
+        (SHIPPED + 'swarm-resource = "DOCKER_RESOURCE_GPU"\n', "nvidia-container-runtime.modes.cdi"),
+        (SHIPPED + 'swarm-resource = "DOCKER_RESOURCE_GPU"', "nvidia-container-runtime.modes.cdi"),
+        (SHIPPED + "\n[[list]]\n'swarm-resource' = 1\n", "list"),
+        ("nvidia-container-cli.swarm-resource = 1\n" + SHIPPED.replace("[nvidia-container-cli]", "[x]"), "nvidia-container-cli"),
+    ],
+)
+def test_a_line_in_a_table_is_taken_out_and_told(before, table):
+    result = edit(before.encode())
+    assert tomli.loads(result.content.decode())["swarm-resource"] == NAME
+    assert result.content.count(b"swarm-resource") == 2  # the commented default and ours
+    (note,) = result.notes
+    assert f"stood in the table [{table}], where nobody reads it" in note
+    assert edited(before)
+
+
+# --- the mode -------------------------------------------------------------------------------------------------------
+
+LEGACY = Want(NAME, "legacy")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param('[nvidia-container-runtime]\nmode = "auto" # x\n', '[nvidia-container-runtime]\nmode = "legacy" # x\n', id="in place"),
+        pytest.param(
+            '[nvidia-container-runtime]\na = 1\n#mode = "auto"\nb = 1\n',
+            '[nvidia-container-runtime]\na = 1\n#mode = "auto"\nmode = "legacy"\nb = 1\n',
+            id="after the commented default",
+        ),
+        pytest.param(
+            "[nvidia-container-runtime]\n  a = 1\n[x]\n",
+            '[nvidia-container-runtime]\nmode = "legacy"\n  a = 1\n[x]\n',
+            id="after the header",
+        ),
+        pytest.param("[x]\na = 1", '[x]\na = 1\n\n[nvidia-container-runtime]\nmode = "legacy"\n', id="no such table"),
+        pytest.param('[nvidia-container-runtime]\nmode = "legacy"\n', '[nvidia-container-runtime]\nmode = "legacy"\n', id="right"),
+    ],
+)
+def test_mode(before, after):
+    assert edited(f"{LINE}\n" + before, LEGACY) == f"{LINE}\n" + after
+
+
+def test_mode_as_a_dotted_key():
+    before = 'nvidia-container-runtime.mode = "auto"\n'
+    assert edited(before, LEGACY) == f'nvidia-container-runtime.mode = "legacy"\n{LINE}\n'
+
+
+def test_only_the_mode_of_that_table():
+    assert edited(SHIPPED, LEGACY).count('"legacy"') == 1
+
+
+def test_get():
+    assert get(SHIPPED.encode()) == {"swarm_resource": None, "mode": "auto"}
+    assert get(edit(SHIPPED.encode(), LEGACY).content) == {"swarm_resource": NAME, "mode": "legacy"}
+    assert get(None) == get(b"\xff[") == {"swarm_resource": None, "mode": None}
+
+
+# --- taking out -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "original", [SHIPPED, SHIPPED.replace("#swarm-resource", "swarm-resource"), SHIPPED.replace("#swarm-resource", "'swarm-resource'")]
+)
+@pytest.mark.parametrize("want", [WANT, LEGACY, Want("")])
+def test_others_edits_elsewhere_survive_to_the_byte(original, want):
+    def theirs(text):
+        return "# mine\n" + text.replace('log-level = "info"', 'log-level = "debug"') + "x = 'ü'"
+
+    later = theirs(edit(original.encode(), want).content.decode()).encode()
+    assert take_out(later, PATH, original.encode(), want, tomli.loads) == theirs(original).encode()
+
+
+@pytest.mark.parametrize("line", ['swarm-resource = "THEIRS"', "# nothing"])
+def test_others_edits_of_our_line_are_theirs(line):
+    later = edit(SHIPPED.encode()).content.replace(LINE.encode(), line.encode())
+    assert take_out(later, PATH, SHIPPED.encode(), WANT, tomli.loads) == later
+
+
+def test_a_table_that_we_made_goes():
+    later = edit(b"a = 1\n", LEGACY).content + b"[z]\n"
+    assert tomli.loads(take_out(later, PATH, b"a = 1\n", LEGACY, tomli.loads).decode()) == {"a": 1, "z": {}}
+
+
+def test_after_two_edits_the_first_original_counts():
+    first = edit(SHIPPED.encode()).content
+    want = Want("DOCKER_RESOURCE_GPU", "legacy")
+    assert take_out(edit(first, want).content, PATH, SHIPPED.encode(), want, tomli.loads) == SHIPPED.encode()
+
+
+def test_a_file_that_is_gone_stays_gone():
+    assert take_out(None, PATH, SHIPPED.encode(), WANT, tomli.loads) is None
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "does not exist. Install the NVIDIA Container Toolkit"),
+        (b"a = \xff", "not UTF-8 text .byte 4"),
+        (b"a = 1\nb\n", "not TOML: .*line 2"),
+        (b"a = 1\na = 2\n", "not TOML: .*line 2"),
+        (b"\n" * 6 + b"swarm-resource = [1", "not TOML: Unclosed array"),
+        (b'a = """', "not TOML"),
+        (b'{"a": 1}', "not TOML"),
+        (b"swarm-resource.x = 1\n", "swarm-resource cannot be set in this layout"),
+    ],
+)
+def test_bad_files(content, reason):
+    with pytest.raises(ConfigError, match=f"^{PATH}: .*{reason}"):
+        edit(content)
+
+
+def test_a_layout_that_cannot_be_edited():
+    with pytest.raises(ConfigError, match="cannot be set in this layout.*run again"):
+        edit(b'nvidia-container-runtime = {mode = "auto"}\n', LEGACY)
+
+
+def test_a_parser_that_reads_the_result_differently_is_believed():
+    answers = iter([{"a": 1}, {"a": 2, "swarm-resource": NAME}])
+    with pytest.raises(ConfigError, match="a parser reads the result differently"):
+        _runtime_toml.edit(b"a = 1\n", PATH, WANT, lambda text: next(answers))
+
+
+# --- the parser -----------------------------------------------------------------------------------------------------
+
+
+def _hide(monkeypatch, *names):
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def test_tomli_serves_where_the_standard_library_has_none(monkeypatch):
+    _hide(monkeypatch, "tomllib")
+    assert _runtime_toml.toml_parser() is importlib.import_module("tomli").loads
+
+
+def test_no_parser_at_all(monkeypatch):
+    _hide(monkeypatch, "tomllib", "tomli")
+    with pytest.raises(GpuSwarmError, match="python3-tomli") as caught:
+        _runtime_toml.edit(b"a = 1\n", PATH, WANT)
+    assert caught.value.details == {"missing": ["toml_parser"]}

@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from docker.errors import APIError, DockerException
+from requests.exceptions import ReadTimeout
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm
+
+PARAMS = {
+    "docker_host": "unix:///run/x.sock",
+    "tls": False,
+    "validate_certs": False,
+    "ca_path": None,
+    "client_cert": None,
+    "client_key": None,
+    "api_version": "auto",
+    "timeout": 60,
+}
+PEERS = [{"NodeID": "m2", "Addr": "192.0.2.2:2377"}, {"NodeID": "m1", "Addr": "192.0.2.1:2377"}]
+# As /info gave it on Docker 20.10.24.
+MANAGER = {
+    "NodeID": "m1",
+    "LocalNodeState": "active",
+    "ControlAvailable": True,
+    "Error": "",
+    "RemoteManagers": PEERS,
+    "Cluster": {"ID": "c1"},
+}
+NO_LEADER = "rpc error: code = Unknown desc = The swarm does not have a leader. It's possible that too few managers ..."
+
+
+@pytest.mark.parametrize(
+    ("swarm", "state", "told"),
+    [
+        (None, "inactive", "is in no swarm"),
+        ({"LocalNodeState": "inactive", "ControlAvailable": False}, "inactive", "is in no swarm"),
+        ({"LocalNodeState": "pending", "Error": "dial tcp: refused"}, "pending", "dial tcp: refused"),
+        ({"LocalNodeState": "locked", "Error": "encrypted"}, "locked", "docker swarm unlock"),
+        ({"LocalNodeState": "error", "Error": "certificate expired"}, "error", "certificate expired"),
+        (
+            {"LocalNodeState": "active", "ControlAvailable": False, "RemoteManagers": PEERS},
+            "worker",
+            "on a manager: 192.0.2.1:2377, 192.0.2.2:2377",
+        ),
+        (dict(MANAGER, Error=NO_LEADER, Cluster={}), "no_quorum", "does not have a leader"),
+    ],
+)
+def test_a_daemon_that_cannot_answer_says_why(swarm, state, told):
+    with pytest.raises(_swarm.SwarmError) as caught:
+        _swarm.refuse_unless_manager({"Swarm": swarm}, "unix:///run/x.sock")
+    assert told in caught.value.message
+    assert "unix:///run/x.sock" in caught.value.message
+    assert caught.value.details == {"swarm_state": state}
+
+
+def test_a_manager_is_taken():
+    _swarm.refuse_unless_manager({"Swarm": MANAGER}, "unix:///run/x.sock")
+
+
+def test_without_the_sdk_the_package_is_named(monkeypatch):
+    monkeypatch.setattr(_swarm, "SDK_ERROR", "No module named 'docker'")
+    with pytest.raises(_swarm.SwarmError, match="python3-docker") as caught:
+        _swarm.connect(PARAMS)
+    assert caught.value.details == {"missing": ["docker_sdk"]}
+
+
+def test_a_socket_that_is_not_there(tmp_path):
+    where = "unix://%s/none.sock" % tmp_path
+    with pytest.raises(_swarm.SwarmError, match="systemctl start docker") as caught:
+        _swarm.connect(dict(PARAMS, docker_host=where))
+    assert where in caught.value.message
+    assert caught.value.details == {"swarm_state": "unreachable"}
+
+
+def test_a_socket_that_is_not_ours():
+    words = "Error while fetching server API version: ('Connection aborted.', PermissionError(13, 'Permission denied'))"
+    assert "become" in _swarm.unreachable("unix:///run/x.sock", words).message
+
+
+class Refusing:
+    """A client whose every call fails in one way."""
+
+    def __init__(self, failure):
+        self.failure = failure
+
+    def _fail(self, *args):
+        raise self.failure
+
+    nodes = tasks = services = inspect_node = update_node = _fail
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "told"),
+    [
+        (APIError("500", explanation="rpc error: code = Unknown desc = update out of sequence"), "OutOfSequence", "n1"),
+        (APIError("500", explanation=NO_LEADER), "SwarmError", "has no quorum"),
+        (APIError("500", explanation="rpc error: code = DeadlineExceeded desc = x"), "SwarmError", "has no quorum"),
+        (APIError("404", explanation="node n1 not found"), "SwarmError", "would not update node n1: node n1 not found."),
+        (ReadTimeout("read timed out"), "SwarmError", "does not answer: read timed out"),
+        (DockerException("broken"), "SwarmError", "does not answer: broken"),
+    ],
+)
+def test_failures_of_calls_are_told_with_their_remedy(failure, kind, told):
+    manager = _swarm.Manager(Refusing(failure), "unix:///run/x.sock", MANAGER)
+    with pytest.raises(_swarm.SwarmError) as caught:
+        manager.update_node("n1", 9, {})
+    assert type(caught.value).__name__ == kind
+    assert told in caught.value.message
+
+
+def test_tls_is_off_unless_asked_for(tmp_path):
+    assert _swarm._tls(PARAMS, {"DOCKER_CERT_PATH": str(tmp_path)}) is False
+
+
+@pytest.fixture
+def certificates(tmp_path):
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def test_tls_takes_its_files_from_options_or_the_environment(certificates):
+    given = dict(
+        PARAMS,
+        validate_certs=True,
+        ca_path=str(certificates / "ca.pem"),
+        client_cert=str(certificates / "cert.pem"),
+        client_key=str(certificates / "key.pem"),
+    )
+    for params, environ in (
+        (given, {}),
+        (dict(PARAMS, validate_certs=True), {"DOCKER_CERT_PATH": str(certificates)}),
+    ):
+        config = _swarm._tls(params, environ)
+        assert config.cert == (str(certificates / "cert.pem"), str(certificates / "key.pem"))
+        assert (config.ca_cert, config.verify) == (str(certificates / "ca.pem"), True)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"client_cert": "/none/cert.pem"}, "give both or neither"),
+        ({"client_key": "/none/key.pem"}, "give both or neither"),
+        ({"client_cert": "/none/cert.pem", "client_key": "/none/key.pem"}, "Correct ca_path"),
+    ],
+)
+def test_tls_files_that_do_not_fit_are_refused(options, told):
+    with pytest.raises(_swarm.SwarmError, match=told):
+        _swarm._tls(dict(PARAMS, tls=True, **options), {})

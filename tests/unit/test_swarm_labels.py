@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_labels import compute, normalise
+
+PREFIX = "gpu-swarm."
+RECORD = "gpu-swarm.labels"
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "labels", "clashes"),
+    [
+        ({}, {}, {}, []),
+        ({}, {"a": "1"}, {"a": "1", RECORD: "a"}, []),
+        ({"x": "bob"}, {"b": "1", "a": "1"}, {"x": "bob", "a": "1", "b": "1", RECORD: "a,b"}, []),
+        ({"a": "1", RECORD: "a"}, {"a": "2"}, {"a": "2", RECORD: "a"}, []),
+        ({"a": "1", "x": "bob", RECORD: "a"}, {}, {"x": "bob"}, []),
+        ({"a": "1", "b": "1", RECORD: "a,b"}, {"b": "1"}, {"b": "1", RECORD: "b"}, []),
+        ({"a": "1"}, {"a": "1"}, {"a": "1"}, []),
+        ({"a": "1", "b": "1", RECORD: "b"}, {"a": "1"}, {"a": "1"}, []),
+        ({RECORD: "a,b"}, {"a": "1"}, {"a": "1", RECORD: "a"}, []),
+        ({RECORD: ""}, {}, {}, []),
+        ({"a": "bob", "b": "bob"}, {"a": "1", "b": "1"}, {"a": "bob", "b": "bob"}, ["a", "b"]),
+        ({"a": ""}, {"a": "1"}, {"a": ""}, ["a"]),
+    ],
+    ids=[
+        "nothing",
+        "new",
+        "beside others'",
+        "changed",
+        "all of ours away",
+        "some of ours away",
+        "equal but not ours",
+        "equal but not ours, and ours away",
+        "taken away by hand",
+        "empty record",
+        "clash",
+        "clash with an empty value",
+    ],
+)
+def test_compute(now, wanted, labels, clashes):
+    assert compute(now, wanted, PREFIX) == (labels, clashes)
+
+
+keys = st.sampled_from(["a", "b", "c", "gpu.model"])
+dicts = st.dictionaries(keys, st.sampled_from(["1", "2"]))
+
+
+@given(now=dicts, first=dicts, second=dicts)
+def test_what_is_not_ours_survives_and_ours_goes_without_a_trace(now, first, second):
+    labels, clashes = compute(now, first, PREFIX)
+    if clashes:
+        return
+    assert first.items() <= labels.items()
+    assert compute(labels, first, PREFIX) == (labels, [])
+    changed, clashes = compute(labels, second, PREFIX)
+    assert {key: value for key, value in changed.items() if key in now} == now
+    assert clashes == compute(now, second, PREFIX)[1]
+    assert compute(changed, {}, PREFIX) == (now, [])
+
+
+@pytest.mark.parametrize(("value", "text"), [("H100", "H100"), ("", ""), (True, "true"), (False, "false"), (8, "8"), (9.0, "9.0")])
+def test_values_become_strings(value, text):
+    assert normalise({"gpu.x": value}, PREFIX, "n1") == {"gpu.x": text}
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ({"a,b": "1"}, "'a,b'"),
+        ({"": "1"}, "''"),
+        ({"a b": "1"}, "'a b'"),
+        ({"a=b": "1"}, "'a=b'"),
+        ({"a\n": "1"}, "cannot be"),
+        ({7: "1"}, "7"),
+        ({"gpu-swarm.labels": "x"}, "own records"),
+        ({"a": None}, "None"),
+        ({"a": ["x"]}, "['x']"),
+    ],
+)
+def test_what_cannot_be_a_label_is_refused(labels, told):
+    with pytest.raises(GpuSwarmError) as caught:
+        normalise(labels, PREFIX, "n1")
+    assert told in caught.value.message
+    assert "n1" in caught.value.message

@@ -1,0 +1,191 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from swarm_api import node, service, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm_nodes
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import OutOfSequence, SwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_nodes as module
+
+PREFIX = "gpu-swarm."
+RECORD = "gpu-swarm.labels"
+MARK = "gpu-swarm.former-availability"
+
+
+def want(node_id="n1", labels=None, availability=None, remember=False):
+    return {"id": node_id, "labels": labels, "availability": availability, "remember": remember}
+
+
+class FakeManager:
+    """A store with versions, as a manager keeps one; `interfere` happens right before an update reaches it."""
+
+    def __init__(self, *nodes, interfere=None):
+        self.store = {item["ID"]: copy.deepcopy(item) for item in nodes}
+        self.interfere = interfere or (lambda store: None)
+        self.updates = []
+
+    def nodes(self):
+        return copy.deepcopy(list(self.store.values()))
+
+    def node(self, node_id):
+        return copy.deepcopy(self.store[node_id])
+
+    def tasks(self):
+        return [task("t1")]
+
+    def services(self):
+        return [service(constraints=["node.labels.m==T4"])]
+
+    def update_node(self, node_id, version, spec):
+        self.interfere(self.store)
+        if self.store[node_id]["Version"]["Index"] != version:
+            raise OutOfSequence("changed meanwhile")
+        self.store[node_id]["Spec"] = copy.deepcopy(spec)
+        self.store[node_id]["Version"]["Index"] += 1
+        self.updates.append(node_id)
+
+
+def run(manager, *wants, check_mode=False, monkeypatch):
+    monkeypatch.setattr(module, "connect", lambda params: manager)
+    return module.run({"nodes": list(wants), "prefix": PREFIX}, check_mode)
+
+
+@pytest.mark.parametrize(
+    ("labels", "availability", "wanted", "labels_after", "availability_after"),
+    [
+        ({}, "active", want(), {}, "active"),
+        ({}, "active", want(labels={"m": "T4"}), {"m": "T4", RECORD: "m"}, "active"),
+        ({"m": "T4", RECORD: "m"}, "active", want(labels={}), {}, "active"),
+        ({"m": "T4", RECORD: "m"}, "active", want(availability="pause"), {"m": "T4", RECORD: "m"}, "pause"),
+        ({}, "active", want(availability="pause", remember=True), {MARK: "active"}, "pause"),
+        ({}, "drain", want(availability="pause", remember=True), {MARK: "drain"}, "pause"),
+        ({}, "pause", want(availability="pause", remember=True), {MARK: "pause"}, "pause"),
+        ({MARK: "active"}, "pause", want(availability="drain", remember=True), {MARK: "active"}, "drain"),
+        ({MARK: "active"}, "pause", want(availability="drain"), {MARK: "active"}, "drain"),
+        ({MARK: "active"}, "pause", want(labels={"m": "1"}), {MARK: "active", "m": "1", RECORD: "m"}, "pause"),
+        ({MARK: "active"}, "drain", want(availability="former"), {}, "active"),
+        ({MARK: "drain"}, "drain", want(availability="former"), {}, "drain"),
+        ({}, "drain", want(availability="former"), {}, "drain"),
+        ({MARK: "active", "m": "1"}, "pause", want(labels={"m": "1"}, availability="former"), {"m": "1"}, "active"),
+    ],
+)
+def test_plan_one(labels, availability, wanted, labels_after, availability_after):
+    change = _swarm_nodes.plan_one(node(labels=labels, availability=availability), wanted, PREFIX)
+    assert change["problems"] == []
+    assert change["after"] == {"Labels": labels_after, "Role": "worker", "Availability": availability_after}
+    assert change["changed"] == ((labels, availability) != (labels_after, availability_after))
+    again = _swarm_nodes.plan_one({**node(), "Spec": change["after"]}, wanted, PREFIX)
+    assert not again["changed"]
+
+
+def test_a_mark_that_is_no_availability_is_refused():
+    with pytest.raises(SwarmError, match=r"gpu-swarm\.former-availability=up"):
+        _swarm_nodes.plan([node(labels={MARK: "up"})], [want(availability="former")], PREFIX)
+
+
+@pytest.mark.parametrize(
+    ("wants", "prefix", "told"),
+    [
+        ([want(), want()], PREFIX, "listed twice"),
+        ([want(availability="former", remember=True)], PREFIX, "remember=true"),
+        ([want(labels={"a b": "1"})], PREFIX, "'a b'"),
+        ([want()], "", "prefix ''"),
+        ([want()], "a,", "prefix 'a,'"),
+    ],
+)
+def test_a_contradicting_request_is_refused(wants, prefix, told):
+    with pytest.raises(_swarm_nodes.SwarmError.__base__, match=told):
+        _swarm_nodes.check(wants, prefix)
+
+
+def test_all_unknown_nodes_are_named(monkeypatch):
+    manager = FakeManager(node())
+    with pytest.raises(SwarmError, match=r"host-n1 \(that is a host name; its id is n1\), n9") as caught:
+        run(manager, want("host-n1"), want("n9"), want(labels={"m": "1"}), monkeypatch=monkeypatch)
+    assert caught.value.details == {"unknown": ["host-n1", "n9"]}
+    assert manager.updates == []
+
+
+def test_one_clash_keeps_all_nodes_as_they_are(monkeypatch):
+    manager = FakeManager(node(), node("n2", labels={"m": "bob"}), node("n3", labels={"k": "eve"}))
+    wants = [want(labels={"m": "T4"}), want("n2", labels={"m": "T4"}), want("n3", labels={"k": "T4"})]
+    with pytest.raises(SwarmError) as caught:
+        run(manager, *wants, monkeypatch=monkeypatch)
+    assert "host-n2 (n2) has label m=bob, which is not ours, and T4 is wanted" in caught.value.message
+    assert "host-n3 (n3) has label k=eve" in caught.value.message
+    assert manager.updates == []
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_only_nodes_that_differ_are_written_and_none_in_check_mode(check_mode, monkeypatch):
+    manager = FakeManager(node(labels={"m": "T4", RECORD: "m"}), node("n2"), node("n3"))
+    wants = [want(labels={"m": "H100"}), want("n2", labels={"m": "T4"}), want("n3", labels={})]
+    result = run(manager, *wants, check_mode=check_mode, monkeypatch=monkeypatch)
+    assert result["changed"] is True
+    assert [item["changed"] for item in result["nodes"]] == [True, True, False]
+    assert manager.updates == ([] if check_mode else ["n1", "n2"])
+    assert [item["task"] for item in result["evicted"]] == ["t1"]
+    assert set(result["diff"]["after"]) == {"host-n1 (n1)", "host-n2 (n2)"}
+    assert result["diff"]["before"]["host-n2 (n2)"] == {"availability": "active", "labels": {}}
+
+
+def test_nothing_to_do_reads_nodes_alone(monkeypatch):
+    manager = FakeManager(node(labels={"m": "T4", RECORD: "m"}))
+    manager.tasks = manager.services = None
+    result = run(manager, want(labels={"m": "T4"}), monkeypatch=monkeypatch)
+    assert (result["changed"], result["evicted"], result["diff"]) == (False, [], {"before": {}, "after": {}})
+
+
+def interfere_once(change):
+    pending = [change]
+
+    def now(store):
+        if pending:
+            pending.pop()(store["n1"])
+            store["n1"]["Version"]["Index"] += 1
+
+    return now
+
+
+def test_a_conflict_is_read_again_and_decided_again(monkeypatch):
+    manager = FakeManager(node(), interfere=interfere_once(lambda n: n["Spec"]["Labels"].update(owner="bob")))
+    result = run(manager, want(labels={"m": "T4"}, availability="pause", remember=True), monkeypatch=monkeypatch)
+    assert manager.store["n1"]["Spec"]["Labels"] == {"owner": "bob", "m": "T4", RECORD: "m", MARK: "active"}
+    assert result["nodes"][0]["labels_before"] == {"owner": "bob"}
+    assert manager.updates == ["n1"]
+
+
+def test_the_availability_to_remember_is_the_one_at_the_write(monkeypatch):
+    manager = FakeManager(node(), interfere=interfere_once(lambda n: n["Spec"].update(Availability="drain")))
+    run(manager, want(availability="pause", remember=True), monkeypatch=monkeypatch)
+    assert manager.store["n1"]["Spec"]["Labels"] == {MARK: "drain"}
+
+
+def test_a_clash_that_comes_up_meanwhile_is_told_with_what_was_written(monkeypatch):
+    other = interfere_once(lambda n: n["Spec"]["Labels"].update(m="bob"))
+    manager = FakeManager(node("n0"), node(), interfere=lambda store: other(store) if manager.updates else None)
+    with pytest.raises(SwarmError, match=r"m=bob.*before this: n0") as caught:
+        run(manager, want("n0", labels={"m": "T4"}), want(labels={"m": "T4"}), monkeypatch=monkeypatch)
+    assert caught.value.details == {"updated": ["n0"]}
+    assert manager.store["n1"]["Spec"]["Labels"] == {"m": "bob"}
+
+
+def test_someone_else_may_have_done_it_meanwhile(monkeypatch):
+    manager = FakeManager(node(), interfere=interfere_once(lambda n: n["Spec"].update(Availability="drain")))
+    result = run(manager, want(availability="drain"), monkeypatch=monkeypatch)
+    assert (result["changed"], manager.updates) == (False, [])
+
+
+def test_a_node_that_changes_without_end_is_given_up(monkeypatch):
+    def busy(store):
+        store["n1"]["Version"]["Index"] += 1
+
+    manager = FakeManager(node(), interfere=busy)
+    with pytest.raises(SwarmError, match="each of 10 attempts"):
+        run(manager, want(availability="drain"), monkeypatch=monkeypatch)

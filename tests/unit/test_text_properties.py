@@ -1,0 +1,333 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Nothing of the user's is lost: what holds for an edit of any daemon.json and any config.toml."""
+
+from __future__ import annotations
+
+import json
+
+import tomli
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _daemon_json, _resources, _runtime_toml
+
+examples = settings(max_examples=100, deadline=None)
+
+# --- daemon.json ----------------------------------------------------------------------------------------------------
+
+PATH = "daemon.json"
+KINDS = ["NVIDIA-GPU", "VRAM"]
+OUR_KEYS = ("default-runtime", "runtimes", "node-generic-resources")
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(min_value=-(10**30), max_value=10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+other_entries = st.lists(
+    st.sampled_from(["FPGA=a", "FPGA=b", "X=ü", "nvidia-gpu=old", "NVIDIA-GPU=GPU-1", "gpu=x"]), max_size=5
+) | st.just(["SSD=1", "NVIDIA-GPU=4"])
+other_runtimes = st.dictionaries(
+    st.sampled_from(["kata", "runsc", "ü"]), st.dictionaries(st.sampled_from(["path", "runtimeArgs"]), st.just("x")), max_size=2
+)
+nvidia_entries = st.sampled_from(
+    [{}, {"path": "nvidia-container-runtime"}, {"path": "/opt/guard", "args": []}, {"runtimeArgs": ["-x"]}]
+)
+
+
+@st.composite
+def documents(draw):
+    """A document with some of our keys, somewhere among others."""
+    doc = dict(draw(st.dictionaries(st.text(max_size=12), json_values, max_size=5)))
+    for key in (*OUR_KEYS, "node-generic-resource"):
+        doc.pop(key, None)
+    runtimes = draw(other_runtimes)
+    if draw(st.booleans()):
+        runtimes["nvidia"] = draw(nvidia_entries)
+    ours = {
+        "default-runtime": draw(st.sampled_from(["runc", "nvidia"])),
+        "runtimes": runtimes,
+        "node-generic-resources": draw(other_entries),
+        "node-generic-resource": draw(other_entries),
+    }
+    members = [*doc.items(), *((key, ours[key]) for key in draw(st.sets(st.sampled_from(sorted(ours)))))]
+    return dict(draw(st.permutations(members)))
+
+
+@st.composite
+def layouts(draw):
+    """A way to write a document down."""
+    indent = draw(st.sampled_from([None, 0, 1, 4, "\t"]))
+    separators = draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,", " : ")])) if indent is None else None
+    escape, eol = draw(st.booleans()), draw(st.sampled_from(["\n", "\r\n"]))
+    start, end = draw(st.sampled_from(["", "\ufeff", "\n "])), draw(st.sampled_from(["", "\n", " \n\n"]))
+
+    def write(doc):
+        text = json.dumps(doc, indent=indent, separators=separators, ensure_ascii=escape) + end
+        return start.encode() + text.replace("\n", eol).encode("utf-8", "surrogatepass")
+
+    return write
+
+
+wants = st.builds(
+    _daemon_json.Want,
+    st.sampled_from([[], ["NVIDIA-GPU=GPU-1"], ["NVIDIA-GPU=GPU-1", "NVIDIA-GPU=GPU-2", "VRAM=8000"]]),
+    st.just(KINDS),
+    st.sampled_from([[], ["gpu=x"]]),
+    st.sampled_from(["nvidia-container-runtime", None]),
+)
+
+
+def edit_json(content, want):
+    return _daemon_json.edit(content, PATH, want).content
+
+
+def is_ours(entry, want):
+    return entry.split("=")[0].upper() in KINDS or entry in want.written
+
+
+def others(doc, want):
+    """The document without anything that an edit may touch."""
+    rest = {key: value for key, value in doc.items() if key not in (*OUR_KEYS, "node-generic-resource")}
+    rest["runtimes"] = {key: value for key, value in doc.get("runtimes", {}).items() if key != "nvidia"}
+    for key in ("node-generic-resources", "node-generic-resource"):
+        rest[key] = [entry for entry in doc.get(key, []) if not is_ours(entry, want)]
+    nvidia = doc.get("runtimes", {}).get("nvidia", {})
+    rest["nvidia"] = {key: value for key, value in nvidia.items() if key != "path"}
+    return rest
+
+
+@examples
+@given(documents(), layouts(), wants)
+def test_json_edit_changes_only_ours(doc, write, want):
+    before, after = _daemon_json.parse(write(doc), PATH), _daemon_json.parse(edit_json(write(doc), want), PATH)
+    assert others(after, want) == others(before, want)
+    assert [key for key in after if key in before] == [key for key in before if key in after]
+    ours = [entry for entry in after.get("node-generic-resources", []) if is_ours(entry, want)]
+    assert ours == want.resources
+    _resources.parse(after.get("node-generic-resources", []))
+    if want.runtime_path:
+        assert after["default-runtime"] == "nvidia"
+        assert after["runtimes"]["nvidia"]["path"] in ("nvidia-container-runtime", "/opt/guard")
+
+
+@examples
+@given(documents(), layouts(), wants)
+def test_json_edit_twice_is_edit_once(doc, write, want):
+    once = edit_json(write(doc), want)
+    assert edit_json(once, want) == once
+
+
+@examples
+@given(documents(), layouts(), wants)
+def test_json_every_other_member_keeps_its_bytes(doc, write, want):
+    content = write(doc)
+    text, after = (part.decode("utf-8-sig") for part in (content, edit_json(content, want)))
+    box, new = _json_box(text), _json_box(after)
+    for item in box.items:
+        if item.key not in (*OUR_KEYS, "node-generic-resource"):
+            found = new.find(item.key)
+            assert after[found.start : found.end] == text[item.start : item.end]
+    assert after[: new.open] == text[: box.open]
+    assert after[new.close :] == text[box.close :]
+
+
+def _json_box(text):
+    return _daemon_json._json_text.scan(text)
+
+
+@examples
+@given(documents(), layouts(), wants)
+def test_json_take_out_gives_the_original_back(doc, write, want):
+    content = write(doc)
+    assert _daemon_json.take_out(edit_json(content, want), PATH, content, want) == content
+
+
+@examples
+@given(documents(), layouts(), wants)
+def test_json_take_out_keeps_an_edit_elsewhere_to_the_byte(doc, write, want):
+    assume(doc)
+    assume("node-generic-resource" not in doc)  # if it is removed, its place is lost
+
+    def theirs(content):
+        return content.replace(b"{", b'{"their own key": [1 , 2],', 1)
+
+    assume("their own key" not in doc)
+    content = write(doc)
+    assert _daemon_json.take_out(theirs(edit_json(content, want)), PATH, content, want) == theirs(content)
+
+
+@examples
+@given(documents(), layouts(), layouts(), wants, st.data())
+def test_json_take_out_keeps_exactly_what_others_changed(doc, write, rewrite, want, data):
+    """Somebody changes, adds and removes values of theirs, and lays the whole file out anew."""
+    content = write(doc)
+    gone = data.draw(st.sets(st.sampled_from(sorted(doc)))) - {*OUR_KEYS, "node-generic-resource"} if doc else set()
+    new = data.draw(st.dictionaries(st.text(max_size=4).map("their {}".format), json_values, max_size=3))
+    entries = data.draw(st.lists(st.just("THEIRS=x"), max_size=1))
+    runtimes = data.draw(st.dictionaries(st.just("theirs"), st.just({"path": "y"})))
+
+    def theirs(document):
+        result = {key: value for key, value in json.loads(json.dumps(document)).items() if key not in gone}
+        result.update(new)
+        if entries:
+            result["node-generic-resources"] = [*result.get("node-generic-resources", []), *entries]
+        if runtimes:
+            result["runtimes"] = {**result.get("runtimes", {}), **runtimes}
+        return result
+
+    edited = rewrite(theirs(_daemon_json.parse(edit_json(content, want), PATH)))
+    restored = _daemon_json.take_out(edited, PATH, content, want)
+    assert in_no_order(_daemon_json.parse(restored, PATH)) == in_no_order(theirs(_daemon_json.parse(content, PATH)))
+
+
+def in_no_order(doc):
+    """Entries of several owners may end up in another order, which means nothing to dockerd."""
+    return {**doc, "node-generic-resources": sorted(doc.get("node-generic-resources", ["absent"]))}
+
+
+@examples
+@given(st.integers(min_value=1, max_value=150), wants)
+def test_json_deep_nesting(depth, want):
+    content = b'{"a": ' + b'[{"b":' * depth + b"1" + b"}]" * depth + b"}"
+    assert edit_json(content, want).startswith(content[:-1])
+
+
+# --- config.toml ----------------------------------------------------------------------------------------------------
+
+NAME = "DOCKER_RESOURCE_NVIDIA-GPU"
+LINE = f'swarm-resource = "{NAME}"'
+
+toml_values = st.sampled_from(
+    [
+        "1",
+        '"ü # no comment"',
+        "'a\"b'",
+        '"a\\"b"',
+        "nan",
+        "1979-05-27",
+        "[]",
+        "[ # [\n  'x]', # swarm-resource = 1\n\n  [2]\n]",
+        "{ a = '}', b = [1] }",
+        '"""\nswarm-resource = "X"\n[nvidia-container-runtime]\nmode = 1\n"""',
+        "'''\n#swarm-resource = 1\n[t]\n''''",
+        '"""a\\"""b\\\n  c""""',
+    ]
+)
+fillers = st.sampled_from(["", "# comment ü", "  # [x]", "#swarm-resource = \"X\"", "\t"])
+
+
+@st.composite
+def toml_texts(draw, recipes=True):
+    """A config.toml; with ``recipes`` also the lines of ours that recipes leave, wherever they leave them."""
+    tables = draw(st.lists(st.sampled_from(["nvidia-container-runtime", "a.b", '"x]y"', "'q'"]), unique=True, max_size=3))
+    lines = []
+    for number, table in enumerate([None, *tables]):
+        if table:
+            lines.append(f"[{table}] # {number}")
+        for key in range(draw(st.integers(0, 3))):
+            lines.append(draw(fillers))
+            lines.append(f"{draw(st.sampled_from(['', '  ']))}key-{key} = {draw(toml_values)}{draw(st.sampled_from(['', ' # c']))}")
+        if table == "nvidia-container-runtime" and draw(st.booleans()):
+            lines.append('mode = "auto" # default')
+        if recipes or not table:
+            times = draw(st.integers(0, 2 if recipes else 1))
+            lines += [draw(st.sampled_from(['swarm-resource = "X"', "'swarm-resource'=\"X,Y\" # y", LINE]))] * times
+    eol = draw(st.sampled_from(["\n", "\r\n"]))
+    return eol.join(line.replace("\n", eol) for line in lines) + draw(st.sampled_from(["", eol]))
+
+
+toml_wants = st.builds(_runtime_toml.Want, st.sampled_from([NAME, f"{NAME},OTHER", ""]), st.sampled_from([None, "legacy"]))
+
+
+def edit_toml(content, want):
+    return _runtime_toml.edit(content, PATH, want, tomli.loads).content
+
+
+def rest_of(doc):
+    """The document without our keys, in a form in which nan equals nan."""
+    if isinstance(doc, dict):
+        return {key: rest_of(value) for key, value in doc.items() if key != "swarm-resource"}
+    return repr(doc)
+
+
+def without_mode(doc):
+    rest = rest_of(doc)
+    rest.setdefault("nvidia-container-runtime", {}).pop("mode", None)
+    return rest
+
+
+@examples
+@given(toml_texts(recipes=False), toml_wants)
+def test_toml_edit_changes_only_ours(text, want):
+    before, after = tomli.loads(text), tomli.loads(edit_toml(text.encode(), want).decode())
+    assert after.get("swarm-resource", "") == want.swarm_resource
+    if want.mode:
+        assert after["nvidia-container-runtime"]["mode"] == "legacy"
+        assert without_mode(after) == without_mode(before)
+    else:
+        assert rest_of(after) == rest_of(before)
+
+
+@examples
+@given(toml_texts(), toml_wants)
+def test_toml_after_a_recipe_one_line_stands_at_the_top(text, want):
+    after = edit_toml(text.encode(), want).decode()
+    assert tomli.loads(after).get("swarm-resource", "") == want.swarm_resource
+    keys = [one for one in _runtime_toml._toml_text.statements(after) if one.what == "key" and one.name[-1] == "swarm-resource"]
+    assert [one.table for one in keys] == ([()] if want.swarm_resource else [])
+    assert edit_toml(after.encode(), want) == after.encode()
+
+
+@examples
+@given(toml_texts(), toml_wants)
+def test_toml_take_out_gives_the_original_back(text, want):
+    content = text.encode()
+    assert _runtime_toml.take_out(edit_toml(content, want), PATH, content, want, tomli.loads) == content
+
+
+@examples
+@given(toml_texts(recipes=False), st.sampled_from([NAME, f"{NAME},OTHER"]))
+def test_toml_take_out_keeps_an_edit_elsewhere_to_the_byte(text, names):
+    want, eol = _runtime_toml.Want(names), "\r\n" if "\r\n" in text else "\n"
+
+    def theirs(content):
+        return f"# theirs{eol}their-key = 'ü'{eol}".encode() + content
+
+    content = text.encode()
+    restored = _runtime_toml.take_out(theirs(edit_toml(content, want)), PATH, content, want, tomli.loads)
+    assert restored == theirs(content)
+
+
+@examples
+@given(toml_texts(recipes=False), toml_wants)
+def test_toml_take_out_keeps_exactly_what_others_changed(text, want):
+    content = text.encode()
+    later = b"[their-table]\nx = 1\n"
+    start = b"" if text.endswith("\n") or not text else b"\n"
+    edited = edit_toml(content, want)
+    edited += (b"" if edited.endswith(b"\n") or not edited else b"\n") + later
+    restored = _runtime_toml.take_out(edited, PATH, content, want, tomli.loads)
+    expected = tomli.loads((content + start + later).decode())
+    assert tomli.loads(restored.decode()).get("swarm-resource") == expected.get("swarm-resource")
+    assert rest_of(tomli.loads(restored.decode())) == rest_of(expected)
+
+
+@examples
+@given(toml_texts(recipes=False))
+def test_toml_edit_keeps_every_other_line(text):
+    """Comments, order, blank lines and ends of lines."""
+    content = text.encode()
+    assume("swarm-resource" not in tomli.loads(text))
+    lines = edit_toml(content, _runtime_toml.Want(NAME)).decode().splitlines()
+    ours = [line for line in lines if line.strip() == LINE]
+    assert len(ours) == 1
+    lines.remove(ours[0])
+    assert lines == text.splitlines()
