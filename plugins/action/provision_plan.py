@@ -12,7 +12,7 @@ from ..plugin_utils import _report
 from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._plan import plan
 
-ASSESSED = ("gpu_swarm_assessed",)
+ASSESSED = ("gpu_node_assessed",)
 
 
 class ActionModule(ActionBase):

@@ -11,7 +11,7 @@ from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._plan import Step, node_id_of
 
 # What was found, and over it what was done.
-ASSESSED = ("gpu_swarm_assessed", "gpu_swarm_applied")
+ASSESSED = ("gpu_node_assessed", "gpu_node_applied")
 OUTCOME = "gpu_swarm_outcome"
 
 

@@ -35,6 +35,11 @@ options:
     type: list
     elements: str
     default: []
+  coming:
+    description: What M(fleet.gpu_swarm.gpu_node) returned on the hosts that are managers by the time of a demotion.
+    type: list
+    elements: dict
+    default: []
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """
@@ -42,7 +47,7 @@ author:
 EXAMPLES = r"""
 - name: What is to be done with this host
   ansible.builtin.debug:
-    msg: "{{ gpu_swarm_assessed | fleet.gpu_swarm.membership(manager.nodes, role='worker') }}"
+    msg: "{{ gpu_node_assessed | fleet.gpu_swarm.membership(manager.nodes, role='worker') }}"
 """
 
 RETURN = r"""
@@ -59,10 +64,10 @@ from ansible.errors import AnsibleFilterError
 from ..plugin_utils._membership import membership
 
 
-def _membership(answer, nodes, role, move=False, leaving=()):
+def _membership(answer, nodes, role, move=False, leaving=(), coming=()):
     if role not in ("manager", "worker"):
         raise AnsibleFilterError(f"membership: role is manager or worker, not {role!r}")
-    return membership(answer, nodes, role, move=move, leaving=leaving)
+    return membership(answer, nodes, role, move=move, leaving=leaving, coming=coming)
 
 
 class FilterModule:

@@ -9,7 +9,7 @@ name: node_updates
 short_description: Says what to ask of swarm_nodes for some hosts of a run
 version_added: 0.1.0
 description:
-  - Takes hosts and what this run knows of them (C(gpu_swarm_assessed), C(gpu_swarm_applied), C(swarm_member_state)) and
+  - Takes hosts and what this run knows of them (C(gpu_node_assessed), C(gpu_node_applied), C(swarm_member_state)) and
     returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) for those that are members of the swarm.
 positional: variables
 options:

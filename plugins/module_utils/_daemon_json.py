@@ -371,4 +371,5 @@ def _restore_resources(text, former, want):
     mine, formerly_mine = [one for one in item.value if one in want.resources], _ours(before, want)
     if [one for one in item.value if one not in mine] == [one for one in before if one not in formerly_mine]:
         return _restore(text, RESOURCES, former)
-    return _splice(text, item, mine, formerly_mine)
+    # What somebody put back by hand already must not stand twice.
+    return _splice(text, item, mine, [one for one in formerly_mine if one in mine or one not in item.value])

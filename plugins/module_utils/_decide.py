@@ -49,8 +49,9 @@ def _decision(params, seen, advertisement, edits):
     writes = {item.path: edits[item.path].content for item in snapshots if edits[item.path].content != item.data}
     running, act = None, None
     if edits and seen.engine:
-        daemon = edits[params["daemon_config"]].content
-        running = running_wanted(_daemon_json.parse(daemon, params["daemon_config"]))
+        path = params["daemon_config"]
+        daemon = edits[path].content if path in edits else seen.daemon.data
+        running = running_wanted(_daemon_json.parse(daemon, path))
         act = action_for(running, seen.engine, params["state"])
     drift = _drift(params, seen, advertisement, edits, writes, act)
     acting = params["restart"] == "if_needed" and act is not None
@@ -113,10 +114,10 @@ def _take_out(params, seen):
             want = _daemon_json.Want(entry["ours"]["resources"], entry["ours"]["kinds"])
             content = _daemon_json.take_out(current.data, current.path, original, want)
         else:
-            want = _runtime_toml.Want(entry["ours"]["swarm_resource"])
-            content = _runtime_toml.take_out(current.data, current.path, original, want)
+            line = _runtime_toml.Want(entry["ours"]["swarm_resource"])
+            content = _runtime_toml.take_out(current.data, current.path, original, line)
         edits[current.path] = Edit(content, [], entry["ours"])
-    return edits if params["daemon_config"] in edits else {}
+    return edits
 
 
 def _flags(seen):

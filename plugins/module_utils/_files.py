@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import base64
+import glob
 import hashlib
 import os
 import stat
@@ -73,7 +74,7 @@ def write(path, data, move, mode=None, uid=None, gid=None):
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         os.makedirs(folder, NEW_DIRECTORY_MODE)
-    handle, temporary = tempfile.mkstemp(prefix=".%s." % os.path.basename(path), dir=folder)
+    handle, temporary = tempfile.mkstemp(prefix=_temporary(path), dir=folder)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
@@ -95,6 +96,17 @@ def _create(temporary, path, mode, uid, gid):
     if uid is not None and os.geteuid() == 0:
         os.chown(temporary, uid, gid)
     os.rename(temporary, path)
+
+
+def _temporary(path):
+    return ".gpu-swarm.%s." % os.path.basename(path)
+
+
+def sweep(path):
+    """Removes what a run that was killed left beside ``path``. Only for the holder of the node's lock."""
+    path = os.path.realpath(path)
+    for left in glob.glob(glob.escape(os.path.join(os.path.dirname(path), _temporary(path))) + "*"):
+        os.unlink(left)
 
 
 def remove(path):

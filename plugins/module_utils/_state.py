@@ -37,6 +37,7 @@ class State:
         self._move = move
         self._journal = os.path.join(directory, "journal.json")
         self._record = os.path.join(directory, "record.json")
+        self.candidate = os.path.join(directory, "candidate.json")
 
     def prepare(self):
         """Makes the directory, closed to all but its owner."""
@@ -58,6 +59,12 @@ class State:
                     )
                 time.sleep(LOCK_POLL_S)
             yield
+
+    def sweep(self):
+        """Removes what a run that was killed left half-written here."""
+        _files.remove(self.candidate)
+        for path in (self._journal, self._record, self.candidate):
+            _files.sweep(path)
 
     # -- journal -----------------------------------------------------------------------------------------------
 
@@ -106,9 +113,10 @@ class State:
         """The same, with what a killed run did to the files ``found`` before it could put that on record."""
         files = self.record()
         for current in found:
-            for step in self._noted(current.path)[1]:
-                if step["sha256"] == current.sha256 and step["record"]:
-                    files[current.path] = step["record"]
+            noted, steps = self._noted(current.path)
+            entry = noted and _reached(current, noted, steps, files.get(current.path))
+            if entry:
+                files[current.path] = entry
         return files
 
     def write_record(self, files):
@@ -125,7 +133,7 @@ class State:
 
     def _read(self, path):
         try:
-            with open(path, "r", encoding="utf-8") as stream:
+            with open(path, encoding="utf-8") as stream:
                 data = json.load(stream)
             if not isinstance(data, dict):
                 raise ValueError("it is no object")
@@ -147,6 +155,31 @@ def _try_lock(stream):
             raise
         return False
     return True
+
+
+def _reached(current, noted, steps, entry):
+    """The record of a file that a killed run had in hand, by what it holds now; None where that was not to be ours."""
+    reached = [step["record"] for step in steps if step["sha256"] == current.sha256]
+    if reached:
+        return reached[-1]
+    meant = [item for item in [entry] + [step["record"] for step in steps] if item]
+    if not meant:
+        return None
+    if noted.sha256 != current.sha256:
+        # Edited since: what any of the runs put in may be in there.
+        return dict(meant[-1], ours=_together([item["ours"] for item in meant]), pristine=False)
+    # As it was found, but the daemon may not run with it any more.
+    return entry or dict(meant[-1], original=current.to_json(), written=current.sha256, pristine=True)
+
+
+def _together(several):
+    """What stands in any of the dicts: lists joined, of other values the last."""
+    joined = {}
+    for ours in several:
+        for key, value in ours.items():
+            earlier = joined.get(key, [])
+            joined[key] = earlier + [one for one in value if one not in earlier] if isinstance(value, list) else value
+    return joined
 
 
 def taken_over(snapshot, ours, written, earlier):

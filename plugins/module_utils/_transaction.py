@@ -12,8 +12,6 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import os
-
 from . import _files
 from ._decide import daemon_complaint
 from ._errors import GpuSwarmError
@@ -27,6 +25,9 @@ def apply(node, seen, decision):
     """
     act = decision.act if node.params["restart"] == "if_needed" else None
     _refuse(node, seen, decision, act)
+    node.state.sweep()
+    for current in (seen.daemon, seen.runtime):
+        _files.sweep(current.path)
     if decision.writes:
         _validate(node, decision)
     record = _record(seen, decision)
@@ -66,7 +67,7 @@ def _validate(node, decision):
     data = decision.writes.get(node.params["daemon_config"])
     if data is None:
         return
-    candidate = os.path.join(node.state.directory, "candidate.json")
+    candidate = node.state.candidate
     _files.write(candidate, data, node.move, 0o600)
     try:
         complaint = node.engine.validate(candidate)

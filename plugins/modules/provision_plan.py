@@ -10,7 +10,7 @@ module: provision_plan
 short_description: Sorts the hosts of a fleet by what a run has to do on them
 version_added: 0.1.0
 description:
-  - Takes the assessment of every host (the variable C(gpu_swarm_assessed), registered from
+  - Takes the assessment of every host (the variable C(gpu_node_assessed), registered from
     M(fleet.gpu_swarm.gpu_node) in check mode) and the manager's ledger, and decides what each host needs.
   - Prints what that means for those who use the fleet before anything is done, or the table of the fleet when there is
     nothing to do.

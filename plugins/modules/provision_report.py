@@ -10,7 +10,7 @@ module: provision_report
 short_description: Compares a fleet with what its manager shows, and prints it as a table
 version_added: 0.1.0
 description:
-  - Compares what was decided for every host (C(gpu_swarm_assessed), C(gpu_swarm_applied)) with the manager's ledger, and
+  - Compares what was decided for every host (C(gpu_node_assessed), C(gpu_node_applied)) with the manager's ledger, and
     prints a table with one line per host.
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:

@@ -36,44 +36,59 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
     A swarm is initialised only if every manager of the inventory answered and none of them is in one: a manager that is
     merely down must not come back to find a second swarm.
     """
-    managers = list(managers)
+    managers, playing = list(managers), set(in_play)
     swarms = {host: swarm for host, answer in answers.items() if (swarm := swarm_of(answer)) is not None}
     order = managers + [host for host in answers if host not in managers]
-    live = [host for host in order if host in swarms and swarms[host]["state"] == "active" and swarms[host].get("control_available")]
+    running = [host for host in order if host in swarms and _runs_a_swarm(swarms[host])]
     # A manager that says something is wrong (no quorum, say) is asked last.
-    live.sort(key=lambda host: bool(swarms[host].get("error")))
-    found: dict[str, Any] = {"live": live, "init_on": None, "error": None}
-    if live:
-        return found
-    found["error"] = _why_no_swarm_may_be_made(managers, answers, swarms)
-    if found["error"] is None:
-        playing = set(in_play)
-        found["init_on"] = next((host for host in managers if host in playing), None)
-        if found["init_on"] is None:
-            found["error"] = (
-                f"There is no swarm yet, and none of its managers ({', '.join(managers)}) is in this run. "
-                "Run once without --limit, or with one of them in it."
-            )
-    return found
+    running.sort(key=lambda host: (host not in managers, bool(swarms[host].get("error"))))
+    # Half-joined nodes never were in a swarm: their join did not get through.
+    bound = [host for host in managers if host in swarms and swarms[host]["state"] != "inactive" and not swarms[host].get("half_joined")]
+    if any(host in managers for host in running) or (running and bound):
+        return {"live": running, "init_on": None, "error": None}
+    error = _why_no_swarm_may_be_made(managers, answers, swarms, bound, running)
+    init_on = next((host for host in managers if host in playing), None) if error is None else None
+    if error is None and init_on is None:
+        error = (
+            f"There is no swarm yet, and none of its managers ({', '.join(managers)}) is in this run. "
+            "Run once without --limit, or with one of them in it."
+        )
+    return {"live": [], "init_on": init_on, "error": error}
 
 
-def _why_no_swarm_may_be_made(managers: list[str], answers: Mapping[str, Any], swarms: Mapping[str, dict[str, Any]]) -> str | None:
+def _runs_a_swarm(swarm: Mapping[str, Any]) -> bool:
+    return swarm["state"] == "active" and bool(swarm.get("control_available"))
+
+
+def _why_no_swarm_may_be_made(
+    managers: list[str],
+    answers: Mapping[str, Any],
+    swarms: Mapping[str, dict[str, Any]],
+    bound: list[str],
+    strangers: list[str],
+) -> str | None:
     if not managers:
         return "No manager is named: put at least one host into the inventory group swarm_managers."
     silent = [host for host in managers if host not in swarms]
-    # Half-joined nodes never were in a swarm: their join did not get through.
-    bound = [host for host in managers if host in swarms and swarms[host]["state"] != "inactive" and not swarms[host].get("half_joined")]
-    if not silent and not bound:
-        return None
     told = [f"{host}: {_said(answers.get(host))}" for host in silent]
-    told += [
-        f"{host}: swarm state {swarms[host]['state']}, not a working manager" + (f" ({swarms[host]['error']})" if swarms[host].get("error") else "")
-        for host in bound
-    ]
-    return (
-        "No working swarm manager was found, and a new swarm is only initialised if every manager of the inventory answers "
-        f"and none is in a swarm. {'; '.join(told)}. Bring these hosts back, or take them out of the group swarm_managers."
-    )
+    told += [f"{host}: swarm state {swarms[host]['state']}, not a working manager{_complaint(swarms[host])}" for host in bound]
+    if told:
+        return (
+            "No working swarm manager was found, and a new swarm is only initialised if every manager of the inventory "
+            f"answers and none is in a swarm. {'; '.join(told)}. "
+            "Bring these hosts back, or take them out of the group swarm_managers."
+        )
+    if strangers:
+        return (
+            f"None of the group swarm_managers is in a swarm, but {', '.join(strangers)} runs one. To keep that swarm, put "
+            f"{strangers[0]} into swarm_managers, at least until the others have joined; if it is worth nothing, run "
+            "'docker swarm leave --force' there."
+        )
+    return None
+
+
+def _complaint(swarm: Mapping[str, Any]) -> str:
+    return f" ({swarm['error']})" if swarm.get("error") else ""
 
 
 def addresses(nodes: Iterable[Node]) -> list[dict[str, Any]]:
@@ -102,11 +117,19 @@ def parse_address(text: str, port: int = 2377) -> dict[str, Any]:
     return {"addr": f"[{host}]:{port}" if ":" in host else f"{host}:{port}", "host": host, "port": port}
 
 
-def membership(answer: Any, nodes: Iterable[Node] | None, role: str, move: bool = False, leaving: Iterable[str] = ()) -> dict[str, Any]:
+def membership(
+    answer: Any,
+    nodes: Iterable[Node] | None,
+    role: str,
+    move: bool = False,
+    leaving: Iterable[str] = (),
+    coming: Iterable[Any] = (),
+) -> dict[str, Any]:
     """What a host has to do to be a member of the swarm in ``role``.
 
     ``nodes`` is the manager's list (None where no swarm exists yet, or where it cannot be read before something was
     installed). ``leaving`` are the ids that are to be demoted, in order: each is judged as if those before it were done.
+    ``coming`` are the answers of hosts that are managers by then.
     Returns ``{action, error, node_id}``; the action is one of none, join, recover, move, promote, demote, unknown.
     """
     swarm = swarm_of(answer)
@@ -129,7 +152,8 @@ def membership(answer: Any, nodes: Iterable[Node] | None, role: str, move: bool 
         return _plan("none", None, node_id)
     if role == "manager":
         return _plan("promote", None, node_id)
-    return _plan("demote", demotion_error(known.values(), node_id, leaving), node_id)
+    error = demotion_error(known.values(), node_id, leaving, coming=[swarm_of(other) or {} for other in coming])
+    return _plan("demote", error, node_id)
 
 
 def _plan(action: str, error: str | None = None, node_id: str = "") -> dict[str, Any]:
@@ -169,13 +193,15 @@ def _stranger(swarm: Mapping[str, Any], move: bool) -> dict[str, Any]:
     return _plan("move")
 
 
-def demotion_error(nodes: Iterable[Node], node_id: str, leaving: Iterable[str] = ()) -> str | None:
-    """Why this manager may not be demoted now, or None. Never the last one, never past quorum."""
+def demotion_error(nodes: Iterable[Node], node_id: str, leaving: Iterable[str] = (), coming: Iterable[Mapping[str, Any]] = ()) -> str | None:
+    """Why this manager may not be demoted, or None. Never the last one, never past quorum."""
     reachable = {
         node["ID"]: (node.get("ManagerStatus") or {}).get("Reachability") == "reachable"
         for node in nodes
         if (node.get("Spec") or {}).get("Role") == "manager"
     }
+    # A host that is in no swarm yet has no id.
+    reachable.update({swarm.get("node_id") or f"new {count}": True for count, swarm in enumerate(coming)} | reachable)
     for other in leaving:
         if other == node_id:
             break

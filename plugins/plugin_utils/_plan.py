@@ -9,6 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,15 +76,14 @@ def plan(hosts: list[Host], ledger: dict[str, Any] | None, toolkit: str | None, 
 
 
 def _step(host: Host, node: dict[str, Any] | None, toolkit: str | None, disrupt: str) -> Step:
-    if host.error:
+    if host.error or not host.assessed:
         return Step(error=host.error)
-    assert host.assessed is not None  # host.error covers it
     step = Step(needs=_needs(host, host.assessed, node, toolkit))
     if not step.needs:
         return step
     _tell_impact(step, host.assessed, toolkit)
     hurts = "toolkit" in step.needs or "restart" in step.needs
-    busy = [_carried(item) for item in host.assessed["containers"]] if hurts else []
+    busy = _carried(host.assessed["containers"]) if hurts else []
     if busy and disrupt != "all":
         step.waits_for = busy
         step.groups.append(END)
@@ -106,7 +106,8 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, to
     wanted_role = "manager" if host.manager else "worker"
     needs = {
         "toolkit": host.gpu and (not assessed["toolkit_version"] or toolkit not in (None, assessed["toolkit_version"])),
-        "configure": assessed["changed"],
+        # Not by "changed": an assessment in a real run reports none. A library that is only carried costs every run.
+        "configure": bool(assessed["drift"]) or "nvml_binding" in assessed["missing"],
         "restart": assessed["restart_required"],
         "join": node is None,
         "role": node is not None and node["role"] != wanted_role,
@@ -129,7 +130,8 @@ def _tell_impact(step: Step, assessed: dict[str, Any], toolkit: str | None) -> N
     if "toolkit" in step.needs:
         now = assessed["toolkit_version"]
         step.impact.append(f"toolkit {now} → {toolkit or 'newest'}" if now else f"installs toolkit {toolkit or ''}".strip())
-    step.impact.extend(assessed["drift"])
+    if "configure" in step.needs:
+        step.impact.extend(_gained_and_lost(assessed) or assessed["drift"])
     if "restart" in step.needs:
         step.impact.append("restarts dockerd")
     for need, words in (
@@ -143,22 +145,40 @@ def _tell_impact(step: Step, assessed: dict[str, Any], toolkit: str | None) -> N
             step.impact.append(words)
 
 
-def _carried(container: dict[str, Any]) -> str:
-    if container.get("service"):
-        return f"service {container['service']} ({container['name']})"
-    return f"container {container['name']}"
+def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:
+    """By kind, how many GPUs the node will offer more or less than its daemon does now."""
+    wanted = _gpus_by_kind(_resources.parse(assessed["resources"]))
+    now = _gpus_by_kind(_resources.from_info((assessed["engine"] or {}).get("generic_resources")))
+    changes = []
+    for kind in dict.fromkeys([*wanted, *now]):
+        gained, lost = wanted.get(kind, set()) - now.get(kind, set()), now.get(kind, set()) - wanted.get(kind, set())
+        changes += [f"+{len(gained)} {kind}"] * bool(gained) + [f"−{len(lost)} {kind}"] * bool(lost)
+    return changes
+
+
+def _gpus_by_kind(resources: dict[str, Any]) -> dict[str, set[str]]:
+    """The named resources whose values are GPUs; other kinds of the node are not ours to tell of."""
+    named = {kind: values for kind, values in resources.items() if isinstance(values, list)}
+    return {kind: set(values) for kind, values in named.items() if all(one.startswith("GPU-") for one in values)}
+
+
+def _carried(containers: list[dict[str, Any]]) -> list[str]:
+    """What runs there as its owner knows it: services with the number of their tasks, then plain containers."""
+    tasks = Counter(item["service"] for item in containers if item.get("service"))
+    services = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in tasks.items()]
+    return services + [f"container {item['name']}" for item in containers if not item.get("service")]
 
 
 def node_id_of(variables: Mapping[str, Any]) -> str | None:
     """The host's node id: as it joined in this run, else as it was found."""
     joined = variables.get("swarm_member_state") or {}
-    assessed = variables.get("gpu_swarm_assessed") or {}
+    assessed = variables.get("gpu_node_assessed") or {}
     return joined.get("node_id") or (assessed.get("swarm") or {}).get("node_id")
 
 
 def decided(variables: Mapping[str, Any]) -> Mapping[str, Any]:
     """The latest decision for a host: what was applied in this run, else what was found."""
-    return variables.get("gpu_swarm_applied") or variables.get("gpu_swarm_assessed") or {}
+    return variables.get("gpu_node_applied") or variables.get("gpu_node_assessed") or {}
 
 
 def node_updates(
@@ -170,7 +190,8 @@ def node_updates(
     """
     updates = []
     for name in names:
-        node_id, update = node_id_of(variables[name]), {}
+        node_id = node_id_of(variables[name])
+        update: dict[str, Any] = {}
         if availability:
             update["availability"] = availability
             update["remember"] = availability != "former"

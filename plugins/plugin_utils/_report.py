@@ -49,8 +49,7 @@ def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: str |
         return "not in the swarm"
     if node["state"] != "ready":
         return f"{node['state']} for the manager"
-    assert host.assessed is not None  # step.error covers it
-    different = difference(host.assessed, node)
+    different = difference(host.assessed or {}, node)
     if different:
         return different
     return READY if node["availability"] == "active" else f"{READY}, {node['availability']}"

@@ -50,7 +50,7 @@ FOUND = {
     "on the first that is in the run": ({"a": FRESH, "b": FRESH}, ["a", "b"], ["b"], [], "b"),
     "a manager that runs a swarm is found": ({"a": FRESH, "b": RUNS}, ["a", "b"], ["a"], ["b"], None),
     "a dead one does not matter then": ({"a": DEAD, "b": RUNS}, ["a", "b"], ["a"], ["b"], None),
-    "one that is no manager in the inventory any more counts too": ({"b": FRESH, "x": RUNS}, ["b"], ["b", "x"], ["x"], None),
+    "one that is no manager in the inventory any more counts too": ({"b": WORKER, "x": RUNS}, ["b"], ["b", "x"], ["x"], None),
     "one that stays a manager is asked first": ({"x": RUNS, "b": RUNS}, ["b"], ["b", "x"], ["b", "x"], None),
     "one with a complaint is asked last": (
         {"a": answer("active", "m1", True, error="no leader"), "b": RUNS},
@@ -83,6 +83,7 @@ NOT_FOUND = {
         ["a"],
         "certificate expired",
     ),
+    "a host that is to be no manager runs a swarm of its own": ({"b": FRESH, "x": RUNS}, ["b"], ["b", "x"], "x runs one"),
     "no manager is in the run": ({"a": FRESH, "w": FRESH}, ["a"], ["w"], "--limit"),
 }
 
@@ -155,6 +156,25 @@ DEMOTIONS = {
 def test_demotion(case):
     nodes, node_id, leaving, words = DEMOTIONS[case]
     error = demotion_error(nodes, node_id, leaving)
+    assert error is None if words is None else words in error
+
+
+COMING = {
+    "the last, when another host is promoted before": ([node("m1", "manager"), node("w1")], [WORKER], None),
+    "the last, when another host joins before": ([node("m1", "manager")], [FRESH], None),
+    "the last, with itself as the one that comes": ([node("m1", "manager")], [RUNS], "last manager"),
+    "a dead manager does not come back by being wanted": (
+        [node("m1", "manager"), node("m2", "manager", reachable=False)],
+        [answer("active", "m2", control=True)],
+        "quorum",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COMING)
+def test_demotion_after_others_came(case):
+    nodes, coming, words = COMING[case]
+    error = membership(RUNS, nodes, "worker", coming=coming)["error"]
     assert error is None if words is None else words in error
 
 

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The front door. Each target sets up what it needs; everything it makes lies under build/.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-down test unit lint sanity docs-lint galaxy molecule e2e bench venv packages clean
+
+bin := build/venv/bin
+export PATH := $(CURDIR)/$(bin):$(PATH)
+export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections
+# The Python to make build/venv with; found by itself when not given.
+PYTHON ?=
+export PYTHON
+# More options for `make test`, e.g. ARGS="--only unit,ruff".
+ARGS ?=
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: venv packages ## A fleet of 1 manager + 3 GPU nodes on this machine, provisioned, with a GPU service on it
+	@$(bin)/python -m tests.lab demo
+
+demo-down: venv ## Remove the demo fleet and every trace of it but packages and caches
+	@$(bin)/python -m tests.lab down --all
+
+test: venv packages ## Every test; ends with "N passed, N failed"
+	@$(bin)/python -m tests.run $(ARGS)
+
+unit: venv ## Unit tests only (seconds, no Docker)
+	@$(bin)/python -m tests.run --only unit
+
+lint: venv ## ruff, mypy, vermin, shellcheck, yamllint, ansible-lint, changelog lint
+	@$(bin)/python -m tests.run --only ruff,mypy,vermin,shellcheck,yamllint,ansible-lint,changelog
+
+sanity: venv ## ansible-test sanity
+	@$(bin)/python -m tests.run --only sanity
+
+docs-lint: venv ## antsibull-docs over plugins, roles and links
+	@$(bin)/python -m tests.run --only docs
+
+galaxy: venv ## Build the collection, install the tarball, run it, check it with galaxy-importer
+	@$(bin)/python -m tests.run --only galaxy
+
+molecule: venv packages ## Molecule scenarios on the lab fleet
+	@$(bin)/python -m tests.run --only images,molecule
+
+e2e: venv packages ## End-to-end tests on the lab fleet
+	@$(bin)/python -m tests.run --only images,e2e
+
+bench: venv packages ## Benchmarks on the lab fleet, written to build/bench.json
+	@$(bin)/python -m tests.bench
+
+venv: ## The development environment in build/venv
+	@sh tests/setup.sh venv
+
+packages: ## The Debian packages that the lab needs (as root; else says what to type)
+	@sh tests/setup.sh packages
+
+clean: ## Remove build/, and a lab that still runs
+	@if [ -x $(bin)/python ] && [ -d build/lab ]; then $(bin)/python -m tests.lab down --all; fi
+	@rm -rf build .mypy_cache .pytest_cache .ruff_cache .hypothesis .ansible

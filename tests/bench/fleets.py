@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Fleets to measure on: booted by the lab, in a lab of their own, so that no other fleet is touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab import inventory
+from tests.lab.lab import CHECKOUT, Lab
+from tests.lab.nodes import container_name
+
+LOGS = CHECKOUT / "build" / "bench"
+
+
+class BenchError(Exception):
+    """What went wrong, for the person at the terminal."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    name: str
+    inventory: Path
+    environment: dict[str, str]
+
+    def container(self, node: str) -> str:
+        return container_name(self.name, node)
+
+
+class Yard:
+    """One lab, there as long as the context lasts."""
+
+    def __init__(self) -> None:
+        root = Lab.from_environment().root
+        self._lab = Lab(root.with_name(f"{root.name}-bench"))
+        # Settings of the shell that runs this must not change what is measured.
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "DOCKER_"))}
+        self._environment = {**kept, "GPU_SWARM_LAB_ROOT": str(self._lab.root)}
+
+    def __enter__(self) -> Yard:
+        LOGS.mkdir(parents=True, exist_ok=True)
+        (LOGS / "lab.log").write_bytes(b"")
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        self._tell("down", "--all")
+
+    @contextmanager
+    def fleet(self, nodes: int) -> Iterator[Fleet]:
+        """Fresh nodes with GPUs and the toolkit; the first is the manager too."""
+        name = f"bench-{nodes}"
+        path = Path(self._tell("up", "--preset", "small", "--name", name, "--set", f"nodes={nodes}").strip())
+        try:
+            variables = inventory.variables(self._lab, path.parent)
+            yield Fleet(name, path, {**self._environment, **variables})
+        finally:
+            self._tell("down", name)
+
+    def _tell(self, *words: str) -> str:
+        command = [sys.executable, "-m", "tests.lab", *words]
+        with open(LOGS / "lab.log", "ab") as log:
+            done = subprocess.run(command, cwd=CHECKOUT, env=self._environment, stdout=subprocess.PIPE, stderr=log, check=False)
+        if done.returncode != 0:
+            raise BenchError(f"{' '.join(words)} of the lab failed:\n{tail(LOGS / 'lab.log')}")
+        return done.stdout.decode()
+
+
+def tail(path: Path, lines: int = 15) -> str:
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])

@@ -1,0 +1,190 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reading eight GPUs with _nvml.py, beside a bare loop over pynvml that asks for the same fields.
+
+``python -m tests.bench.nvml_read`` prints it alone. Time is taken in one interpreter, turn by turn; memory of one process
+each, as the module is run on a node.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LAB = ROOT / "tests" / "lab" / "nvml"
+ROUNDS = 300
+MEMORY_ROUNDS = 5
+GOAL = 1.3
+
+
+def bare_loop(nvml):
+    """What a script would do: every field of gpu_info, asked one after the other, kept in a list."""
+    error = nvml.NVMLError
+    nvml.nvmlInit()
+    out = [nvml.nvmlSystemGetDriverVersion(), nvml.nvmlSystemGetNVMLVersion(), nvml.nvmlSystemGetCudaDriverVersion_v2()]
+    handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+    asked = (
+        (nvml.nvmlDeviceGetUUID,),
+        (nvml.nvmlDeviceGetName,),
+        (nvml.nvmlDeviceGetPciInfo,),
+        (nvml.nvmlDeviceGetMinorNumber,),
+        (nvml.nvmlDeviceGetMemoryInfo,),
+        (nvml.nvmlDeviceGetCudaComputeCapability,),
+        (nvml.nvmlDeviceGetArchitecture,),
+        (nvml.nvmlDeviceGetMemoryAffinity, 4, 0),
+        (nvml.nvmlDeviceGetMigMode,),
+        (nvml.nvmlDeviceGetEccMode,),
+        (nvml.nvmlDeviceGetTotalEccErrors, 0, 0),
+        (nvml.nvmlDeviceGetTotalEccErrors, 1, 0),
+        (nvml.nvmlDeviceGetRemappedRows,),
+        (nvml.nvmlDeviceGetRetiredPages, 0),
+        (nvml.nvmlDeviceGetRetiredPages, 1),
+        (nvml.nvmlDeviceGetPowerManagementLimit,),
+        (nvml.nvmlDeviceGetPersistenceMode,),
+    )
+    for handle in handles:
+        for ask, *more in asked:
+            try:
+                out.append(ask(handle, *more))
+            except error:
+                out.append(None)
+        with contextlib.suppress(error):
+            for link in range(nvml.NVML_NVLINK_MAX_LINKS):
+                out.append(nvml.nvmlDeviceGetNvLinkState(handle, link))
+    for place, one in enumerate(handles):
+        for other in handles[place + 1 :]:
+            out.append(nvml.nvmlDeviceGetTopologyCommonAncestor(one, other))
+    nvml.nvmlShutdown()
+    return out
+
+
+def _ours():
+    """_nvml.py as the module uses it, wherever this checkout lies."""
+    spec = importlib.util.spec_from_file_location("collection", ROOT / "tests" / "unit" / "conftest.py")
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _nvml
+
+    return _nvml
+
+
+def _seconds(work):
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _time(library):
+    nvml, ours = __import__("pynvml"), _ours()
+    ours.read_all(library)  # loads the library for both
+    assert len(bare_loop(nvml)) > 8 * 17
+    gc.disable()
+    rounds = [(_seconds(lambda: ours.read_all(library)), _seconds(lambda: bare_loop(nvml))) for _ in range(ROUNDS)]
+    gc.enable()
+    return [statistics.median(column) for column in zip(*rounds, strict=True)]
+
+
+def _peak_mib(*command):
+    """The most memory that a process of its own held, as the kernel tells it there at the end.
+
+    Not from its parent: what getrusage tells includes the parent's memory at the fork.
+    """
+    run = [sys.executable, "-m", "tests.bench.nvml_read", *command]
+    done = subprocess.run(run, cwd=ROOT, check=True, capture_output=True, text=True)
+    return int(done.stderr.split()[-1]) / 1024
+
+
+def _tell_peak():
+    with open("/proc/self/status", encoding="ascii") as status:
+        print(next(line for line in status if line.startswith("VmHWM")).split()[1], file=sys.stderr)
+
+
+def _memory(library):
+    rounds = [[_peak_mib(kind, library) for kind in PROCESSES] for _ in range(MEMORY_ROUNDS)]
+    return [statistics.median(column) for column in zip(*rounds, strict=True)]
+
+
+def _row(name, value, reference, goal):
+    return {"name": name, "value": value, "reference": reference, "ratio": value / reference, "goal": goal}
+
+
+def measure():
+    """[{name, value, reference, ratio, goal}]: seconds, then MiB."""
+    with tempfile.TemporaryDirectory() as built:
+        subprocess.run(["make", "-s", "-C", LAB, f"OUT={built}"], check=True)
+        os.environ["GPU_LAB_NVML"] = str(LAB / "fleet" / "h100x8.conf")
+        library = os.path.join(built, "libnvidia-ml.so.1")
+        ours, bare = _time(library)
+        module, bare_module, process = _memory(library)
+    return [
+        _row("read 8 GPUs / bare pynvml loop (s)", ours, bare, GOAL),
+        _row("peak memory of gpu_info / the loop in a bare module (MiB)", module, bare_module, GOAL),
+        _row("peak memory of gpu_info / the loop in a bare process (MiB)", module, process, None),
+    ]
+
+
+def _as_module(library, body):
+    """Gives ``body`` its arguments as the module's wrapper does on a node."""
+    from ansible.module_utils import basic
+
+    basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": {"nvml_path": library}}).encode()
+    basic._ANSIBLE_PROFILE = "legacy"  # ansible-core 2.19
+    body()
+
+
+def _gpu_info():
+    _ours()
+    from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_info
+
+    gpu_info.main()
+
+
+def _bare_module():
+    """The least that an Ansible module with that loop can be."""
+    import pynvml
+    from ansible.module_utils.basic import AnsibleModule
+
+    module = AnsibleModule(argument_spec={"nvml_path": {"type": "path"}})
+    ctypes.CDLL(module.params["nvml_path"])
+    module.exit_json(out=[str(item) for item in bare_loop(pynvml)])
+
+
+def _bare(library):
+    import pynvml
+
+    ctypes.CDLL(library)
+    print(bare_loop(pynvml))
+
+
+PROCESSES = {
+    "--module": lambda library: _as_module(library, _gpu_info),
+    "--bare-module": lambda library: _as_module(library, _bare_module),
+    "--bare": _bare,
+}
+
+
+def main(arguments):
+    if arguments:
+        atexit.register(_tell_peak)
+        PROCESSES[arguments[0]](arguments[1])
+        return
+    for row in measure():
+        goal = "" if row["goal"] is None else f"goal {row['goal']}"
+        print(f"{row['name']:60} {row['value']:10.5f} {row['reference']:10.5f}  ratio {row['ratio']:.2f}  {goal}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The parts of the benchmark: what is run against what, in which order.
+
+Runs that are compared take turns, so that whatever else the machine does meanwhile falls on all of them; what is told is
+the median. Rows are {name, value, reference, ratio, goal}, where a lower ratio is better and goal may be None.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from . import nvml_read
+from .fleets import Fleet, Yard
+from .runs import play, play_first, play_unchanged, recipe
+
+Row = dict[str, Any]
+
+NO_CHANGE_GOALS = {3: 3.0, 12: 2.5}
+FIRST_RUN_NODES = 3
+FIRST_RUN_GOAL = 1.0
+HANDWRITTEN = ("handwritten", "handwritten without facts")
+
+
+def row(name: str, value: float, reference: float, goal: float | None) -> Row:
+    return {"name": name, "value": value, "reference": reference, "ratio": value / reference, "goal": goal}
+
+
+def progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def no_change(yard: Yard, rounds: int, sizes: list[int]) -> list[Row]:
+    """A run that finds nothing to do, in pings of the same fleet."""
+    rows = []
+    for nodes in sizes:
+        with yard.fleet(nodes) as fleet:
+            medians = _no_change_medians(fleet, rounds)
+        goals = {"provision": NO_CHANGE_GOALS.get(nodes)}
+        rows += [
+            row(f"no change, {nodes} nodes: {name} / ping (s)", seconds, medians["ping"], goals.get(name))
+            for name, seconds in medians.items()
+            if name != "ping"
+        ]
+    return rows
+
+
+def _no_change_medians(fleet: Fleet, rounds: int) -> dict[str, float]:
+    for name in ("provision", *HANDWRITTEN):  # each once: they write the same settings in different words
+        progress(f"{fleet.name}: set up with {name}, {play(fleet, name).seconds:.1f} s")
+    taken: dict[str, list[float]] = {name: [] for name in ("ping", "provision", *HANDWRITTEN)}
+    for number in range(rounds):
+        # The slow ones have no goal, and half as many rounds tell enough of them.
+        for name in taken if number % 2 == 0 else ("ping", "provision"):
+            taken[name].append(play_unchanged(fleet, name))
+        progress(f"{fleet.name}, round {number + 1}: " + ", ".join(f"{name} {seconds[-1]:.2f} s" for name, seconds in taken.items()))
+    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+
+
+def first_run(yard: Yard, rounds: int) -> list[Row]:
+    """The whole job, on nodes that are booted for one run each; who goes first alternates."""
+    turns: list[tuple[str, int, Callable[[Fleet], float]]] = [
+        ("provision", FIRST_RUN_NODES, lambda fleet: play_first(fleet, "provision")),
+        ("handwritten", FIRST_RUN_NODES, lambda fleet: play_first(fleet, "handwritten")),
+        ("recipe", 1, recipe),
+    ]
+    taken: dict[str, list[float]] = {name: [] for name, _nodes, _work in turns}
+    for number in range(rounds):
+        for name, nodes, work in turns if number % 2 == 0 else reversed(turns):
+            with yard.fleet(nodes) as fleet:
+                taken[name].append(work(fleet))
+        progress(f"first run, round {number + 1}: " + ", ".join(f"{name} {seconds[-1]:.2f} s" for name, seconds in taken.items()))
+    medians = {name: statistics.median(seconds) for name, seconds in taken.items()}
+    what = f"first run, {FIRST_RUN_NODES} nodes: provision"
+    return [
+        row(f"{what} / handwritten (s)", medians["provision"], medians["handwritten"], FIRST_RUN_GOAL),
+        row(f"{what} / shell recipe on one node (s)", medians["provision"], medians["recipe"], None),
+    ]
+
+
+def nvml() -> list[Row]:
+    return nvml_read.measure()

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One timed run on a fleet, and the proof that it did what it is measured for."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab.lab import CHECKOUT
+
+from .fleets import LOGS, BenchError, Fleet, tail
+
+REFERENCE = Path(__file__).resolve().parent / "reference"
+# As ansible-playbook finds it in the installed collection.
+PLAYBOOKS = {
+    "ping": [str(REFERENCE / "ping.yml")],
+    "provision": [str(CHECKOUT / "playbooks" / "provision.yml")],
+    "handwritten": [str(REFERENCE / "handwritten.yml")],
+    "handwritten without facts": [str(REFERENCE / "handwritten.yml"), "--extra-vars", "facts=false"],
+}
+RECAP = re.compile(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.M)
+
+
+@dataclass(frozen=True)
+class Run:
+    seconds: float
+    changed: dict[str, int]  # by host
+
+
+def play(fleet: Fleet, name: str) -> Run:
+    """One run of a playbook from start to end, as a user would start it."""
+    command = ["ansible-playbook", "--inventory", str(fleet.inventory), *PLAYBOOKS[name]]
+    seconds, log = _timed(fleet, command, name)
+    recap = RECAP.findall(log.read_text())
+    if not recap or any(unreachable != "0" or failed != "0" for _host, _changed, unreachable, failed in recap):
+        raise BenchError(f"{name} on {fleet.name} tells of hosts that failed, in {log}")
+    return Run(seconds, {host: int(changed) for host, changed, _unreachable, _failed in recap})
+
+
+def play_unchanged(fleet: Fleet, name: str) -> float:
+    """Seconds of a run that finds nothing to do."""
+    run = play(fleet, name)
+    if any(run.changed.values()):
+        raise BenchError(f"{name} on {fleet.name} should have had nothing to do, and changed {run.changed}")
+    return run.seconds
+
+
+def play_first(fleet: Fleet, name: str) -> float:
+    """Seconds of a run that does the whole job on fresh nodes."""
+    run = play(fleet, name)
+    if not all(run.changed.values()):
+        raise BenchError(f"{name} on {fleet.name} should have changed every host, and changed {run.changed}")
+    advertised(fleet)
+    return run.seconds
+
+
+def recipe(fleet: Fleet) -> float:
+    """Seconds of the shell recipe on the fleet's first node."""
+    with open(REFERENCE / "recipe.sh", "rb") as script:
+        seconds, _log = _timed(fleet, ["docker", "exec", "--interactive", fleet.container("n1"), "sh", "-s"], "recipe", script)
+    advertised(fleet, ["n1"])
+    return seconds
+
+
+def advertised(fleet: Fleet, nodes: list[str] | None = None) -> None:
+    """Every dockerd runs with GPUs to advertise, or the job was not done."""
+    for node in nodes or re.findall(r"^    (n\d+):$", fleet.inventory.read_text(), re.M):
+        command = ["docker", "exec", fleet.container(node), "docker", "info", "--format", "{{json .GenericResources}}"]
+        told = subprocess.run(command, env=fleet.environment, capture_output=True, text=True, check=True).stdout
+        if "GPU-" not in told:
+            raise BenchError(f"node {node} of {fleet.name} advertises no GPU: {told.strip()}")
+
+
+def _timed(fleet: Fleet, command: list[str], name: str, stdin=subprocess.DEVNULL) -> tuple[float, Path]:
+    log = LOGS / f"{fleet.name}-{name.replace(' ', '-')}.log"
+    with open(log, "wb") as out:
+        start = time.perf_counter()
+        code = subprocess.run(command, cwd=CHECKOUT, env=fleet.environment, stdin=stdin, stdout=out, stderr=out, check=False).returncode
+        seconds = time.perf_counter() - start
+    if code != 0:
+        raise BenchError(f"{name} on {fleet.name} failed ({log}):\n{tail(log)}")
+    return seconds, log

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One fleet for all tests of a session, and what several of them begin with: its first provision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.lab.lab import Lab
+
+from .fleet import Fleet, Run, lab
+
+NAME = "e2e"
+HERE = Path(__file__).parent
+# The nodes that a person would provision. On the others, x1 to x4, something is wrong in some tests.
+MAIN = {"swarm_managers": ["m1"], "gpu_nodes": ["g1", "g2"]}
+NODES = ["m1", "g1", "g2"]
+PROXY = "/etc/apt/apt.conf.d/80proxy"
+# A proxy that does not exist, and the one host that is reached without it: only who keeps both installs anything.
+PROXY_SETTING = b'Acquire::http::Proxy "http://127.0.0.1:9";\nAcquire::http::Proxy::lab-repo "DIRECT";\n'
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fleet", help="use this fleet, which is up, and leave it up")
+
+
+@pytest.fixture(scope="session")
+def fleet(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    work = tmp_path_factory.mktemp("e2e")
+    given = pytestconfig.getoption("--fleet")
+    if given:
+        yield Fleet.of(given, work)
+        return
+    if (Lab.from_environment().fleets / f"{NAME}.json").exists():
+        lab("down", NAME)  # of a session that was killed
+    lab("up", str(HERE / "fleet.yml"), "--name", NAME)
+    yield Fleet.of(NAME, work)
+    lab("down", NAME)
+
+
+@pytest.fixture(scope="session")
+def inventory(fleet: Fleet) -> Path:
+    return fleet.inventory(**MAIN)
+
+
+@dataclass(frozen=True)
+class Bare:
+    """A check run on nodes that nobody has provisioned."""
+
+    run: Run
+    touched: dict[str, list[str]]
+    started: tuple[dict[str, str], dict[str, str]]
+    swarm: dict[str, str]
+
+
+@pytest.fixture(scope="session")
+def bare(fleet: Fleet, inventory: Path) -> Bare:
+    fleet["g2"].write(PROXY, PROXY_SETTING)
+    before = {name: fleet[name].started() for name in NODES}
+    for name in NODES:
+        fleet[name].touch()
+    run = fleet.playbook(inventory, "--check", "--diff")
+    return Bare(
+        run=run,
+        touched={name: fleet[name].touched() for name in NODES},
+        started=(before, {name: fleet[name].started() for name in NODES}),
+        swarm={name: fleet[name].swarm()["LocalNodeState"] for name in NODES},
+    )
+
+
+@dataclass(frozen=True)
+class First:
+    """The first provision, told as loudly as Ansible can, with all that keeps something on the controller."""
+
+    run: Run
+    home: Path
+    log: Path
+    cache: Path
+
+    def settings(self) -> dict[str, str]:
+        return loud(self.home, self.log, self.cache)
+
+
+def loud(home: Path, log: Path, cache: Path) -> dict[str, str]:
+    return {
+        "ANSIBLE_HOME": str(home), "ANSIBLE_LOG_PATH": str(log), "ANSIBLE_PIPELINING": "1",
+        "ANSIBLE_CACHE_PLUGIN": "ansible.builtin.jsonfile", "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(cache),
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def first(fleet: Fleet, inventory: Path, bare: Bare, tmp_path_factory: pytest.TempPathFactory) -> First:
+    assert bare.run.rc == 0, bare.run.output
+    kept = tmp_path_factory.mktemp("first")
+    home, log, cache = kept / "home", kept / "ansible.log", kept / "facts"
+    run = fleet.playbook(inventory, "-vvvv", "--diff", **loud(home, log, cache))
+    assert run.rc == 0, run.output
+    return First(run, home, log, cache)

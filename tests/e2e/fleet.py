@@ -1,0 +1,180 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A fleet of the lab as tests use it: playbooks run on it, its nodes are asked, broken and mended."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.lab.inventory import variables
+from tests.lab.lab import CHECKOUT, Lab, output
+
+BIN = Path(sys.executable).parent
+DAEMON_JSON = "/etc/docker/daemon.json"
+CONFIG_TOML = "/etc/nvidia-container-runtime/config.toml"
+STATE_DIR = "/var/lib/gpu-swarm"
+UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+LIMIT_S = 300
+
+
+def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
+    """The condition's first answer that is true."""
+    end = time.monotonic() + seconds
+    while not (answer := condition()):
+        assert time.monotonic() < end, f"gave up after {seconds:.0f} s of waiting for {what}"
+        time.sleep(0.1)
+    return answer
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came out of ansible or ansible-playbook."""
+
+    rc: int
+    output: str
+
+    @cached_property
+    def recap(self) -> dict[str, dict[str, int]]:
+        lines = re.findall(r"^(\S+)\s+: (ok=.*)$", self.output, re.MULTILINE)
+        return {host: {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", counts)} for host, counts in lines}
+
+    def results(self, host: str) -> list[dict[str, Any]]:
+        """What tasks said of a host, where Ansible shows it: failures, and all of an ad-hoc run."""
+        starts = re.finditer(rf"^(?:fatal: \[{host}\]: \S+|{host} \| \S+) => (?={{)", self.output, re.MULTILINE)
+        return [json.JSONDecoder().raw_decode(self.output, start.end())[0] for start in starts]
+
+    def failures(self, host: str) -> list[str]:
+        return [result["msg"] for result in self.results(host) if "msg" in result]
+
+    def changed(self) -> dict[str, int]:
+        return {host: counts["changed"] for host, counts in self.recap.items()}
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    container: str
+    address: str
+    docker_host: str
+
+    def start(self, *command: str, text: bytes | None = None, check: bool = True) -> subprocess.CompletedProcess[bytes]:
+        argv = ["docker", "--host", self.docker_host, "exec", "--interactive", self.container, *command]
+        done = subprocess.run(argv, input=text or b"", capture_output=True, check=False, timeout=LIMIT_S)
+        assert not check or done.returncode == 0, f"{self.name}: {command}: {done.stderr.decode()}{done.stdout.decode()}"
+        return done
+
+    def run(self, *command: str, check: bool = True) -> str:
+        return self.start(*command, check=check).stdout.decode().strip()
+
+    def docker(self, *command: str) -> str:
+        return self.run("docker", *command)
+
+    def docker_json(self, *command: str) -> Any:
+        return json.loads(self.docker(*command))
+
+    def read(self, path: str) -> bytes | None:
+        done = self.start("cat", path, check=False)
+        return done.stdout if done.returncode == 0 else None
+
+    def write(self, path: str, content: bytes) -> None:
+        self.start("sh", "-c", 'mkdir -p "${1%/*}" && cat > "$1"', "-", path, text=content)
+
+    def started(self) -> str:
+        """When dockerd was started last: empty while it does not run."""
+        shown = self.run("systemctl", "show", "--property", "ActiveState,ActiveEnterTimestampMonotonic", "docker.service")
+        state = dict(line.split("=", 1) for line in shown.splitlines())
+        return state["ActiveEnterTimestampMonotonic"] if state["ActiveState"] == "active" else ""
+
+    def files(self) -> dict[str, bytes | None]:
+        return {path: self.read(path) for path in (DAEMON_JSON, CONFIG_TOML)}
+
+    def swarm(self) -> dict[str, Any]:
+        return self.docker_json("info", "--format", "{{json .Swarm}}")
+
+    def gpus(self) -> list[str]:
+        """The full UUIDs of its GPUs, as nvidia-smi lists them."""
+        return UUID.findall(self.run("nvidia-smi", "-L"))
+
+    def touch(self) -> None:
+        """From here on, touched() tells what was changed."""
+        self.run("touch", "/run/mark")
+
+    def touched(self) -> list[str]:
+        """What lies on the node's disk and is newer than the mark, but for Ansible's own directory."""
+        found = self.run("find", "/", "-xdev", "-cnewer", "/run/mark", "-not", "-path", "/root/.ansible*", "-not", "-path", "/root")
+        return found.splitlines()
+
+    def leave(self) -> None:
+        self.run("docker", "swarm", "leave", "--force", check=False)
+
+
+@dataclass(frozen=True)
+class Fleet:
+    name: str
+    env: dict[str, str]
+    hosts: dict[str, Any] = field(repr=False)
+    vars: dict[str, Any] = field(repr=False)
+    work: Path
+
+    @classmethod
+    def of(cls, name: str, work: Path) -> Fleet:
+        lab = Lab.from_environment()
+        found = yaml.safe_load((output(name) / "inventory.yml").read_text())["all"]
+        env = {**os.environ, **variables(lab, output(name)), "NO_COLOR": "1", "ANSIBLE_NOCOLOR": "1"}
+        return cls(name, env, found["hosts"], found["vars"], work)
+
+    def __getitem__(self, name: str) -> Node:
+        host = self.hosts[name]
+        return Node(name, host["ansible_host"], host["lab_address"], self.env["DOCKER_HOST"])
+
+    def inventory(self, hosts: dict[str, dict[str, Any]] | None = None, **groups: list[str]) -> Path:
+        """An inventory with some of the fleet's nodes; ``hosts`` has more variables of theirs, or hosts of no fleet."""
+        more = hosts or {}
+        members = {name: {**self.hosts.get(name, {}), **more.get(name, {})} for names in groups.values() for name in names}
+        children = {group: {"hosts": {name: {} for name in names}} for group, names in groups.items()}
+        path = self.work / f"inventory-{len(list(self.work.glob('inventory-*')))}.yml"
+        path.write_text(yaml.safe_dump({"all": {"vars": self.vars, "hosts": members, "children": children}}))
+        return path
+
+    def playbook(self, inventory: Path, *arguments: str, playbook: str = "fleet.gpu_swarm.provision", **env: str) -> Run:
+        return self.ansible("ansible-playbook", "--inventory", str(inventory), *arguments, playbook, **env)
+
+    def module(self, hosts: str, name: str, arguments: dict[str, Any], *options: str) -> Run:
+        """One module, ad hoc."""
+        inventory = self.inventory(all=list(self.hosts))
+        return self.ansible(
+            "ansible", "--inventory", str(inventory), "--module-name", name, "--args", json.dumps(arguments), *options, hosts
+        )
+
+    def ansible(self, program: str, *arguments: str, **env: str) -> Run:
+        done = subprocess.run(
+            [str(BIN / program), *arguments],
+            cwd=self.work, env={**self.env, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, check=False, timeout=LIMIT_S,
+        )  # fmt: skip
+        return Run(done.returncode, done.stdout)
+
+    def swap_gpus(self, node: str, machine: str) -> None:
+        """Another machine under a node: a name in tests/lab/nvml/fleet."""
+        lab("nvml", self[node].container, machine)
+
+
+def lab(*arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.lab", *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=900
+    )
+    assert done.returncode == 0, done.stderr

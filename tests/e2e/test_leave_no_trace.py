@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A lab that is taken down leaves the machine as it found it: all but installed packages and caches."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.lab import CHECKOUT, Lab
+
+FLEET = "no-trace"
+# Counters and states that move by themselves.
+MOVING = re.compile(
+    r"random|(^|[._-])(nr|count|state|stat|pid|score)([._-]|$)|file-nr|inode|dentry|\.last_|tainted|perf_event|sched_domain|icmp_msgs|keys\."
+)
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def firewall() -> list[str]:
+    """Every rule that either of the kernel's two interfaces knows, without the counters."""
+    found = []
+    for command in ("iptables-nft-save", "iptables-legacy-save", "ip6tables-nft-save", "ip6tables-legacy-save"):
+        found += [f"{command}: {line}" for line in output(command).splitlines() if not line.startswith("#")]
+    return [re.sub(r"\[\d+:\d+\]", "", line) for line in found]
+
+
+def settings() -> dict[str, str]:
+    lines = subprocess.run(["sysctl", "-a"], capture_output=True, text=True, check=False).stdout.splitlines()
+    pairs = (line.partition(" = ")[::2] for line in lines)
+    return {name: value for name, value in pairs if not MOVING.search(name)}
+
+
+def snapshot() -> dict[str, object]:
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return {
+        "links": sorted(line.split(": ")[1] for line in output("ip", "-o", "link").splitlines()),
+        "addresses": sorted(" ".join(line.split()[1:4]) for line in output("ip", "-o", "address").splitlines()),
+        "routes": sorted(output("ip", "route", "show", "table", "all").splitlines()),
+        "network namespaces": output("ip", "netns", "list"),
+        "mounts": sorted(line.split()[4] for line in mounts),
+        "firewall": firewall(),
+        "settings of the kernel": settings(),
+        **{str(folder): sorted(os.listdir(folder)) for folder in map(Path, ("/etc", "/run", "/var/lib", "/mnt", "/opt"))},
+    }
+
+
+def traces(lab: Lab) -> dict[str, list[str]]:
+    """Processes of the lab, by what they carry wherever they came from, and its control groups and files."""
+    marks = [str(lab.root).encode(), lab.name.encode()]
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            texts = [(folder / name).read_bytes() for name in ("cmdline", "cgroup", "environ")]
+        except OSError:  # gone meanwhile
+            continue
+        if folder.name != str(os.getpid()) and any(mark in text for mark in marks for text in texts):
+            found.append(texts[0].replace(b"\0", b" ").decode(errors="replace").strip())
+    groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{lab.name}")]
+    return {"processes": found, "control groups": groups, "files": [str(path) for path in (lab.root, lab.run) if path.exists()]}
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    root = tmp_path / "lab"
+    monkeypatch.setenv("GPU_SWARM_LAB_ROOT", str(root))
+    yield Lab(root)
+    command("down", "--all")
+
+
+def command(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "tests.lab", *words], cwd=CHECKOUT, check=True)
+
+
+def start(folder: Path) -> None:
+    description = folder / "fleet.yml"
+    description.write_text("nodes: {t1: {gpus: a100, toolkit: 1.20.0, groups: [swarm_managers, gpu_nodes]}}\n")
+    command("up", str(description), "--name", FLEET)
+    node = f"{FLEET}.t1"
+    command("exec", node, "--", "docker", "swarm", "init", "--advertise-addr", "eth0")
+    command("exec", node, "--", "docker", "network", "create", "--driver", "overlay", "--attachable", "net")
+    command("exec", node, "--", "docker", "run", "--detach", "--network", "net", "--publish", "8080:80", "lab/task")
+
+
+def nothing() -> dict[str, list[str]]:
+    return {"processes": [], "control groups": [], "files": []}
+
+
+def test_down_leaves_no_trace(lab: Lab, tmp_path: Path) -> None:
+    before = snapshot()
+    assert traces(lab) == nothing()
+    start(tmp_path)
+    there = traces(lab)
+    # The search finds what it is to find.
+    assert any(line.startswith("dockerd ") for line in there["processes"])
+    assert any("task" in line for line in there["processes"])
+    assert there["control groups"]
+    assert there["files"] == [str(lab.root), str(lab.run)]
+    command("down", "--all")
+    assert traces(lab) == nothing()
+    assert snapshot() == before
+    assert not (CHECKOUT / "build" / "lab" / FLEET).exists()
+
+
+def test_a_killed_lab_leaves_no_process_and_down_removes_its_files(lab: Lab, tmp_path: Path) -> None:
+    before = snapshot()
+    start(tmp_path)
+    os.kill(int(lab.pidfile.read_text()), signal.SIGKILL)
+    command("down", "--all")
+    assert traces(lab) == nothing()
+    assert snapshot() == before
+
+
+def test_a_fleet_that_goes_leaves_the_others(lab: Lab, tmp_path: Path) -> None:
+    start(tmp_path)
+    second = tmp_path / "second.yml"
+    second.write_text("nodes: {t1: {}}\n")
+    command("up", str(second), "--name", f"{FLEET}-2")
+    command("down", f"{FLEET}-2")
+    command("exec", f"{FLEET}.t1", "--", "docker", "info", "--format", "{{.Swarm.LocalNodeState}}")
+    assert not (CHECKOUT / "build" / "lab" / f"{FLEET}-2").exists()

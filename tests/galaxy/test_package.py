@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The tarball that users install: what is in it, that it runs, and that Galaxy would take it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).resolve().parents[2]
+FOR_USERS = {"plugins", "roles", "playbooks", "meta", "docs", "changelogs"}
+SINGLE_FILES = {"README.md", "LICENSE", "CHANGELOG.md", "MANIFEST.json", "FILES.json"}
+
+
+def names(directory: str, pattern: str) -> list[str]:
+    return sorted(path.stem for path in (ROOT / directory).glob(pattern) if not path.name.startswith("_"))
+
+
+def test_tarball_holds_what_users_need_and_nothing_else(installed):
+    with tarfile.open(installed.tarball) as tar:
+        members = [member.name for member in tar.getmembers()]
+    tops = {name.split("/")[0] for name in members}
+    assert tops <= FOR_USERS | SINGLE_FILES
+    assert {"README.md", "LICENSE", "plugins", "roles", "playbooks", "meta"} <= tops
+    assert not [name for name in members if "__pycache__" in name or name.endswith(".pyc")]
+
+
+def test_every_module_is_in_the_action_group():
+    groups = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())["action_groups"]
+    assert groups["gpu_swarm"] == names("plugins/modules", "*.py")
+
+
+def test_collections_used_are_dependencies(installed):
+    used = set()
+    for path in [*ROOT.glob("roles/**/*.yml"), *ROOT.glob("playbooks/**/*.yml")]:
+        used |= set(re.findall(r"^\s*(?:- )?([a-z_]+\.[a-z0-9_]+)\.[a-z0-9_]+:(?:\s|$)", path.read_text(), re.MULTILINE))
+    own = {installed.fqcn, "ansible.builtin"}
+    assert used, "no module is used by its full name anywhere"
+    assert used - own <= set(installed.galaxy["dependencies"])
+
+
+def test_dependencies_take_the_versions_tested_here(installed):
+    """The bounds in galaxy.yml must hold for what the tests run with, or the tests say nothing about them."""
+    import ansible_collections
+
+    for name, bound in installed.galaxy["dependencies"].items():
+        manifests = [Path(root, *name.split("."), "MANIFEST.json") for root in ansible_collections.__path__]
+        manifest = next(path for path in manifests if path.exists())
+        assert json.loads(manifest.read_text())["collection_info"]["version"] in SpecifierSet(bound)
+
+
+def test_requires_ansible_takes_the_version_tested_here():
+    bound = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())["requires_ansible"]
+    assert importlib.metadata.version("ansible-core") in SpecifierSet(bound)
+
+
+def documented(installed, kind: str) -> list[str]:
+    """The names that ansible-doc lists, after it has shown each of them."""
+    listed = installed.run("ansible-doc", "-t", kind, "--list", "--json", installed.fqcn)
+    assert listed.returncode == 0, listed.stderr
+    found = sorted(json.loads(listed.stdout))
+    for name in found:
+        shown = installed.run("ansible-doc", "-t", kind, name)
+        assert shown.returncode == 0, shown.stderr
+    return [name.rpartition(".")[2] for name in found]
+
+
+def test_modules_are_documented(installed):
+    assert documented(installed, "module") == names("plugins/modules", "*.py")
+
+
+def test_filters_are_documented(installed):
+    assert set(documented(installed, "filter")) >= set(names("plugins/filter", "*.py"))
+
+
+@pytest.mark.parametrize("role", sorted(path.name for path in ROOT.glob("roles/*") if path.is_dir()))
+def test_role_has_an_argument_specification_like_its_defaults(installed, role):
+    shown = installed.run("ansible-doc", "-t", "role", "--json", f"{installed.fqcn}.{role}")
+    assert shown.returncode == 0, shown.stderr
+    entry = json.loads(shown.stdout)[f"{installed.fqcn}.{role}"]["entry_points"]["main"]
+    defaults = yaml.safe_load((ROOT / "roles" / role / "defaults" / "main.yml").read_text())
+    described = {name: option["default"] for name, option in entry.get("options", {}).items() if "default" in option}
+    assert described == {name: value for name, value in defaults.items() if name in described}
+    assert set(defaults) <= set(entry["options"])
+
+
+@pytest.mark.parametrize("playbook", names("playbooks", "*.yml"))
+def test_playbook_is_found_and_parses(installed, playbook):
+    done = installed.run("ansible-playbook", "--syntax-check", "-i", "localhost,", f"{installed.fqcn}.{playbook}")
+    assert done.returncode == 0, done.stderr
+
+
+def gpu_info(installed, library: Path, description: Path) -> dict:
+    """What the installed module answers, through the real ansible command."""
+    installed.run(
+        "ansible", "localhost", "-i", "localhost,", "-c", "local", "--tree", str(installed.root / "answer"), "-m", f"{installed.fqcn}.gpu_info",
+        "-a", f"nvml_path={library}", "-e", f"ansible_python_interpreter={sys.executable}", GPU_LAB_NVML=str(description),
+    )  # fmt: skip
+    return json.loads((installed.root / "answer" / "localhost").read_text())
+
+
+def test_installed_module_reads_gpus(installed, tmp_path):
+    nvml = ROOT / "tests" / "lab" / "nvml"
+    subprocess.run(["make", "-s", "-C", str(nvml), f"OUT={tmp_path}", f"{tmp_path}/libnvidia-ml.so.1"], check=True)
+    answer = gpu_info(installed, tmp_path / "libnvidia-ml.so.1", nvml / "fleet" / "t4x4.conf")
+    assert [gpu["name"] for gpu in answer["gpus"]] == ["Tesla T4"] * 4
+    assert answer["changed"] is False
+
+
+def test_installed_module_tells_what_is_missing(installed, tmp_path):
+    answer = gpu_info(installed, tmp_path / "libnvidia-ml.so.1", tmp_path / "nvml.conf")
+    assert "gpus" not in answer
+    assert str(tmp_path / "libnvidia-ml.so.1") in answer["msg"]
+
+
+def test_galaxy_importer_has_nothing_to_say(installed):
+    done = installed.run(
+        "python",
+        "-m",
+        "galaxy_importer.main",
+        str(installed.tarball),
+        GALAXY_IMPORTER_RUN_FLAKE8="0",
+        GALAXY_IMPORTER_OFFLINE_ANSIBLE_LINT="1",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Importer processing completed successfully" in done.stdout
+    complaints = [line for line in done.stdout.splitlines() if line.startswith(("WARNING", "ERROR"))]
+    assert not complaints, "\n".join(complaints)

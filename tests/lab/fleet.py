@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a fleet is: a YAML description (a Jinja2 template, so that one can stand for any size), read and checked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import yaml
+
+from . import rootfs
+from .lab import HERE, LabError
+
+PRESETS = HERE / "presets"
+MACHINES = HERE / "nvml" / "fleet"
+GROUPS = ("swarm_managers", "gpu_nodes", "swarm_workers")
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    image: str = "debian13"
+    groups: tuple[str, ...] = ()
+    gpus: str | None = None  # the text that the stand-in for NVML reads; None: no driver
+    toolkit: str | None = None  # a version that is there from the start
+    docker_sdk: bool = True
+    daemon_json: str | None = None
+    vars: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fleet:
+    name: str
+    nodes: tuple[Node, ...]
+    vars: dict[str, Any] = field(default_factory=dict)
+
+
+def preset(name: str) -> Path:
+    known = {path.name.split(".")[0]: path for path in sorted(PRESETS.glob("*.yml*"))}
+    if name not in known:
+        raise LabError(f"there is no preset {name!r}; there are: {', '.join(known)}")
+    return known[name]
+
+
+def read(path: Path, name: str | None, settings: dict[str, Any]) -> Fleet:
+    try:
+        template = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(path.read_text())
+        document = yaml.safe_load(template.render(**settings))
+    except (OSError, jinja2.TemplateError, yaml.YAMLError) as error:
+        raise LabError(f"{path}: {error}") from error
+    if not isinstance(document, dict) or not isinstance(document.get("nodes"), dict) or not document["nodes"]:
+        raise LabError(f"{path}: expected a mapping with `nodes`, itself a mapping of names to nodes")
+    nodes = tuple(node(key, value or {}, path) for key, value in document["nodes"].items())
+    name = name or document.get("name") or path.name.split(".")[0]
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
+        raise LabError(f"a fleet's name is made of a-z, 0-9 and -, not {name!r}")
+    return Fleet(name, nodes, document.get("vars") or {})
+
+
+def node(name: str, told: dict[str, Any], path: Path) -> Node:
+    unknown = set(told) - set(Node.__dataclass_fields__)
+    if unknown:
+        raise LabError(f"{path}: node {name}: unknown {', '.join(sorted(unknown))}")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
+        raise LabError(f"{path}: a node's name is made of a-z, 0-9 and -, not {name!r}")
+    image = told.get("image", Node.image)
+    if image not in rootfs.releases():
+        raise LabError(f"{path}: node {name}: image {image!r} is none of {', '.join(rootfs.releases())}")
+    gpus = told.get("gpus")
+    groups = tuple(told.get("groups") or (["gpu_nodes"] if gpus else ["swarm_workers"]))
+    for group in groups:
+        if group not in GROUPS:
+            raise LabError(f"{path}: node {name}: group {group!r} is none of {', '.join(GROUPS)}")
+    return Node(**{**told, "name": name, "image": image, "groups": groups, "gpus": machine(gpus, path.parent)})
+
+
+def machine(told: str | dict[str, Any] | None, folder: Path = HERE) -> str | None:
+    """The text of a machine: by name, by file, or written down as {name: …, memory: …, count: N}."""
+    if told is None:
+        return None
+    if isinstance(told, dict):
+        last = int(told.get("count", 1)) - 1
+        lines = [f"{key} = {value}" for key, value in told.items() if key != "count"]
+        return "\n".join(["driver = 580.95.05", "cuda = 13.0", "", f"[gpu 0-{last}]" if last else "[gpu 0]", *lines, ""])
+    for candidate in (MACHINES / f"{told}.conf", folder / told, Path(told)):
+        if candidate.is_file():
+            return candidate.read_text()
+    names = ", ".join(sorted(path.stem for path in MACHINES.glob("*.conf")))
+    raise LabError(f"no machine {told!r}: neither a file nor one of {names}")
+
+
+def seeded(text: str, node_name: str) -> str:
+    """UUIDs follow from the seed: the same for a node each time, and others on each node of a fleet."""
+    return text if re.search(r"(?m)^\s*seed\s*=", text) else f"seed = {node_name}\n{text}"

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the lab's dockerd has: node images, taken in with `docker import`, and the images that tasks run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import docker
+
+from . import lab as places
+from . import rootfs
+from .daemon import client, need
+from .lab import HERE, Lab
+
+# Docker keeps what lies in an image under a volume's path, so a node starts with an empty store of its own.
+CHANGES = ["VOLUME /var/lib/docker", 'CMD ["/usr/local/sbin/lab-init"]', "ENV container=docker"]
+UNUSED = 30 * 24 * 3600  # seconds
+
+
+def tag(release: str) -> str:
+    return f"lab/node:{release}-{rootfs.key(release)}"
+
+
+def provide(lab: Lab, wanted: set[str]) -> None:
+    """Has the images of these releases, and those for tasks, in the lab's dockerd."""
+    need({"busybox": "busybox-static"})
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(rootfs.build, sorted(wanted)))
+        engine = client(lab, timeout=600)
+        list(pool.map(lambda release: _import(engine, release), sorted(wanted)))
+    task_images(lab, engine)
+    _prune_cache(wanted)
+
+
+def _prune_cache(used: set[str]) -> None:
+    """Trees of recipes that are no more, after a month without use."""
+    for release in used:
+        os.utime(rootfs.cached(release))
+    for folder in places.cache().glob("debian*-*"):
+        if time.time() - folder.stat().st_mtime > UNUSED:
+            shutil.rmtree(folder)
+
+
+def _present(engine: docker.DockerClient, name: str) -> bool:
+    return bool(engine.images.list(name=name))
+
+
+def _import(engine: docker.DockerClient, release: str) -> None:
+    repository, tag_ = tag(release).split(":")
+    if not _present(engine, tag(release)):
+        engine.api.import_image_from_file(str(rootfs.cached(release) / "rootfs.tar"), repository=repository, tag=tag_, changes=CHANGES)
+
+
+def task_images(lab: Lab, engine: docker.DockerClient) -> Path:
+    """One file (busybox) and a script; `lab/cuda` is the same with what every CUDA image sets. Saved for the nodes."""
+    saved = lab.root / "images.tar"
+    if saved.exists():
+        return saved
+    with tempfile.TemporaryDirectory(dir=lab.root) as folder:
+        tree = Path(folder)
+        (tree / "bin").mkdir()
+        shutil.copy2(shutil.which("busybox") or "busybox", tree / "bin/busybox")
+        for applet in ("sh", "ls", "cat", "tr", "grep", "sed", "sleep", "env", "true", "false", "hostname", "wc"):
+            (tree / "bin" / applet).symlink_to("busybox")
+        for name in ("tmp", "proc", "sys", "dev", "etc"):
+            (tree / name).mkdir()
+        shutil.copy2(HERE / "task", tree / "bin/task")
+        archive = subprocess.run(["tar", "-C", folder, "-c", "."], stdout=subprocess.PIPE, check=True).stdout
+    command = ["ENV PATH=/bin", 'CMD ["/bin/task"]']
+    for name, changes in (("lab/task", command), ("lab/cuda", [*command, "ENV NVIDIA_VISIBLE_DEVICES=all"])):
+        engine.api.import_image_from_data(archive, repository=name, tag="latest", changes=changes)
+    partial = saved.with_suffix(".partial")
+    # Both names in one archive; the SDK saves one image at a time.
+    subprocess.run(
+        ["docker", "save", "--output", str(partial), "lab/task:latest", "lab/cuda:latest"],
+        env={**os.environ, "DOCKER_HOST": lab.docker_host}, check=True, capture_output=True,
+    )  # fmt: skip
+    partial.rename(saved)
+    return saved

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What Ansible needs to reach a fleet: an inventory, settings, and the variables of a shell."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .fleet import GROUPS, Fleet
+from .lab import CHECKOUT, Lab, LabError, output
+from .nodes import container_name
+from .packages import URL
+
+ANSIBLE_CFG = """\
+[defaults]
+inventory = inventory.yml
+forks = 32
+host_key_checking = False
+interpreter_python = /usr/bin/python3
+
+[connection]
+pipelining = True
+"""
+
+
+def inventory(lab: Lab, fleet: Fleet, addresses: dict[str, str]) -> dict[str, Any]:
+    hosts = {
+        node.name: {"ansible_host": container_name(fleet.name, node.name), "lab_address": addresses[node.name], **node.vars} for node in fleet.nodes
+    }
+    groups: dict[str, Any] = {group: {"hosts": {n.name: {} for n in fleet.nodes if group in n.groups}} for group in GROUPS}
+    common = {
+        "ansible_connection": "community.docker.docker",
+        # Already root, so that "become: true" has nothing to do; the nodes have no sudo.
+        "ansible_user": "root",
+        "ansible_docker_extra_args": f"--host {lab.docker_host}",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "nvidia_container_toolkit_repository": URL,
+        **fleet.vars,
+    }
+    return {"all": {"vars": common, "hosts": hosts, "children": groups}}
+
+
+def _owner(name: str) -> Lab | None:
+    try:
+        return Lab(Path((output(name) / "lab").read_text().strip()))
+    except OSError:
+        return None
+
+
+def claim(lab: Lab, name: str) -> None:
+    """build/lab/NAME belongs to one lab at a time, whatever the roots."""
+    other = _owner(name)
+    if other and other != lab and record(other, name).exists():
+        raise LabError(f"a fleet named {name} is up in the lab with root {other.root}; give another --name")
+
+
+def release(lab: Lab, name: str) -> None:
+    if _owner(name) == lab:
+        shutil.rmtree(output(name))
+
+
+def record(lab: Lab, name: str) -> Path:
+    """Is there while the fleet is up."""
+    return lab.fleets / f"{name}.json"
+
+
+def write(lab: Lab, fleet: Fleet, addresses: dict[str, str]) -> Path:
+    folder = output(fleet.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "lab").write_text(f"{lab.root}\n")
+    document = yaml.safe_dump(inventory(lab, fleet, addresses), sort_keys=False)
+    (folder / "inventory.yml").write_text(document)
+    (folder / "ansible.cfg").write_text(ANSIBLE_CFG)
+    (folder / "env").write_text(environment(lab, folder))
+    record(lab, fleet.name).touch()
+    return folder / "inventory.yml"
+
+
+def variables(lab: Lab, folder: Path) -> dict[str, str]:
+    return {
+        "DOCKER_HOST": lab.docker_host,
+        "GPU_SWARM_LAB_ROOT": str(lab.root),
+        "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
+        "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
+    }
+
+
+def environment(lab: Lab, folder: Path) -> str:
+    return "".join(f"export {name}={value}\n" for name, value in variables(lab, folder).items())

@@ -1,0 +1,171 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Nodes as containers: made from a description, booted, waited for, removed."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import docker
+from docker.errors import APIError, NotFound
+from docker.models.containers import Container
+
+from . import variants
+from .archive import Files, archive
+from .daemon import NETWORK, client
+from .fleet import Fleet, Node, seeded
+from .lab import GATEWAY, HERE, REPOSITORY_HOST, Lab, LabError
+from .packages import apt_files
+
+BOOT_LIMIT = 120  # seconds
+FLEET_LABEL = "gpu-swarm-lab.fleet"
+NODE_LABEL = "gpu-swarm-lab.node"
+NVML_CONF = "etc/gpu-lab/nvml.conf"
+# systemd 257 boots with cgroup v1 only when the kernel's command line says so.
+KERNEL_LINE = "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
+
+
+def container_name(fleet: str, node: str) -> str:
+    return f"{fleet}.{node}"
+
+
+def find(lab: Lab, fleet: str) -> list[Container]:
+    return client(lab).containers.list(all=True, filters={"label": f"{FLEET_LABEL}={fleet}"})
+
+
+def get(lab: Lab, name: str) -> Container:
+    """By FLEET.NODE, or by the node's name alone where only one fleet has it."""
+    engine = client(lab)
+    try:
+        return engine.containers.get(name)
+    except NotFound:
+        found = engine.containers.list(all=True, filters={"label": f"{NODE_LABEL}={name}"})
+    if len(found) != 1:
+        names = ", ".join(c.name for c in found or engine.containers.list(filters={"label": FLEET_LABEL}))
+        raise LabError(f"{'more than one' if found else 'no'} node is called {name!r}; there are: {names or 'none'}")
+    return found[0]
+
+
+def run(container: Container, *command: str) -> str:
+    """What a command in a node prints."""
+    done = container.exec_run(list(command), demux=True)
+    out, errors = ((part or b"").decode(errors="replace").strip() for part in done.output)
+    if done.exit_code != 0:
+        raise LabError(f"{container.name}: {' '.join(command)} failed: {errors or out}")
+    return out
+
+
+def driver_files(lab: Lab, text: str, node_name: str) -> Files:
+    """The driver of a GPU node: our stand-in for NVML and what comes with it."""
+    built = lab.root / "nvml"
+    return {
+        "usr/lib/libnvidia-ml.so.1": ((built / "libnvidia-ml.so.1").read_bytes(), 0o644),
+        "usr/bin/nvidia-smi": ((built / "nvidia-smi").read_bytes(), 0o755),
+        # For tasks, whose images may have no libc: the stand-in runtime mounts it there.
+        "usr/lib/gpu-lab/nvidia-smi": ((built / "nvidia-smi-static").read_bytes(), 0o755),
+        "usr/local/sbin/lab-gpu-devices": ((HERE / "driver" / "lab-gpu-devices").read_bytes(), 0o755),
+        NVML_CONF: (seeded(text, node_name).encode(), 0o644),
+    }
+
+
+def build_driver(lab: Lab) -> None:
+    command = ["make", "--silent", "-C", str(HERE / "nvml"), f"OUT={lab.root / 'nvml'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LabError(f"{' '.join(command)} failed (it needs make, gcc and libc6-dev):\n{done.stderr.strip()}")
+
+
+def node_files(lab: Lab, node: Node) -> Files:
+    files = {"usr/share/gpu-lab/images.tar": ((lab.root / "images.tar").read_bytes(), 0o644)}
+    files.update(apt_files(lab, node.image))
+    if node.gpus is not None:
+        files.update(driver_files(lab, node.gpus, node.name))
+    if node.daemon_json is not None:
+        files["etc/docker/daemon.json"] = (node.daemon_json.encode(), 0o644)
+    return files
+
+
+def _cgroup_options() -> dict[str, object]:
+    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        return {"CgroupnsMode": "private"}  # lab-init makes it writable
+    return {"CgroupnsMode": "host", "Binds": ["/sys/fs/cgroup:/sys/fs/cgroup:rw"]}
+
+
+def _host_config() -> dict[str, object]:
+    """In the API's own terms, since the SDK cannot say all of it.
+
+    Not privileged: that fails where this machine itself lacks CAP_SYS_RESOURCE.
+    """
+    return {
+        "CapAdd": ["ALL"], "CapDrop": ["SYS_RESOURCE"], "DeviceCgroupRules": ["a *:* rwm"],
+        "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"], "MaskedPaths": [], "ReadonlyPaths": [],
+        "Tmpfs": {"/run": "exec,mode=755", "/run/lock": "", "/tmp": "exec"},
+        "NetworkMode": NETWORK, "ExtraHosts": [f"{REPOSITORY_HOST}:{GATEWAY}"],
+        "Dns": ["127.0.0.1"],  # names of the world are refused at once rather than asked for in vain
+        **_cgroup_options(),
+    }  # fmt: skip
+
+
+def boot(lab: Lab, engine: docker.DockerClient, fleet: str, node: Node) -> Container:
+    config = {
+        "Image": variants.tag(node.image, node.toolkit, node.docker_sdk), "Hostname": node.name,
+        "Labels": {FLEET_LABEL: fleet, NODE_LABEL: node.name}, "StopSignal": "SIGRTMIN+3",
+        "Env": [f"SYSTEMD_PROC_CMDLINE={KERNEL_LINE}"], "HostConfig": _host_config(),
+    }  # fmt: skip
+    created = engine.api.create_container_from_config(config, container_name(fleet, node.name))
+    container = engine.containers.get(created["Id"])
+    container.put_archive("/", archive(node_files(lab, node)))
+    container.start()
+    await_boot(container)
+    container.reload()  # for its address
+    return container
+
+
+def await_boot(container: Container) -> None:
+    """Until systemd has nothing left to start: dockerd answers then, since its unit tells when it is ready."""
+    end = time.monotonic() + BOOT_LIMIT
+    state = "no answer"
+    while time.monotonic() < end:
+        try:
+            state = container.exec_run(["systemctl", "is-system-running", "--wait"]).output.decode().strip()
+        except APIError as error:
+            raise LabError(f"node {container.name} stopped while it booted: {error.explanation}") from error
+        if state == "running":
+            return
+        if state == "degraded":
+            failed = container.exec_run(["systemctl", "--failed", "--no-legend", "--plain"]).output.decode()
+            raise LabError(f"node {container.name} booted with failed units:\n{failed}")
+        time.sleep(0.1)  # no bus yet
+    raise LabError(f"node {container.name} did not boot in {BOOT_LIMIT} s; systemd says: {state}")
+
+
+def boot_all(lab: Lab, fleet: Fleet) -> dict[str, str]:
+    """All nodes at once; their addresses by name."""
+    build_driver(lab)
+    engine = client(lab)
+    wanted = {(node.image, node.toolkit, node.docker_sdk) for node in fleet.nodes}
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        list(pool.map(lambda variant: variants.provide(lab, engine, *variant), wanted))
+        booted = list(pool.map(lambda node: boot(lab, engine, fleet.name, node), fleet.nodes))
+    return {
+        node.name: container.attrs["NetworkSettings"]["Networks"][NETWORK]["IPAddress"] for node, container in zip(fleet.nodes, booted, strict=True)
+    }
+
+
+def remove(lab: Lab, fleet: str) -> int:
+    found = find(lab, fleet)
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        list(pool.map(lambda container: container.remove(force=True, v=True), found))
+    return len(found)
+
+
+def swap_machine(container: Container, text: str) -> None:
+    """Another machine under a running node: the next read of NVML sees it."""
+    content = seeded(text, container.labels[NODE_LABEL]).encode()
+    container.put_archive("/", archive({NVML_CONF: (content, 0o644)}))
+    run(container, "/usr/local/sbin/lab-gpu-devices")

@@ -1,0 +1,36 @@
+/* Copyright (c) 2026, the fleet.gpu_swarm authors
+ * GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+
+/* What the files with the calls share. */
+#ifndef LAB_CALLS_H
+#define LAB_CALLS_H
+
+#include "machine.h"
+
+/* May this call be answered? 0, or the error that the caller returns. */
+nvmlReturn_t may(struct unit *unit, const char *function);
+/* A value out, or NotSupported. */
+nvmlReturn_t give(long value, unsigned int *target);
+
+#define MAY(unit)                                    \
+    do {                                             \
+        nvmlReturn_t answer_ = may(unit, __func__);  \
+        if (answer_)                                 \
+            return answer_;                          \
+    } while (0)
+#define WHOLE(unit)                            \
+    do {                                       \
+        MAY(unit);                             \
+        if ((unit)->kind != GPU)               \
+            return NVML_ERROR_NOT_SUPPORTED;   \
+    } while (0)
+#define SLICE(unit)                            \
+    do {                                       \
+        MAY(unit);                             \
+        if ((unit)->kind != MIG_DEVICE)        \
+            return NVML_ERROR_INVALID_ARGUMENT; \
+    } while (0)
+
+#endif

@@ -1,0 +1,68 @@
+/* Copyright (c) 2026, the fleet.gpu_swarm authors
+ * GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+
+/* What the text file says: one struct machine, filled by machine_read(). */
+#ifndef LAB_MACHINE_H
+#define LAB_MACHINE_H
+
+#include "nvml.h"
+
+#define MAX_GPUS 32
+#define MAX_MIG 8
+#define MAX_FAULTS 16
+#define UNSUPPORTED (-1L) /* NVML answers NotSupported */
+#define DERIVED (-2L)     /* not said: follows from the rest */
+
+enum kind { GPU = 0x67707531, MIG_DEVICE = 0x6d696731 }; /* also tells a handle from any other pointer */
+
+struct fault {
+    char function[64];
+    long error;
+};
+
+/* A GPU or a MIG device: a handle points here. */
+struct unit {
+    enum kind kind;
+    struct unit *parent;
+    unsigned int index; /* as NVML counts it */
+    char name[NVML_NAME_SIZE], uuid[NVML_UUID_SIZE], pci[32], compute[16], profile[32];
+    long memory, board, minor, numa, architecture, power_limit, persistence, nvlinks, nvlinks_active;
+    long ecc, ecc_corrected, ecc_uncorrected;
+    long remapped, remapped_correctable, remapped_uncorrectable, remapped_pending, remapped_failure;
+    long retired, retired_single, retired_double, retired_pending;
+    long mig, mig_pending, gpu_instance, compute_instance, slices, compute_slices;
+    long lost_after; /* calls that still work; DERIVED: never lost */
+    long calls;
+    struct fault faults[MAX_FAULTS];
+    int fault_count;
+    int mig_count;
+    struct unit *mig_devices;
+};
+
+struct machine {
+    char driver[80], nvml[80], seed[256];
+    char cuda[16];
+    long init; /* what nvmlInit answers */
+    long only_present;
+    int gpu_count;
+    struct unit gpus[MAX_GPUS];
+    struct unit mig_devices[MAX_GPUS][MAX_MIG];
+    long topology[MAX_GPUS][MAX_GPUS];
+};
+
+struct name {
+    const char *name;
+    long number;
+};
+extern const struct name ERRORS[], ARCHITECTURES[];
+
+/* 0, or -1 with the reason on stderr: the file's name, the line and what is wrong with it. A file that is not there is
+ * a machine without a driver. */
+int machine_read(const char *path, struct machine *machine);
+/* Fills what the file left out: names, UUIDs, addresses. */
+void machine_derive(struct machine *machine);
+int number_of(const struct name *table, const char *name, long *number);
+
+#endif

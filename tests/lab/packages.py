@@ -1,0 +1,194 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Stand-in toolkit packages as real .deb files, in signed apt repositories that the lab serves to its nodes.
+
+The layout is that of https://nvidia.github.io/libnvidia-container. Beside it lies a small Debian mirror per release, for
+the few packages that a role may install on a node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache as once
+from pathlib import Path
+
+import jinja2
+import yaml
+
+from . import rootfs
+from .daemon import need
+from .lab import HERE, REPOSITORY_HOST, Lab, LabError
+from .toolkit.lab_toolkit.versions import does
+
+SOURCES = HERE / "toolkit"
+NEEDED = {"dpkg-deb": "dpkg", "apt-ftparchive": "apt-utils", "gpg": "gpg", "gpgconf": "gpgconf"}
+NVIDIA = "libnvidia-container"  # the folder's name under the repository's root
+URL = f"http://{REPOSITORY_HOST}/{NVIDIA}"
+KEYRING = "usr/share/keyrings/gpu-swarm-lab.asc"
+MAINTAINER = "the fleet.gpu_swarm lab <lab@localhost>"
+
+
+def run(*command: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(command, cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LabError(f"{' '.join(command)} failed:\n{done.stderr.strip()}")
+    return done.stdout
+
+
+def architecture() -> str:
+    return run("dpkg", "--print-architecture").strip()
+
+
+def table() -> dict:
+    return yaml.safe_load((SOURCES / "packages.yml").read_text())
+
+
+@once
+def key() -> str:
+    """Changes with anything that goes into the packages."""
+    files = sorted(path for path in SOURCES.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    parts = [f"{path.relative_to(SOURCES)} {path.read_text()}" for path in files] + [Path(__file__).read_text()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _control(name: str, version: str, depends: str) -> str:
+    lines = [f"Package: {name}", f"Version: {version}", f"Architecture: {architecture()}", f"Maintainer: {MAINTAINER}"]
+    lines += [f"Depends: {depends.replace('VERSION', version)}"] if depends else []
+    return "\n".join([*lines, "Section: utils", "Priority: optional", "Description: stand-in for tests", ""])
+
+
+def _deb(name: str, version: str, depends: str, files: dict[str, str], folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as work:
+        tree = Path(work)
+        (tree / "DEBIAN").mkdir()
+        (tree / "DEBIAN/control").write_text(_control(name, version, depends))
+        for source, target in files.items():
+            (tree / target).parent.mkdir(parents=True, exist_ok=True)
+            if (SOURCES / source).is_dir():
+                shutil.copytree(SOURCES / source, tree / target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy2(SOURCES / source, tree / target)
+        if name == "nvidia-container-toolkit-base":
+            _base_extras(tree, version)
+        tree.chmod(0o755)
+        run("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(tree), str(folder / deb(name, version)))
+
+
+def _base_extras(tree: Path, version: str) -> None:
+    (tree / "usr/lib/gpu-lab/toolkit/version").write_text(version.split("-")[0] + "\n")
+    template = jinja2.Template((SOURCES / "postinst.base").read_text(), keep_trailing_newline=True)
+    scripts = {
+        "postinst": template.render(reloads=does(version, "reloads-systemd")),
+        "prerm": "#!/bin/sh\nset -e\nrm -rf /usr/lib/gpu-lab/toolkit/lab_toolkit/__pycache__\n",
+    }
+    for name, text in scripts.items():
+        (tree / "DEBIAN" / name).write_text(text)
+        (tree / "DEBIAN" / name).chmod(0o755)
+
+
+def _wanted() -> Iterator[tuple[str, str, str, dict[str, str]]]:
+    document = table()
+    for version in document["versions"]:
+        for name, package in document["packages"].items():
+            yield name, version, package["depends"], package["files"]
+    for name, package in document["retired"].items():
+        yield name, package["version"], package["depends"], {}
+
+
+def deb(name: str, version: str) -> str:
+    return f"{name}_{version}_{architecture()}.deb"
+
+
+def _sign(lab: Lab, folder: Path) -> None:
+    """A flat apt repository out of a folder of packages."""
+    home = {"GNUPGHOME": str(lab.run / "signing")}
+    (folder / "Packages").write_text(run("apt-ftparchive", "packages", ".", cwd=folder))
+    origin = "APT::FTPArchive::Release::Origin=gpu-swarm-lab"
+    (folder / "Release").write_text(run("apt-ftparchive", "-o", origin, "release", ".", cwd=folder))
+    sign = ("gpg", "--batch", "--yes", "--armor")
+    run(*sign, "--output", "InRelease", "--clearsign", "Release", cwd=folder, env=home)
+    run(*sign, "--output", "Release.gpg", "--detach-sign", "Release", cwd=folder, env=home)
+
+
+def _make_key(lab: Lab) -> str:
+    """In the lab's folder under /run: short enough for the agent's socket, and gone with the lab."""
+    home = lab.run / "signing"
+    env = {"GNUPGHOME": str(home)}
+    if not home.exists():
+        home.mkdir(mode=0o700)
+        made = ("gpg", "--batch", "--passphrase", "", "--quick-generate-key", MAINTAINER, "rsa3072", "sign", "never")
+        run(*made, env=env)
+    return run("gpg", "--armor", "--export", env=env)
+
+
+def publish(lab: Lab, releases: set[str]) -> None:
+    """What http://lab-repo/ serves; made anew when its sources have changed."""
+    stamp = lab.repository / ".key"
+    if not stamp.exists() or stamp.read_text() != key():
+        need(NEEDED)
+        work = lab.repository / ".new"
+        shutil.rmtree(work, ignore_errors=True)
+        _publish_nvidia(lab, work)
+        shutil.rmtree(lab.repository / NVIDIA, ignore_errors=True)
+        work.rename(lab.repository / NVIDIA)
+        stamp.write_text(key())
+    for release in releases:
+        if not (lab.repository / release).exists():
+            _publish_mirror(lab, release)
+
+
+def _publish_nvidia(lab: Lab, work: Path) -> None:
+    folder = work / "stable" / "deb" / architecture()
+    folder.mkdir(parents=True)
+    with ThreadPoolExecutor() as pool:
+        for built in [pool.submit(_deb, *package, folder) for package in _wanted()]:
+            built.result()
+    try:
+        (work / "gpgkey").write_text(_make_key(lab))
+        _sign(lab, folder)
+    finally:
+        _end_agent(lab)
+    (folder.parent / "nvidia-container-toolkit.list").write_text(f"deb {URL}/stable/deb/$(ARCH) /\n#deb {URL}/experimental/deb/$(ARCH) /\n")
+
+
+def _publish_mirror(lab: Lab, release: str) -> None:
+    work = lab.repository / f".{release}"
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(rootfs.cached(release) / "mirror", work)
+    try:
+        _sign(lab, work)
+    finally:
+        _end_agent(lab)
+    work.rename(lab.repository / release)
+
+
+def _end_agent(lab: Lab) -> None:
+    """gpg starts an agent and leaves it."""
+    run("gpgconf", "--kill", "all", env={"GNUPGHOME": str(lab.run / "signing")})
+
+
+def apt_files(lab: Lab, release: str) -> dict[str, tuple[bytes, int]]:
+    """Makes the lab's mirror a node's only source of Debian packages."""
+    source = f"deb [signed-by=/{KEYRING}] http://{REPOSITORY_HOST}/{release} ./\n"
+    return {
+        KEYRING: ((lab.repository / NVIDIA / "gpgkey").read_bytes(), 0o644),
+        "etc/apt/sources.list.d/debian.list": (source.encode(), 0o644),
+    }
+
+
+def toolkit_debs(lab: Lab, version: str) -> list[Path]:
+    """The four packages of one version, in an order that dpkg can install."""
+    full = version if "-" in version else f"{version}-1"
+    folder = lab.repository / NVIDIA / "stable" / "deb" / architecture()
+    debs = [folder / deb(name, full) for name in reversed(table()["packages"])]
+    if not all(path.exists() for path in debs):
+        raise LabError(f"there is no toolkit {version}; there are: {', '.join(table()['versions'])}")
+    return debs

@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which devices a container asks for, and which those are. Pure: environment and settings in, answer out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from .versions import does
+
+UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+
+
+class Refused(Exception):
+    """The container cannot be created; the text is what the real toolkit says."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    index: int
+    uuid: str
+    minor: int
+    mig: tuple[str, ...] = field(default=())  # UUIDs of its MIG devices
+    error: str = ""  # why it cannot be used, as NVML says it
+
+
+@dataclass(frozen=True)
+class Settings:
+    version: str
+    mode: str = "auto"
+    swarm_resource: str = ""
+    accept_unprivileged: bool = True
+
+    @property
+    def legacy(self) -> bool:
+        return self.mode == "legacy" or (self.mode == "auto" and not does(self.version, "auto-is-jit-cdi"))
+
+    @property
+    def preferred(self) -> list[str]:
+        """The variables that go before NVIDIA_VISIBLE_DEVICES."""
+        if not self.legacy and does(self.version, "jit-cdi-ignores-swarm-resource"):
+            return []
+        return [name.strip() for name in self.swarm_resource.split(",") if name.strip()]
+
+
+def requested(env: dict[str, str], settings: Settings, privileged: bool = False) -> list[str] | None:
+    """Identifiers as the container's variables have them; ["all"]; [] for `none`; None where no GPU is asked for."""
+    names = [name for name in settings.preferred if name in env] or ["NVIDIA_VISIBLE_DEVICES"]
+    told = [item.strip() for name in names for item in env.get(name, "").split(",") if item.strip()]
+    if not told and not any(name in env for name in names) and _is_old_cuda_image(env):
+        told = ["all"]
+    if not told or "void" in told or not (privileged or settings.accept_unprivileged):
+        return None
+    for word in told:
+        if word in ("all", "none"):
+            return ["all"] if word == "all" else []
+    return list(dict.fromkeys(told))
+
+
+def _is_old_cuda_image(env: dict[str, str]) -> bool:
+    return bool(env.get("CUDA_VERSION")) and not env.get("NVIDIA_REQUIRE_CUDA")
+
+
+def resolve(wanted: list[str], gpus: list[Gpu], settings: Settings) -> list[Gpu]:
+    if wanted == ["all"]:
+        chosen = gpus
+    else:
+        find = _by_legacy_rules if settings.legacy else _by_cdi_rules
+        chosen = [find(identifier, gpus) for identifier in wanted]
+    for gpu in chosen:
+        if gpu.error:
+            raise Refused(f"failed to get device handle: {gpu.error}")
+    return sorted(set(chosen), key=lambda gpu: gpu.index)
+
+
+def _by_cdi_rules(identifier: str, gpus: list[Gpu]) -> Gpu:
+    """Full UUIDs, indices, and GPU:MIG indices; nothing shortened."""
+    if re.fullmatch(f"(GPU|MIG)-{UUID}", identifier):
+        for gpu in gpus:
+            if identifier == gpu.uuid or identifier in gpu.mig:
+                return gpu
+        raise Refused("failed to get device handle from UUID: Not Found")
+    place = re.fullmatch(r"([0-9]+)(?::([0-9]+))?", identifier)
+    if not place:
+        raise Refused(f'identifier is not a valid UUID or index: "{identifier}"')
+    index, mig = int(place[1]), place[2]
+    if index >= len(gpus) or (mig is not None and int(mig) >= len(gpus[index].mig)):
+        raise Refused("failed to get device handle from index: Invalid Argument")
+    return gpus[index]
+
+
+def _by_legacy_rules(identifier: str, gpus: list[Gpu]) -> Gpu:
+    """As nvidia-container-cli: the first GPU whose UUID begins so, or an index."""
+    if re.match(r"(GPU|MIG)-.", identifier, re.IGNORECASE):
+        for gpu in gpus:
+            if any(uuid.lower().startswith(identifier.lower()) for uuid in (gpu.uuid, *gpu.mig)):
+                return gpu
+    elif identifier.isdigit() and int(identifier) < len(gpus):
+        return gpus[int(identifier)]
+    raise Refused(f"nvidia-container-cli: device error: {identifier}: unknown device")

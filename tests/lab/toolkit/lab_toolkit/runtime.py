@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""nvidia-container-runtime: on `create` writes the devices into the bundle's config.json, then becomes runc."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from . import config, nvml, versions
+from .devices import Gpu, Refused, Settings, requested, resolve
+
+NVIDIA_MAJOR, CONTROL_MINOR = 195, 255
+TASK_CONF = Path("/run/gpu-lab/task.conf")
+
+
+def options(argv: list[str], *names: str) -> str | None:
+    """The value of `--name value`, `--name=value` or `-n value`."""
+    for position, argument in enumerate(argv):
+        name, equals, value = argument.partition("=")
+        if name in names:
+            return value if equals else argv[position + 1]
+    return None
+
+
+def is_create(argv: list[str]) -> bool:
+    values = {position + 1 for position, argument in enumerate(argv) if argument in ("--bundle", "-b", "--root", "--log")}
+    return any(argument == "create" and position not in values for position, argument in enumerate(argv))
+
+
+def settings_of(tree: dict[str, Any], version: str) -> Settings:
+    return Settings(
+        version=version,
+        mode=config.get(tree, "nvidia-container-runtime.mode", "auto"),
+        swarm_resource=config.get(tree, "swarm-resource", ""),
+        accept_unprivileged=config.get(tree, "accept-nvidia-visible-devices-envvar-when-unprivileged", True),
+    )
+
+
+def is_privileged(spec: dict[str, Any]) -> bool:
+    return "CAP_SYS_ADMIN" in (spec["process"].get("capabilities") or {}).get("bounding", [])
+
+
+def inject(spec: dict[str, Any], gpus: list[Gpu], settings: Settings) -> dict[str, Any]:
+    """The container's description with these GPUs in it; without any, it still gets the control device."""
+    nodes = [("/dev/nvidiactl", CONTROL_MINOR)] + [(f"/dev/nvidia{gpu.minor}", gpu.minor) for gpu in gpus]
+    linux = spec["linux"]
+    devices = [device for device in linux.get("devices") or [] if device["path"] not in dict(nodes)]
+    rules = (linux.setdefault("resources", {}).get("devices")) or []
+    for path, minor in nodes:
+        devices.append({"path": path, "type": "c", "major": NVIDIA_MAJOR, "minor": minor, "fileMode": 0o666})
+        rules.append({"allow": True, "type": "c", "major": NVIDIA_MAJOR, "minor": minor, "access": "rwm"})
+    linux["devices"], linux["resources"]["devices"] = devices, rules
+    for source, destination in mounts():
+        bind = {"destination": destination, "source": source, "type": "bind", "options": ["ro", "rbind", "rprivate"]}
+        spec["mounts"].append(bind)
+    if not settings.legacy:  # what a CDI specification does, so that nobody adds devices a second time
+        env = [item for item in spec["process"]["env"] if not item.startswith("NVIDIA_VISIBLE_DEVICES=")]
+        spec["process"]["env"] = [*env, "NVIDIA_VISIBLE_DEVICES=void"]
+    return spec
+
+
+def mounts() -> list[tuple[str, str]]:
+    return [
+        ("/usr/lib/libnvidia-ml.so.1", "/usr/lib/libnvidia-ml.so.1"),
+        ("/usr/lib/gpu-lab/nvidia-smi", "/usr/bin/nvidia-smi"),
+        (str(TASK_CONF), "/etc/gpu-lab/nvml.conf"),
+    ]
+
+
+def write_task_conf() -> None:
+    """In a container the stand-in for NVML shows only the GPUs whose device nodes are there."""
+    TASK_CONF.parent.mkdir(exist_ok=True)
+    partial = TASK_CONF.with_suffix(f".{os.getpid()}")
+    partial.write_text("devices = present\n" + Path("/etc/gpu-lab/nvml.conf").read_text())
+    partial.rename(TASK_CONF)
+
+
+def modify(bundle: Path, settings: Settings) -> None:
+    path = bundle / "config.json"
+    spec = json.loads(path.read_text())
+    env = dict(item.partition("=")[::2] for item in spec["process"].get("env", []))
+    wanted = requested(env, settings, is_privileged(spec))
+    if wanted is None:
+        return
+    chosen = resolve(wanted, nvml.gpus(), settings)
+    for gpu in chosen:
+        if not Path(f"/dev/nvidia{gpu.minor}").exists():
+            raise Refused(f"failed to stat /dev/nvidia{gpu.minor}: no such file or directory")
+    write_task_conf()
+    path.write_text(json.dumps(inject(spec, chosen, settings)))
+
+
+def fail(argv: list[str], message: str) -> int:
+    """To the log that the shim reads its error from, and to stderr."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    log = options(argv, "--log")
+    if log:
+        with open(log, "a", encoding="utf-8") as out:
+            out.write(json.dumps({"level": "error", "msg": message, "time": stamp}) + "\n")
+    print(f'time="{stamp}" level=error msg={json.dumps(message)}', file=sys.stderr)
+    return 1
+
+
+def main(argv: list[str]) -> int:
+    version = versions.installed()
+    if "--version" in argv or "-v" in argv:
+        print(f"NVIDIA Container Runtime version {version}", flush=True)
+    try:
+        tree = config.load()
+    except config.ConfigError as error:
+        return fail(argv, f"error loading config: {error}")
+    names = config.get(tree, "nvidia-container-runtime.runtimes", ["runc", "crun"])
+    runtime = next(filter(None, map(shutil.which, names)), None)
+    if runtime is None:
+        return fail(argv, f"error constructing low-level runtime: no runtime binary found from candidate list: {names}")
+    if is_create(argv):
+        settings = settings_of(tree, version)
+        try:
+            modify(Path(options(argv, "--bundle", "-b") or "."), settings)
+        except Refused as refused:
+            what = "" if settings.legacy else 'failed to generate CDI spec for mode "auto": '
+            why = f"failed to construct OCI spec modifier: {what}{refused}"
+            return fail(argv, f"failed to create NVIDIA Container Runtime: {why}")
+    return os.execv(runtime, [runtime, *argv])

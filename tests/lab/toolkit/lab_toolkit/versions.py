@@ -1,0 +1,36 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the toolkit's versions differ in what matters to Docker Swarm, as one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+INSTALLED = Path("/usr/lib/gpu-lab/toolkit/version")
+
+# What it does: in versions from … to … (both belong to it; None: no end).
+BEHAVIOUR: dict[str, tuple[str | None, str | None]] = {
+    # mode = "auto" means jit-cdi; before, it meant legacy.
+    "auto-is-jit-cdi": ("1.18.0", None),
+    # jit-cdi does not look at swarm-resource: NVIDIA_VISIBLE_DEVICES decides for every task (NCT#1599).
+    "jit-cdi-ignores-swarm-resource": ("1.18.0", "1.18.2"),
+    # A rewrite of config.toml comments out a value that equals the default, also where the user has set it.
+    "comments-out-set-defaults": (None, "1.19.1"),
+    # The post-install script runs `systemctl daemon-reload`.
+    "reloads-systemd": ("1.18.0", "1.19.1"),
+}
+
+
+def number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("-")[0].split("."))
+
+
+def does(version: str, what: str) -> bool:
+    first, last = BEHAVIOUR[what]
+    return (first is None or number(version) >= number(first)) and (last is None or number(version) <= number(last))
+
+
+def installed() -> str:
+    return INSTALLED.read_text(encoding="ascii").strip()

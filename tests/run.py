@@ -1,0 +1,64 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs the project's tests in stages: python -m tests.run [--only unit,ruff] [--list]."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from tests.runner import report
+from tests.runner.model import OUT, ROOT, Stage
+from tests.runner.schedule import Schedule
+from tests.runner.stages import stages
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def select(every: list[Stage], only: str | None) -> list[Stage]:
+    if only is None:
+        return every
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    unknown = [name for name in names if not any(chosen(stage, [name]) for stage in every)]
+    if unknown or not names:
+        known = ", ".join(stage.name for stage in every)
+        sys.exit(f"run: unknown stage: {', '.join(unknown) or '(none given)'}; known: {known}")
+    return [stage for stage in every if chosen(stage, names)]
+
+
+def chosen(stage: Stage, names: list[str]) -> bool:
+    """A stage goes by its own name, and by the first word of it: vermin is vermin-nodes and vermin-controller."""
+    return stage.name in names or stage.name.partition("-")[0] in names
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", metavar="STAGES", help="a comma list of stages")
+    parser.add_argument("--list", action="store_true", help="name the stages")
+    options = parser.parse_args()
+    if options.list:
+        say("\n".join(stage.name for stage in stages()))
+        return 0
+
+    selected = select(stages(), options.only)
+    summary = OUT / "summary.txt"
+    summary.unlink(missing_ok=True)
+    started = time.monotonic()
+    say(f"{len(selected)} stages; their logs are in {OUT.relative_to(ROOT)}/")
+    results = Schedule(selected, say).run()
+    say(report.failures(results))
+    say(report.table(results))
+    count = report.total(results)
+    say(f"\n{time.monotonic() - started:.0f} s")
+    line = f"{count.passed} passed, {count.failed} failed"
+    summary.write_text(line + "\n")
+    say(line)
+    return 0 if count.passed and not count.failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,19 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fills the cache of node images, so that the fleets boot at once when their turn comes: python -m tests.runner.images."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.lab import rootfs
+
+
+def main() -> None:
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(rootfs.build, rootfs.releases()))
+
+
+if __name__ == "__main__":
+    main()

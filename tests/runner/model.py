@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a stage of the test run is, and what came out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+OUT = BUILD / "test"
+BIN = BUILD / "venv" / "bin"
+
+
+@dataclass(frozen=True)
+class Count:
+    passed: int = 0
+    failed: int = 0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(self.passed + other.passed, self.failed + other.failed)
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    command: list[str]
+    # Called before the command; makes directories and copies.
+    prepare: Callable[[], None] | None = None
+    # Reads what the command left: its log, its report. Without one the stage is one test, judged by the exit status.
+    count: Callable[[Path], Count] | None = None
+    # Names of stages that must have passed before.
+    needs: tuple[str, ...] = ()
+    # Stages with the same lock never run at the same time.
+    lock: str | None = None
+    # Sets something up, and is counted only when it fails.
+    setup: bool = False
+    # Runs beside the others without taking one of the places, since it mostly waits.
+    background: bool = False
+    cwd: Path = ROOT
+    env: dict[str, str] = field(default_factory=dict)
+    timeout_s: int = 900
+
+    @property
+    def log(self) -> Path:
+        return OUT / f"{self.name}.log"
+
+    @property
+    def junit(self) -> Path:
+        return OUT / f"{self.name}.xml"
+
+
+@dataclass(frozen=True)
+class Result:
+    stage: Stage
+    count: Count
+    seconds: float
+    # Why it failed, where that is not in the log.
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.count.failed

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stages of `make test`, in the order in which they are started."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import count, tree
+from .model import BIN, BUILD, OUT, ROOT, Stage
+
+PYTHON = str(BIN / "python")
+PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+# What is sent to the nodes, and what stays on the controller: each with the oldest Python it may meet.
+NODE_CODE = ["plugins/modules", "plugins/module_utils"]
+CONTROLLER_CODE = ["plugins/action", "plugins/filter", "plugins/plugin_utils"]
+
+
+def tool(name: str, *arguments: str) -> list[str]:
+    return [str(BIN / name), *arguments]
+
+
+def pytest(name: str, directory: str, **options: object) -> Stage:
+    report = OUT / f"{name}.xml"
+    command = [PYTHON, "-m", "pytest", "-p", "no:cacheprovider", directory, f"--junitxml={report}"]
+    return Stage(name, command, count=lambda _log: count.junit(report), **options)  # type: ignore[arg-type]
+
+
+def vermin(version: str, paths: list[str], *more: str) -> list[str]:
+    present = [path for path in paths if (ROOT / path).exists()]
+    return tool("vermin", f"--target={version}-", "--no-tips", "--violations", *more, *present)
+
+
+def molecule(scenario: str) -> Stage:
+    """A scenario's actions are tests, and so are its testinfra tests."""
+    name = f"molecule-{scenario}"
+    report = OUT / f"{name}.testinfra.xml"
+    return Stage(
+        name,
+        tool("molecule", "--base-config", ".config/molecule/config.yml", "test", "--scenario-name", scenario, "--report"),
+        prepare=lambda: report.unlink(missing_ok=True),
+        count=lambda log: count.molecule(log.read_text(errors="replace")) + count.junit(report),
+        needs=("images",),
+        lock="lab",
+        env={"MOLECULE_GLOB": "molecule/*/molecule.yml", "MOLECULE_EPHEMERAL_DIRECTORY": str(BUILD / "molecule" / scenario)},
+    )
+
+
+def stages() -> list[Stage]:
+    return [
+        # debootstrap mostly waits for the network and the disk: it may run beside the rest.
+        Stage("images", [PYTHON, "-m", "tests.runner.images"], setup=True, background=True, timeout_s=1800),
+        Stage(
+            "sanity",
+            tool("ansible-test", "sanity", "--python", PYTHON_VERSION, "--color", "no"),
+            prepare=tree.prepare_sanity,
+            cwd=tree.SANITY,
+            env={"HOME": str(tree.SANITY_HOME)},
+        ),
+        pytest("unit", "tests/unit"),
+        Stage("ruff", tool("ruff", "check", ".")),
+        Stage("mypy", tool("mypy")),
+        Stage("vermin-nodes", vermin("3.8", NODE_CODE, "--exclude=tomllib")),
+        Stage("vermin-controller", vermin("3.10", CONTROLLER_CODE)),
+        Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh")),
+        Stage("yamllint", tool("yamllint", "--strict", ".")),
+        Stage("ansible-lint", tool("ansible-lint", "--profile", "production", "--strict", "--offline", "--nocolor")),
+        Stage("docs", tool("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=self", ".")),
+        Stage("changelog", tool("antsibull-changelog", "lint")),
+        pytest("galaxy", "tests/galaxy"),
+        *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
+        pytest("e2e", "tests/e2e", needs=("images",), lock="lab"),
+    ]
+
+
+def environment(stage: Stage) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "ANSIBLE_COLLECTIONS_PATH": str(BUILD / "collections"),
+        # Tools look at these to decide on colours, cursor tricks and questions; a log wants none of them.
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+        "PYTHONUNBUFFERED": "1",
+        **stage.env,
+    }

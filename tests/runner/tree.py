@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Copies of the tree as a fresh clone would be: what git tracks, and what it would if it were added."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from .model import BUILD, ROOT
+
+SANITY = BUILD / "sanity" / "ansible_collections" / "fleet" / "gpu_swarm"
+SANITY_HOME = BUILD / "sanity" / "home"
+# ansible-test builds virtual environments with a script that it downloads from a server of its project. Python's own
+# ensurepip does the same offline; where this file lies, nothing is downloaded.
+GET_PIP = """\
+import subprocess
+import sys
+
+sys.exit(subprocess.call([sys.executable, "-m", "ensurepip", "--default-pip"]))
+"""
+
+
+def files() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split("\0")
+    return [Path(name) for name in listed if name and ((ROOT / name).exists() or (ROOT / name).is_symlink())]
+
+
+def copy_to(target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    for name in files():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
+
+
+def prepare_sanity() -> None:
+    """ansible-test wants its content under ansible_collections/, no symlink, and lists files with git."""
+    copy_to(SANITY)
+    for command in (["git", "init", "-q"], ["git", "add", "--all", "--force"]):
+        subprocess.run(command, cwd=SANITY, check=True)
+    prepare_sanity_home()
+
+
+def prepare_sanity_home() -> None:
+    """A home of its own, so that nothing is written to the user's; where pip finds its packages stays the user's choice."""
+    cache = SANITY_HOME / ".ansible" / "test" / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / f"get_pip_{get_pip_version().replace('.', '_')}.py").write_text(GET_PIP)
+    for name in (".config/pip", ".pip"):
+        theirs, ours = Path.home() / name, SANITY_HOME / name
+        if theirs.exists() and not ours.is_symlink():
+            ours.parent.mkdir(parents=True, exist_ok=True)
+            ours.symlink_to(theirs)
+
+
+def get_pip_version() -> str:
+    """The pip that this ansible-test asks for; it names the script after it."""
+    code = (
+        "import sys, types; from ansible_test._internal.python_requirements import get_venv_packages;"
+        "print(get_venv_packages(types.SimpleNamespace(version='%d.%d' % sys.version_info[:2]))['pip'])"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()

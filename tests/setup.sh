@@ -1,0 +1,99 @@
+#!/bin/sh
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Sets up what the Makefile's targets need; does nothing where it is there already.
+#   tests/setup.sh venv      build/venv and build/collections
+#   tests/setup.sh packages  the lab's Debian packages (tests/lab/apt-packages.txt)
+set -eu
+cd "$(dirname "$0")/.."
+# dockerd, debootstrap and iptables live in sbin, which is not on every user's PATH.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+export PATH
+
+say() { printf '%s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+# The packages without their "?", less those that this release does not have.
+known() {
+    for name in "$@"; do
+        case $name in
+            *'?') apt-cache show "${name%?}" >/dev/null 2>&1 || continue
+                printf '%s ' "${name%?}" ;;
+            *) printf '%s ' "$name" ;;
+        esac
+    done
+}
+
+# Installs Debian packages, or says what to type where that is not possible.
+install_packages() {
+    command -v apt-get >/dev/null || die "these are missing, and there is no apt-get to install them with: $*"
+    [ "$(id -u)" = 0 ] || die "these packages are missing, please run: sudo apt-get install --no-install-recommends $(known "$@")"
+    say "Installing packages: $*"
+    mkdir -p build
+    apt "$@" >build/apt.log 2>&1 </dev/null || { tail -n 20 build/apt.log >&2; die "apt-get failed, see build/apt.log"; }
+}
+
+apt() {
+    DEBIAN_FRONTEND=noninteractive
+    export DEBIAN_FRONTEND
+    apt-get update -q -o Acquire::Retries=3 || return
+    # shellcheck disable=SC2046 # a list
+    apt-get install -q -y --no-install-recommends -o Acquire::Retries=3 $(known "$@")
+}
+
+is_there() { # $1: package, $2: how it is recognised
+    case $2 in
+        dpkg) [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
+        /*) [ -e "$2" ] ;;
+        *) command -v "$2" >/dev/null ;;
+    esac
+}
+
+packages() {
+    missing=
+    while read -r package probe _; do
+        case $package in '' | '#'*) continue ;; esac
+        is_there "${package%"?"}" "$probe" || missing="$missing $package"
+    done <tests/lab/apt-packages.txt
+    # shellcheck disable=SC2086 # a list
+    [ -z "$missing" ] || install_packages $missing
+}
+
+# The newest Python that the `ansible` package in tests/requirements.txt runs on and that can make an environment.
+find_python() {
+    for python in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+        if command -v "$python" >/dev/null &&
+            "$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' 2>/dev/null; then
+            command -v "$python"
+            return
+        fi
+    done
+    return 1
+}
+
+venv() {
+    python=$(find_python) || { install_packages python3 python3-venv; python=$(find_python); } ||
+        die "no Python 3.11 or newer was found; name one with: make PYTHON=/path/to/python3 venv"
+    wanted=$("$python" -VV | cat - tests/requirements.txt | sha256sum)
+    if [ "$wanted" != "$(cat build/venv/.ready 2>/dev/null)" ]; then
+        say "Making build/venv with $("$python" -V) (a few minutes the first time)"
+        mkdir -p build
+        build/venv/bin/python -c '' 2>/dev/null || "$python" -m venv --clear build/venv
+        build/venv/bin/python -m pip install --quiet --upgrade -r tests/requirements.txt >build/pip.log 2>&1 ||
+            { tail -n 20 build/pip.log >&2; die "pip failed, see build/pip.log"; }
+        printf '%s\n' "$wanted" >build/venv/.ready
+    fi
+    # Development runs find this checkout as the collection it is.
+    mkdir -p build/collections/ansible_collections/fleet
+    [ build/collections/ansible_collections/fleet/gpu_swarm -ef . ] ||
+        ln -sfn ../../../.. build/collections/ansible_collections/fleet/gpu_swarm
+}
+
+for part in "$@"; do
+    case $part in
+        venv | packages) "$part" ;;
+        *) die "unknown part: $part (venv, packages)" ;;
+    esac
+done

@@ -1,0 +1,231 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node for tests: real files in a directory of its own, and a daemon that reads daemon.json only when it starts.
+
+What the daemon runs with stands in a file, as a process outlives the run that started it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _daemon_json, _resources
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._engine import Engine, EngineError, swarm_of
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import Node
+
+UUIDS = [f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in range(8)]
+RULES = [{"as": "gpu", "kind": "NVIDIA-GPU"}]
+
+DAEMON_JSON = b'{\r\n   "log-driver": "local",\t"node-generic-resources": ["SSD=1"]\r\n}'
+CONFIG_TOML = b"""\
+# the site's own
+disable-require = false
+#swarm-resource = "DOCKER_RESOURCE_GPU"
+
+[nvidia-container-runtime]
+mode = "auto" # kept
+"""
+
+
+def gpu(index, state="ok", model="NVIDIA-H100-80GB-HBM3", **other):
+    reasons = [] if state == "ok" else ["GPU is lost"]
+    record = {
+        "index": index,
+        "uuid": UUIDS[index],
+        "name": model.replace("-", " "),
+        "model": model,
+        "memory_mib": 81559,
+        "architecture": "hopper",
+        "mig": {"mode": "disabled", "pending": "disabled"},
+        "health": {"state": state, "reasons": reasons},
+    }
+    return dict(record, **other)
+
+
+def resources(*indices, kind="NVIDIA-GPU"):
+    return [f"{kind}={UUIDS[index]}" for index in indices]
+
+
+def move(source, target):
+    """What a module's atomic_move does where nothing is in its way."""
+    status = os.stat(target)
+    os.chown(source, status.st_uid, status.st_gid)
+    shutil.copystat(target, source)
+    os.rename(source, target)
+
+
+class Daemon(Engine):
+    """Keeps to the rules of dockerd's start, restart and reload; ``refuses``, ``hangs`` and ``shows_nothing`` of a new
+    configuration (one that names the nvidia runtime) are for tests to set."""
+
+    def __init__(self, home, daemon_config):
+        super().__init__(str(home / "docker.sock"), "docker.service", run=lambda argv: (0, "", ""))
+        self._process = home / "process.json"
+        self._config = daemon_config
+        self.carries = []
+        self.complains = None
+        self.refuses = None
+        self.hangs = self.shows_nothing = False
+        self._keep({"running": False, "calls": []})
+
+    def process(self):
+        return json.loads(self._process.read_text())
+
+    def calls(self):
+        return self.process()["calls"]
+
+    def _keep(self, process):
+        self._process.write_text(json.dumps(process))
+
+    def _document(self):
+        try:
+            with open(self._config, "rb") as stream:
+                return _daemon_json.parse(stream.read(), self._config)
+        except FileNotFoundError:
+            return {}
+
+    def start(self, call=None):
+        doc, calls = self._document(), self.calls() + ([call] if call else [])
+        new = _daemon_json.RUNTIMES in doc
+        if new and self.refuses:
+            self._keep({"running": False, "calls": calls})
+            raise EngineError("docker.service did not start: " + self.refuses)
+        shown = [] if new and self.shows_nothing else _resources.to_info(_resources.parse(doc.get(_daemon_json.RESOURCES, [])))
+        runtime = doc.get(_daemon_json.DEFAULT_RUNTIME, "runc")
+        self._keep({"running": not (new and self.hangs), "shown": shown, "runtime": runtime, "calls": calls})
+
+    def stop(self):
+        self._keep({"running": False, "calls": self.calls()})
+
+    # -- what a node asks of it --------------------------------------------------------------------------------
+
+    def look(self):
+        process = self.process()
+        return {
+            "running": process["running"],
+            "version": "26.1.5",
+            "api_version": "1.45",
+            "unit": self.unit,
+            "socket": self.socket_path,
+            "flavour": "docker",
+            "root_dir": "/var/lib/docker",
+            "default_runtime": process.get("runtime"),
+            "runtimes": {},
+            "generic_resources": process.get("shown", []),
+            "live_restore": False,
+            "flags": [],
+            "started_at": "1",
+            "swarm": swarm_of({}),
+        }
+
+    def containers(self):
+        return self.carries
+
+    def validate(self, config_file):
+        with open(config_file, "rb") as stream:
+            json.loads(stream.read())
+        return self.complains
+
+    def restart(self):
+        self.start("restart")
+
+    def reload(self):
+        process, doc = self.process(), self._document()
+        if not self.shows_nothing:
+            process["runtime"] = doc.get(_daemon_json.DEFAULT_RUNTIME, process["runtime"])
+        self._keep(dict(process, calls=process["calls"] + ["reload"]))
+
+    def reason(self):
+        return ""
+
+
+class LabNode(Node):
+    """A node whose GPUs, daemon and toolkit are given, and whose files are real."""
+
+    def __init__(self, home, **options):
+        params = {
+            "state": "present",
+            "restart": "if_needed",
+            "when_busy": "refuse",
+            "advertise": RULES,
+            "daemon_config": str(home / "etc" / "docker" / "daemon.json"),
+            "runtime_config": str(home / "etc" / "nvidia-container-runtime" / "config.toml"),
+            "nvml_path": None,
+            "library_path": None,
+            "docker_socket": str(home / "docker.sock"),
+            "docker_unit": "docker.service",
+            "state_dir": str(home / "state"),
+            "timeout": 0,
+        }
+        super().__init__(dict(params, **options), run=None, move=move)
+        self.home = home
+        self.engine = Daemon(home, params["daemon_config"])
+        self.gpus = [gpu(0), gpu(1)]
+        self.toolkit = "1.20.0"
+
+    def _needs_root(self):
+        pass
+
+    def _gpus(self, missing):
+        read = self.params["advertise"] and self.params["state"] == "present"
+        return {"gpus": self.gpus if read else [], "driver_version": "580.95.05", "cuda_version": "13.0"}
+
+    def _toolkit_version(self):
+        return self.toolkit
+
+    # -- for tests ---------------------------------------------------------------------------------------------
+
+    def option(self, **options):
+        self.params.update(options)
+        return self
+
+    def put(self, option, content, mode=0o644):
+        path = self.params[option]
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as stream:
+            stream.write(content)
+        os.chmod(path, mode)
+
+    def content(self, option="daemon_config"):
+        try:
+            with open(self.params[option], "rb") as stream:
+                return stream.read()
+        except FileNotFoundError:
+            return None
+
+    def doc(self):
+        return _daemon_json.parse(self.content(), self.params["daemon_config"])
+
+    def shown(self):
+        return sorted(_resources.entries(_resources.from_info(self.engine.look()["generic_resources"])))
+
+    def everything(self):
+        """Every file of the node with bytes, mode and owner, but for its lock and its state directory."""
+        found = {}
+        for root, _folders, names in os.walk(self.home / "etc"):
+            for name in names:
+                path = os.path.join(root, name)
+                status = os.lstat(path)
+                with open(path, "rb") as stream:
+                    found[path] = (stream.read(), oct(status.st_mode), status.st_uid, status.st_gid)
+        return found
+
+    def state_files(self):
+        names = os.listdir(self.params["state_dir"]) if os.path.isdir(self.params["state_dir"]) else []
+        return sorted(name for name in names if name != "lock")
+
+
+def node(home, daemon=DAEMON_JSON, toml=CONFIG_TOML, running=True, **options):
+    """A node as a user left it, its daemon running with the files as they are."""
+    home.mkdir(exist_ok=True)
+    made = LabNode(home, **options)
+    for option, content in (("daemon_config", daemon), ("runtime_config", toml)):
+        if content is not None:
+            made.put(option, content)
+    if running:
+        made.engine.start()
+    return made

@@ -1,0 +1,207 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The lab's stand-in for the NVIDIA runtime: isolation tests are worth what its rules are worth."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.toolkit.lab_toolkit import config, ctk, runtime
+from tests.lab.toolkit.lab_toolkit.devices import Gpu, Refused, Settings, requested, resolve
+
+A = "GPU-c143e771-0000-5000-8000-000000000001"
+B = "GPU-c143e771-0000-5000-8000-000000000002"  # shares its beginning with A, as GPUs of one board do
+C = "GPU-0badcafe-0000-5000-8000-000000000003"
+MIG = "MIG-5c89852c-d268-5000-8000-000000000004"
+GPUS = [Gpu(0, A, 0), Gpu(1, B, 1), Gpu(2, C, 5, (MIG,))]
+
+KIND = "DOCKER_RESOURCE_NVIDIA-GPU"
+NOW = Settings("1.20.0", swarm_resource=KIND)
+ALL = {"NVIDIA_VISIBLE_DEVICES": "all"}
+
+
+def given(env: dict[str, str], settings: Settings = NOW, privileged: bool = False) -> list[int] | None:
+    """Indices of the GPUs that a container with this environment gets; None: it is left alone."""
+    wanted = requested(env, settings, privileged)
+    return None if wanted is None else [gpu.index for gpu in resolve(wanted, GPUS, settings)]
+
+
+@pytest.mark.parametrize(
+    ("env", "settings", "expected"),
+    [
+        # What swarm gave wins over what the image asks for.
+        ({KIND: A, **ALL}, NOW, [0]),
+        ({KIND: f"{A},{C}", **ALL}, NOW, [0, 2]),
+        ({KIND: f" {B} ,{A}"}, NOW, [0, 1]),
+        # Nothing reserved: the image decides, and every CUDA image says all.
+        (ALL, NOW, [0, 1, 2]),
+        ({}, NOW, None),
+        ({"NVIDIA_VISIBLE_DEVICES": ""}, NOW, None),
+        ({"NVIDIA_VISIBLE_DEVICES": "void"}, NOW, None),
+        ({"NVIDIA_VISIBLE_DEVICES": "none"}, NOW, []),
+        ({"NVIDIA_VISIBLE_DEVICES": "2"}, NOW, [2]),
+        ({"NVIDIA_VISIBLE_DEVICES": "0,1"}, NOW, [0, 1]),
+        ({KIND: "all"}, NOW, [0, 1, 2]),
+        ({KIND: "void", **ALL}, NOW, None),
+        ({KIND: "", **ALL}, NOW, None),
+        # The variable's name is matched exactly.
+        ({KIND: A, **ALL}, replace(NOW, swarm_resource="DOCKER_RESOURCE_GPU"), [0, 1, 2]),
+        ({KIND: A, **ALL}, replace(NOW, swarm_resource=KIND.lower()), [0, 1, 2]),
+        ({KIND: A, **ALL}, replace(NOW, swarm_resource=""), [0, 1, 2]),
+        ({KIND: A}, replace(NOW, swarm_resource=""), None),
+        # Several variables: the union of those that the task has.
+        (
+            {"DOCKER_RESOURCE_H100": A, "DOCKER_RESOURCE_T4": C, **ALL},
+            replace(NOW, swarm_resource="DOCKER_RESOURCE_H100, DOCKER_RESOURCE_T4"),
+            [0, 2],
+        ),
+        ({"DOCKER_RESOURCE_T4": C, **ALL}, replace(NOW, swarm_resource="DOCKER_RESOURCE_H100,DOCKER_RESOURCE_T4"), [2]),
+        # A count is taken for an index.
+        ({"DOCKER_RESOURCE_VRAM": "1"}, replace(NOW, swarm_resource="DOCKER_RESOURCE_VRAM"), [1]),
+        # An image of old without a requirement means all when it says nothing.
+        ({"CUDA_VERSION": "9.0"}, NOW, [0, 1, 2]),
+        ({"CUDA_VERSION": "12.4", "NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}, NOW, None),
+        # MIG devices by UUID and by place.
+        ({KIND: MIG}, NOW, [2]),
+        ({KIND: "2:0"}, NOW, [2]),
+    ],
+)
+def test_devices_of_a_container(env: dict[str, str], settings: Settings, expected: list[int] | None) -> None:
+    assert given(env, settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "expected"),
+    [
+        ("1.17.8", "auto", [0]),
+        ("1.18.0", "auto", [0, 1, 2]),
+        ("1.18.1", "auto", [0, 1, 2]),
+        ("1.18.2", "auto", [0, 1, 2]),
+        ("1.18.1", "legacy", [0]),
+        ("1.19.0", "auto", [0]),
+        ("1.19.1", "auto", [0]),
+        ("1.20.0", "auto", [0]),
+        ("1.20.0", "legacy", [0]),
+    ],
+)
+def test_versions_that_ignore_swarm_resource(version: str, mode: str, expected: list[int]) -> None:
+    assert given({KIND: A, **ALL}, Settings(version, mode, KIND)) == expected
+
+
+@pytest.mark.parametrize(
+    ("identifier", "settings", "message"),
+    [
+        ("GPU-c143e771", NOW, 'identifier is not a valid UUID or index: "GPU-c143e771"'),
+        (A[:-1], NOW, "identifier is not a valid UUID or index"),
+        ("gpu0", NOW, "identifier is not a valid UUID or index"),
+        ("3", NOW, "from index: Invalid Argument"),
+        ("8000", NOW, "from index: Invalid Argument"),
+        ("2:1", NOW, "from index: Invalid Argument"),
+        (A.replace("1", "2"), NOW, "from UUID: Not Found"),
+        ("GPU-dead", replace(NOW, mode="legacy"), "GPU-dead: unknown device"),
+        ("7", replace(NOW, version="1.17.8"), "7: unknown device"),
+    ],
+)
+def test_identifiers_that_fail_the_container(identifier: str, settings: Settings, message: str) -> None:
+    with pytest.raises(Refused, match=re.escape(message)):
+        given({KIND: identifier}, settings)
+
+
+def test_legacy_takes_a_prefix_and_the_first_gpu_that_has_it() -> None:
+    assert given({KIND: "GPU-c143e771"}, replace(NOW, mode="legacy")) == [0]
+
+
+def test_a_lost_gpu_fails_who_asks_for_it_and_who_asks_for_all() -> None:
+    gpus = [Gpu(0, A, 0), Gpu(1, "", 1, error="GPU is lost")]
+    assert [gpu.index for gpu in resolve([A], gpus, NOW)] == [0]
+    for wanted in (["all"], ["1"]):
+        with pytest.raises(Refused, match="GPU is lost"):
+            resolve(wanted, gpus, NOW)
+
+
+def test_refusing_variables_of_unprivileged_containers_drops_those_of_swarm_too() -> None:
+    strict = replace(NOW, accept_unprivileged=False)
+    assert given({KIND: A, **ALL}, strict) is None
+    assert given({KIND: A, **ALL}, strict, privileged=True) == [0]
+
+
+def spec(**env: str) -> dict[str, Any]:
+    return {"process": {"env": [f"{key}={value}" for key, value in env.items()]}, "mounts": [], "linux": {"resources": {}}}
+
+
+def test_the_container_gets_its_device_nodes_and_may_use_them_only() -> None:
+    changed = runtime.inject(spec(**ALL), [GPUS[2]], NOW)
+    assert [device["path"] for device in changed["linux"]["devices"]] == ["/dev/nvidiactl", "/dev/nvidia5"]
+    assert [(rule["allow"], rule["minor"]) for rule in changed["linux"]["resources"]["devices"]] == [(True, 255), (True, 5)]
+    assert changed["process"]["env"] == ["NVIDIA_VISIBLE_DEVICES=void"]
+    assert runtime.inject(spec(**ALL), [], replace(NOW, mode="legacy"))["process"]["env"] == ["NVIDIA_VISIBLE_DEVICES=all"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--log", "x", "create", "--bundle", "/b", "id"], True),
+        (["--root", "create", "state", "id"], False),
+        (["state", "id"], False),
+        (["--log-format=json", "create", "--bundle=/b", "id"], True),
+    ],
+)
+def test_only_create_is_touched(argv: list[str], expected: bool) -> None:
+    assert runtime.is_create(argv) is expected
+
+
+def test_a_failure_is_told_where_docker_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.json"
+    assert runtime.fail(["--log", str(log), "create"], "no such GPU") == 1
+    assert json.loads(log.read_text())["msg"] == "no such GPU"
+    assert "no such GPU" in capsys.readouterr().err
+
+
+def written(text: str, version: str, *sets: str) -> str:
+    return ctk.rewrite(config.tomllib.loads(text), list(sets), version, from_file=True)
+
+
+def test_the_default_file_has_the_line_commented_at_the_top_level() -> None:
+    text = config.render(config.DEFAULTS, "1.20.0")
+    assert '#swarm-resource = "DOCKER_RESOURCE_GPU"\n' in text.partition("[")[0]
+    assert config.tomllib.loads(text) == config.DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("version", "value", "kept"),
+    [
+        ("1.17.8", "DOCKER_RESOURCE_GPU", False),
+        ("1.19.1", "DOCKER_RESOURCE_GPU", False),
+        ("1.20.0", "DOCKER_RESOURCE_GPU", True),
+        ("1.19.1", "DOCKER_RESOURCE_NVIDIA-GPU", True),
+        ("1.20.0", "DOCKER_RESOURCE_NVIDIA-GPU", True),
+    ],
+)
+def test_a_rewrite_and_the_line(version: str, value: str, kept: bool) -> None:
+    text = written(f'# mine\nswarm-resource = "{value}"\n', version)
+    assert ("swarm-resource" in config.tomllib.loads(text)) is kept
+    assert "# mine" not in text
+
+
+def test_set_splits_at_commas_so_a_list_of_variables_fails() -> None:
+    told = ctk.parse(["--set", "swarm-resource=A,B"])
+    with pytest.raises(ctk.Invalid, match='invalid --set option B: invalid config option: undefined field: "B"'):
+        ctk.rewrite({}, told["sets"], "1.20.0", from_file=True)
+
+
+def test_set_writes_the_types_that_the_toolkit_knows() -> None:
+    text = written(
+        "", "1.20.0", "swarm-resource=DOCKER_RESOURCE_GPU", "nvidia-container-cli.no-cgroups", "nvidia-container-runtime.runtimes=crun:runc"
+    )
+    tree = config.tomllib.loads(text)
+    assert tree["swarm-resource"] == "DOCKER_RESOURCE_GPU"
+    assert tree["nvidia-container-cli"] == {"no-cgroups": True}
+    assert tree["nvidia-container-runtime"] == {"runtimes": ["crun", "runc"]}

@@ -1,0 +1,203 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A run that is killed, by SIGKILL in a process of its own, before each call that leaves a trace.
+
+The calls are counted in a run that is let through, so no step can be forgotten here when one is added there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+from node_lab import CONFIG_TOML, DAEMON_JSON, gpu, node, resources
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+
+SYSTEM_CALLS = ("fsync", "rename", "replace", "unlink", "chmod", "chown", "makedirs")
+DAEMON_CALLS = ("restart", "reload", "wait")
+
+
+@pytest.fixture(autouse=True)
+def _in_no_time(monkeypatch):
+    monkeypatch.setattr(_engine, "POLL_S", 0.001)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # a moment to be killed at still, but no wait for the disk
+
+
+class Steps:
+    """Every call that leaves a trace; kills this process at the given moment."""
+
+    def __init__(self, kill_at):
+        self.passed = []
+        self._kill_at = kill_at
+
+    def watch(self, it):
+        for name in SYSTEM_CALLS:
+            setattr(os, name, self._stepped(name, getattr(os, name)))
+        for name in DAEMON_CALLS:
+            setattr(it.engine, name, self._stepped(name, getattr(it.engine, name)))
+
+    def _stepped(self, name, real):
+        def call(*arguments, **options):
+            if len(self.passed) == self._kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.passed.append(name)
+            return real(*arguments, **options)
+
+        return call
+
+
+def run_apart(it, kill_at=None):
+    """Converges in a process of its own. Returns the calls that it made, or None if it was killed."""
+    heard, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 2
+        try:
+            steps = Steps(kill_at)
+            steps.watch(it)
+            try:
+                it.converge()
+                code = 0
+            except GpuSwarmError:
+                code = 1
+            os.write(told, json.dumps(steps.passed).encode())
+        finally:
+            os._exit(code)
+    os.close(told)
+    with os.fdopen(heard, "rb") as stream:
+        passed = stream.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 1, -signal.SIGKILL), status
+    return None if status == -signal.SIGKILL else json.loads(passed)
+
+
+# --- nodes, and what a run was about to do with them ----------------------------------------------------------------
+
+
+def plain(home):
+    return node(home)
+
+
+def without_daemon_json(home):
+    return node(home, daemon=None)
+
+
+def of_a_recipe(home):
+    """As recipes leave it: our kind with a shortened UUID, the wrong line."""
+    listed = json.dumps({"default-runtime": "runc", "node-generic-resources": ["NVIDIA-GPU=GPU-00000000"]}, indent=2)
+    return node(home, daemon=listed.encode(), toml=b'swarm-resource = "DOCKER_RESOURCE_GPU"\n' + CONFIG_TOML)
+
+
+def stopped(home):
+    return node(home, running=False)
+
+
+def first_run(it):
+    pass
+
+
+def one_gpu_less(it):
+    it.converge()
+    it.gpus = [gpu(0), gpu(1, "failed")]
+
+
+def a_daemon_that_refuses(it):
+    it.engine.refuses = "unable to configure"
+
+
+def giving_back(it):
+    it.converge()
+    it.option(state="absent")
+
+
+def giving_back_an_edited_file(it):
+    it.converge()
+    it.put("daemon_config", it.content() + b"\n \n")
+    it.option(state="absent")
+
+
+NODES = [plain, without_daemon_json, of_a_recipe, stopped]
+RUNS = [first_run, one_gpu_less, a_daemon_that_refuses, giving_back]
+
+
+def killed_at_each_moment(tmp_path, make, run):
+    """A node for each moment at which the run can be killed, as that left it, and the user's files before everything."""
+    let_through = make(tmp_path / "let-through")
+    run(let_through)
+    moments = run_apart(let_through)
+    assert len(moments) >= 15, moments
+    for number, moment in enumerate([*moments, None]):
+        it = make(tmp_path / str(number))
+        before = it.everything()
+        run(it)
+        passed = run_apart(it, kill_at=number)
+        assert (passed is None) == (moment is not None), f"killed at {number}, {moment}: {passed}"
+        it.doc()  # whatever was killed where, a daemon can read the file
+        it.engine.refuses = None
+        yield it, before
+
+
+# --- and afterwards -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("make", NODES)
+def test_the_next_run_ends_the_work(tmp_path, make, run):
+    for it, before in killed_at_each_moment(tmp_path, make, run):
+        it.option(state="present").converge()
+        assert it.engine.look()["default_runtime"] == "nvidia"
+        healthy = resources(0) if run is one_gpu_less else resources(0, 1)
+        assert [entry for entry in it.shown() if entry.startswith("NVIDIA")] == healthy
+        assert it.state_files() == ["record.json"]
+        again = it.converge()
+        assert (again["changed"], again["drift"]) == (False, [])
+        it.option(state="absent").converge()
+        assert it.everything() == before
+        assert it.state_files() == []
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("make", NODES)
+def test_everything_can_be_given_back_at_once(tmp_path, make, run):
+    for it, before in killed_at_each_moment(tmp_path, make, run):
+        it.option(state="absent").converge()
+        assert it.everything() == before
+        assert it.state_files() == []
+        if make is not stopped:
+            # What runs is what the files say.
+            shown, runtime = it.shown(), it.engine.look()["default_runtime"]
+            it.engine.start()
+            assert (shown, runtime) == (it.shown(), it.engine.look()["default_runtime"])
+        assert it.converge()["changed"] is False
+
+
+@pytest.mark.parametrize("run", [*RUNS, giving_back_an_edited_file])
+@pytest.mark.parametrize("then", ["present", "absent"])
+def test_an_edit_since_the_kill_is_never_lost(tmp_path, run, then):
+    for it, _before in killed_at_each_moment(tmp_path, plain, run):
+        it.put("daemon_config", it.content().replace(b'"local"', b'"journald"'))
+        it.put("runtime_config", it.content("runtime_config") + b"[mine]\nx = 1\n")
+        it.option(state=then).converge()
+        assert it.doc()["log-driver"] == "journald"
+        assert b"[mine]\nx = 1\n" in it.content("runtime_config")
+        it.option(state="absent").converge()
+        assert it.content().strip() == DAEMON_JSON.replace(b'"local"', b'"journald"')
+        assert it.content("runtime_config") == CONFIG_TOML + b"[mine]\nx = 1\n"
+        assert it.state_files() == []
+
+
+def test_killed_twice_with_other_gpus_in_between(tmp_path):
+    for number, (it, before) in enumerate(killed_at_each_moment(tmp_path, plain, first_run)):
+        it.gpus = [gpu(0)]
+        run_apart(it, kill_at=number)
+        it.gpus = [gpu(0), gpu(1), gpu(2)]
+        it.converge()
+        assert it.shown() == [*resources(0, 1, 2), "SSD=1"]
+        it.option(state="absent").converge()
+        assert it.everything() == before
