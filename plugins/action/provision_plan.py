@@ -55,7 +55,8 @@ class ActionModule(ActionBase):
         told = _report.impact(steps)
         if told:
             self._display.display("\n" + told + "\n")
-            return
+        if any(step.groups for step in steps.values()):
+            return  # the table comes at the end of the run
         nodes = {node["id"]: node for node in (ledger or {}).get("nodes", [])}
         rows = []
         for host in hosts:

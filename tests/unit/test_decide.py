@@ -100,7 +100,7 @@ DIFFERENT = {
     "what others listed": (
         {"shown": resources(0, 1)},
         "restart",
-        "dockerd was started before its files were changed",
+        "SSD is absent in the running daemon, 1 in its configuration",
     ),
     "the daemon is down": ({"running": False}, "restart", "dockerd is not running"),
     "a shortened UUID": (

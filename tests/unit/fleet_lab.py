@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hosts with their assessments and the manager's ledger, as plain data for tests."""
+
+from __future__ import annotations
+
+from node_lab import UUIDS, gpu, resources
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _resources
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import Host
+
+LABELS = {"gpu.count": "2", "gpu.model": "NVIDIA-H100-80GB-HBM3"}
+
+
+def assessed(node_id="n1", gpus=2, containers=(), shown=(), **other):
+    """What gpu_node returned in check mode of a node on which all is done, its daemon showing the resources ``shown``."""
+    answer = {
+        "changed": False,
+        "gpus": [gpu(index) for index in range(gpus)],
+        "resources": resources(*range(gpus)),
+        "labels": LABELS if gpus else {},
+        "missing": [],
+        "drift": [],
+        "restart_required": False,
+        "engine": {"generic_resources": _resources.to_info(_resources.parse(shown))},
+        "toolkit_version": "1.20.0" if gpus else None,
+        "swarm": {"state": "active" if node_id else "inactive", "node_id": node_id},
+        "containers": [{"name": name, "service": service} for name, service in containers],
+    }
+    return dict(answer, **other)
+
+
+def host(name="gpu-1", gpu=True, manager=False, **answer):
+    return Host(name, gpu, manager, assessed(gpus=2 if gpu else 0, **answer))
+
+
+def named(*indices, held=()):
+    values = [UUIDS[index] for index in indices]
+    return {"type": "named", "total": len(values), "values": values, "free": [UUIDS[index] for index in indices if index not in held]}
+
+
+def member(node_id="n1", role="worker", labels=None, shown=(0, 1), **other):
+    """A node of the ledger; its labels are ours unless others are given."""
+    ours = dict(LABELS, **{"gpu-swarm.labels": "gpu.count,gpu.model"})
+    entry = {
+        "id": node_id,
+        "role": role,
+        "state": "ready",
+        "availability": "active",
+        "labels": ours if labels is None else labels,
+        "resources": {"NVIDIA-GPU": named(*shown)} if shown else {},
+        "former_availability": None,
+    }
+    return dict(entry, **other)
+
+
+def ledger(*nodes):
+    return {"nodes": list(nodes)}

@@ -1,0 +1,537 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import socketserver
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._engine import (
+    Engine,
+    EngineError,
+    flavour_of,
+    half_joined,
+    reason_from_journal,
+    refuse,
+    swarm_of,
+)
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+
+# --- what daemons answer --------------------------------------------------------------------------------------------
+
+UUID = "GPU-5ec2f1f4-9c1c-5d0a-8b4e-0c1a7f3e2d11"
+
+VERSION_20 = {
+    "Platform": {"Name": ""},
+    "Components": [
+        {"Name": "Engine", "Version": "20.10.24+dfsg1", "Details": {"ApiVersion": "1.41", "MinAPIVersion": "1.12"}},
+        {"Name": "containerd", "Version": "1.6.20~ds1", "Details": {"GitCommit": "1.6.20~ds1-1+deb12u3"}},
+        {"Name": "runc", "Version": "1.1.5+ds1", "Details": {"GitCommit": "1.1.5+ds1-1+deb12u1"}},
+    ],
+    "Version": "20.10.24+dfsg1",
+    "ApiVersion": "1.41",
+    "MinAPIVersion": "1.12",
+    "Os": "linux",
+}
+INFO_20 = {
+    "ID": "FBJL:6ZPP:EFWZ:YCXZ:A7CW:NIN4:MECK:RSN3:QAPQ:B7HS:5GND:LYIL",
+    "ContainersRunning": 0,
+    "GenericResources": None,
+    "DockerRootDir": "/var/lib/docker",
+    "ServerVersion": "20.10.24+dfsg1",
+    "Runtimes": {
+        "io.containerd.runc.v2": {"path": "runc"},
+        "io.containerd.runtime.v1.linux": {"path": "runc"},
+        "runc": {"path": "runc"},
+    },
+    "DefaultRuntime": "runc",
+    "Swarm": {
+        "NodeID": "",
+        "NodeAddr": "",
+        "LocalNodeState": "inactive",
+        "ControlAvailable": False,
+        "Error": "",
+        "RemoteManagers": None,
+    },
+    "LiveRestoreEnabled": False,
+    "SecurityOptions": ["name=seccomp,profile=default"],
+    "Warnings": ["WARNING: IPv4 forwarding is disabled"],
+}
+VERSION_26 = {
+    "Platform": {"Name": ""},
+    "Components": [{"Name": "Engine", "Version": "26.1.5+dfsg1", "Details": {"ApiVersion": "1.45", "MinAPIVersion": "1.24"}}],
+    "Version": "26.1.5+dfsg1",
+    "ApiVersion": "1.45",
+    "MinAPIVersion": "1.24",
+}
+INFO_26 = {
+    "GenericResources": [
+        {"NamedResourceSpec": {"Kind": "NVIDIA-GPU", "Value": UUID}},
+        {"DiscreteResourceSpec": {"Kind": "SSD", "Value": 1}},
+    ],
+    "DockerRootDir": "/var/lib/docker",
+    "ServerVersion": "26.1.5+dfsg1",
+    "Runtimes": {
+        "io.containerd.runc.v2": {"path": "runc", "status": {"org.opencontainers.runtime-spec.features": "{}"}},
+        "nvidia": {"path": "nvidia-container-runtime", "status": {}},
+    },
+    "DefaultRuntime": "nvidia",
+    "Swarm": {
+        "NodeID": "vt5h9cpc9198oweazjzwntv63",
+        "NodeAddr": "10.0.0.7",
+        "LocalNodeState": "active",
+        "ControlAvailable": True,
+        "Error": "",
+        "RemoteManagers": [
+            {"NodeID": "vt5h9cpc9198oweazjzwntv63", "Addr": "10.0.0.7:2377"},
+            {"NodeID": "aq1rf5ydlenwi3dvy0mfpwd5j", "Addr": "10.0.0.5:2377"},
+        ],
+        "Nodes": 3,
+        "Managers": 2,
+    },
+    "LiveRestoreEnabled": True,
+    "SecurityOptions": ["name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"],
+}
+CONTAINERS = [
+    {
+        "Id": "4f66ad9e0b2e7b4a7ef0a6d8e2b1c7b7a3d0e2f1a4c5b6d7e8f9a0b1c2d3e4f5",
+        "Names": ["/train.1.x8k2m4n6p8q0r2s4t6u8v0w2y"],
+        "Image": "cuda:13",
+        "Labels": {
+            "com.docker.swarm.node.id": "vt5h9cpc9198oweazjzwntv63",
+            "com.docker.swarm.service.name": "train",
+            "com.docker.swarm.task.id": "x8k2m4n6p8q0r2s4t6u8v0w2y",
+        },
+        "State": "running",
+    },
+    {"Id": "0123456789abcdef", "Names": ["/by-hand"], "Image": "busybox", "Labels": {}, "State": "running"},
+    {"Id": "fedcba9876543210", "Names": None, "Image": "busybox", "Labels": None, "State": "running"},
+]
+PODMAN = {"Platform": {"Name": "linux/amd64/debian-12"}, "Components": [{"Name": "Podman Engine", "Version": "4.3.1"}], "ApiVersion": "1.41"}
+ROOTLESS = dict(INFO_26, SecurityOptions=["name=seccomp,profile=builtin", "name=rootless", "name=cgroupns"])
+SNAP = dict(INFO_26, DockerRootDir="/var/snap/docker/common/var-lib-docker")
+
+# --- what systemd answers -------------------------------------------------------------------------------------------
+
+SHOWN = """\
+ExecStart={ path=/usr/sbin/dockerd ; argv[]=/usr/sbin/dockerd -H fd:// --containerd=/run/containerd/containerd.sock $DOCKER_OPTS ; \
+ignore_errors=no ; start_time=[n/a] ; stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }
+LoadState=loaded
+MainPID=0
+ActiveEnterTimestampMonotonic=81234567
+"""
+NOT_FOUND = "MainPID=0\nLoadState=not-found\nActiveEnterTimestampMonotonic=0\n"
+
+JOURNAL_OF_A_REFUSAL = """\
+Starting docker.service - Docker Application Container Engine...
+unable to configure the Docker daemon with file /etc/docker/daemon.json: the following directives are specified both as a flag and \
+in the configuration file: node-generic-resources: (from flag: [GPU=b], from file: [GPU=a])
+docker.service: Main process exited, code=exited, status=1/FAILURE
+docker.service: Failed with result 'exit-code'.
+Failed to start docker.service - Docker Application Container Engine.
+docker.service: Scheduled restart job, restart counter is at 3.
+docker.service: Start request repeated too quickly.
+docker.service: Failed with result 'exit-code'.
+Failed to start docker.service - Docker Application Container Engine.
+"""
+JOURNAL_OF_A_LATE_FAILURE = """\
+time="2026-11-20T23:07:10.907201193Z" level=info msg="Starting up"
+time="2026-11-20T23:07:10.931136042Z" level=warning msg="failed to load plugin io.containerd.snapshotter.v1.devmapper"
+failed to start daemon: Error initializing network controller: error creating default "bridge" network
+docker.service: Main process exited, code=exited, status=1/FAILURE
+Failed to start Docker Application Container Engine.
+"""
+JOURNAL_OF_A_START = """\
+Starting docker.service - Docker Application Container Engine...
+time="2026-11-20T23:07:11.031136042Z" level=info msg="Loading containers: start."
+time="2026-11-20T23:07:11.089767294Z" level=info msg="Daemon has completed initialization"
+Started docker.service - Docker Application Container Engine.
+"""
+
+
+# --- pure parts -----------------------------------------------------------------------------------------------------
+
+CONFLICT = JOURNAL_OF_A_REFUSAL.splitlines()[1]
+MIXED = (
+    "unable to configure the Docker daemon with file x.json: configuration validation from file failed: could not parse"
+    " GenericResource: mixed discrete and named resources in expression 'GPU=[1 a]'"
+)
+NO_BRIDGE = 'failed to start daemon: Error initializing network controller: error creating default "bridge" network'
+
+
+@pytest.mark.parametrize(
+    ("journal", "reason"),
+    [
+        (JOURNAL_OF_A_REFUSAL, CONFLICT),
+        (JOURNAL_OF_A_LATE_FAILURE, NO_BRIDGE),
+        (MIXED + "\n", MIXED),
+        ("unknown flag: --no-such\nSee 'dockerd --help'.\n", "unknown flag: --no-such"),
+        (JOURNAL_OF_A_START, ""),
+        ("", ""),
+    ],
+)
+def test_why_dockerd_gave_up(journal, reason):
+    assert reason_from_journal(journal) == reason
+
+
+@pytest.mark.parametrize(
+    ("version", "info", "flavour"),
+    [
+        (VERSION_20, INFO_20, "docker"),
+        (VERSION_26, INFO_26, "docker"),
+        (VERSION_26, None, "docker"),
+        (PODMAN, None, "podman"),
+        (PODMAN, {}, "podman"),
+        (VERSION_26, SNAP, "snap"),
+        (VERSION_26, ROOTLESS, "rootless"),
+        ({"Components": None}, {"SecurityOptions": None}, "docker"),
+    ],
+)
+def test_flavours(version, info, flavour):
+    assert flavour_of(version, info) == flavour
+
+
+@pytest.mark.parametrize(
+    ("flavour", "remedy"),
+    [
+        ("podman", "Remove podman-docker and install Docker Engine."),
+        ("snap", "Remove the snap and install Docker Engine from a package."),
+        ("rootless", "Install Docker Engine as a system service."),
+    ],
+)
+def test_what_cannot_be_a_node_is_refused(flavour, remedy):
+    with pytest.raises(GpuSwarmError) as raised:
+        refuse(flavour, "/run/x.sock")
+    assert raised.value.message.startswith("/run/x.sock: this is ")
+    assert raised.value.message.endswith(remedy)
+    refuse("docker", "/run/x.sock")
+
+
+def test_the_swarm_as_the_node_sees_it():
+    assert swarm_of(INFO_26) == {
+        "state": "active",
+        "node_id": "vt5h9cpc9198oweazjzwntv63",
+        "addr": "10.0.0.7",
+        "control_available": True,
+        "error": None,
+        "managers": ["10.0.0.5:2377", "10.0.0.7:2377"],
+        "half_joined": False,
+    }
+    outside = {
+        "state": "inactive",
+        "node_id": None,
+        "addr": None,
+        "control_available": False,
+        "error": None,
+        "managers": [],
+        "half_joined": False,
+    }
+    assert swarm_of(INFO_20) == swarm_of({}) == outside
+
+
+@pytest.mark.parametrize(
+    ("state", "there", "expected"),
+    [
+        # What dockerd 20.10.24 leaves behind of a join that timed out.
+        ("error", ["state.json", "docker-state.json"], True),
+        ("error", [], True),
+        ("error", ["state.json", "docker-state.json", "certificates/swarm-node.crt"], False),
+        ("error", ["raft/wal-v3-encrypted/0.tmp"], False),
+        ("pending", ["state.json"], False),
+        ("active", [], False),
+        ("inactive", [], False),
+        ("locked", ["raft/x"], False),
+    ],
+)
+def test_half_joined(tmp_path, state, there, expected):
+    for name in there:
+        path = tmp_path / "swarm" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    assert half_joined(state, str(tmp_path)) is expected
+    assert half_joined(state, None) is False
+
+
+# --- over the socket ------------------------------------------------------------------------------------------------
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+
+class Daemon:
+    """An HTTP server on a Unix socket that answers what ``answers`` says: data, (status, text), or a callable."""
+
+    def __init__(self, path, answers):
+        self.path, self.answers, self.asked = str(path), dict(answers), []
+        daemon = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                daemon.asked.append(self.path)
+                answer = daemon.answers.get(self.path, (404, '{"message":"page not found"}'))
+                answer = answer() if callable(answer) else answer
+                status, text = answer if isinstance(answer, tuple) else (200, json.dumps(answer))
+                body = text.encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def address_string(self):
+                return "local"
+
+            def log_message(self, *_arguments):
+                pass
+
+        self._server = _Server(self.path, Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+        os.unlink(self.path)
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    started = []
+
+    def start(**answers):
+        started.append(Daemon(tmp_path / "docker.sock", {"/" + path.replace("_", "/"): data for path, data in answers.items()}))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+class Commands:
+    """Answers commands from a table by the words that are in them, and remembers what was run."""
+
+    def __init__(self, **answers):
+        self.answers, self.run = answers, []
+
+    def __call__(self, argv):
+        self.run.append(argv)
+        for word, answer in self.answers.items():
+            if any(word in one for one in argv):
+                return answer if isinstance(answer, tuple) else (0, answer, "")
+        return 0, "", ""
+
+
+def engine(tmp_path, **answers):
+    commands = Commands(**dict({"show": SHOWN}, **answers))
+    return Engine(str(tmp_path / "docker.sock"), "docker.service", commands), commands
+
+
+def test_look_at_docker_20(tmp_path, daemon):
+    daemon(version=VERSION_20, info=INFO_20)
+    assert engine(tmp_path)[0].look() == {
+        "running": True,
+        "version": "20.10.24+dfsg1",
+        "api_version": "1.41",
+        "unit": "docker.service",
+        "socket": str(tmp_path / "docker.sock"),
+        "flavour": "docker",
+        "root_dir": "/var/lib/docker",
+        "default_runtime": "runc",
+        "runtimes": {name: {"path": "runc"} for name in ("io.containerd.runc.v2", "io.containerd.runtime.v1.linux", "runc")},
+        "generic_resources": [],
+        "live_restore": False,
+        "flags": ["-H", "fd://", "--containerd=/run/containerd/containerd.sock", "$DOCKER_OPTS"],
+        "started_at": "81234567",
+        "swarm": swarm_of({}),
+    }
+
+
+def test_look_at_docker_26(tmp_path, daemon):
+    daemon(version=VERSION_26, info=INFO_26)
+    view = engine(tmp_path)[0].look()
+    assert (view["version"], view["api_version"], view["default_runtime"]) == ("26.1.5+dfsg1", "1.45", "nvidia")
+    assert view["generic_resources"] == INFO_26["GenericResources"]
+    assert view["live_restore"] is True
+    assert view["swarm"]["node_id"] == "vt5h9cpc9198oweazjzwntv63"
+
+
+def test_the_flags_of_the_process_that_runs_go_before_those_of_the_unit(tmp_path, daemon):
+    daemon(version=VERSION_26, info=INFO_26)
+    program, pipe = "print(flush=True); input()", subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program, "--default-runtime=x", ""], stdin=pipe, stdout=pipe) as process:
+        process.stdout.readline()  # it runs
+        view = engine(tmp_path, show=SHOWN.replace("MainPID=0", f"MainPID={process.pid}"))[0].look()
+        process.stdin.write(b"\n")
+    assert view["flags"] == ["-c", program, "--default-runtime=x"]
+
+
+def test_without_a_unit_of_systemd(tmp_path, daemon):
+    daemon(version=VERSION_26, info=INFO_26)
+    for shown in (NOT_FOUND, (127, "", "systemctl: No such file or directory"), (1, "", "Failed to connect to bus: Host is down")):
+        view = engine(tmp_path, show=shown)[0].look()
+        assert (view["running"], view["unit"], view["flags"], view["started_at"]) == (True, None, [], None)
+
+
+def test_a_daemon_that_is_down(tmp_path, daemon):
+    view = engine(tmp_path)[0].look()
+    assert (view["running"], view["unit"], view["generic_resources"]) == (False, "docker.service", [])
+    assert view["flags"][:2] == ["-H", "fd://"]
+    daemon(version=VERSION_26, info=INFO_26)
+    assert engine(tmp_path)[0].look().keys() == view.keys()
+
+
+def test_no_docker_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(_engine.os.path, "exists", lambda path: False)
+    monkeypatch.setattr(_engine.os.path, "isdir", lambda path: False)
+    monkeypatch.setattr(_engine.glob, "glob", lambda pattern: [])
+    assert engine(tmp_path, show=NOT_FOUND)[0].look() is None
+
+
+def test_a_rootless_daemon_beside_a_socket_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(_engine.os.path, "exists", lambda path: False)
+    monkeypatch.setattr(_engine.os.path, "isdir", lambda path: False)
+    monkeypatch.setattr(_engine.glob, "glob", lambda pattern: ["/run/user/1000/docker.sock"])
+    with pytest.raises(GpuSwarmError, match="/run/user/1000/docker.sock: this is rootless Docker"):
+        engine(tmp_path, show=NOT_FOUND)[0].look()
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ({"version": PODMAN}, "this is Podman standing in for Docker"),
+        ({"version": VERSION_26, "info": SNAP}, "this is Docker from snap"),
+        ({"version": VERSION_26, "info": ROOTLESS}, "this is rootless Docker"),
+        ({"version": (500, '{"message":"boom"}')}, "GET /version answered 500: .*boom.*journalctl -u docker.service"),
+        ({"version": (200, "<html>")}, "GET /version answered '<html>', which is no JSON. Set docker_socket"),
+    ],
+)
+def test_answers_that_are_not_taken(tmp_path, daemon, answers, words):
+    daemon(**answers)
+    with pytest.raises(GpuSwarmError, match=words) as raised:
+        engine(tmp_path)[0].look()
+    assert raised.value.message.startswith(str(tmp_path / "docker.sock"))
+
+
+def test_containers(tmp_path, daemon):
+    started = daemon(containers_json=CONTAINERS)
+    told = engine(tmp_path)[0].containers()
+    assert [(item["name"], item["service"], item["task"]) for item in told] == [
+        ("train.1.x8k2m4n6p8q0r2s4t6u8v0w2y", "train", "x8k2m4n6p8q0r2s4t6u8v0w2y"),
+        ("by-hand", None, None),
+        ("fedcba987654", None, None),
+    ]
+    assert told[0]["id"] == CONTAINERS[0]["Id"]
+    assert started.asked == ["/containers/json"]
+
+
+def test_a_daemon_that_hangs_is_not_taken_for_one_that_is_down(tmp_path, daemon):
+    # Else it would be restarted, and with it stop what runs on it, without a look at what that is.
+    held = threading.Event()
+    daemon(version=lambda: held.wait(5) and VERSION_26)
+    try:
+        with pytest.raises(EngineError, match="GET /version was not answered within .* the daemon hangs.*run this again"):
+            engine(tmp_path)[0].get("/version", timeout=0.05)
+    finally:
+        held.set()
+
+
+def test_no_permission(tmp_path, monkeypatch):
+    def connect(_self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(_engine._UnixConnection, "connect", connect)
+    with pytest.raises(GpuSwarmError) as raised:
+        engine(tmp_path)[0].look()
+    assert raised.value.message == (
+        f"{tmp_path}/docker.sock: permission denied. The Docker socket belongs to root: run this task with 'become: true'."
+    )
+
+
+# --- restart, reload, wait ------------------------------------------------------------------------------------------
+
+
+def test_restart_clears_the_start_limit_first(tmp_path):
+    it, commands = engine(tmp_path)
+    it.restart()
+    assert commands.run == [["systemctl", "reset-failed", "docker.service"], ["systemctl", "restart", "docker.service"]]
+
+
+def test_a_restart_that_fails_gives_dockerds_own_reason(tmp_path):
+    it, _commands = engine(tmp_path, restart=(1, "", "Job for docker.service failed."), journalctl=JOURNAL_OF_A_LATE_FAILURE)
+    with pytest.raises(EngineError) as raised:
+        it.restart()
+    assert raised.value.message == "docker.service did not start: " + NO_BRIDGE
+    it, _commands = engine(tmp_path, restart=(1, "", "Job for docker.service failed."), journalctl=(1, "", "no journal"))
+    with pytest.raises(EngineError, match="docker.service did not start: Job for docker.service failed.$"):
+        it.restart()
+
+
+def test_reload(tmp_path):
+    it, commands = engine(tmp_path)
+    it.reload()
+    assert commands.run == [["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", "docker.service"]]
+    it, _commands = engine(tmp_path, kill=(1, "", "no such unit"))
+    with pytest.raises(EngineError, match="docker.service did not take SIGHUP: no such unit"):
+        it.reload()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(_engine, "POLL_S", 0.001)
+
+
+def test_wait_until_it_is_as_wanted(tmp_path, daemon, quick):
+    shown = iter([(503, "starting"), INFO_20, INFO_20, INFO_26])
+    daemon(version=VERSION_26, info=lambda: next(shown))
+    view = engine(tmp_path)[0].wait(lambda view: None if view["generic_resources"] else "it shows nothing", 60)
+    assert view["default_runtime"] == "nvidia"
+
+
+def test_wait_no_longer_than_told(tmp_path, daemon, quick):
+    it = engine(tmp_path, journalctl=JOURNAL_OF_A_START)[0]
+    with pytest.raises(EngineError) as raised:
+        it.wait(lambda view: None, 0)
+    assert raised.value.message == (
+        f"docker.service is not as wanted after 0 s: it does not answer on {tmp_path}/docker.sock"
+    )
+    daemon(version=VERSION_20, info=INFO_20)
+    with pytest.raises(EngineError, match="after 0 s: it shows nothing$"):
+        it.wait(lambda view: "it shows nothing", 0)
+    it = engine(tmp_path, journalctl=JOURNAL_OF_A_LATE_FAILURE)[0]
+    with pytest.raises(EngineError, match="after 0 s: it shows nothing. failed to start daemon: Error init"):
+        it.wait(lambda view: "it shows nothing", 0)
+
+
+# --- dockerd --validate ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        ((0, "configuration OK\n", ""), None),
+        ((1, "", "unable to configure the Docker daemon with file c: x\n"), "unable to configure the Docker daemon with file c: x"),
+        ((125, "", "Status: unknown flag: --validate\nSee 'dockerd --help'., Code: 125\n"), None),
+    ],
+)
+def test_validate(tmp_path, monkeypatch, answer, complaint):
+    monkeypatch.setattr(_engine.shutil, "which", lambda name, path: "/usr/sbin/" + name)
+    it, commands = engine(tmp_path, validate=answer)
+    assert it.validate("/c") == complaint
+    assert commands.run == [["/usr/sbin/dockerd", "--validate", "--config-file", "/c"]]
+
+
+def test_nobody_to_validate(tmp_path, monkeypatch):
+    monkeypatch.setattr(_engine.shutil, "which", lambda name, path: None)
+    it, commands = engine(tmp_path)
+    assert it.validate("/c") is None
+    assert commands.run == []

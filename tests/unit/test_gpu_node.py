@@ -1,0 +1,296 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The module as a process of its own on real files, with the lab's NVML; no engine runs, so ``restart: never``."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import nvml_lab
+import pytest
+import yaml
+from node_lab import CONFIG_TOML, DAEMON_JSON
+
+from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
+
+MAIN = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+if "without-binding" in sys.argv:
+    sys.modules["pynvml"] = None
+import conftest
+from ansible.module_utils import basic
+from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
+basic._ANSIBLE_ARGS = sys.stdin.buffer.read()
+basic._ANSIBLE_PROFILE = "legacy"
+if "as-nobody" in sys.argv and os.geteuid() == 0:
+    import pynvml, tomllib  # while this may still read the environment of the tests
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+gpu_node.main()
+"""
+
+
+class Node:
+    """Two files, a state directory, and the module that is run on them."""
+
+    def __init__(self, home):
+        self.home = home
+        self.daemon, self.runtime, self.state = home / "daemon.json", home / "config.toml", home / "state"
+        self.daemon.write_bytes(DAEMON_JSON)
+        self.runtime.write_bytes(CONFIG_TOML)
+
+    def run(self, *flags, fleet="t4x4", check=False, **options):
+        arguments = {
+            "restart": "never",
+            "daemon_config": str(self.daemon),
+            "runtime_config": str(self.runtime),
+            "state_dir": str(self.state),
+            "nvml_path": nvml_lab.library(),
+            "docker_socket": str(self.home / "docker.sock"),
+            "docker_unit": "gpu-swarm-test.service",
+            "_ansible_check_mode": check,
+            "_ansible_diff": True,
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", MAIN, str(nvml_lab.ROOT / "tests" / "unit"), *flags],
+            input=json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, **options)}),
+            capture_output=True,
+            text=True,
+            env=dict(os.environ, GPU_LAB_NVML=nvml_lab.fleet(fleet), PYTHONDONTWRITEBYTECODE="1"),
+            check=False,
+        )
+        assert done.stdout.strip().startswith("{"), done.stderr
+        answer = json.loads(done.stdout)
+        assert (done.returncode != 0) == bool(answer.get("failed")), done.stderr
+        return answer
+
+    def files(self):
+        """Everything under the node's home but the lock, with bytes and mode."""
+        found = {}
+        for root, folders, names in os.walk(self.home):
+            for name in [*folders, *names]:
+                path = os.path.join(root, name)
+                if name not in ("lock", "state"):
+                    status = os.lstat(path)
+                    content = b"" if stat.S_ISDIR(status.st_mode) else Path(path).read_bytes()
+                    found[path] = (content, oct(status.st_mode))
+        return found
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+# --- what it does ---------------------------------------------------------------------------------------------------
+
+
+def test_first_run_second_run_and_back(node):
+    before = node.files()
+    told = node.run(check=True)
+    assert node.files() == before
+    assert not node.state.exists()
+
+    done = node.run()
+    assert done["changed"] is told["changed"] is True
+    assert done["diff"] == told["diff"]
+    assert len(done["resources"]) == 4
+    assert done["swarm_resource"] == "DOCKER_RESOURCE_NVIDIA-GPU"
+    assert done["labels"] == {"gpu.architecture": "turing", "gpu.count": "4", "gpu.model": "Tesla-T4"}
+    assert (done["restarted"], done["reloaded"], done["engine"]) == (False, False, None)
+    assert "engine" in done["missing"]
+    doc = json.loads(node.daemon.read_bytes())
+    assert doc["node-generic-resources"] == ["SSD=1", *done["resources"]]
+    assert doc["log-driver"] == "local"
+    assert stat.S_IMODE(node.state.stat().st_mode) == 0o700
+    assert {name: oct(stat.S_IMODE((node.state / name).stat().st_mode)) for name in os.listdir(node.state) if name != "lock"} == {
+        "record.json": "0o600"
+    }
+
+    after = node.files()
+    again = node.run()
+    assert (again["changed"], again["drift"], again["diff"]) == (False, [], [])
+    assert node.files() == after
+
+    told = node.run(check=True, state="absent")
+    assert (told["changed"], node.files()) == (True, after)
+    assert node.run(state="absent")["changed"] is True
+    assert node.files() == before
+    assert node.run(state="absent")["changed"] is False
+
+
+def test_no_engine_and_no_nvml_are_needed_to_give_back(node):
+    before = node.files()
+    node.run()
+    assert node.run(state="absent", nvml_path="/nonexistent")["changed"] is True
+    assert node.files() == before
+
+
+def test_a_host_without_gpu(node):
+    before = node.files()
+    answer = node.run(check=True, advertise=[], nvml_path="/nonexistent")
+    assert (answer["changed"], answer["gpus"], answer["driver_version"]) == (False, [], None)
+    assert (answer["swarm"]["state"], answer["containers"], answer["labels"]) == ("inactive", [], {})
+    assert node.files() == before
+
+
+def test_what_it_returns_is_documented(node):
+    answer = node.run(check=True)
+    documented = set(yaml.safe_load(gpu_node.RETURN))
+    assert set(answer) - {"changed", "diff", "invocation", "warnings"} == documented
+
+
+def test_a_sick_gpu_is_left_out_and_named(node):
+    answer = node.run(fleet="h100x8-one-lost")
+    assert len(answer["resources"]) == 7
+    assert answer["left_out"][0]["reason"]
+    assert "is not advertised: " in json.dumps(answer["warnings"])  # texts, or objects with a text from ansible-core 2.19 on
+    assert answer["labels"]["gpu.count"] == "7"
+
+
+@pytest.mark.parametrize("content", [b"", b" \n", b"\xef\xbb\xbf{}", None])
+def test_what_dockerd_takes_for_an_empty_configuration(node, content):
+    if content is None:
+        node.daemon.unlink()
+    else:
+        node.daemon.write_bytes(content)
+    before = node.files()
+    assert node.run()["changed"] is True
+    assert len(json.loads(node.daemon.read_bytes().decode("utf-8-sig"))["node-generic-resources"]) == 4
+    node.run(state="absent")
+    assert node.files() == before
+
+
+def test_a_symbolic_link_and_a_mode_stay(node):
+    real = node.home / "real.json"
+    node.daemon.rename(real)
+    real.chmod(0o600)
+    node.daemon.symlink_to(real.name)
+    before = node.files()
+    node.run()
+    assert (os.readlink(node.daemon), stat.S_IMODE(real.stat().st_mode)) == ("real.json", 0o600)
+    node.run(state="absent")
+    assert node.files() == before
+
+
+def test_unknown_keys_and_the_rest_of_each_file_stay(node):
+    node.run()
+    kept = node.daemon.read_bytes()
+    assert kept.startswith(b'{\r\n   "log-driver": "local",\t"node-generic-resources": ["SSD=1"')
+    lines = node.runtime.read_bytes().splitlines(keepends=True)
+    assert [line for line in lines if not line.startswith(b"swarm-resource")] == CONFIG_TOML.splitlines(keepends=True)
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+
+def kind(name):
+    return {"advertise": [{"as": "gpu", "kind": name}]}
+
+
+# what is wrong -> (files, options, words of the message in their order; {d} and {r} are the files)
+BAD = {
+    "daemon.json that is no JSON": ({"daemon": b"{a: 1}"}, {}, ["{d}: it is not JSON", "line 1", "Correct the file, then run again."]),
+    "a JSON list": ({"daemon": b"[1]"}, {}, ["{d}: it holds a list where dockerd takes an object", "Correct the file"]),
+    "garbage at the end": ({"daemon": b"{}\n}"}, {}, ["{d}: it is not JSON", "line 2", "Correct the file"]),
+    "runtimes that is no object": ({"daemon": b'{"runtimes": [1]}'}, {}, ["{d}: runtimes is a list ([1])", "an object", "Correct the file"]),
+    "resources that are no list": (
+        {"daemon": b'{"node-generic-resources": "GPU=1"}'},
+        {},
+        ["{d}: node-generic-resources is a string ('GPU=1')", "Correct the file"],
+    ),
+    "live-restore": ({"daemon": b'{"live-restore": true}'}, {}, ["{d}: live-restore is true", "remove the key"]),
+    "no config.toml": ({"runtime": None}, {}, ["NVIDIA Container Toolkit is not installed (no {r})", "Install it first"]),
+    "config.toml that is no TOML": ({"runtime": b"swarm-resource = \n"}, {}, ["{r}: it is not TOML", "Correct the file"]),
+    "a directory": ({"daemon": "directory"}, {}, ["{d}: Is a directory", "run this again"]),
+    "no NVML library": ({}, {"nvml_path": "/nonexistent/libnvidia-ml.so.1"}, ["nvml_path: /nonexistent/libnvidia-ml.so.1", "leave nvml_path out"]),
+    "no GPU": ({}, {"fleet": "nogpu"}, ["NVML finds no GPU on this node", "lspci", "take the host out of the group gpu_nodes"]),
+    "another driver's library": ({}, {"fleet": "mismatch"}, ["different versions", "Reboot the node"]),
+    "no driver": ({}, {"fleet": "nodriver"}, ["Driver Not Loaded", "modprobe nvidia"]),
+    "a kind with =": ({}, kind("GPU=1"), ["advertise[0].kind: 'GPU=1'", "use printable ASCII", "such as NVIDIA-GPU"]),
+    "a kind with a blank": ({}, kind("MY GPU"), ["advertise[0].kind: 'MY GPU'", "without blanks"]),
+    "a kind with a comma": ({}, kind("A,B"), ["advertise[0].kind: 'A,B'", "','"]),
+    "an empty kind": ({}, kind(""), ["advertise[0].kind: ''", "such as NVIDIA-GPU"]),
+    "two kinds in one variable": (
+        {},
+        {"advertise": [{"as": "gpu", "kind": "GPU", "select": {"index": [0]}}, {"as": "gpu", "kind": "gpu"}]},
+        ["the kinds 'GPU' and 'gpu'", "DOCKER_RESOURCE_GPU", "write them alike or rename one"],
+    ),
+}
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(("files", "options", "words"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_clear_error_and_changes_nothing(node, files, options, words, check):
+    for name, content in files.items():
+        path = getattr(node, name)
+        path.unlink()
+        if content == "directory":
+            path.mkdir()
+        elif content is not None:
+            path.write_bytes(content)
+    before = node.files()
+    answer = node.run(check=check, **options)
+    assert node.files() == before
+    if check and files.get("runtime", b"") is None:  # information when looking, an error when applying
+        assert "toolkit" in answer["missing"]
+        return
+    assert answer["failed"] is True
+    here = 0
+    for word in words:
+        word = word.format(d=node.daemon, r=node.runtime)
+        assert word in answer["msg"][here:], answer["msg"]
+        here = answer["msg"].index(word, here) + 1
+    assert "Traceback" not in answer["msg"]
+
+
+def test_no_binding_is_told_so_that_the_action_plugin_can_send_it(node):
+    before = node.files()
+    answer = node.run("without-binding")
+    assert (answer["failed"], answer["missing"]) == (True, ["nvml_binding"])
+    assert "nvidia-ml-py" in answer["msg"]
+    assert node.files() == before
+
+
+NOBODY = os.geteuid() or 65534
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_not_root(node, check):
+    before = node.files()
+    answer = node.run("as-nobody", restart="if_needed", check=check)
+    assert answer["msg"] == f"this needs root on the node, and the task runs as user id {NOBODY}. Add 'become: true'."
+    assert node.files() == before
+
+
+def test_not_root_and_files_that_belong_to_root(node):
+    for folder in (node.home, node.home.parent, node.home.parent.parent):
+        folder.chmod(0o755)
+    node.state = node.home / "closed" / "state"
+    node.state.parent.mkdir(mode=0o555)
+    before = node.files()
+    answer = node.run("as-nobody")
+    assert answer["msg"] == f"{node.state}: Permission denied. Add 'become: true', and run this again."
+    assert node.files() == before
+
+
+def test_no_command_of_systemd_is_no_obstacle(node, monkeypatch, tmp_path_factory):
+    monkeypatch.setenv("PATH", str(tmp_path_factory.mktemp("no-commands")))
+    assert node.run()["changed"] is True
+
+
+def test_the_argument_spec_is_what_the_documentation_says():
+    documented = yaml.safe_load(gpu_node.DOCUMENTATION)["options"]
+    assert documented["advertise"]["default"] == [{"as": "gpu", "kind": "NVIDIA-GPU"}]
+    assert set(documented["advertise"]["suboptions"]["select"]["suboptions"]) == {
+        "uuid", "pci_bus_id", "index", "model", "min_memory_mib"
+    }  # fmt: skip

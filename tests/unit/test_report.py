@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from fleet_lab import host, member, named
+from node_lab import gpu
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _report
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import Host, Step
+
+
+def test_the_impact_of_a_run():
+    steps = {
+        "done": Step(),
+        "gpu-1": Step(needs=["configure", "restart"], impact=["2 GPUs not advertised", "restarts dockerd"]),
+        "gpu-2": Step(needs=["restart"], impact=["restarts dockerd"], waits_for=["service train (t.1)", "container x"]),
+        "gpu-3": Step(error="unreachable: no route"),
+    }
+    assert _report.impact(steps).splitlines() == [
+        "node   what it means",
+        "─────  " + "─" * len("waits for service train (t.1), container x, then: restarts dockerd"),
+        "gpu-1  2 GPUs not advertised; restarts dockerd",
+        "gpu-2  waits for service train (t.1), container x, then: restarts dockerd",
+        "gpu-3  cannot go on: unreachable: no route",
+    ]
+    assert _report.impact({"done": Step()}) == ""
+    assert _report.impact({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("step", "node", "outcome", "state"),
+    [
+        (Step(), member(), None, "ready"),
+        (Step(), member(availability="drain"), None, "ready, drain"),
+        (Step(), member(state="down"), None, "down for the manager"),
+        (Step(), member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
+        (Step(), None, None, "not in the swarm"),
+        (Step(waits_for=["a", "b"]), member(), None, "waiting for a, b"),
+        (Step(), member(), "dockerd did not start", "failed: dockerd did not start"),
+        (Step(error="not assessed"), None, "x", "failed: not assessed"),
+    ],
+)
+def test_the_state_of_a_host(step, node, outcome, state):
+    assert _report.state_of(host(), step, node, outcome) == state
+
+
+def test_rows():
+    held = member(shown=())
+    held["resources"] = {"NVIDIA-GPU": named(0, 1, held=[1]), "SSD": {"type": "discrete", "total": 4, "free": 3}}
+    assert _report.row(host(), held, "ready") == ["gpu-1", "NVIDIA H100 80GB HBM3", "2", "2 × 79.6 GiB", "2 NVIDIA-GPU", "1", "ready"]
+    assert _report.row(host(), None, "not in the swarm")[4:] == ["2 NVIDIA-GPU", "–", "not in the swarm"]
+    assert _report.row(host("m", gpu=False), member(), "ready") == ["m", "–", "–", "–", "–", "–", "ready"]
+    assert _report.row(Host("dead", True, False, None), None, "failed: x") == ["dead", "–", "–", "–", "–", "–", "failed: x"]
+    unread = host()
+    unread.assessed["gpus"] = [gpu(0), dict(gpu(1), name=None, memory_mib=None)]
+    assert _report.row(unread, None, "")[1:4] == ["NVIDIA H100 80GB HBM3, ?", "2", "1 × 79.6 GiB"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ([], "–"),
+        ([None], "–"),
+        ([81559] * 8, "8 × 79.6 GiB"),
+        ([46068, 15360, 15360], "1 × 45.0 GiB + 2 × 15.0 GiB"),
+        ([15360, None], "1 × 15.0 GiB"),
+    ],
+)
+def test_vram(sizes, words):
+    assert _report.vram([{"memory_mib": size} for size in sizes]) == words
+
+
+def test_the_table_at_the_end():
+    lines = _report.table([_report.row(host(), member(), "ready")]).splitlines()
+    assert lines[0].split() == ["node", "model", "GPUs", "VRAM", "advertised", "free", "state"]
+    assert lines[2].startswith("gpu-1  NVIDIA H100")

@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+from node_lab import move
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _state
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot, digest
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._state import State, taken_over
+
+FILE = "/etc/docker/daemon.json"
+
+
+def file(data):
+    return Snapshot(FILE, data, 0o600, 0, 0)
+
+
+def entry(before, after, *resources, earlier=None):
+    return taken_over(file(before), {"resources": list(resources), "kinds": ["GPU"]}, after, earlier)
+
+
+@pytest.fixture
+def state(tmp_path):
+    made = State(str(tmp_path / "state"), move)
+    made.prepare()
+    return made
+
+
+def test_it_is_closed_to_all_others(tmp_path, state):
+    former = os.umask(0)
+    try:
+        with state.lock(0):
+            state.open_journal([file(b"a")], {FILE: (b"b", entry(b"a", b"b"))})
+            state.write_record({FILE: entry(b"a", b"b")})
+    finally:
+        os.umask(former)
+    modes = {name: oct(stat.S_IMODE(os.stat(tmp_path / "state" / name).st_mode)) for name in ("", "journal.json", "record.json")}
+    assert modes == {"": "0o700", "journal.json": "0o600", "record.json": "0o600"}
+
+
+def test_a_directory_that_was_open_is_closed(tmp_path):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state").chmod(0o755)
+    with State(str(tmp_path / "state"), move).lock(0):
+        assert stat.S_IMODE(os.stat(tmp_path / "state").st_mode) == 0o700
+
+
+def test_one_run_at_a_time(state, monkeypatch):
+    monkeypatch.setattr(_state, "LOCK_POLL_S", 0.001)
+    with state.lock(0), pytest.raises(GpuSwarmError) as raised, State(state.directory, move).lock(0):
+        pass
+    assert raised.value.message == (
+        f"{state.directory}/lock: another run is changing this node and did not finish within 0 s. Wait for it and run this again."
+    )
+    with state.lock(0):
+        pass
+
+
+@pytest.mark.parametrize("name", ["record.json", "journal.json"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff"])
+def test_a_broken_note_of_ours(tmp_path, state, name, content):
+    (tmp_path / "state" / name).write_bytes(content)
+    with pytest.raises(GpuSwarmError) as raised:
+        state.record_of([file(b"a")])
+    assert raised.value.message.startswith(f"{state.directory}/{name}: our own record cannot be read (")
+    assert raised.value.message.endswith("Restore it from a backup, or move it away to start with the node's files as they are now.")
+
+
+def test_a_record_comes_and_goes(tmp_path, state):
+    assert state.record() == {}
+    state.write_record({FILE: entry(b"a", b"b", "GPU=1")})
+    assert State(state.directory, move).record() == {FILE: entry(b"a", b"b", "GPU=1")}
+    state.write_record({})
+    assert (state.record(), os.listdir(tmp_path / "state")) == ({}, [])
+
+
+# what a file holds -> (where the next run starts from, what is on record of it) after a killed run that found a and
+# meant to write b
+AFTER_A_KILL = {
+    "killed before the write": (b"a", b"a", {"original": b"a", "written": b"a", "pristine": True}),
+    "killed after it": (b"b", b"a", {"original": b"a", "written": b"b", "pristine": True}),
+    "edited since": (b"c", b"c", {"original": b"a", "written": b"b", "pristine": False}),
+    "removed since": (None, None, {"original": b"a", "written": b"b", "pristine": False}),
+}
+
+
+@pytest.mark.parametrize(("holds", "start", "record"), AFTER_A_KILL.values(), ids=AFTER_A_KILL)
+def test_after_a_run_that_was_killed(state, holds, start, record):
+    state.open_journal([file(b"a")], {FILE: (b"b", entry(b"a", b"b", "GPU=1"))})
+    assert state.starting_point(file(holds)).data == start
+    found = state.record_of([file(holds)])[FILE]
+    assert Snapshot.from_json(found["original"]).data == record["original"]
+    assert (found["written"], found["pristine"]) == (digest(record["written"]), record["pristine"])
+    assert found["ours"] == {"resources": ["GPU=1"], "kinds": ["GPU"]}
+    state.close_journal()
+    assert state.starting_point(file(holds)).data == holds
+    assert state.record_of([file(holds)]) == {}
+
+
+def test_after_two_runs_that_were_killed(state):
+    first = entry(b"a", b"b", "GPU=1")
+    state.open_journal([file(b"a")], {FILE: (b"b", first)})
+    second = entry(b"b", b"c", "GPU=2", earlier=first)
+    state.open_journal([state.starting_point(file(b"b"))], {FILE: (b"c", second)})
+    for holds, written in ((b"b", b"b"), (b"c", b"c")):
+        assert state.starting_point(file(holds)).data == b"a"
+        assert state.record_of([file(holds)])[FILE]["written"] == digest(written)
+    edited = state.record_of([file(b"d")])[FILE]
+    assert edited["ours"]["resources"] == ["GPU=1", "GPU=2"]
+    assert edited["pristine"] is False
+
+
+def test_a_run_that_was_killed_once_all_was_on_record_is_finished(state):
+    done = entry(b"a", b"b", "GPU=1")
+    state.open_journal([file(b"a")], {FILE: (b"b", done)})
+    state.write_record({FILE: done})
+    assert state.starting_point(file(b"b")).data == b"b"
+    assert state.record_of([file(b"b")]) == {FILE: done}
+
+
+def test_a_file_that_was_not_to_be_ours_stays_nobodys(state):
+    state.open_journal([file(b"a")], {FILE: (b"a", None)})
+    for holds in (b"a", b"b", None):
+        assert state.record_of([file(holds)]) == {}
+
+
+def test_pristine_until_somebody_edits(state):
+    first = entry(b"a", b"b")
+    assert first["pristine"] is True
+    second = entry(b"b", b"c", earlier=first)
+    assert (second["pristine"], second["original"]) == (True, first["original"])
+    third = entry(b"edited", b"d", earlier=second)
+    assert (third["pristine"], third["original"]) == (False, first["original"])
+    assert entry(b"d", b"e", earlier=third)["pristine"] is False
+
+
+def test_sweep_leaves_what_counts(tmp_path, state):
+    state.write_record({FILE: entry(b"a", b"b")})
+    for name in ("candidate.json", ".gpu-swarm.candidate.json.x", ".gpu-swarm.record.json.x", ".gpu-swarm.journal.json.x"):
+        (tmp_path / "state" / name).write_bytes(b"half")
+    state.sweep()
+    assert os.listdir(tmp_path / "state") == ["record.json"]
