@@ -13,7 +13,7 @@ from collections import namedtuple
 
 from . import _advertise, _daemon_json, _resources, _runtime_toml
 from ._errors import GpuSwarmError
-from ._files import Snapshot, digest
+from ._files import Snapshot
 from ._labels import node_labels
 
 # dockerd's own default, where daemon.json names none.
@@ -108,7 +108,7 @@ def _take_out(params, seen):
         if entry is None:
             continue
         original = Snapshot.from_json(entry["original"]).data
-        if current.sha256 == digest(original) or (entry["pristine"] and current.sha256 == entry["written"]):
+        if entry["pristine"] and current.sha256 == entry["written"]:
             content = original
         elif current.path == params["daemon_config"]:
             want = _daemon_json.Want(entry["ours"]["resources"], entry["ours"]["kinds"])

@@ -24,7 +24,7 @@ WINDOW = "gpu_swarm_window"  # members of the swarm: paused, changed, and given 
 WINDOW_MANAGERS = "gpu_swarm_window_managers"  # the same, one at a time
 JOIN = "gpu_swarm_join"
 LABEL = "gpu_swarm_label"
-END = "gpu_swarm_end"  # whoever is in a group above, or waits
+END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
 
 
 @dataclass
@@ -35,6 +35,11 @@ class Host:
     gpu: bool
     manager: bool
     assessed: dict[str, Any] | None
+
+    @property
+    def failed(self) -> bool:
+        """Whether Ansible has given this host up."""
+        return not self.assessed or bool(self.assessed.get("unreachable") or self.assessed.get("failed"))
 
     @property
     def error(self) -> str | None:
@@ -77,7 +82,8 @@ def plan(hosts: list[Host], ledger: dict[str, Any] | None, toolkit: str | None, 
 
 def _step(host: Host, node: dict[str, Any] | None, toolkit: str | None, disrupt: str) -> Step:
     if host.error or not host.assessed:
-        return Step(error=host.error)
+        # It failed already, unless its assessment went well and told what is missing: then it fails at the end.
+        return Step(error=host.error, groups=[] if host.failed else [END])
     step = Step(needs=_needs(host, host.assessed, node, toolkit))
     if not step.needs:
         return step
@@ -131,7 +137,7 @@ def _tell_impact(step: Step, assessed: dict[str, Any], toolkit: str | None) -> N
         now = assessed["toolkit_version"]
         step.impact.append(f"toolkit {now} → {toolkit or 'newest'}" if now else f"installs toolkit {toolkit or ''}".strip())
     if "configure" in step.needs:
-        step.impact.extend(_gained_and_lost(assessed) or assessed["drift"])
+        step.impact.extend(_gained_and_lost(assessed) or assessed["drift"] or ["keeps pynvml on the node"])
     if "restart" in step.needs:
         step.impact.append("restarts dockerd")
     for need, words in (
