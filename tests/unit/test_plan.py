@@ -104,7 +104,7 @@ IMPACTS = {
     ),
     "another GPU": ({**RESTART, "shown": resources(0, 2)}, ["+1 NVIDIA-GPU", "−1 NVIDIA-GPU", "restarts dockerd"]),
     "no other GPUs": (RELOAD, RELOAD["drift"]),
-    "a library to keep": ({"missing": ["nvml_binding"], "shown": resources(0, 1)}, []),
+    "a library to keep": ({"missing": ["nvml_binding"], "shown": resources(0, 1)}, ["keeps pynvml on the node"]),
 }
 
 
