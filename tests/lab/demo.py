@@ -156,7 +156,7 @@ def paint(tasks: list[Task], known: dict[tuple[str, str], Card], path: Path) -> 
 def run(lab: Lab, options: argparse.Namespace) -> int:
     from .cli import up  # the command line knows us; only here do we need it
 
-    if not inventory.record(lab, FLEET).exists():
+    if not inventory.is_up(lab, FLEET):
         up(lab, argparse.Namespace(file=None, preset=FLEET, name=FLEET, set=[], keep=False))
     provision(lab, output(FLEET))
     manager = nodes.get(lab, nodes.container_name(FLEET, "m1"))

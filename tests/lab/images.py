@@ -75,7 +75,7 @@ def task_images(lab: Lab, engine: docker.DockerClient) -> Path:
             (tree / name).mkdir()
         shutil.copy2(HERE / "task", tree / "bin/task")
         archive = subprocess.run(["tar", "-C", folder, "-c", "."], stdout=subprocess.PIPE, check=True).stdout
-    command = ["ENV PATH=/bin", 'CMD ["/bin/task"]']
+    command = ["ENV PATH=/usr/bin:/bin", 'CMD ["/bin/task"]']
     for name, changes in (("lab/task", command), ("lab/cuda", [*command, "ENV NVIDIA_VISIBLE_DEVICES=all"])):
         engine.api.import_image_from_data(archive, repository=name, tag="latest", changes=changes)
     partial = saved.with_suffix(".partial")

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from . import daemon
 from .fleet import GROUPS, Fleet
 from .lab import CHECKOUT, Lab, LabError, output
 from .nodes import container_name
@@ -56,7 +57,7 @@ def _owner(name: str) -> Lab | None:
 def claim(lab: Lab, name: str) -> None:
     """build/lab/NAME belongs to one lab at a time, whatever the roots."""
     other = _owner(name)
-    if other and other != lab and record(other, name).exists():
+    if other and other != lab and is_up(other, name):
         raise LabError(f"a fleet named {name} is up in the lab with root {other.root}; give another --name")
 
 
@@ -65,8 +66,12 @@ def release(lab: Lab, name: str) -> None:
         shutil.rmtree(output(name))
 
 
+def is_up(lab: Lab, name: str) -> bool:
+    """A record alone says little: the machine may have been switched off meanwhile."""
+    return record(lab, name).exists() and daemon.running(lab)
+
+
 def record(lab: Lab, name: str) -> Path:
-    """Is there while the fleet is up."""
     return lab.fleets / f"{name}.json"
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import docker
 from docker.errors import APIError, NotFound
@@ -90,12 +89,6 @@ def node_files(lab: Lab, node: Node) -> Files:
     return files
 
 
-def _cgroup_options() -> dict[str, object]:
-    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
-        return {"CgroupnsMode": "private"}  # lab-init makes it writable
-    return {"CgroupnsMode": "host", "Binds": ["/sys/fs/cgroup:/sys/fs/cgroup:rw"]}
-
-
 def _host_config() -> dict[str, object]:
     """In the API's own terms, since the SDK cannot say all of it.
 
@@ -107,7 +100,7 @@ def _host_config() -> dict[str, object]:
         "Tmpfs": {"/run": "exec,mode=755", "/run/lock": "", "/tmp": "exec"},
         "NetworkMode": NETWORK, "ExtraHosts": [f"{REPOSITORY_HOST}:{GATEWAY}"],
         "Dns": ["127.0.0.1"],  # names of the world are refused at once rather than asked for in vain
-        **_cgroup_options(),
+        "CgroupnsMode": "private",  # the containers of its own dockerd too stay below the lab's control group
     }  # fmt: skip
 
 

@@ -105,6 +105,41 @@ def test_what_is_sent(args, answers, sent):
     assert len(runs) == len(answers)
 
 
+@pytest.mark.parametrize(
+    ("args", "answers", "sent"),
+    [
+        ({}, [DONE], [["pynvml.py"]]),
+        ({}, [failed("nvml_binding")], [["pynvml.py"]]),  # the same is not sent twice
+        ({}, [failed("toml_parser"), DONE], [["pynvml.py"], ["pynvml.py", "tomli"]]),
+        ({"library_path": "/opt/lib"}, [failed("nvml_binding")], []),
+    ],
+)
+def test_what_is_known_to_be_lacking_goes_along_at_once(args, answers, sent):
+    bundles, left = [], list(answers)
+
+    def send(data):
+        bundles.append(sorted({name.split("/")[0] for name in names(data)}))
+        return "/remote/b.zip"
+
+    assert _carry.carry(lambda _given: left.pop(0), send, args, ["nvml_binding"]) == answers[-1]
+    assert bundles == sent
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("assessed", "lacking"),
+    [
+        (None, []),
+        ({}, []),
+        ({"missing": []}, []),
+        ({"missing": ["toolkit", "nvml_binding"]}, ["nvml_binding"]),
+        ({"unreachable": True}, []),
+    ],
+)
+def test_what_the_assessment_said(assessed, lacking):
+    assert _carry.lacking({} if assessed is None else {"gpu_swarm_assessed": assessed}) == lacking
+
+
 # -- real runs ---------------------------------------------------------------------------------------------------
 
 

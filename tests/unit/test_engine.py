@@ -30,18 +30,6 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import Gpu
 
 UUID = "GPU-5ec2f1f4-9c1c-5d0a-8b4e-0c1a7f3e2d11"
 
-VERSION_20 = {
-    "Platform": {"Name": ""},
-    "Components": [
-        {"Name": "Engine", "Version": "20.10.24+dfsg1", "Details": {"ApiVersion": "1.41", "MinAPIVersion": "1.12"}},
-        {"Name": "containerd", "Version": "1.6.20~ds1", "Details": {"GitCommit": "1.6.20~ds1-1+deb12u3"}},
-        {"Name": "runc", "Version": "1.1.5+ds1", "Details": {"GitCommit": "1.1.5+ds1-1+deb12u1"}},
-    ],
-    "Version": "20.10.24+dfsg1",
-    "ApiVersion": "1.41",
-    "MinAPIVersion": "1.12",
-    "Os": "linux",
-}
 INFO_20 = {
     "ID": "FBJL:6ZPP:EFWZ:YCXZ:A7CW:NIN4:MECK:RSN3:QAPQ:B7HS:5GND:LYIL",
     "ContainersRunning": 0,
@@ -65,13 +53,6 @@ INFO_20 = {
     "LiveRestoreEnabled": False,
     "SecurityOptions": ["name=seccomp,profile=default"],
     "Warnings": ["WARNING: IPv4 forwarding is disabled"],
-}
-VERSION_26 = {
-    "Platform": {"Name": ""},
-    "Components": [{"Name": "Engine", "Version": "26.1.5+dfsg1", "Details": {"ApiVersion": "1.45", "MinAPIVersion": "1.24"}}],
-    "Version": "26.1.5+dfsg1",
-    "ApiVersion": "1.45",
-    "MinAPIVersion": "1.24",
 }
 INFO_26 = {
     "GenericResources": [
@@ -116,7 +97,10 @@ CONTAINERS = [
     {"Id": "0123456789abcdef", "Names": ["/by-hand"], "Image": "busybox", "Labels": {}, "State": "running"},
     {"Id": "fedcba9876543210", "Names": None, "Image": "busybox", "Labels": None, "State": "running"},
 ]
-PODMAN = {"Platform": {"Name": "linux/amd64/debian-12"}, "Components": [{"Name": "Podman Engine", "Version": "4.3.1"}], "ApiVersion": "1.41"}
+# Their headers, which tell the version of the API and whose it is.
+DOCKER_20 = {"Api-Version": "1.41", "Server": "Docker/20.10.24+dfsg1 (linux)"}
+DOCKER_26 = {"Api-Version": "1.45", "Server": "Docker/26.1.5+dfsg1 (linux)"}
+PODMAN = {"Api-Version": "1.41", "Libpod-Api-Version": "4.3.1", "Server": "Libpod/4.3.1 (linux)"}
 ROOTLESS = dict(INFO_26, SecurityOptions=["name=seccomp,profile=builtin", "name=rootless", "name=cgroupns"])
 SNAP = dict(INFO_26, DockerRootDir="/var/snap/docker/common/var-lib-docker")
 
@@ -184,20 +168,18 @@ def test_why_dockerd_gave_up(journal, reason):
 
 
 @pytest.mark.parametrize(
-    ("version", "info", "flavour"),
+    ("info", "flavour"),
     [
-        (VERSION_20, INFO_20, "docker"),
-        (VERSION_26, INFO_26, "docker"),
-        (VERSION_26, None, "docker"),
-        (PODMAN, None, "podman"),
-        (PODMAN, {}, "podman"),
-        (VERSION_26, SNAP, "snap"),
-        (VERSION_26, ROOTLESS, "rootless"),
-        ({"Components": None}, {"SecurityOptions": None}, "docker"),
+        (INFO_20, "docker"),
+        (INFO_26, "docker"),
+        (SNAP, "snap"),
+        (ROOTLESS, "rootless"),
+        ({}, "docker"),
+        ({"SecurityOptions": None}, "docker"),
     ],
 )
-def test_flavours(version, info, flavour):
-    assert flavour_of(version, info) == flavour
+def test_flavours(info, flavour):
+    assert flavour_of(info) == flavour
 
 
 @pytest.mark.parametrize(
@@ -271,7 +253,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 class Daemon:
     """An HTTP server on a Unix socket that answers what ``answers`` says: data, (status, text), or a callable."""
 
-    def __init__(self, path, answers):
+    def __init__(self, path, headers, answers):
         self.path, self.answers, self.asked = str(path), dict(answers), []
         daemon = self
 
@@ -282,7 +264,9 @@ class Daemon:
                 answer = answer() if callable(answer) else answer
                 status, text = answer if isinstance(answer, tuple) else (200, json.dumps(answer))
                 body = text.encode()
-                self.send_response(status)
+                self.send_response_only(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -308,8 +292,8 @@ class Daemon:
 def daemon(tmp_path):
     started = []
 
-    def start(**answers):
-        started.append(Daemon(tmp_path / "docker.sock", {"/" + path.replace("_", "/"): data for path, data in answers.items()}))
+    def start(headers=DOCKER_26, **answers):
+        started.append(Daemon(tmp_path / "docker.sock", headers, {"/" + path.replace("_", "/"): data for path, data in answers.items()}))
         return started[-1]
 
     yield start
@@ -337,7 +321,7 @@ def engine(tmp_path, **answers):
 
 
 def test_look_at_docker_20(tmp_path, daemon):
-    daemon(version=VERSION_20, info=INFO_20)
+    daemon(DOCKER_20, info=INFO_20)
     assert engine(tmp_path)[0].look() == {
         "running": True,
         "version": "20.10.24+dfsg1",
@@ -357,7 +341,7 @@ def test_look_at_docker_20(tmp_path, daemon):
 
 
 def test_look_at_docker_26(tmp_path, daemon):
-    daemon(version=VERSION_26, info=INFO_26)
+    daemon(info=INFO_26)
     view = engine(tmp_path)[0].look()
     assert (view["version"], view["api_version"], view["default_runtime"]) == ("26.1.5+dfsg1", "1.45", "nvidia")
     assert view["generic_resources"] == INFO_26["GenericResources"]
@@ -366,7 +350,7 @@ def test_look_at_docker_26(tmp_path, daemon):
 
 
 def test_the_flags_of_the_process_that_runs_go_before_those_of_the_unit(tmp_path, daemon):
-    daemon(version=VERSION_26, info=INFO_26)
+    daemon(info=INFO_26)
     program, pipe = "print(flush=True); input()", subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", program, "--default-runtime=x", ""], stdin=pipe, stdout=pipe) as process:
         process.stdout.readline()  # it runs
@@ -376,7 +360,7 @@ def test_the_flags_of_the_process_that_runs_go_before_those_of_the_unit(tmp_path
 
 
 def test_without_a_unit_of_systemd(tmp_path, daemon):
-    daemon(version=VERSION_26, info=INFO_26)
+    daemon(info=INFO_26)
     for shown in (NOT_FOUND, (127, "", "systemctl: No such file or directory"), (1, "", "Failed to connect to bus: Host is down")):
         view = engine(tmp_path, show=shown)[0].look()
         assert (view["running"], view["unit"], view["flags"], view["started_at"]) == (True, None, [], None)
@@ -386,7 +370,7 @@ def test_a_daemon_that_is_down(tmp_path, daemon):
     view = engine(tmp_path)[0].look()
     assert (view["running"], view["unit"], view["generic_resources"]) == (False, "docker.service", [])
     assert view["flags"][:2] == ["-H", "fd://"]
-    daemon(version=VERSION_26, info=INFO_26)
+    daemon(info=INFO_26)
     assert engine(tmp_path)[0].look().keys() == view.keys()
 
 
@@ -408,11 +392,12 @@ def test_a_rootless_daemon_beside_a_socket_that_is_not_there(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("answers", "words"),
     [
-        ({"version": PODMAN}, "this is Podman standing in for Docker"),
-        ({"version": VERSION_26, "info": SNAP}, "this is Docker from snap"),
-        ({"version": VERSION_26, "info": ROOTLESS}, "this is rootless Docker"),
-        ({"version": (500, '{"message":"boom"}')}, "GET /version answered 500: .*boom.*journalctl -u docker.service"),
-        ({"version": (200, "<html>")}, "GET /version answered '<html>', which is no JSON. Set docker_socket"),
+        ({"headers": PODMAN, "info": {"ServerVersion": "4.3.1"}}, "this is Podman standing in for Docker"),
+        ({"headers": PODMAN}, "this is Podman standing in for Docker"),  # also where it has no such answer
+        ({"info": SNAP}, "this is Docker from snap"),
+        ({"info": ROOTLESS}, "this is rootless Docker"),
+        ({"info": (500, '{"message":"boom"}')}, "GET /info answered 500: .*boom.*journalctl -u docker.service"),
+        ({"info": (200, "<html>")}, "GET /info answered '<html>', which is no JSON. Set docker_socket"),
     ],
 )
 def test_answers_that_are_not_taken(tmp_path, daemon, answers, words):
@@ -437,10 +422,10 @@ def test_containers(tmp_path, daemon):
 def test_a_daemon_that_hangs_is_not_taken_for_one_that_is_down(tmp_path, daemon):
     # Else it would be restarted, and with it stop what runs on it, without a look at what that is.
     held = threading.Event()
-    daemon(version=lambda: held.wait(5) and VERSION_26)
+    daemon(info=lambda: held.wait(5) and INFO_26)
     try:
-        with pytest.raises(EngineError, match="GET /version was not answered within .* the daemon hangs.*run this again"):
-            engine(tmp_path)[0].get("/version", timeout=0.05)
+        with pytest.raises(EngineError, match="GET /info was not answered within .* the daemon hangs.*run this again"):
+            engine(tmp_path)[0].get("/info", timeout=0.05)
     finally:
         held.set()
 
@@ -492,7 +477,7 @@ def quick(monkeypatch):
 
 def test_wait_until_it_is_as_wanted(tmp_path, daemon, quick):
     shown = iter([(503, "starting"), INFO_20, INFO_20, INFO_26])
-    daemon(version=VERSION_26, info=lambda: next(shown))
+    daemon(info=lambda: next(shown))
     view = engine(tmp_path)[0].wait(lambda view: None if view["generic_resources"] else "it shows nothing", 60)
     assert view["default_runtime"] == "nvidia"
 
@@ -504,7 +489,7 @@ def test_wait_no_longer_than_told(tmp_path, daemon, quick):
     assert raised.value.message == (
         f"docker.service is not as wanted after 0 s: it does not answer on {tmp_path}/docker.sock"
     )
-    daemon(version=VERSION_20, info=INFO_20)
+    daemon(DOCKER_20, info=INFO_20)
     with pytest.raises(EngineError, match="after 0 s: it shows nothing$"):
         it.wait(lambda view: "it shows nothing", 0)
     it = engine(tmp_path, journalctl=JOURNAL_OF_A_LATE_FAILURE)[0]
