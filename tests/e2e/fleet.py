@@ -114,8 +114,10 @@ class Node:
         self.run("touch", "/run/mark")
 
     def touched(self) -> list[str]:
-        """What lies on the node's disk and is newer than the mark, but for Ansible's own directory."""
-        found = self.run("find", "/", "-xdev", "-cnewer", "/run/mark", "-not", "-path", "/root/.ansible*", "-not", "-path", "/root")
+        """What lies on the node's disk and is newer than the mark, but for what Ansible and containerd keep of their own."""
+        apart = ["/root", "/root/.ansible*", "/tmp", "/var/lib/containerd*"]  # /tmp itself is a mount point
+        ours = [word for path in apart for word in ("-not", "-path", path)]
+        found = self.run("find", "/", "-mindepth", "1", "-xdev", "-cnewer", "/run/mark", *ours)
         return found.splitlines()
 
     def leave(self) -> None:
@@ -150,20 +152,22 @@ class Fleet:
         path.write_text(yaml.safe_dump({"all": {"vars": self.vars, "hosts": members, "children": children}}))
         return path
 
-    def playbook(self, inventory: Path, *arguments: str, playbook: str = "fleet.gpu_swarm.provision", **env: str) -> Run:
-        return self.ansible("ansible-playbook", "--inventory", str(inventory), *arguments, playbook, **env)
+    def playbook(
+        self, inventory: Path, *arguments: str, playbook: str = "fleet.gpu_swarm.provision", env: dict[str, str] | None = None
+    ) -> Run:
+        return self.ansible("ansible-playbook", "--inventory", str(inventory), *arguments, playbook, env=env)
 
     def module(self, hosts: str, name: str, arguments: dict[str, Any], *options: str) -> Run:
         """One module, ad hoc."""
-        inventory = self.inventory(all=list(self.hosts))
+        inventory = self.inventory(nodes=list(self.hosts))
         return self.ansible(
-            "ansible", "--inventory", str(inventory), "--module-name", name, "--args", json.dumps(arguments), *options, hosts
+            "ansible", "--inventory", str(inventory), "--module-name", name, "--args", json.dumps(arguments) if arguments else "", *options, hosts
         )
 
-    def ansible(self, program: str, *arguments: str, **env: str) -> Run:
+    def ansible(self, program: str, *arguments: str, env: dict[str, str] | None = None) -> Run:
         done = subprocess.run(
             [str(BIN / program), *arguments],
-            cwd=self.work, env={**self.env, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            cwd=self.work, env={**self.env, **(env or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, check=False, timeout=LIMIT_S,
         )  # fmt: skip
         return Run(done.returncode, done.stdout)

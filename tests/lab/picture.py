@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import NamedTuple
 
-CELL, GAP, PAD = 92, 10, 18
+CELL, GAP, PAD = 104, 8, 16
 HEAD = 58  # the node's name and model, above its cells
 STYLE = """
 text { font-family: ui-sans-serif, system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1b2733 }
@@ -22,7 +22,7 @@ text { font-family: ui-sans-serif, system-ui, "Segoe UI", "DejaVu Sans", sans-se
 .small { font-size: 12px; fill: #4c5b69 }
 .code, .uuid { font-family: ui-monospace, "DejaVu Sans Mono", monospace }
 .code { font-size: 14px }
-.task { font-weight: 600; font-size: 14px; fill: #12220a }
+.task { font-weight: 600; font-size: 12px; fill: #12220a }
 .uuid { font-size: 10px; fill: #24401a }
 .nobody { font-size: 12px; fill: #8895a1 }
 """

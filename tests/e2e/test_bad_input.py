@@ -1,0 +1,250 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Nodes with which something is wrong: one clear error each, nothing changed, dockerd still running, the others go on.
+
+Faults of one wave are on different nodes at the same time, so that a wave is one run of provision.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Loud
+from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, wait_until
+
+STAND_IN = Path(__file__).with_name("stand_in.py")
+SOCKET = "/run/stand-in.sock"
+LIBRARY = "/usr/lib/libnvidia-ml.so.1"
+DROP_IN = "/etc/systemd/system/docker.service.d/flag.conf"
+FIREWALL = ("OUTPUT", "--protocol", "tcp", "--dport", "2377", "--jump", "REJECT")
+MACHINE = "a100"  # what the nodes have in fleet.yml
+
+Step = Callable[[Fleet, Node], object]
+
+
+@dataclass(frozen=True)
+class Fault:
+    wave: int
+    name: str
+    node: str
+    make: Step
+    mend: Step
+    told: tuple[str, ...]
+    vars: dict[str, Any] = field(default_factory=dict)
+
+
+def written(wave: int, name: str, node: str, path: str, content: bytes, *told: str) -> Fault:
+    """A file with something wrong in it."""
+
+    def make(_fleet: Fleet, node: Node) -> None:
+        node.run("cp", "--archive", path, f"{path}.kept", check=False)
+        node.write(path, content)
+
+    def mend(_fleet: Fleet, node: Node) -> None:
+        node.run("sh", "-c", 'rm "$1"; [ ! -e "$1.kept" ] || mv "$1.kept" "$1"', "-", path)
+
+    return Fault(wave, name, node, make, mend, (path, *told))
+
+
+def moved(wave: int, name: str, node: str, path: str, *told: str) -> Fault:
+    """A file that is not there."""
+
+    def make(_fleet: Fleet, node: Node) -> None:
+        node.run("mv", path, f"{path}.kept")
+
+    def mend(_fleet: Fleet, node: Node) -> None:
+        node.run("mv", f"{path}.kept", path)
+
+    return Fault(wave, name, node, make, mend, told)
+
+
+def machine(wave: int, name: str, node: str, *told: str) -> Fault:
+    """Other GPUs, or what is left of them."""
+
+    def make(fleet: Fleet, node: Node) -> None:
+        fleet.swap_gpus(node.name, name)
+
+    def mend(fleet: Fleet, node: Node) -> None:
+        fleet.swap_gpus(node.name, MACHINE)
+
+    return Fault(wave, name, node, make, mend, told)
+
+
+def stand_in(wave: int, name: str, node: str, *told: str) -> Fault:
+    """Something else that answers where Docker should."""
+
+    def make(_fleet: Fleet, node: Node) -> None:
+        node.write("/run/stand_in.py", STAND_IN.read_bytes())
+        node.run("systemd-run", "--unit=stand-in", "--collect", "python3", "/run/stand_in.py", name, SOCKET)
+        wait_until("the stand-in", lambda: node.start("test", "-S", SOCKET, check=False).returncode == 0)
+
+    def mend(_fleet: Fleet, node: Node) -> None:
+        node.run("systemctl", "stop", "stand-in.service")
+        node.run("rm", SOCKET)
+
+    return Fault(wave, name, node, make, mend, (SOCKET, *told), {"gpu_node_docker_socket": SOCKET})
+
+
+def no_docker(_fleet: Fleet, node: Node) -> None:
+    node.run("systemctl", "stop", "docker.service", "docker.socket")
+    node.run("systemctl", "mask", "docker.service", "docker.socket")
+
+
+def docker_again(_fleet: Fleet, node: Node) -> None:
+    node.run("systemctl", "unmask", "docker.service", "docker.socket")
+    node.run("systemctl", "start", "docker.socket", "docker.service")
+
+
+def flag_for_later(_fleet: Fleet, node: Node) -> None:
+    """A flag that the running dockerd does not have yet; at its next start it bites whoever sets the same in daemon.json."""
+    node.write(DROP_IN, b"[Service]\nExecStart=\nExecStart=/usr/sbin/dockerd -H fd:// --default-runtime=runc\n")
+    node.run("systemctl", "daemon-reload")
+
+
+def no_flag(_fleet: Fleet, node: Node) -> None:
+    node.run("rm", DROP_IN)
+    node.run("systemctl", "daemon-reload")
+    node.run("systemctl", "reset-failed", "docker.service")  # several starts in a minute are too many for systemd
+    node.run("systemctl", "restart", "docker.service")
+
+
+FAULTS = [
+    written(1, "daemon.json is not JSON", "x1", DAEMON_JSON, b'{"debug": false,}\n', "line 1"),
+    written(1, "config.toml is not TOML", "x2", CONFIG_TOML, b"disable-require = perhaps\n", "line 1"),
+    moved(1, "no NVML library", "x3", LIBRARY, "libnvidia-ml.so.1", "driver"),
+    machine(1, "mismatch", "x4", "version", "reboot"),
+    written(2, "daemon.json is a list", "x1", DAEMON_JSON, b"[]\n"),
+    moved(2, "config.toml is missing", "x2", CONFIG_TOML, CONFIG_TOML, "nvidia-ctk config"),
+    machine(2, "nogpu", "x3", "no GPU", "lspci"),
+    Fault(2, "no Docker", "x4", no_docker, docker_again, ("Docker Engine is not installed", "Install it")),
+    written(3, "live-restore", "x1", DAEMON_JSON, b'{"live-restore": true}\n', "live-restore", "swarm"),
+    stand_in(3, "podman", "x2", "Podman", "install Docker Engine"),
+    stand_in(3, "rootless", "x3", "rootless", "Install Docker Engine"),
+    stand_in(3, "snap", "x4", "snap", "install Docker Engine"),
+    # From here on, the assessment finds nothing wrong.
+    written(4, "dockerd would refuse", "x1", DAEMON_JSON, b'{"no-such-directive": 1}\n', "no-such-directive", "Nothing was changed"),
+    Fault(4, "dockerd refuses", "x2", flag_for_later, no_flag, ("default-runtime", "specified both as a flag", "as they were before")),
+    Fault(
+        4, "manager unreachable", "x4", lambda _, node: node.run("iptables", "--append", *FIREWALL),
+        lambda _, node: node.run("iptables", "--delete", *FIREWALL), ("2377", "reaches no manager"), {"swarm_member_port_timeout": 1},
+    ),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class State:
+    """What a run that fails must leave alone."""
+
+    files: dict[str, bytes | None]
+    started: str
+    swarm: str
+
+    @classmethod
+    def of(cls, node: Node) -> State:
+        started = node.started()
+        return cls(node.files(), started, node.swarm()["LocalNodeState"] if started else "")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    run: Run
+    before: dict[str, State]
+    after: dict[str, State]
+    label: str
+
+
+@pytest.fixture(scope="module")
+def outcome(fleet: Fleet, first: Loud) -> Iterator[Callable[[int], Outcome]]:
+    """What came of a wave, run when it is first asked for."""
+    yield functools.cache(lambda wave: make_wave(fleet, [fault for fault in FAULTS if fault.wave == wave]))
+    give_back(fleet, "x3")
+
+
+def make_wave(fleet: Fleet, faults: list[Fault]) -> Outcome:
+    manager, healthy = fleet["m1"], fleet["g1"].swarm()["NodeID"]
+    nodes = ["g1", "x1", "x2", "x3", "x4"]
+    inventory = fleet.inventory({fault.node: fault.vars for fault in faults}, swarm_managers=["m1"], gpu_nodes=nodes)
+    manager.docker("node", "update", "--label-rm", "gpu.count", healthy)  # something to do for it
+    made: list[Fault] = []
+    try:
+        for fault in faults:
+            fault.make(fleet, fleet[fault.node])
+            made.append(fault)
+        before = {fault.node: State.of(fleet[fault.node]) for fault in faults}
+        run = fleet.playbook(inventory)
+        after = {fault.node: State.of(fleet[fault.node]) for fault in faults}
+        label = manager.docker("node", "inspect", "--format", '{{index .Spec.Labels "gpu.count"}}', healthy)
+    finally:
+        for fault in made:
+            fault.mend(fleet, fleet[fault.node])
+    return Outcome(run, before, after, label)
+
+
+def give_back(fleet: Fleet, name: str) -> None:
+    """Takes a node out of the swarm again."""
+    node_id = fleet[name].swarm()["NodeID"]
+    fleet[name].leave()
+    if node_id:
+        fleet["m1"].docker("node", "rm", "--force", node_id)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_one_clear_error_and_nothing_changed(fault: Fault, outcome: Callable[[int], Outcome]) -> None:
+    found = outcome(fault.wave)
+    failures = found.run.failures(fault.node)
+    assert found.run.rc != 0
+    assert failures, found.run.output
+    for words in fault.told:
+        assert words in failures[-1]
+    before, after = found.before[fault.node], found.after[fault.node]
+    assert after.swarm == before.swarm
+    if fault.name == "dockerd refuses":  # it was asked to start, and then to start with the former files
+        assert after.started != ""
+        assert after.files == before.files
+    elif fault.name == "manager unreachable":  # the node is ready to join as soon as it can
+        assert b"node-generic-resources" in (after.files[DAEMON_JSON] or b"")
+        assert after.started != ""
+    else:
+        assert after == before
+
+
+@pytest.mark.parametrize("wave", sorted({fault.wave for fault in FAULTS}))
+def test_other_nodes_go_on(wave: int, outcome: Callable[[int], Outcome]) -> None:
+    found = outcome(wave)
+    assert not found.run.failures("g1")
+    assert found.label == "2"
+
+
+def test_the_docker_sdk_is_provided_to_a_node_that_joins(fleet: Fleet, outcome: Callable[[int], Outcome]) -> None:
+    assert not outcome(4).run.failures("x3"), outcome(4).run.output
+    assert fleet["x3"].run("dpkg-query", "--show", "--showformat=${db:Status-Status}", "python3-docker") == "installed"
+    assert fleet["x3"].swarm()["LocalNodeState"] == "active"
+
+
+def test_without_become(fleet: Fleet, first: Loud) -> None:
+    run = fleet.module("g1", "fleet.gpu_swarm.gpu_node", {}, "--extra-vars", "ansible_user=nobody")
+    assert run.rc != 0
+    assert "become: true" in run.failures("g1")[-1]
+
+
+def test_a_gpu_that_is_lost_half_way_is_named_and_the_others_are_read(fleet: Fleet) -> None:
+    before = State.of(fleet["x1"])
+    fleet.swap_gpus("x1", "h100x8-lost-half-way")
+    try:
+        run = fleet.module("x1", "fleet.gpu_swarm.gpu_node", {}, "--check")
+    finally:
+        fleet.swap_gpus("x1", MACHINE)
+    (result,) = run.results("x1")
+    assert len(result["resources"]) == 7
+    assert [(gpu["index"], gpu["reason"]) for gpu in result["left_out"]] == [(5, "GPU is lost")]
+    assert "[WARNING]: GPU 5 (NVIDIA H100 80GB HBM3, " in run.output
+    assert State.of(fleet["x1"]) == before
+    assert fleet["x1"].read(f"{STATE_DIR}/record.json") is None

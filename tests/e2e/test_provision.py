@@ -1,0 +1,232 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""provision: from bare nodes to scheduled GPUs, again without a change, in part, and around the work of others."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import NODES, PROXY, PROXY_SETTING, Bare, Loud
+from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, Node, wait_until
+
+GPU_NODES = ("g1", "g2")
+KIND = "NVIDIA-GPU"
+# Another kind than before: node-generic-resources is read at start only, so this needs a restart of dockerd.
+RENAMED = ("--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "gpu", "kind": "RENTED"}]}))
+
+
+def named(resources: list[dict[str, Any]] | None) -> dict[str, list[str]]:
+    """Kinds and their values in a GenericResources list of the Docker API."""
+    found: dict[str, list[str]] = {}
+    for entry in resources or []:
+        spec = entry["NamedResourceSpec"]
+        found.setdefault(spec["Kind"], []).append(spec["Value"])
+    return {kind: sorted(values) for kind, values in found.items()}
+
+
+def member(fleet: Fleet, name: str) -> dict[str, Any]:
+    """A node as the manager has it."""
+    return fleet["m1"].docker_json("node", "inspect", fleet[name].swarm()["NodeID"])[0]
+
+
+def shown(fleet: Fleet, name: str) -> dict[str, list[str]]:
+    return named(member(fleet, name)["Description"]["Resources"].get("GenericResources"))
+
+
+def availabilities(fleet: Fleet, name: str, since: str) -> list[str]:
+    """What a node's availability became since then, in order."""
+    manager = fleet["m1"]
+    stop = manager.run("date", "+%s.%N")
+    filters = ("--filter", "type=node", "--filter", f"node={member(fleet, name)['ID']}")
+    told = manager.docker("events", "--since", since, "--until", stop, *filters, "--format", "{{json .Actor.Attributes}}")
+    events = [json.loads(line) for line in told.splitlines()]
+    return [event["availability.new"] for event in events if "availability.new" in event]
+
+
+def containers(node: Node) -> list[str]:
+    return node.docker("ps", "--quiet", "--no-trunc").splitlines()
+
+
+# -- the first runs ----------------------------------------------------------------------------------------------------
+
+
+def test_check_on_bare_nodes_tells_the_plan(bare: Bare) -> None:
+    assert bare.run.rc == 0, bare.run.output
+    for name, count in (("g1", 2), ("g2", 4)):
+        plan = re.search(rf"^{name} +(.*)$", bare.run.output, re.MULTILINE)
+        assert plan, bare.run.output
+        assert all(words in plan[1] for words in ("installs toolkit", f"+{count} {KIND}", "restarts dockerd", "joins the swarm"))
+
+
+def test_check_on_bare_nodes_touches_nothing(bare: Bare) -> None:
+    assert bare.touched == {name: [] for name in NODES}
+    assert bare.started[0] == bare.started[1]
+    assert set(bare.swarm.values()) == {"inactive"}
+
+
+def test_manager_shows_each_gpu_with_its_full_uuid(fleet: Fleet, first: Loud) -> None:
+    for name in GPU_NODES:
+        assert fleet[name].gpus()
+        assert shown(fleet, name) == {KIND: sorted(fleet[name].gpus())}
+
+
+def test_a_person_s_settings_are_kept(fleet: Fleet, first: Loud) -> None:
+    written = fleet["g1"].read(DAEMON_JSON) or b""
+    assert written.startswith(b'{ "log-opts": {"max-size": "10m"},\r\n   "debug":false')
+    assert written.endswith(b"}\r\n")
+    assert fleet["g2"].read(PROXY) == PROXY_SETTING
+
+
+@pytest.fixture
+def tasks(fleet: Fleet, first: Loud) -> Iterator[list[dict[str, Any]]]:
+    """A service with a replica per GPU of the fleet, more than a node holds, of an image that asks for all GPUs."""
+    manager = fleet["m1"]
+    gpus = sum(len(fleet[name].gpus()) for name in GPU_NODES)
+    manager.docker(
+        "service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "probe", "--replicas", str(gpus),
+        "--generic-resource", f"{KIND}=1", "lab/cuda",
+    )  # fmt: skip
+    try:
+        running = wait_until("the service's tasks", lambda: all_running(manager, "probe", gpus))
+        yield running
+    finally:
+        manager.docker("service", "rm", "probe")
+        for name in GPU_NODES:
+            wait_until(f"{name} to be idle", lambda name=name: not containers(fleet[name]))
+
+
+def all_running(manager: Node, service: str, count: int) -> list[dict[str, Any]]:
+    ids = manager.docker("service", "ps", "--quiet", "--no-trunc", "--filter", "desired-state=running", service).split()
+    tasks = manager.docker_json("inspect", "--type", "task", *ids) if ids else []
+    return tasks if [task["Status"]["State"] for task in tasks] == ["running"] * count else []
+
+
+def told(node: Node, container: str) -> str:
+    """A task's log, once it has said all that it has to say."""
+    return wait_until("the task to tell", lambda: "ready" in (log := node.docker("logs", container)) and log)
+
+
+def test_each_task_sees_its_gpu_and_no_other(fleet: Fleet, tasks: list[dict[str, Any]]) -> None:
+    homes = {fleet[name].swarm()["NodeID"]: fleet[name] for name in GPU_NODES}
+    given = []
+    for task in tasks:
+        node, (uuid,) = homes[task["NodeID"]], named(task["GenericResources"])[KIND]
+        container = task["Status"]["ContainerStatus"]["ContainerID"]
+        log = told(node, container)
+        assert f"devices: /dev/nvidia{node.gpus().index(uuid)}\n" in log
+        assert re.findall(r"UUID: (GPU-[0-9a-f-]+)", log) == [uuid]
+        given.append(uuid)
+    assert sorted(given) == sorted(uuid for name in GPU_NODES for uuid in fleet[name].gpus())
+
+
+# -- with nothing to do ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [(), ("--check", "--diff")], ids=["again", "check"])
+def test_another_run_changes_and_restarts_nothing(fleet: Fleet, inventory: Path, first: Loud, options: tuple[str, ...]) -> None:
+    before = {name: (fleet[name].started(), fleet[name].files()) for name in NODES}
+    for name in NODES:
+        fleet[name].touch()
+    run = fleet.playbook(inventory, *options)
+    assert run.rc == 0, run.output
+    assert run.changed() == dict.fromkeys(NODES, 0)
+    assert {name: (fleet[name].started(), fleet[name].files()) for name in NODES} == before
+    assert {name: fleet[name].touched() for name in NODES} == {name: [] for name in NODES}
+
+
+def test_limit_changes_that_node_alone(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    """Also where the manager is not in the limit: it is asked, and told, for the node that is."""
+    labels = {name: member(fleet, name)["Spec"]["Labels"] for name in GPU_NODES}
+    for name in GPU_NODES:
+        fleet["m1"].docker("node", "update", "--label-rm", "gpu.count", member(fleet, name)["ID"])
+    run = fleet.playbook(inventory, "--limit", "g1")
+    after = {name: member(fleet, name)["Spec"]["Labels"] for name in GPU_NODES}
+    fleet["m1"].docker("node", "update", "--label-add", f"gpu.count={labels['g2']['gpu.count']}", member(fleet, "g2")["ID"])
+    assert run.rc == 0, run.output
+    assert list(run.recap) == ["g1"]
+    assert after["g1"] == labels["g1"]
+    assert "gpu.count" not in after["g2"]
+
+
+# -- with work on the nodes --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def as_before(fleet: Fleet, inventory: Path, first: Loud) -> Iterator[None]:
+    yield
+    fleet["m1"].docker("node", "update", "--availability", "active", member(fleet, "g2")["ID"])
+    run = fleet.playbook(inventory)
+    assert run.rc == 0, run.output
+
+
+def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, inventory: Path, as_before: None) -> None:
+    manager, busy, idle = fleet["m1"], fleet["g1"], fleet["g2"]
+    manager.docker("node", "update", "--availability", "drain", member(fleet, "g2")["ID"])
+    notebook = busy.docker("run", "--detach", "--rm", "--name", "notebook", "lab/task")
+    before, since = (busy.files(), busy.started()), manager.run("date", "+%s.%N")
+
+    run = fleet.playbook(inventory, *RENAMED)
+    assert run.rc != 0
+    assert "waiting for container notebook" in run.failures("g1")[-1]
+    assert (busy.files(), busy.started()) == before
+    assert containers(busy) == [notebook]
+    assert shown(fleet, "g1") == {KIND: sorted(busy.gpus())}
+
+    assert not run.failures("g2")
+    assert shown(fleet, "g2") == {"RENTED": sorted(idle.gpus())}
+    assert availabilities(fleet, "g2", since) == ["pause", "drain"]  # as an operator had left it
+
+    run = fleet.playbook(inventory, *RENAMED, "--extra-vars", "provision_disrupt=all")
+    assert run.rc == 0, run.output
+    assert run.changed()["g2"] == 0
+    assert containers(busy) == []
+    assert shown(fleet, "g1") == {"RENTED": sorted(busy.gpus())}
+    assert availabilities(fleet, "g1", since) == ["pause", "active"]
+
+
+def test_a_task_of_a_service_is_waited_for(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    manager, busy = fleet["m1"], fleet["g1"]
+    here = f"node.id=={member(fleet, 'g1')['ID']}"
+    manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "training", "--constraint", here, "lab/task")
+    try:
+        (task,) = wait_until("the task", lambda: all_running(manager, "training", 1))
+        before = (busy.files(), busy.started())
+        run = fleet.playbook(inventory, "--limit", "g1", *RENAMED)
+        assert run.rc != 0
+        assert "waiting for service training" in run.failures("g1")[-1]
+        assert (busy.files(), busy.started()) == before
+        assert containers(busy) == [task["Status"]["ContainerStatus"]["ContainerID"]]
+        assert member(fleet, "g1")["Spec"]["Availability"] == "active"
+    finally:
+        manager.docker("service", "rm", "training")
+        wait_until("the node to be idle", lambda: not containers(busy))
+
+
+def test_a_member_that_cannot_be_changed_is_given_back(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    """Something in the file that dockerd has not seen yet, and would not start with."""
+    manager, node = fleet["m1"], fleet["g1"]
+    good = node.read(DAEMON_JSON) or b""
+    node.write(DAEMON_JSON, good.replace(b"{", b'{ "no-such-directive": 1,', 1))
+    before, since = (node.files(), node.started()), manager.run("date", "+%s.%N")
+    try:
+        run = fleet.playbook(inventory, "--limit", "g1", *RENAMED)
+        assert run.rc != 0
+        assert "no-such-directive" in run.failures("g1")[-1]
+        assert (node.files(), node.started()) == before
+        assert availabilities(fleet, "g1", since) == ["pause", "active"]
+    finally:
+        node.write(DAEMON_JSON, good)
+
+
+def test_swarm_resource_is_derived_from_the_kind(fleet: Fleet, first: Loud) -> None:
+    for name in GPU_NODES:
+        lines = (fleet[name].read(CONFIG_TOML) or b"").decode().splitlines()
+        assert [line for line in lines if line.startswith("swarm-resource")] == ['swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"']

@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""No join token is left anywhere by a run that is as loud as Ansible can be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import NODES, Loud
+from .fleet import Fleet, Node
+
+HERE = Path(__file__).parent
+PLANTED = "SWMTKN-1-0planted0by0a0test0000000000000000000000000000000-0000000planted0secret0000"
+PLACES = {"output", "log", "fact cache", "temporary files", "node's files", "node's journal"}
+# Runs on a node. What swarm itself keeps is its own; the rest of the node's disk and memory file systems is searched.
+SEARCH = """
+import os, subprocess, sys
+wanted, since = sys.argv[1].encode(), float(sys.argv[2])
+places = {"/": ["/proc", "/sys", "/dev"], "/run": ["/run/log/journal", "/run/docker/netns"], "/tmp": [], "/var/lib/docker": ["/var/lib/docker/swarm"]}
+for top, apart in places.items():
+    for folder, folders, names in os.walk(top):
+        inside = {name: os.path.join(folder, name) for name in folders}
+        folders[:] = [name for name, path in inside.items() if path not in [*apart, *places]]
+        for path in (os.path.join(folder, name) for name in names):
+            try:
+                if os.path.isfile(path) and os.stat(path).st_ctime >= since and wanted in open(path, "rb").read():
+                    print("node's files:", path)
+            except FileNotFoundError:
+                pass  # gone since it was listed
+if wanted in subprocess.run(["journalctl", "--no-pager", "--output", "export"], stdout=subprocess.PIPE, check=True).stdout:
+    print("node's journal")
+"""
+
+
+def secret(token: str) -> str:
+    """The part of a token that lets a node in; what stands before it is the digest of a public certificate."""
+    return token.rsplit("-", 1)[1]
+
+
+def on_node(node: Node, token: str, since: float) -> list[str]:
+    return node.run("python3", "-c", SEARCH, secret(token), str(since)).splitlines()
+
+
+def below(folder: Path, token: str) -> bool:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return any(secret(token).encode() in path.read_bytes() for path in files)
+
+
+def search(fleet: Fleet, run: Loud, token: str) -> list[str]:
+    """The kinds of places in which a token is found."""
+    found = {
+        "output": secret(token) in run.run.output,
+        "log": secret(token) in run.log.read_text(),
+        "fact cache": below(run.cache, token),
+        "temporary files": below(run.home, token),
+    }
+    return [place for place, hit in found.items() if hit] + [line for name in NODES for line in on_node(fleet[name], token, run.began)]
+
+
+def test_the_search_finds_a_planted_token(fleet: Fleet, inventory: Path, first: Loud, tmp_path: Path) -> None:
+    told = json.dumps({"planted": PLANTED})
+    run = Loud.of(fleet, inventory, tmp_path, "--extra-vars", told, playbook=str(HERE / "plant.yml"))
+    found = search(fleet, run, PLANTED)
+    fleet["g1"].run("rm", "/root/planted", "/tmp/planted", "/var/lib/docker/planted")
+    assert {place.partition(":")[0] for place in found} == PLACES
+    assert {place for place in found if ":" in place} == {
+        f"node's files: {path}" for path in ("/root/planted", "/tmp/planted", "/var/lib/docker/planted")
+    }
+
+
+@pytest.mark.parametrize("role", ["worker", "manager"])
+def test_no_join_token_is_left_anywhere(fleet: Fleet, first: Loud, role: str) -> None:
+    assert "TASK [fleet.gpu_swarm.swarm_member : Join the swarm]" in first.run.output
+    assert first.log.read_text()
+    token = fleet["m1"].docker("swarm", "join-token", "--quiet", role)
+    assert token.startswith("SWMTKN-1-")
+    assert search(fleet, first, token) == []
