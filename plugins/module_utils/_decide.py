@@ -78,8 +78,7 @@ Edit = namedtuple("Edit", "content notes ours")
 def _put_in(params, seen, rules, advertisement):
     """Both files with ours put in."""
     path = params["daemon_config"]
-    problems = _daemon_json.problems(_daemon_json.parse(seen.daemon.data, path), path, _flags(seen))
-    problems += _other_config(path, _flags(seen))
+    problems = _problems(_daemon_json.parse(seen.daemon.data, path), path, seen.engine)
     if problems:
         raise GpuSwarmError(" ".join(problems))
     earlier = seen.record.get(path, {}).get("ours", {})
@@ -120,8 +119,19 @@ def _take_out(params, seen):
     return edits
 
 
-def _flags(seen):
-    return seen.engine["flags"] if seen.engine else []
+def _problems(doc, path, engine):
+    """What keeps the daemon from starting with the file, by the flags that it runs with and those of its next start."""
+    told = _daemon_json.problems(doc, path)
+    if engine:
+        told += [text for text in _of_flags(doc, path, engine["unit_flags"]) if text not in told]
+        running = [text for text in _of_flags(doc, path, engine["flags"]) if text not in told]
+        if running:
+            told += [*running, "The daemon runs with that; where it was taken out already, restart the daemon."]
+    return told
+
+
+def _of_flags(doc, path, flags):
+    return _daemon_json.problems(doc, path, flags) + _other_config(path, flags)
 
 
 def _other_config(path, flags):

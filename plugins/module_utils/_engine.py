@@ -10,24 +10,27 @@ about the unit. Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import http.client
 import json
 import os
-import re
 import shutil
 import socket
 import time
 
 from ._errors import GpuSwarmError
+from ._unit import EngineError, Unit
 
 SBIN = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"))
 REQUEST_TIMEOUT_S = 30
 POLL_S = 0.1
-
-
-class EngineError(GpuSwarmError):
-    """The daemon did not do what it was asked to."""
+_CUT = (ConnectionResetError, BrokenPipeError)
+# In every answer of podman's stand-in for the Docker API, and in none of Docker's.
+PODMAN_HEADER = "Libpod-API-Version"
+# dockerd's own default, and the file in it by which it finds its swarm again.
+ROOT_DIR = "/var/lib/docker"
+MEMBERSHIP = os.path.join("swarm", "docker-state.json")
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -50,12 +53,32 @@ class Engine:
     def __init__(self, socket_path, unit, run):
         self.socket_path = socket_path
         self.unit = unit
+        self._service = Unit(unit, run)
         self._run = run
 
     # -- reading -----------------------------------------------------------------------------------------------
 
     def get(self, path, timeout=REQUEST_TIMEOUT_S):
         """Answer of ``GET path`` as data, or None where no daemon listens."""
+        return self._answer(path, timeout)[0]
+
+    def _answer(self, path, timeout=REQUEST_TIMEOUT_S):
+        """Answer of ``GET path`` as data, and its headers; (None, None) where nothing listens."""
+        try:
+            return self._ask(path, timeout)
+        except _CUT:
+            # systemd hangs up on who waits at the socket of a unit that it cannot start; the next one is refused.
+            with contextlib.suppress(*_CUT):
+                return self._ask(path, timeout)
+        raise self._no_answer(path, "the connection was cut")
+
+    def _no_answer(self, path, problem):
+        return EngineError(
+            "%s: GET %s: %s. Set docker_socket to the socket of Docker Engine; if it is that, look at 'journalctl -u %s' "
+            "and run this again." % (self.socket_path, path, problem, self.unit)
+        )
+
+    def _ask(self, path, timeout):
         connection = _UnixConnection(self.socket_path, timeout)
         try:
             connection.request("GET", path)
@@ -71,17 +94,23 @@ class Engine:
                 "%s: GET %s was not answered within %d s: the daemon hangs. Look at 'journalctl -u %s', restart it when "
                 "what runs on the node allows that, and run this again." % (self.socket_path, path, timeout, self.unit)
             ) from None
-        except (OSError, http.client.HTTPException):
-            return None
+        except (FileNotFoundError, ConnectionRefusedError):
+            return None, None
+        except _CUT:
+            raise
+        except (OSError, http.client.HTTPException) as problem:
+            raise self._no_answer(path, problem) from problem
         finally:
             connection.close()
+        if response.getheader(PODMAN_HEADER):
+            refuse("podman", self.socket_path)
         if response.status != 200:
             raise EngineError(
                 "%s: GET %s answered %d: %s. Look at 'journalctl -u %s'."
                 % (self.socket_path, path, response.status, body.strip()[:300], self.unit)
             )
         try:
-            return json.loads(body)
+            return json.loads(body), response.headers
         except ValueError:
             raise EngineError(
                 "%s: GET %s answered %r, which is no JSON. Set docker_socket to the socket of Docker Engine."
@@ -93,38 +122,43 @@ class Engine:
 
         Raises GpuSwarmError for a stand-in that cannot be a swarm node of ours: podman, snap, rootless.
         """
-        unit = self._unit()
-        version = self.get("/version")
-        if version is None:
+        unit = self._service.look()
+        # Not /version too: dockerd runs two programs to answer it, which doubles the time that a look takes.
+        info, headers = self._answer("/info")
+        if info is None:
             return self._not_running(unit)
-        flavour = flavour_of(version, None)
-        refuse(flavour, self.socket_path)
-        info = self.get("/info") or {}
-        refuse(flavour_of(version, info), self.socket_path)
+        refuse(flavour_of(info), self.socket_path)
         return {
             "running": True,
-            "version": version.get("Version"),
-            "api_version": version.get("ApiVersion"),
+            "version": info.get("ServerVersion"),
+            "api_version": headers.get("Api-Version"),
             "unit": self.unit if unit else None,
             "socket": self.socket_path,
             "flavour": "docker",
             "root_dir": info.get("DockerRootDir"),
             "default_runtime": info.get("DefaultRuntime"),
-            "runtimes": {name: dict(value) for name, value in (info.get("Runtimes") or {}).items()},
+            "runtimes": {name: _runtime(value) for name, value in (info.get("Runtimes") or {}).items()},
             "generic_resources": info.get("GenericResources") or [],
             "live_restore": bool(info.get("LiveRestoreEnabled")),
             "flags": unit.get("flags", []),
+            "unit_flags": unit.get("unit_flags", []),
             "started_at": unit.get("started_at"),
             "swarm": swarm_of(info),
         }
 
     def _not_running(self, unit):
+        if unit and unit["pid"]:
+            raise EngineError(
+                "%s: nothing answers there, though %s runs (pid %d, %s). Set docker_socket to the socket that it listens "
+                "on, as 'hosts' in its daemon.json or the -H flags of its unit say. If it is only starting, run this again."
+                % (self.socket_path, self.unit, unit["pid"], unit["state"])
+            )
         if unit:
             return {
                 "running": False, "version": None, "api_version": None, "unit": self.unit, "socket": self.socket_path,
                 "flavour": "docker", "root_dir": None, "default_runtime": None, "runtimes": {},
-                "generic_resources": [], "live_restore": False, "flags": unit["flags"], "started_at": None,
-                "swarm": swarm_of({}),
+                "generic_resources": [], "live_restore": False, "flags": [], "unit_flags": unit["unit_flags"],
+                "started_at": None, "swarm": unknown_swarm(),
             }  # fmt: skip
         if os.path.exists("/snap/bin/docker") or os.path.isdir("/var/snap/docker"):
             refuse("snap", "/snap/bin/docker")
@@ -133,22 +167,11 @@ class Engine:
             refuse("rootless", rootless[0])
         return None
 
-    def _unit(self):
-        """The systemd unit: its dockerd flags and when it was started; {} where there is none."""
-        names = "LoadState,MainPID,ExecStart,ActiveEnterTimestampMonotonic"
-        rc, out, dummy = self._run(["systemctl", "show", "--property", names, self.unit])
-        if rc != 0:
-            return {}
-        shown = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
-        if shown.get("LoadState") != "loaded":
-            return {}
-        return {
-            "flags": _running_flags(shown.get("MainPID", "0")) or _exec_start_flags(shown.get("ExecStart", "")),
-            "started_at": shown.get("ActiveEnterTimestampMonotonic"),
-        }
-
     def containers(self):
         """The running containers: what a restart of the daemon would kill."""
+        listed = self.get("/containers/json")
+        if listed is None:
+            raise self._no_answer("/containers/json", "nothing answers any more")
         return [
             {
                 "id": item["Id"],
@@ -157,7 +180,7 @@ class Engine:
                 "service": (item.get("Labels") or {}).get("com.docker.swarm.service.name"),
                 "task": (item.get("Labels") or {}).get("com.docker.swarm.task.id"),
             }
-            for item in self.get("/containers/json") or []
+            for item in listed
         ]
 
     # -- acting ------------------------------------------------------------------------------------------------
@@ -177,63 +200,48 @@ class Engine:
         return text
 
     def restart(self):
-        """Starts the daemon anew; raises EngineError with the daemon's own reason."""
-        # A refused configuration can use up the unit's start limit, which would bar the way back too.
-        self._run(["systemctl", "reset-failed", self.unit])
-        rc, out, err = self._run(["systemctl", "restart", self.unit])
-        if rc != 0:
-            raise EngineError("%s did not start: %s" % (self.unit, self.reason() or (err or out).strip()))
+        """Begins to start the daemon anew; :meth:`wait` for what comes of it."""
+        self._service.restart()
 
     def reload(self):
-        """SIGHUP: enough for default-runtime and runtimes, never for node-generic-resources (moby daemon/reload.go)."""
-        rc, out, err = self._run(["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", self.unit])
-        if rc != 0:
-            raise EngineError("%s did not take SIGHUP: %s" % (self.unit, (err or out).strip()))
+        """Has the daemon read what it can of its configuration while it runs."""
+        self._service.reload()
 
     def wait(self, healthy, timeout_s):
-        """Waits until ``healthy(view)`` is None; raises EngineError with what it said last."""
+        """Waits until ``healthy(view)`` is None; raises EngineError with what it said last, or why no start succeeded."""
         deadline = time.monotonic() + timeout_s
         while True:
-            try:
-                view = self.look()
-                complaint = healthy(view) if view and view["running"] else "it does not answer on %s" % self.socket_path
-            except EngineError as problem:
-                complaint = problem.message
+            complaint, view = self._complaint(healthy)
             if complaint is None:
                 return view
             if time.monotonic() > deadline:
-                told = [complaint, self.reason()]
-                raise EngineError(
-                    "%s is not as wanted after %d s: %s" % (self.unit, timeout_s, ". ".join(part for part in told if part))
-                )
+                told = ". ".join(part.rstrip(".") for part in (complaint, self.reason()) if part)
+                raise EngineError("%s is not as wanted after %d s: %s" % (self.unit, timeout_s, told))
             time.sleep(POLL_S)
 
+    def _complaint(self, healthy):
+        """What is not as wanted, in words, and the view that tells it."""
+        pending = self._service.pending()
+        if pending:
+            return pending, None
+        try:
+            view = self.look()
+        except EngineError as problem:
+            return problem.message, None
+        if not view or not view["running"]:
+            return "it does not answer on %s" % self.socket_path, None
+        return healthy(view), view
+
     def reason(self):
-        """What dockerd itself said last when it did not start, from the journal."""
-        rc, out, dummy = self._run(
-            ["journalctl", "--unit", self.unit, "--lines", "40", "--output", "cat", "--no-pager"]
-        )
-        return reason_from_journal(out) if rc == 0 else ""
+        """Why dockerd itself said that it did not start."""
+        return self._service.reason()
 
 
 # -- pure parts ------------------------------------------------------------------------------------------------------
 
 
-def reason_from_journal(text):
-    """The line in which dockerd says why it gives up; '' if there is none."""
-    told = re.compile(r"failed to (start|load|create)|unable to configure|unknown flag|invalid|conflict|fatal", re.I)
-    lines = [line.strip() for line in text.splitlines() if told.search(line)]
-    # Not what systemd says of it: "docker.service: Failed with …", "Failed to start docker.service - Docker …".
-    lines = [line for line in lines if not re.match(r"\S+\.service: |Failed to start ", line)]
-    return lines[-1][:600] if lines else ""
-
-
-def flavour_of(version, info):
-    """docker | podman | snap | rootless, from the answers of /version and /info."""
-    names = [str(part.get("Name", "")) for part in version.get("Components") or []]
-    if any("podman" in name.lower() for name in names):
-        return "podman"
-    info = info or {}
+def flavour_of(info):
+    """docker | snap | rootless, from the answer of /info."""
     if "name=rootless" in (info.get("SecurityOptions") or []):
         return "rootless"
     if str(info.get("DockerRootDir", "")).startswith("/var/snap/"):
@@ -270,6 +278,21 @@ def swarm_of(info):
     }
 
 
+def _runtime(value):
+    """Without the pages in which a runtime lists its features."""
+    return {key: part for key, part in value.items() if key != "status"}
+
+
+def unknown_swarm():
+    """Of a node that cannot be asked: it may be a member, manager even, that is only down."""
+    return dict(swarm_of({}), state="unknown")
+
+
+def swarm_without_engine(root_dir=ROOT_DIR):
+    """Of a node without Docker: in no swarm, unless an engine that is switched off or gone left its membership there."""
+    return unknown_swarm() if os.path.exists(os.path.join(root_dir, MEMBERSHIP)) else swarm_of({})
+
+
 def half_joined(state, root_dir):
     """True where a join never got through: no Raft state and no certificate of an earlier membership.
 
@@ -284,18 +307,3 @@ def half_joined(state, root_dir):
         os.path.exists(os.path.join(swarm, *part))
         for part in (("raft",), ("certificates", "swarm-node.crt"))
     )
-
-
-def _running_flags(pid):
-    if not pid.isdigit() or pid == "0":
-        return []
-    try:
-        with open("/proc/%s/cmdline" % pid, "rb") as stream:
-            return [part.decode("utf-8", "replace") for part in stream.read().split(b"\0")[1:] if part]
-    except OSError:
-        return []
-
-
-def _exec_start_flags(shown):
-    match = re.search(r"argv\[\]=(.*?) ;", shown)
-    return match.group(1).split()[1:] if match else []

@@ -29,8 +29,8 @@ from ._errors import GpuSwarmError
 STATE_DIR = "/var/lib/gpu-swarm"
 
 
-def use(library_path=None, state_dir=STATE_DIR):
-    """Lets imports find our libraries, after everything that the node has itself.
+def use(library_path=None, state_dir=STATE_DIR, first=False):
+    """Lets imports find our libraries, after everything that the node has itself, or ``first``.
 
     A directory as ``library_path`` is somebody's choice and comes first; a zip file is what the controller sent in
     need, and what is kept makes it needless.
@@ -38,9 +38,10 @@ def use(library_path=None, state_dir=STATE_DIR):
     paths = [library_path, kept(state_dir)]
     if library_path and os.path.isfile(library_path):
         paths.reverse()
-    for path in paths:
-        if path and path not in sys.path and os.path.exists(path):
-            sys.path.append(path)
+    paths = [path for path in paths if path and os.path.exists(path)]
+    if first:
+        sys.path[:] = paths + [path for path in sys.path if path not in paths]
+    sys.path.extend(path for path in paths if path not in sys.path)
     importlib.invalidate_caches()
 
 

@@ -18,7 +18,7 @@ from collections import namedtuple
 
 from . import _libraries, _nvml
 from ._decide import decide
-from ._engine import SBIN, Engine, half_joined, swarm_of
+from ._engine import SBIN, Engine, half_joined, swarm_without_engine
 from ._errors import GpuSwarmError
 from ._files import Snapshot
 from ._state import State
@@ -33,11 +33,16 @@ class Node:
     """The node that a module runs on.
 
     ``params`` are the options of the module gpu_node, ``run(argv)`` returns ``(rc, stdout, stderr)``, ``move(src,
-    dest)`` replaces a file atomically.
+    dest)`` replaces a file atomically, ``diff`` says whether the result is to show what changes in the files.
+
+    ``told`` is what is known of the engine and its swarm so far: others need it also of a node with which something
+    else is wrong.
     """
 
-    def __init__(self, params, run, move):
+    def __init__(self, params, run, move, diff=False):
         self.params = params
+        self.told = {}
+        self._diff = diff
         self._run = run
         self.move = move
         self.engine = Engine(params["docker_socket"], params["docker_unit"], run)
@@ -68,12 +73,10 @@ class Node:
         """Reads everything once. Raises GpuSwarmError for what nobody but the user can mend."""
         missing = []
         _libraries.use(self.params["library_path"], self.params["state_dir"])
+        engine = self._engine(missing)
         nvml = self._gpus(missing)
-        engine = self.engine.look()
-        if engine is None:
-            missing.append("engine")
-        else:
-            engine["swarm"]["half_joined"] = half_joined(engine["swarm"]["state"], engine["root_dir"])
+        if _libraries.carried("tomli", self.params["library_path"]):
+            missing.append("toml_parser")
         version = self._toolkit_version()
         daemon = Snapshot.take(self.params["daemon_config"])
         runtime = Snapshot.take(self.params["runtime_config"])
@@ -89,17 +92,33 @@ class Node:
             runtime=runtime,
             record=self.state.record_of((daemon, runtime)),
             engine=engine,
-            containers=self.engine.containers() if engine and engine["running"] else [],
+            containers=self.told["containers"],
             toolkit_version=version,
             missing=missing,
         )
 
+    def _engine(self, missing):
+        engine = self.engine.look()
+        if engine is None:
+            missing.append("engine")
+            self.told = {"engine": None, "swarm": swarm_without_engine(), "containers": []}
+            return None
+        swarm = engine["swarm"]
+        swarm["half_joined"] = half_joined(swarm["state"], engine["root_dir"])
+        self.told = {
+            # Flags can hold passwords, as those of a proxy.
+            "engine": {key: value for key, value in engine.items() if key not in ("swarm", "flags", "unit_flags")},
+            "swarm": swarm,
+            "containers": self.engine.containers() if engine["running"] else [],
+        }
+        return engine
+
     def _gpus(self, missing):
         if not self.params["advertise"] or self.params["state"] == "absent":
             return {"gpus": [], "driver_version": None, "cuda_version": None}
+        nvml = _nvml.read_all(self.params["nvml_path"], self.params["library_path"])
         if _libraries.carried("pynvml", self.params["library_path"]):
             missing.append("nvml_binding")
-        nvml = _nvml.read_all(self.params["nvml_path"], self.params["library_path"])
         if not nvml["gpus"]:
             raise GpuSwarmError(
                 "NVML finds no GPU on this node, though driver %s is loaded. Look at 'lspci -d 10de:' and "
@@ -130,9 +149,7 @@ class Node:
         return bool(path) and os.path.isfile(path) and _libraries.install(path, self.params["state_dir"])
 
     def _result(self, seen, decision, changed):
-        swarm = seen.engine["swarm"] if seen.engine else swarm_of({})
-        engine = seen.engine and {key: value for key, value in seen.engine.items() if key != "swarm"}
-        return {
+        result = {
             "changed": changed,
             "gpus": seen.gpus,
             "driver_version": seen.driver_version,
@@ -148,9 +165,9 @@ class Node:
             "restarted": False,
             "reloaded": False,
             "toolkit_version": seen.toolkit_version,
-            "engine": engine,
-            "swarm": swarm,
-            "containers": seen.containers,
-            "diff": decision.diff,
             "warnings": decision.warnings,
         }
+        result.update(self.told)
+        if self._diff:
+            result["diff"] = decision.diff
+        return result

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import importlib.util
 import os
 import sys
 
@@ -25,6 +26,18 @@ LIBRARY = "libnvidia-ml.so.1"
 _UNKNOWN_TO_CARD = (3, 13)  # NOT_SUPPORTED, FUNCTION_NOT_FOUND
 _END_OF_LINKS = (2, 3, 13)  # INVALID_ARGUMENT: no such link
 _NOT_FOUND = 6
+# What a binding must know; what else an older one does not know is None.
+_NEEDED = (
+    "NVMLError",
+    "NVML_NVLINK_MAX_LINKS",
+    "nvmlInit",
+    "nvmlShutdown",
+    "nvmlDeviceGetCount",
+    "nvmlDeviceGetTopologyCommonAncestor",
+    "nvmlSystemGetCudaDriverVersion",
+    "nvmlSystemGetDriverVersion",
+    "nvmlSystemGetNVMLVersion",
+)
 _NUMA_WORDS = 4  # 256 nodes
 
 
@@ -51,17 +64,36 @@ class NvmlFailed(NvmlError):
 def find_binding(library_path=None, state_dir=_libraries.STATE_DIR):
     """Imports pynvml: the node's own, else the one at ``library_path``, else the one kept under ``state_dir``."""
     try:
-        return importlib.import_module("pynvml")
-    except ImportError:
-        _libraries.use(library_path, state_dir)
+        return _import()
+    except Exception:
+        # Before one that is broken or too old, ours must come first.
+        _libraries.use(library_path, state_dir, first=importlib.util.find_spec("pynvml") is not None)
     try:
-        return importlib.import_module("pynvml")
-    except ImportError as exc:
+        return _import()
+    except Exception as exc:
         raise BindingMissing(
-            "%s on this node cannot import pynvml, the Python binding of NVML (%s). With 'nvidia-ml-py' installed on "
-            "the controller, the module brings it along; or install it on the node." % (sys.executable, exc),
+            "%s on this node cannot use pynvml, the Python binding of NVML (%s). With 'nvidia-ml-py' installed on "
+            "the controller, the module brings it along; or install it on the node."
+            % (sys.executable, _words(exc)),
             missing=["nvml_binding"],
         ) from exc
+
+
+def _import():
+    nvml = importlib.import_module("pynvml")
+    lacking = [name for name in _NEEDED if not hasattr(nvml, name)]
+    if lacking:
+        del sys.modules["pynvml"]
+        raise ImportError("%s has no %s: it is too old" % (getattr(nvml, "__file__", "pynvml"), lacking[0]))
+    return nvml
+
+
+def _words(exc):
+    """What an import failed of; an old package of that name can raise anything, and hardly ever says where."""
+    if isinstance(exc, ImportError):
+        return str(exc)
+    spec = importlib.util.find_spec("pynvml")
+    return "%s: %s: %s" % (spec.origin if spec else "pynvml", type(exc).__name__, exc)
 
 
 def read_all(nvml_path=None, library_path=None):

@@ -106,7 +106,9 @@ options:
       - The action plugin of this module sets it by itself, with copies from the controller.
     type: path
   docker_socket:
-    description: The daemon's local socket.
+    description:
+      - The daemon's local socket. Where the daemon listens on another one, as C(hosts) in C(daemon.json) or C(-H) in its
+        unit say, give that.
     type: path
     default: /var/run/docker.sock
   docker_unit:
@@ -118,7 +120,7 @@ options:
     type: path
     default: /var/lib/gpu-swarm
   timeout:
-    description: How long to wait for the daemon after a restart, and for another run on the same node, in seconds.
+    description: How long to wait for a restart of the daemon, and for another run on the same node, in seconds.
     type: int
     default: 120
 extends_documentation_fragment:
@@ -175,7 +177,7 @@ EXAMPLES = r"""
 RETURN = r"""
 gpus:
   description: The node's GPUs, as M(fleet.gpu_swarm.gpu_info) returns them.
-  returned: always
+  returned: success
   type: list
   elements: dict
 driver_version:
@@ -190,77 +192,79 @@ cuda_version:
   sample: "13.0"
 resources:
   description: What this node is to advertise of ours, as C(KIND=value).
-  returned: always
+  returned: success
   type: list
   elements: str
   sample: ["NVIDIA-GPU=GPU-5ec2f1f4-9c1c-5d0a-8b4e-0c1a7f3e2d11"]
 kinds:
   description: The kinds of RV(resources).
-  returned: always
+  returned: success
   type: list
   elements: str
   sample: [NVIDIA-GPU]
 swarm_resource:
   description: The C(swarm-resource) line of C(config.toml) that belongs to RV(kinds).
-  returned: always
+  returned: success
   type: str
   sample: DOCKER_RESOURCE_NVIDIA-GPU
 labels:
   description: Node labels that are true of this node, to be set by M(fleet.gpu_swarm.swarm_nodes) on a manager.
-  returned: always
+  returned: success
   type: dict
   sample: {"gpu.count": "8", "gpu.model": "NVIDIA-H100-80GB-HBM3"}
 left_out:
   description: GPUs that are not advertised, each with C(index), C(uuid), C(name) and the C(reason).
-  returned: always
+  returned: success
   type: list
   elements: dict
 missing:
   description:
     - What the node lacks. V(nvml_binding), V(toml_parser), V(toolkit), V(engine), V(docker_sdk).
     - In check mode this is information. When applying, what is needed for the change is an error.
-  returned: always
+  returned: success, and with an error for want of one of these
   type: list
   elements: str
 drift:
   description: Each difference between the node and what was decided, in words.
-  returned: always
+  returned: success
   type: list
   elements: str
   sample: ["8 GPUs not advertised"]
 restart_required:
   description: Whether the daemon must be started anew for it to advertise what was decided.
-  returned: always
+  returned: success
   type: bool
 restarted:
   description: Whether the daemon was started anew.
-  returned: always
+  returned: success
   type: bool
 reloaded:
   description: Whether the daemon was told to reload its configuration.
-  returned: always
+  returned: success
   type: bool
 toolkit_version:
   description: The version of the NVIDIA Container Toolkit, or null where it is not installed.
-  returned: always
+  returned: success
   type: str
   sample: 1.20.0
 engine:
   description:
     - The Docker daemon, with C(running), C(version), C(api_version), C(unit), C(socket), C(flavour), C(root_dir),
-      C(default_runtime), C(runtimes), C(generic_resources), C(live_restore), C(flags) and C(started_at).
+      C(default_runtime), C(runtimes), C(generic_resources), C(live_restore) and C(started_at), as it was found.
     - Null where Docker Engine is not installed.
-  returned: always
+  returned: always, also with an error, unless the daemon itself could not be asked
   type: dict
 swarm:
   description:
     - The node's own view of its membership, with C(state), C(node_id), C(addr), C(control_available), C(error),
       C(managers) and C(half_joined).
-  returned: always
+    - The C(state) is V(inactive), V(pending), V(active), V(error), V(locked), or V(unknown) where the daemon is not
+      running. A node whose membership is V(unknown) may be a member of a swarm, even a manager.
+  returned: always, also with an error, unless the daemon itself could not be asked
   type: dict
 containers:
   description: The running containers, each with C(id), C(name), C(image), C(service) and C(task). A restart stops them.
-  returned: always
+  returned: always, also with an error, unless the daemon itself could not be asked
   type: list
   elements: dict
 """
@@ -317,14 +321,14 @@ def main():
         },
         supports_check_mode=True,
     )
+    node = Node(module.params, run=lambda argv: run(module, argv), move=module.atomic_move, diff=module._diff)
     try:
-        node = Node(module.params, run=lambda argv: run(module, argv), move=module.atomic_move)
         result = node.assess() if module.check_mode else node.converge()
     except GpuSwarmError as problem:
-        module.fail_json(msg=problem.message, **problem.details)
+        module.fail_json(msg=problem.message, **dict(node.told, **problem.details))
     except OSError as problem:
         remedy = "Add 'become: true'" if problem.errno in (errno.EACCES, errno.EPERM) else "Mend that"
-        module.fail_json(msg="%s: %s. %s, and run this again." % (problem.filename, problem.strerror, remedy))
+        module.fail_json(msg="%s: %s. %s, and run this again." % (problem.filename, problem.strerror, remedy), **node.told)
     for text in result.pop("warnings"):
         module.warn(text)
     module.exit_json(**result)

@@ -23,6 +23,9 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
+# What a host said of itself earlier in the run, as the roles register it.
+ASSESSED = "gpu_node_assessed"
+
 
 class CarryingAction(ActionBase):
     """Runs MODULE; where it fails for want of libraries that the controller has, again with those."""
@@ -32,7 +35,8 @@ class CarryingAction(ActionBase):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         try:
-            answer = carry(partial(self._run_module, task_vars), self._send, self._task.args)
+            known = () if self._task.check_mode else lacking(task_vars)
+            answer = carry(partial(self._run_module, task_vars), self._send, self._task.args, known)
             return merge_hash(result, answer)
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
@@ -54,14 +58,22 @@ class CarryingAction(ActionBase):
         return remote
 
 
-def carry(run, send, args):
+def lacking(task_vars):
+    """What the host's assessment said that it lacks, so that the run that acts on it need not fail for that first."""
+    return [name for name in (task_vars.get(ASSESSED) or {}).get("missing") or () if name in LIBRARIES]
+
+
+def carry(run, send, args, known=()):
     """The answer of ``run(args)``; as long as it fails for want of something new that can be sent, run again with it.
 
-    A module stops at the first thing that it lacks, so a node can need a second round. Nothing is sent against the
-    user's own ``library_path``.
+    A module stops at the first thing that it lacks, so a node can need a second round. What is ``known`` to be lacking
+    goes along at once. Nothing is sent against the user's own ``library_path``.
     """
-    answer, sent = run(args), []
-    while not args.get("library_path") and (more := [name for name in wanted(answer) if name not in sent]):
+    if args.get("library_path"):
+        return run(args)
+    sent = list(known)
+    answer = run(dict(args, library_path=send(pack(sent))) if sent else args)
+    while more := [name for name in wanted(answer) if name not in sent]:
         sent += more
         answer = run(dict(args, library_path=send(pack(sent))))
     return answer

@@ -118,6 +118,7 @@ class Daemon(Engine):
             "generic_resources": process.get("shown", []),
             "live_restore": False,
             "flags": [],
+            "unit_flags": [],
             "started_at": "1",
             "swarm": swarm_of({}),
         }
@@ -161,7 +162,7 @@ class LabNode(Node):
             "state_dir": str(home / "state"),
             "timeout": 0,
         }
-        super().__init__(dict(params, **options), run=None, move=move)
+        super().__init__(dict(params, **options), run=None, move=move, diff=True)
         self.home = home
         self.engine = Daemon(home, params["daemon_config"])
         self.gpus = [gpu(0), gpu(1)]

@@ -133,11 +133,12 @@ def test_what_is_known_to_be_lacking_goes_along_at_once(args, answers, sent):
         ({}, []),
         ({"missing": []}, []),
         ({"missing": ["toolkit", "nvml_binding"]}, ["nvml_binding"]),
+        ({"missing": ["toml_parser"]}, ["toml_parser"]),
         ({"unreachable": True}, []),
     ],
 )
 def test_what_the_assessment_said(assessed, lacking):
-    assert _carry.lacking({} if assessed is None else {"gpu_swarm_assessed": assessed}) == lacking
+    assert _carry.lacking({} if assessed is None else {"gpu_node_assessed": assessed}) == lacking
 
 
 # -- real runs ---------------------------------------------------------------------------------------------------

@@ -25,12 +25,13 @@ def params(**options):
     return dict(defaults, **options)
 
 
-def engine(shown=(), runtime="runc", running=True, flags=()):
+def engine(shown=(), runtime="runc", running=True, flags=(), unit_flags=()):
     return {
         "running": running,
         "generic_resources": _resources.to_info(_resources.parse(shown)),
         "default_runtime": runtime if running else None,
         "flags": list(flags),
+        "unit_flags": list(unit_flags),
     }
 
 
@@ -157,6 +158,11 @@ FOR_THE_USER = {
     ),
     "another file": ({"flags": ["--config-file", "/opt/d.json"]}, ["dockerd reads /opt/d.json, not " + DAEMON, "daemon_config"]),
     "another file, with =": ({"flags": ["--config-file=/opt/d.json"]}, ["dockerd reads /opt/d.json"]),
+    "a flag that the unit got since": (
+        {"flags": ["-H", "fd://"], "unit_flags": ["-H", "fd://", "--default-runtime=runc"]},
+        ["--default-runtime=runc", DAEMON, "remove the flag from its unit"],
+    ),
+    "a file that the unit got since": ({"unit_flags": ["--config-file=/opt/d.json"]}, ["dockerd reads /opt/d.json"]),
     "no config.toml": ({"toml": None}, [RUNTIME, "does not exist", "1.20.0", "nvidia-ctk config --in-place"]),
     "a list": ({"daemon": b"[]"}, [DAEMON, "a list", "Correct the file"]),
     "garbage at the end": ({"daemon": b"{} x"}, [DAEMON, "not JSON", "Correct the file"]),
@@ -176,6 +182,14 @@ def test_what_only_the_user_can_mend(found, words):
         decide(params(), seen(**found))
     for word in words:
         assert word in raised.value.message
+
+
+@pytest.mark.parametrize(("unit_flags", "hint"), [(["--live-restore"], False), (["$DOCKER_OPTS"], True)])
+def test_what_runs_and_what_would_be_started_are_told_once(unit_flags, hint):
+    with pytest.raises(GpuSwarmError) as raised:
+        decide(params(), seen(flags=["--live-restore"], unit_flags=unit_flags))
+    assert raised.value.message.count("--live-restore") == 1
+    assert raised.value.message.endswith("where it was taken out already, restart the daemon.") is hint
 
 
 @pytest.mark.parametrize("flags", [["--config-file", DAEMON], ["--config-file=" + DAEMON], ["-H", "fd://", "--add-runtime=x=y"]])

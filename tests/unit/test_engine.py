@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import socketserver
 import subprocess
 import sys
@@ -20,11 +21,13 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._engine import (
     EngineError,
     flavour_of,
     half_joined,
-    reason_from_journal,
     refuse,
     swarm_of,
+    swarm_without_engine,
+    unknown_swarm,
 )
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._membership import find_swarm
 
 # --- what daemons answer --------------------------------------------------------------------------------------------
 
@@ -115,57 +118,8 @@ ActiveEnterTimestampMonotonic=81234567
 """
 NOT_FOUND = "MainPID=0\nLoadState=not-found\nActiveEnterTimestampMonotonic=0\n"
 
-JOURNAL_OF_A_REFUSAL = """\
-Starting docker.service - Docker Application Container Engine...
-unable to configure the Docker daemon with file /etc/docker/daemon.json: the following directives are specified both as a flag and \
-in the configuration file: node-generic-resources: (from flag: [GPU=b], from file: [GPU=a])
-docker.service: Main process exited, code=exited, status=1/FAILURE
-docker.service: Failed with result 'exit-code'.
-Failed to start docker.service - Docker Application Container Engine.
-docker.service: Scheduled restart job, restart counter is at 3.
-docker.service: Start request repeated too quickly.
-docker.service: Failed with result 'exit-code'.
-Failed to start docker.service - Docker Application Container Engine.
-"""
-JOURNAL_OF_A_LATE_FAILURE = """\
-time="2026-11-20T23:07:10.907201193Z" level=info msg="Starting up"
-time="2026-11-20T23:07:10.931136042Z" level=warning msg="failed to load plugin io.containerd.snapshotter.v1.devmapper"
-failed to start daemon: Error initializing network controller: error creating default "bridge" network
-docker.service: Main process exited, code=exited, status=1/FAILURE
-Failed to start Docker Application Container Engine.
-"""
-JOURNAL_OF_A_START = """\
-Starting docker.service - Docker Application Container Engine...
-time="2026-11-20T23:07:11.031136042Z" level=info msg="Loading containers: start."
-time="2026-11-20T23:07:11.089767294Z" level=info msg="Daemon has completed initialization"
-Started docker.service - Docker Application Container Engine.
-"""
-
 
 # --- pure parts -----------------------------------------------------------------------------------------------------
-
-CONFLICT = JOURNAL_OF_A_REFUSAL.splitlines()[1]
-MIXED = (
-    "unable to configure the Docker daemon with file x.json: configuration validation from file failed: could not parse"
-    " GenericResource: mixed discrete and named resources in expression 'GPU=[1 a]'"
-)
-NO_BRIDGE = 'failed to start daemon: Error initializing network controller: error creating default "bridge" network'
-
-
-@pytest.mark.parametrize(
-    ("journal", "reason"),
-    [
-        (JOURNAL_OF_A_REFUSAL, CONFLICT),
-        (JOURNAL_OF_A_LATE_FAILURE, NO_BRIDGE),
-        (MIXED + "\n", MIXED),
-        ("unknown flag: --no-such\nSee 'dockerd --help'.\n", "unknown flag: --no-such"),
-        (JOURNAL_OF_A_START, ""),
-        ("", ""),
-    ],
-)
-def test_why_dockerd_gave_up(journal, reason):
-    assert reason_from_journal(journal) == reason
-
 
 @pytest.mark.parametrize(
     ("info", "flavour"),
@@ -311,6 +265,7 @@ class Commands:
         self.run.append(argv)
         for word, answer in self.answers.items():
             if any(word in one for one in argv):
+                answer = answer() if callable(answer) else answer
                 return answer if isinstance(answer, tuple) else (0, answer, "")
         return 0, "", ""
 
@@ -334,7 +289,8 @@ def test_look_at_docker_20(tmp_path, daemon):
         "runtimes": {name: {"path": "runc"} for name in ("io.containerd.runc.v2", "io.containerd.runtime.v1.linux", "runc")},
         "generic_resources": [],
         "live_restore": False,
-        "flags": ["-H", "fd://", "--containerd=/run/containerd/containerd.sock", "$DOCKER_OPTS"],
+        "flags": [],
+        "unit_flags": ["-H", "fd://", "--containerd=/run/containerd/containerd.sock", "$DOCKER_OPTS"],
         "started_at": "81234567",
         "swarm": swarm_of({}),
     }
@@ -346,10 +302,11 @@ def test_look_at_docker_26(tmp_path, daemon):
     assert (view["version"], view["api_version"], view["default_runtime"]) == ("26.1.5+dfsg1", "1.45", "nvidia")
     assert view["generic_resources"] == INFO_26["GenericResources"]
     assert view["live_restore"] is True
+    assert view["runtimes"] == {"io.containerd.runc.v2": {"path": "runc"}, "nvidia": {"path": "nvidia-container-runtime"}}
     assert view["swarm"]["node_id"] == "vt5h9cpc9198oweazjzwntv63"
 
 
-def test_the_flags_of_the_process_that_runs_go_before_those_of_the_unit(tmp_path, daemon):
+def test_the_flags_of_the_process_that_runs_and_those_of_the_unit(tmp_path, daemon):
     daemon(info=INFO_26)
     program, pipe = "print(flush=True); input()", subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", program, "--default-runtime=x", ""], stdin=pipe, stdout=pipe) as process:
@@ -357,6 +314,7 @@ def test_the_flags_of_the_process_that_runs_go_before_those_of_the_unit(tmp_path
         view = engine(tmp_path, show=SHOWN.replace("MainPID=0", f"MainPID={process.pid}"))[0].look()
         process.stdin.write(b"\n")
     assert view["flags"] == ["-c", program, "--default-runtime=x"]
+    assert view["unit_flags"][:2] == ["-H", "fd://"]
 
 
 def test_without_a_unit_of_systemd(tmp_path, daemon):
@@ -369,9 +327,102 @@ def test_without_a_unit_of_systemd(tmp_path, daemon):
 def test_a_daemon_that_is_down(tmp_path, daemon):
     view = engine(tmp_path)[0].look()
     assert (view["running"], view["unit"], view["generic_resources"]) == (False, "docker.service", [])
-    assert view["flags"][:2] == ["-H", "fd://"]
+    assert view["unit_flags"][:2] == ["-H", "fd://"]
+    assert view["swarm"] == unknown_swarm() == dict(swarm_of({}), state="unknown")
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(tmp_path / "docker.sock"))  # a socket that nobody listens on any more
+    assert engine(tmp_path)[0].look() == view
+    listening.close()
+    os.unlink(tmp_path / "docker.sock")
     daemon(info=INFO_26)
     assert engine(tmp_path)[0].look().keys() == view.keys()
+
+
+@pytest.mark.parametrize("down", ["m2", "m3"])
+def test_no_swarm_is_made_while_a_manager_may_only_be_down(tmp_path, down):
+    outside, stopped = {"swarm": swarm_of({})}, {"swarm": engine(tmp_path)[0].look()["swarm"]}
+    managers = ["m1", "m2", "m3"]
+    found = find_swarm({name: stopped if name == down else outside for name in managers}, managers, managers)
+    assert (found["live"], found["init_on"]) == ([], None)
+    assert down in found["error"]
+    assert find_swarm(dict.fromkeys(managers, outside), managers, managers)["init_on"] == "m1"
+
+
+RUNNING = SHOWN.replace("MainPID=0", f"MainPID={os.getpid()}") + "ActiveState=active\n"
+
+
+@pytest.mark.parametrize("there", ["nothing", "a file", "a socket that nobody listens on"])
+def test_a_daemon_that_runs_and_does_not_answer_here_is_not_taken_for_one_that_is_down(tmp_path, there):
+    # Else it would be restarted, with all that runs on it, for want of the right socket.
+    path = tmp_path / "docker.sock"
+    if there == "a file":
+        path.touch()
+    elif there != "nothing":
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+    with pytest.raises(EngineError) as raised:
+        engine(tmp_path, show=RUNNING)[0].look()
+    assert raised.value.message == (
+        f"{path}: nothing answers there, though docker.service runs (pid {os.getpid()}, active). Set docker_socket to the "
+        "socket that it listens on, as 'hosts' in its daemon.json or the -H flags of its unit say. If it is only starting, "
+        "run this again."
+    )
+
+
+def hangs_up(path):
+    """Takes a connection, cuts it, and is gone; what systemd does with who waits for a unit that it gave up."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(path))
+    listening.listen(1)
+
+    def serve():
+        connection = listening.accept()[0]
+        listening.close()
+        connection.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("shown", [SHOWN, RUNNING])
+def test_a_connection_that_is_cut_is_tried_once_more(tmp_path, shown):
+    thread = hangs_up(tmp_path / "docker.sock")
+    if shown is SHOWN:
+        assert engine(tmp_path)[0].look()["running"] is False
+    else:
+        with pytest.raises(EngineError, match="nothing answers there, though docker.service runs"):
+            engine(tmp_path, show=shown)[0].look()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (BlockingIOError(11, "Resource temporarily unavailable"), "Resource temporarily unavailable"),
+        (NotADirectoryError(20, "Not a directory"), "Not a directory"),
+        (ConnectionResetError(104, "Connection reset by peer"), "the connection was cut"),
+        (_engine.http.client.BadStatusLine("x"), "x"),
+    ],
+)
+def test_any_other_trouble_with_the_socket_is_told(tmp_path, monkeypatch, problem, words):
+    def connect(_self):
+        raise problem
+
+    monkeypatch.setattr(_engine._UnixConnection, "connect", connect)
+    with pytest.raises(EngineError) as raised:
+        engine(tmp_path)[0].look()
+    assert raised.value.message.startswith(f"{tmp_path}/docker.sock: GET /info: ")
+    assert words in raised.value.message
+    assert "Set docker_socket to the socket of Docker Engine" in raised.value.message
+
+
+def test_a_membership_that_an_engine_left_behind(tmp_path):
+    assert swarm_without_engine(str(tmp_path)) == swarm_of({})
+    (tmp_path / "swarm").mkdir()  # dockerd makes it in any case
+    assert swarm_without_engine(str(tmp_path)) == swarm_of({})
+    (tmp_path / "swarm" / "docker-state.json").touch()
+    assert swarm_without_engine(str(tmp_path)) == unknown_swarm()
 
 
 def test_no_docker_at_all(tmp_path, monkeypatch):
@@ -419,6 +470,11 @@ def test_containers(tmp_path, daemon):
     assert started.asked == ["/containers/json"]
 
 
+def test_containers_that_cannot_be_listed_are_not_none(tmp_path):
+    with pytest.raises(EngineError, match="GET /containers/json: nothing answers any more"):
+        engine(tmp_path)[0].containers()
+
+
 def test_a_daemon_that_hangs_is_not_taken_for_one_that_is_down(tmp_path, daemon):
     # Else it would be restarted, and with it stop what runs on it, without a look at what that is.
     held = threading.Event()
@@ -442,32 +498,7 @@ def test_no_permission(tmp_path, monkeypatch):
     )
 
 
-# --- restart, reload, wait ------------------------------------------------------------------------------------------
-
-
-def test_restart_clears_the_start_limit_first(tmp_path):
-    it, commands = engine(tmp_path)
-    it.restart()
-    assert commands.run == [["systemctl", "reset-failed", "docker.service"], ["systemctl", "restart", "docker.service"]]
-
-
-def test_a_restart_that_fails_gives_dockerds_own_reason(tmp_path):
-    it, _commands = engine(tmp_path, restart=(1, "", "Job for docker.service failed."), journalctl=JOURNAL_OF_A_LATE_FAILURE)
-    with pytest.raises(EngineError) as raised:
-        it.restart()
-    assert raised.value.message == "docker.service did not start: " + NO_BRIDGE
-    it, _commands = engine(tmp_path, restart=(1, "", "Job for docker.service failed."), journalctl=(1, "", "no journal"))
-    with pytest.raises(EngineError, match="docker.service did not start: Job for docker.service failed.$"):
-        it.restart()
-
-
-def test_reload(tmp_path):
-    it, commands = engine(tmp_path)
-    it.reload()
-    assert commands.run == [["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", "docker.service"]]
-    it, _commands = engine(tmp_path, kill=(1, "", "no such unit"))
-    with pytest.raises(EngineError, match="docker.service did not take SIGHUP: no such unit"):
-        it.reload()
+# --- wait ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -483,7 +514,7 @@ def test_wait_until_it_is_as_wanted(tmp_path, daemon, quick):
 
 
 def test_wait_no_longer_than_told(tmp_path, daemon, quick):
-    it = engine(tmp_path, journalctl=JOURNAL_OF_A_START)[0]
+    it = engine(tmp_path)[0]
     with pytest.raises(EngineError) as raised:
         it.wait(lambda view: None, 0)
     assert raised.value.message == (
@@ -492,9 +523,37 @@ def test_wait_no_longer_than_told(tmp_path, daemon, quick):
     daemon(DOCKER_20, info=INFO_20)
     with pytest.raises(EngineError, match="after 0 s: it shows nothing$"):
         it.wait(lambda view: "it shows nothing", 0)
-    it = engine(tmp_path, journalctl=JOURNAL_OF_A_LATE_FAILURE)[0]
-    with pytest.raises(EngineError, match="after 0 s: it shows nothing. failed to start daemon: Error init"):
+    it = engine(tmp_path, journalctl="failed to start daemon: no bridge\n")[0]
+    with pytest.raises(EngineError, match="after 0 s: it shows nothing. failed to start daemon: no bridge$"):
         it.wait(lambda view: "it shows nothing", 0)
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        (RUNNING, "nothing answers there, though docker.service runs .* run this again$"),
+        (SHOWN + "ActiveState=activating\nSubState=start\nJob=7\n", "systemd is still starting it .start.$"),
+    ],
+)
+def test_a_start_without_end_is_given_up(tmp_path, quick, shown, words):
+    with pytest.raises(EngineError, match="docker.service is not as wanted after 0 s: .*" + words):
+        engine(tmp_path, show=shown)[0].wait(lambda view: None, 0)
+
+
+def test_the_old_process_is_not_asked_while_a_restart_is_pending(tmp_path, daemon, quick):
+    # It answers still, and would do for any wish that it meets already, as for none at all on the way back.
+    old = daemon(info=INFO_26)
+    shown = iter([SHOWN + "ActiveState=deactivating\nSubState=stop-sigterm\nJob=7\n"] * 3)
+    it = engine(tmp_path, show=lambda: next(shown))[0]
+    with pytest.raises(StopIteration):
+        it.wait(lambda view: None, 60)
+    assert old.asked == []
+
+
+def test_a_start_that_failed_is_told_at_once(tmp_path, quick):
+    it = engine(tmp_path, show=SHOWN + "ActiveState=failed\n", journalctl="failed to start daemon: no bridge\n")[0]
+    with pytest.raises(EngineError, match="^docker.service did not start: failed to start daemon: no bridge$"):
+        it.wait(lambda view: None, 60)
 
 
 # --- dockerd --validate ---------------------------------------------------------------------------------------------

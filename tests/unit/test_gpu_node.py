@@ -48,7 +48,7 @@ class Node:
         self.daemon.write_bytes(DAEMON_JSON)
         self.runtime.write_bytes(CONFIG_TOML)
 
-    def run(self, *flags, fleet="t4x4", check=False, **options):
+    def run(self, *flags, fleet="t4x4", check=False, diff=True, **options):
         arguments = {
             "restart": "never",
             "daemon_config": str(self.daemon),
@@ -58,7 +58,7 @@ class Node:
             "docker_socket": str(self.home / "docker.sock"),
             "docker_unit": "gpu-swarm-test.service",
             "_ansible_check_mode": check,
-            "_ansible_diff": True,
+            "_ansible_diff": diff,
         }
         done = subprocess.run(
             [sys.executable, "-c", MAIN, str(nvml_lab.ROOT / "tests" / "unit"), *flags],
@@ -147,6 +147,14 @@ def test_what_it_returns_is_documented(node):
     answer = node.run(check=True)
     documented = set(yaml.safe_load(gpu_node.RETURN))
     assert set(answer) - {"changed", "diff", "invocation", "warnings"} == documented
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_what_is_in_the_files_is_shown_only_if_asked_for(node, check):
+    node.daemon.write_bytes(b'{"proxies": {"http-proxy": "http://me:secret@proxy"}}')
+    answer = node.run(check=check, diff=False)
+    assert "diff" not in answer
+    assert "secret" not in json.dumps(answer)
 
 
 def test_a_sick_gpu_is_left_out_and_named(node):
@@ -251,6 +259,8 @@ def test_bad_input_is_one_clear_error_and_changes_nothing(node, files, options, 
         assert word in answer["msg"][here:], answer["msg"]
         here = answer["msg"].index(word, here) + 1
     assert "Traceback" not in answer["msg"]
+    # Whatever is wrong here, others must know whether this node is in a swarm.
+    assert (answer["engine"], answer["swarm"]["state"], answer["containers"]) == (None, "inactive", [])
 
 
 def test_no_binding_is_told_so_that_the_action_plugin_can_send_it(node):

@@ -126,6 +126,17 @@ def test_a_directory_is_the_users_own_and_comes_before_what_is_kept(tmp_path, st
     assert not _libraries.carried("gpu_swarm_probe", str(own))
 
 
+def test_ours_first(tmp_path, state, monkeypatch):
+    for folder, text in (("theirs", "A = 1\n"), ("own", "A = 2\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "gpu_swarm_probe.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path / "theirs"))
+    for first, found in ((False, "theirs"), (True, "own"), (False, "own")):
+        _libraries.use(str(tmp_path / "own"), str(state), first=first)
+        assert importlib.util.find_spec("gpu_swarm_probe").origin.startswith(str(tmp_path / found))
+        assert sys.path.count(str(tmp_path / "own")) == 1
+
+
 def test_use_of_nothing_changes_nothing(state):
     before = list(sys.path)
     _libraries.use(None, str(state))

@@ -10,12 +10,13 @@ import copy
 import os
 import re
 import subprocess
+import zipfile
 
 import nvml_lab
 import pynvml
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _nvml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _libraries, _nvml
 
 MORE_CALLS_THAN_ONE_GPU_GETS = 60
 
@@ -265,6 +266,54 @@ except _nvml.BindingMissing as exc:
     message, details = nvml_lab.bare_python(code)
     assert "nvidia-ml-py" in message
     assert details == {"missing": ["nvml_binding"]}
+
+
+BROKEN = {
+    "Python 2": "print 'NVML'\n",
+    "too old": "class NVMLError(Exception):\n    pass\n",
+    "not for this Python": "import ctypes\nctypes.no_such_thing\n",
+    "no file of it": "open('/nonexistent/nvml')\n",
+    "half of it": "import no_such_module\n",
+}
+OWN_FIRST = """
+sys.path.insert(0, sys.argv[1])
+library, state = sys.argv[2] or None, sys.argv[3]
+try:
+    nvml = _nvml.find_binding(library, state)
+    print(json.dumps([nvml.__file__, _libraries.carried("pynvml", library)]))
+except _nvml.BindingMissing as exc:
+    print(json.dumps([exc.message, exc.details]))
+"""
+
+
+@pytest.fixture(params=BROKEN)
+def broken(request, tmp_path):
+    """Where a node's own pynvml lies, which is of no use."""
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "pynvml.py").write_text(BROKEN[request.param])
+    return own
+
+
+def test_a_broken_binding_is_named_and_ours_asked_for(tmp_path, broken):
+    message, details = nvml_lab.bare_python(OWN_FIRST, str(broken), "", str(tmp_path / "state"))
+    assert details == {"missing": ["nvml_binding"]}
+    assert "install it on the node" in message
+    assert str(broken / "pynvml.py") in message or "no_such_module" in message
+
+
+@pytest.mark.parametrize("way", ["carried", "kept"])
+def test_ours_goes_before_a_broken_binding(tmp_path, broken, way):
+    bundle = tmp_path / "b.zip"
+    with zipfile.ZipFile(bundle, "w") as archive:
+        archive.write(pynvml.__file__, "pynvml.py")
+    state, library = tmp_path / "state", str(bundle)
+    if way == "kept":
+        _libraries.install(str(bundle), str(state))
+        library = ""
+    file, carried = nvml_lab.bare_python(OWN_FIRST, str(broken), library, str(state))
+    assert file.startswith(str(bundle if way == "carried" else state))
+    assert carried is (way == "carried")
 
 
 def test_old_bindings_answer_bytes_and_know_less(monkeypatch):

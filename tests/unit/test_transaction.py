@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import json
 import os
 import stat
@@ -12,7 +13,8 @@ import stat
 import pytest
 from node_lab import CONFIG_TOML, DAEMON_JSON, gpu, node, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _engine, _files, _transaction
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _engine, _files, _node, _transaction
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._engine import swarm_of
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 
 BUSY = {"id": "4f66", "name": "train.1.x", "image": "cuda", "service": "train", "task": "x"}
@@ -223,6 +225,52 @@ def test_refused_before_anything_is_written(tmp_path, trouble, words):
     assert it.everything() == before
     assert it.engine.calls() == []
     assert it.state_files() == []
+
+
+def active(it):
+    member = dict(swarm_of({}), state="active", node_id="vt5h9cpc9198oweazjzwntv63", control_available=True)
+    real = it.engine.look
+    it.engine.look = lambda: dict(real(), swarm=member, flags=["--http-proxy=http://me:secret@proxy"], unit_flags=["-H", "fd://"])
+    return member
+
+
+def no_driver(it):
+    def fails(_missing):
+        raise GpuSwarmError("NVML: Driver Not Loaded.")
+
+    it._gpus = fails
+
+
+@pytest.mark.parametrize("trouble", [busy, no_toolkit, complaint, live_restore, no_driver])
+def test_what_is_wrong_with_a_node_hides_its_swarm_from_nobody(tmp_path, trouble):
+    it = node(tmp_path)
+    member = active(it)
+    trouble(it)
+    assert it.told == {}
+    with pytest.raises(GpuSwarmError):
+        it.converge()
+    assert it.told["swarm"] == member
+    assert (it.told["engine"]["running"], it.told["containers"]) == (True, it.engine.carries)
+    assert "secret" not in json.dumps(it.told)
+
+
+def test_the_flags_of_the_daemon_are_nobodys_business(tmp_path):
+    it = node(tmp_path)
+    active(it)
+    assert "secret" not in json.dumps(it.assess())
+
+
+def test_a_diff_is_made_only_for_those_who_ask(tmp_path):
+    it = node(tmp_path)
+    assert len(it.assess()["diff"]) == 2
+    it._diff = False
+    assert "diff" not in it.assess()
+
+
+def test_libraries_that_are_only_carried_are_told(tmp_path, monkeypatch):
+    it = node(tmp_path)
+    monkeypatch.setattr(_node._libraries, "carried", lambda name, path: name == "tomli")
+    assert it.assess()["missing"] == ["toml_parser"] + [name for name in ("docker_sdk",) if importlib.util.find_spec("docker") is None]
 
 
 def test_with_consent_containers_are_stopped(tmp_path):

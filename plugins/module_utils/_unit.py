@@ -1,0 +1,118 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The systemd unit of the Docker daemon: how it is started, how far a start has come, and why one failed.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+from ._errors import GpuSwarmError
+
+PROPERTIES = "LoadState,ActiveState,SubState,Job,NRestarts,MainPID,ExecStart,ActiveEnterTimestampMonotonic"
+
+
+class EngineError(GpuSwarmError):
+    """The daemon did not do what it was asked to."""
+
+
+class Unit:
+    """A unit by its name. ``run(argv)`` runs a command and returns ``(rc, stdout, stderr)``."""
+
+    def __init__(self, name, run):
+        self.name = name
+        self._run = run
+        self._acted_at = None
+        self._restarts = 0
+
+    def look(self):
+        """What systemd says of it now; {} where there is no such unit, or no systemd."""
+        rc, out, dummy = self._run(["systemctl", "show", "--property", PROPERTIES, self.name])
+        shown = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+        if rc != 0 or shown.get("LoadState") != "loaded":
+            return {}
+        return {
+            "state": shown.get("ActiveState"),
+            "step": shown.get("SubState"),
+            "job": shown.get("Job") not in (None, "", "0"),
+            "restarts": _number(shown.get("NRestarts")),
+            "pid": _number(shown.get("MainPID")),
+            "started_at": shown.get("ActiveEnterTimestampMonotonic"),
+            # Both: a unit can have been edited since its start, and hide flags behind a variable.
+            "flags": running_flags(_number(shown.get("MainPID"))),
+            "unit_flags": exec_start_flags(shown.get("ExecStart", "")),
+        }
+
+    def restart(self):
+        """Has systemd start the daemon anew, and does not wait for it: its unit may know no limit to that."""
+        # A refused configuration can use up the unit's start limit, which would bar the way back too.
+        self._run(["systemctl", "reset-failed", self.name])
+        self._act(["systemctl", "restart", "--no-block", self.name], "did not start")
+
+    def reload(self):
+        """SIGHUP: enough for default-runtime and runtimes, never for node-generic-resources (moby daemon/reload.go)."""
+        self._act(["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", self.name], "did not take SIGHUP")
+
+    def _act(self, argv, failed):
+        self._acted_at = int(time.time())
+        rc, out, err = self._run(argv)
+        if rc != 0:
+            raise EngineError("%s %s: %s" % (self.name, failed, (err or out).strip()))
+        self._restarts = self.look().get("restarts", 0)
+
+    def pending(self):
+        """What systemd is still at, in words, or None; raises EngineError as soon as a start has failed.
+
+        While a restart is pending the old process can still answer, and a failed unit that systemd tries again and
+        again looks for moments as if it were starting.
+        """
+        now = self.look()
+        if not now:
+            return None
+        gave_up = not now["job"] and (now["state"] == "failed" or now["step"] == "auto-restart")
+        if gave_up or now["restarts"] > self._restarts:
+            raise EngineError("%s did not start: %s" % (self.name, self.reason() or "the journal does not say why"))
+        return "systemd is still starting it (%s)" % now["step"] if now["job"] else None
+
+    def reason(self):
+        """What dockerd itself said last when it did not start, from the journal."""
+        argv = ["journalctl", "--unit", self.name, "--lines", "40", "--output", "cat", "--no-pager"]
+        if self._acted_at is not None:
+            argv += ["--since", "@%d" % self._acted_at]
+        rc, out, dummy = self._run(argv)
+        return reason_from_journal(out) if rc == 0 else ""
+
+
+def reason_from_journal(text):
+    """The line in which dockerd says why it gives up; '' if there is none."""
+    told = re.compile(r"failed to (start|load|create)|unable to configure|unknown flag|invalid|conflict|fatal", re.I)
+    lines = [line.strip() for line in text.splitlines() if told.search(line)]
+    # Not what systemd says of it: "docker.service: Failed with …", "Failed to start docker.service - Docker …".
+    lines = [line for line in lines if not re.match(r"\S+\.service: |Failed to start ", line)]
+    return lines[-1][:600] if lines else ""
+
+
+def _number(text):
+    return int(text) if text and text.isdigit() else 0
+
+
+def running_flags(pid):
+    """The words after the program's name of a process; [] where there is none."""
+    if not pid:
+        return []
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as stream:
+            return [part.decode("utf-8", "replace") for part in stream.read().split(b"\0")[1:] if part]
+    except OSError:
+        return []
+
+
+def exec_start_flags(shown):
+    """The same of what systemd would start."""
+    match = re.search(r"argv\[\]=(.*?) ;", shown)
+    return match.group(1).split()[1:] if match else []

@@ -1,0 +1,211 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._unit import (
+    EngineError,
+    Unit,
+    exec_start_flags,
+    reason_from_journal,
+)
+
+# --- why dockerd did not start --------------------------------------------------------------------------------------
+
+JOURNAL_OF_A_REFUSAL = """\
+Starting docker.service - Docker Application Container Engine...
+unable to configure the Docker daemon with file /etc/docker/daemon.json: the following directives are specified both as a flag and \
+in the configuration file: node-generic-resources: (from flag: [GPU=b], from file: [GPU=a])
+docker.service: Main process exited, code=exited, status=1/FAILURE
+docker.service: Failed with result 'exit-code'.
+Failed to start docker.service - Docker Application Container Engine.
+docker.service: Scheduled restart job, restart counter is at 3.
+docker.service: Start request repeated too quickly.
+docker.service: Failed with result 'exit-code'.
+Failed to start docker.service - Docker Application Container Engine.
+"""
+JOURNAL_OF_A_LATE_FAILURE = """\
+time="2026-11-20T23:07:10.907201193Z" level=info msg="Starting up"
+time="2026-11-20T23:07:10.931136042Z" level=warning msg="failed to load plugin io.containerd.snapshotter.v1.devmapper"
+failed to start daemon: Error initializing network controller: error creating default "bridge" network
+docker.service: Main process exited, code=exited, status=1/FAILURE
+Failed to start Docker Application Container Engine.
+"""
+JOURNAL_OF_A_START = """\
+Starting docker.service - Docker Application Container Engine...
+time="2026-11-20T23:07:11.031136042Z" level=info msg="Loading containers: start."
+time="2026-11-20T23:07:11.089767294Z" level=info msg="Daemon has completed initialization"
+Started docker.service - Docker Application Container Engine.
+"""
+
+
+CONFLICT = JOURNAL_OF_A_REFUSAL.splitlines()[1]
+MIXED = (
+    "unable to configure the Docker daemon with file x.json: configuration validation from file failed: could not parse"
+    " GenericResource: mixed discrete and named resources in expression 'GPU=[1 a]'"
+)
+NO_BRIDGE = 'failed to start daemon: Error initializing network controller: error creating default "bridge" network'
+
+
+@pytest.mark.parametrize(
+    ("journal", "reason"),
+    [
+        (JOURNAL_OF_A_REFUSAL, CONFLICT),
+        (JOURNAL_OF_A_LATE_FAILURE, NO_BRIDGE),
+        (MIXED + "\n", MIXED),
+        ("unknown flag: --no-such\nSee 'dockerd --help'.\n", "unknown flag: --no-such"),
+        (JOURNAL_OF_A_START, ""),
+        ("", ""),
+    ],
+)
+def test_why_dockerd_gave_up(journal, reason):
+    assert reason_from_journal(journal) == reason
+
+
+# --- what systemd says ----------------------------------------------------------------------------------------------
+
+EXEC = (
+    "{ path=/usr/sbin/dockerd ; argv[]=/usr/sbin/dockerd -H fd:// $DOCKER_OPTS ; ignore_errors=no ; start_time=[n/a] ; "
+    "stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }"
+)
+
+
+def shown(state="active", step="running", **more):
+    return "".join(f"{name}={value}\n" for name, value in dict(LoadState="loaded", ActiveState=state, SubState=step, **more).items())
+
+
+class Systemd:
+    """Answers ``systemctl show`` with one text after another, the last one for good; keeps what else was run."""
+
+    def __init__(self, *texts, fails=None, journal=""):
+        self.texts, self.fails, self.journal, self.ran = list(texts), fails, journal, []
+
+    def __call__(self, argv):
+        if argv[1] == "show":
+            return 0, self.texts.pop(0) if len(self.texts) > 1 else self.texts[0], ""
+        self.ran.append(argv)
+        if argv[0] == "journalctl":
+            return 0, self.journal, ""
+        return (1, "", self.fails) if self.fails and argv[1] != "reset-failed" else (0, "", "")
+
+
+def unit(*texts, **options):
+    systemd = Systemd(*texts, **options)
+    return Unit("docker.service", systemd), systemd
+
+
+def test_look():
+    it, _systemd = unit(shown(Job="", NRestarts=2, MainPID=0, ExecStart=EXEC, ActiveEnterTimestampMonotonic=7))
+    assert it.look() == {
+        "state": "active",
+        "step": "running",
+        "job": False,
+        "restarts": 2,
+        "pid": 0,
+        "started_at": "7",
+        "flags": [],
+        "unit_flags": ["-H", "fd://", "$DOCKER_OPTS"],
+    }
+
+
+@pytest.mark.parametrize(("answer", "flags"), [(EXEC, ["-H", "fd://", "$DOCKER_OPTS"]), ("", []), ("{ path=x ; argv[]=x ; }", [])])
+def test_flags_of_the_unit(answer, flags):
+    assert exec_start_flags(answer) == flags
+
+
+@pytest.mark.parametrize("text", ["LoadState=not-found\nMainPID=0\n", "LoadState=masked\n", ""])
+def test_no_unit(text):
+    it, _systemd = unit(text)
+    assert it.look() == {}
+    assert it.pending() is None
+
+
+# --- acting ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_restart_clears_the_start_limit_first_and_does_not_block():
+    it, systemd = unit(shown())
+    it.restart()
+    assert systemd.ran == [["systemctl", "reset-failed", "docker.service"], ["systemctl", "restart", "--no-block", "docker.service"]]
+
+
+def test_reload():
+    it, systemd = unit(shown())
+    it.reload()
+    assert systemd.ran == [["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", "docker.service"]]
+
+
+def test_what_systemd_does_not_take():
+    it, _systemd = unit(shown(), fails="Unit docker.service is masked.\n")
+    with pytest.raises(EngineError, match="^docker.service did not start: Unit docker.service is masked.$"):
+        it.restart()
+    with pytest.raises(EngineError, match="^docker.service did not take SIGHUP: Unit docker.service is masked.$"):
+        it.reload()
+
+
+PENDING = [
+    shown("deactivating", "stop-sigterm", Job=81, NRestarts=0),
+    shown("inactive", "dead", Job=81, NRestarts=0),
+    shown("failed", "failed", Job=81, NRestarts=0),  # from before, as the crash loop of the next one
+    shown("activating", "auto-restart", Job=81, NRestarts=0),
+    shown("activating", "start", Job=81, NRestarts=0),
+]
+
+
+@pytest.mark.parametrize("text", PENDING)
+def test_a_restart_that_is_under_way(text):
+    it, _systemd = unit(text)
+    it.restart()
+    assert it.pending().startswith("systemd is still starting it (")
+
+
+@pytest.mark.parametrize("job", ["", "0", None])
+def test_a_restart_that_is_done(job):
+    it, _systemd = unit(shown(Job=81), shown() if job is None else shown(Job=job))
+    it.restart()
+    assert it.pending() is None
+
+
+FAILED = [
+    shown("failed", "failed", Job="", NRestarts=0),
+    shown("activating", "auto-restart", Job="", NRestarts=0),
+    shown("activating", "start", Job=82, NRestarts=1),  # systemd is at its next attempt already
+    shown("active", "running", Job="", NRestarts=1),
+]
+
+
+@pytest.mark.parametrize("text", FAILED)
+def test_a_restart_that_failed(text):
+    it, systemd = unit(shown("activating", "start", Job=81, NRestarts=0), text, journal=JOURNAL_OF_A_LATE_FAILURE)
+    before = int(time.time())
+    it.restart()
+    with pytest.raises(EngineError) as raised:
+        it.pending()
+    assert raised.value.message == "docker.service did not start: " + NO_BRIDGE
+    option, since = systemd.ran[-1][-2:]
+    assert option == "--since"  # not why it failed some other day
+    assert before <= int(since[1:]) <= time.time()
+
+
+def test_a_restart_that_failed_without_a_word():
+    it, _systemd = unit(shown(), shown("failed", "failed"))
+    it.restart()
+    with pytest.raises(EngineError, match="did not start: the journal does not say why$"):
+        it.pending()
+
+
+def test_restarts_of_before_do_not_count():
+    it, _systemd = unit(shown(NRestarts=2))
+    it.restart()
+    assert it.pending() is None
+
+
+def test_without_an_act_the_whole_journal_counts():
+    it, systemd = unit(shown(), journal=JOURNAL_OF_A_START)
+    assert it.reason() == ""
+    assert "--since" not in systemd.ran[0]
