@@ -185,7 +185,6 @@ def decide(gpus, rules=DEFAULT_RULES):
         "swarm_resource": ",".join(_resources.env_name(kind) for kind in kinds),
         "left_out": left_out,
         "unselected": unselected,
-        "labels": {},
     }
 
 

@@ -44,7 +44,6 @@ def test_default_is_every_gpu_by_its_full_uuid_in_order_of_index():
         "swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU",
         "left_out": [],
         "unselected": [],
-        "labels": {},
     }
 
 
