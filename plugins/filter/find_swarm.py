@@ -11,10 +11,11 @@ version_added: 0.1.0
 description:
   - Looks through what hosts said about their swarm membership.
   - A swarm is to be initialised only if every manager of the inventory answered and none of them is in a swarm.
+  - A manager whose Docker daemon is stopped has not answered. One whose NVML failed has.
 positional: managers, in_play
 options:
   _input:
-    description: What M(fleet.gpu_swarm.gpu_node) returned in check mode, by host.
+    description: What M(fleet.gpu_swarm.gpu_node) returned in check mode, by host, also where it failed.
     type: dict
     required: true
   managers:

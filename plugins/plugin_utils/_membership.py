@@ -4,7 +4,7 @@
 
 """Who runs the swarm, and what a host has to do to be a member of it. Pure: plain data in, plain data out.
 
-An *answer* is what gpu_node returned in check mode on a host; a host that could not be asked has none.
+An *answer* is what gpu_node returned in check mode on a host, also where it failed; a host that could not be asked has none.
 Nodes are keyed by id and never by hostname, since two nodes may share one.
 """
 
@@ -16,18 +16,36 @@ from typing import Any
 Answer = Mapping[str, Any]
 Node = Mapping[str, Any]
 
+# What gpu_node tells where dockerd is stopped.
+UNKNOWN = "unknown"
+
 
 def swarm_of(answer: Any) -> dict[str, Any] | None:
-    """What a host said about its membership, or None where it did not answer."""
-    if not isinstance(answer, Mapping) or answer.get("unreachable") or answer.get("failed"):
+    """What a host said about its membership, or None where it did not say.
+
+    A look that failed over something else, NVML for one, tells it all the same. A stopped dockerd does not: the node may
+    well be a member of a swarm.
+    """
+    if not isinstance(answer, Mapping) or answer.get("unreachable"):
         return None
     swarm = answer.get("swarm")
-    return dict(swarm) if isinstance(swarm, Mapping) and swarm.get("state") else None
+    return dict(swarm) if isinstance(swarm, Mapping) and swarm.get("state") not in (None, "", UNKNOWN) else None
 
 
-def _said(answer: Any) -> str:
-    text = answer.get("msg") if isinstance(answer, Mapping) else None
-    return str(text).strip().splitlines()[0] if text else "it was not asked or did not answer"
+def _has_no_engine(answer: Any) -> bool:
+    return isinstance(answer, Mapping) and "engine" in (answer.get("missing") or [])
+
+
+def _why_silent(host: str, answer: Any) -> str:
+    """Why a host did not tell its membership, and what helps."""
+    answer = answer if isinstance(answer, Mapping) else {}
+    if _has_no_engine(answer):
+        return f"Docker Engine is not installed on {host}: install it"
+    if (answer.get("swarm") or {}).get("state") == UNKNOWN:
+        return f"dockerd is not running on {host}: start it"
+    if answer.get("msg"):
+        return f"{host}: {str(answer['msg']).strip().splitlines()[0].rstrip('.')}"
+    return f"{host}: it was not asked or did not answer"
 
 
 def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Iterable[str]) -> dict[str, Any]:
@@ -47,7 +65,10 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
     if any(host in managers for host in running) or (running and bound):
         return {"live": running, "init_on": None, "error": None}
     error = _why_no_swarm_may_be_made(managers, answers, swarms, bound, running)
-    init_on = next((host for host in managers if host in playing), None) if error is None else None
+    ready = [host for host in managers if host in playing]
+    # One without Docker is told so by itself; the others go on.
+    ready.sort(key=lambda host: _has_no_engine(answers.get(host)))
+    init_on = ready[0] if ready and error is None else None
     if error is None and init_on is None:
         error = (
             f"There is no swarm yet, and none of its managers ({', '.join(managers)}) is in this run. "
@@ -70,7 +91,7 @@ def _why_no_swarm_may_be_made(
     if not managers:
         return "No manager is named: put at least one host into the inventory group swarm_managers."
     silent = [host for host in managers if host not in swarms]
-    told = [f"{host}: {_said(answers.get(host))}" for host in silent]
+    told = [_why_silent(host, answers.get(host)) for host in silent]
     told += [f"{host}: swarm state {swarms[host]['state']}, not a working manager{_complaint(swarms[host])}" for host in bound]
     if told:
         return (
@@ -133,8 +154,8 @@ def membership(
     Returns ``{action, error, node_id}``; the action is one of none, join, recover, move, promote, demote, unknown.
     """
     swarm = swarm_of(answer)
-    if swarm is None:
-        return _plan("none", f"This host did not tell its swarm state: {_said(answer)}.")
+    if swarm is None or _has_no_engine(answer):
+        return _plan("none", f"This host cannot be asked about its swarm. {_why_silent('this host', answer)}.")
     state, node_id = swarm["state"], str(swarm.get("node_id") or "")
     if state == "inactive":
         return _plan("join")

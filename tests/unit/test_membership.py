@@ -33,6 +33,13 @@ RUNS = answer("active", "m1", control=True)
 WORKER = answer("active", "w1")
 DEAD = {"unreachable": True, "msg": "No route to host"}
 BROKEN = {"failed": True, "msg": "live-restore is true\nmore"}
+STOPPED = answer("unknown")
+BARE = FRESH | {"missing": ["engine", "docker_sdk"]}
+
+
+def without_gpus(said):
+    """What is left of an answer where NVML failed."""
+    return said | {"failed": True, "msg": "NVML: driver/library version mismatch. Reboot."}
 
 
 def node(node_id, role="worker", reachable=True, addr=None):
@@ -59,6 +66,22 @@ FOUND = {
         ["b", "a"],
         None,
     ),
+    "a manager whose NVML fails runs the swarm all the same": (
+        {"a": FRESH, "b": without_gpus(RUNS)},
+        ["a", "b"],
+        ["a"],
+        ["b"],
+        None,
+    ),
+    "a manager whose NVML fails told that it is in no swarm": ({"a": FRESH, "b": without_gpus(FRESH)}, ["a", "b"], ["a"], [], "a"),
+    "a manager whose dockerd is stopped does not matter where another runs the swarm": (
+        {"a": STOPPED, "b": RUNS},
+        ["a", "b"],
+        ["a"],
+        ["b"],
+        None,
+    ),
+    "not on a manager that has no Docker": ({"a": BARE, "b": FRESH}, ["a", "b"], ["a", "b"], [], "b"),
     "a half-joined manager was never in a swarm": ({"a": answer("error", half_joined=True)}, ["a"], ["a"], [], "a"),
 }
 
@@ -74,6 +97,32 @@ NOT_FOUND = {
     "no manager named": ({"w": FRESH}, [], ["w"], "swarm_managers"),
     "a manager is dead": ({"a": FRESH, "b": DEAD}, ["a", "b"], ["a"], "b: No route to host"),
     "a manager failed": ({"a": FRESH, "b": BROKEN}, ["a", "b"], ["a"], "b: live-restore is true."),
+    "a manager's dockerd is stopped": ({"a": FRESH, "b": STOPPED}, ["a", "b"], ["a"], "dockerd is not running on b: start it."),
+    "all managers' dockerds are stopped": ({"a": STOPPED}, ["a"], ["a"], "dockerd is not running on a: start it."),
+    "a manager's dockerd is stopped, and its NVML fails": (
+        {"a": FRESH, "b": without_gpus(STOPPED)},
+        ["a", "b"],
+        ["a"],
+        "dockerd is not running on b: start it.",
+    ),
+    "a manager's dockerd is stopped, and a host that is to be no manager runs a swarm": (
+        {"a": STOPPED, "x": RUNS},
+        ["a"],
+        ["a", "x"],
+        "dockerd is not running on a: start it.",
+    ),
+    "a manager whose NVML fails is a worker": (
+        {"a": FRESH, "b": without_gpus(WORKER)},
+        ["a", "b"],
+        ["a"],
+        "b: swarm state active",
+    ),
+    "a manager that was asked in the name of others failed": (
+        {"a": FRESH, "b": BROKEN | {"failed": False}},
+        ["a", "b"],
+        ["a"],
+        "b: live-restore is true.",
+    ),
     "a manager was not asked": ({"a": FRESH}, ["a", "b"], ["a"], "b: it was not asked"),
     "a manager is a worker of some swarm": ({"a": FRESH, "b": WORKER}, ["a", "b"], ["a"], "b: swarm state active"),
     "a manager's swarm is locked": ({"a": answer("locked")}, ["a"], ["a"], "a: swarm state locked"),
@@ -105,6 +154,7 @@ PLANS = {
     "manager": (RUNS, NODES, "manager", {}, "none"),
     "promote": (WORKER, NODES, "manager", {}, "promote"),
     "demote": (RUNS, NODES, "worker", {}, "demote"),
+    "member, though its NVML fails": (without_gpus(WORKER), NODES, "worker", {}, "none"),
     "list not known": (WORKER, None, "worker", {}, "unknown"),
     "half-joined": (answer("error", half_joined=True), NODES, "worker", {}, "recover"),
     "worker of another swarm, told to move": (answer("active", "w9"), NODES, "worker", {"move": True}, "move"),
@@ -120,6 +170,8 @@ def test_membership(case):
 
 REFUSED = {
     "silent": (DEAD, "worker", {}, "No route to host"),
+    "dockerd is stopped": (STOPPED, "worker", {}, "dockerd is not running on this host: start it."),
+    "no Docker": (BARE, "worker", {}, "Docker Engine is not installed on this host: install it."),
     "another swarm": (answer("active", "w9"), "worker", {}, "swarm_member_move"),
     "manager of another swarm": (answer("active", "m9", True), "worker", {"move": True}, "manager of another swarm"),
     "locked": (answer("locked"), "worker", {}, "unlock"),
