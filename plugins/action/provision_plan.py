@@ -10,7 +10,7 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _report
 from ..plugin_utils._fleet import hosts_of
-from ..plugin_utils._plan import plan
+from ..plugin_utils._plan import END, Swarm, placements, plan
 
 ASSESSED = ("gpu_node_assessed",)
 
@@ -26,38 +26,33 @@ class ActionModule(ActionBase):
         _validation, args = self.validate_argument_spec(
             argument_spec={
                 "hosts": {"type": "list", "elements": "str", "required": True},
-                "manager": {"type": "str"},
+                "swarm": {"type": "dict", "required": True},
                 "ledger": {"type": "dict"},
-                "toolkit_version": {"type": "str"},
-                "disrupt": {"type": "str", "choices": ["never", "all"], "default": "never"},
-                "gpu_group": {"type": "str", "default": "gpu_nodes"},
+                "evicted": {"type": "list", "elements": "dict", "default": []},
+                "docker_host": {"type": "str", "default": "unix:///var/run/docker.sock"},
             }
         )
-        hosts = hosts_of(task_vars, args["hosts"], args["gpu_group"], ASSESSED)
-        ledger = args["ledger"] if (args["ledger"] or {}).get("nodes") else None
-        steps = plan(hosts, ledger, args["toolkit_version"] or None, args["disrupt"])
-        groups = {} if self._task.check_mode else _members(steps)
-        self._show(hosts, steps, ledger)
+        hosts = hosts_of(task_vars, args["hosts"], ASSESSED)
+        swarm = Swarm(args["swarm"], args["ledger"], _by_node(args["evicted"]))
+        steps = plan(hosts, swarm)
+        groups = _only_errors(steps) if self._task.check_mode else _members(steps)
+        self._show(hosts, steps, swarm.nodes)
         result.update(
             changed=False,
             steps={name: asdict(step) for name, step in steps.items()},
-            manager=args["manager"] or "",
+            manager=next(iter(args["swarm"]["live"]), ""),
+            docker_host=args["docker_host"],
             hosts_in=groups,
-            placements=[
-                {"host": host, "groups": list(step.groups)} for host, step in steps.items() if groups and step.groups
-            ],
-            waiting=sorted(name for name, step in steps.items() if step.waits_for),
-            errors={name: step.error for name, step in steps.items() if step.error},
+            placements=placements(steps, groups),
         )
         return result
 
-    def _show(self, hosts, steps, ledger):
+    def _show(self, hosts, steps, nodes):
         told = _report.impact(steps)
         if told:
             self._display.display("\n" + told + "\n")
         if any(step.groups for step in steps.values()):
             return  # the table comes at the end of the run
-        nodes = {node["id"]: node for node in (ledger or {}).get("nodes", [])}
         rows = []
         for host in hosts:
             node = nodes.get(host.node_id)
@@ -65,9 +60,25 @@ class ActionModule(ActionBase):
         self._display.display("\n" + _report.table(rows) + "\n")
 
 
+def _by_node(evicted):
+    """The tasks that setting labels would evict, with the reason, by node id."""
+    tasks = {}
+    for item in evicted:
+        name = f"{item['service']}.{item['slot'] or item['task']}"
+        why = f"{item['constraint']} would no longer hold" if item["constraint"] else "Docker < 23.0.2 leads the swarm and may reject it"
+        tasks.setdefault(item["node"], []).append(f"task {name} ({why})")
+    return tasks
+
+
 def _members(steps):
-    groups: dict[str, list[str]] = {}
+    groups = {}
     for name, step in steps.items():
         for group in step.groups:
             groups.setdefault(group, []).append(name)
     return groups
+
+
+def _only_errors(steps):
+    """In check mode nothing is done, but a host that cannot go on fails."""
+    failing = [name for name, step in steps.items() if step.error and END in step.groups]
+    return {END: failing} if failing else {}

@@ -8,7 +8,8 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _report
 from ..plugin_utils._fleet import hosts_of
-from ..plugin_utils._plan import Step, node_id_of
+from ..plugin_utils._plan import LABEL, Step
+from ..plugin_utils._updates import node_id_of
 
 # What was found, and over it what was done.
 ASSESSED = ("gpu_node_assessed", "gpu_node_applied")
@@ -27,16 +28,18 @@ class ActionModule(ActionBase):
             argument_spec={
                 "steps": {"type": "dict", "required": True},
                 "ledger": {"type": "dict"},
-                "gpu_group": {"type": "str", "default": "gpu_nodes"},
+                "unlabelled": {"type": "str", "default": ""},
             }
         )
         nodes = {node["id"]: node for node in (args["ledger"] or {}).get("nodes", [])}
         states, rows = {}, []
-        for host in hosts_of(task_vars, list(args["steps"]), args["gpu_group"], ASSESSED):
+        for host in hosts_of(task_vars, list(args["steps"]), ASSESSED):
             variables = task_vars["hostvars"].raw_get(host.name)
-            outcome = variables.get(OUTCOME)
+            step = Step(**args["steps"][host.name])
+            unlabelled = args["unlabelled"] if LABEL in step.groups else ""
+            outcome = variables.get(OUTCOME) or unlabelled
             node = nodes.get(node_id_of(variables))
-            state = _report.state_of(host, Step(**args["steps"][host.name]), node, outcome)
+            state = _report.state_of(host, step, node, outcome)
             states[host.name] = state
             rows.append(_report.row(host, node, state))
         self._display.display("\n" + _report.table(rows) + "\n")

@@ -77,7 +77,7 @@ def _node_record(node, held, prefix):
         "availability": spec.get("Availability"),
         "engine_version": description.get("Engine", {}).get("EngineVersion"),
         "labels": labels,
-        "former_availability": labels.get(prefix + FORMER),
+        "former_availability": labels.get(prefix + FORMER, "").partition("/")[0] or None,
         "resources": _resources(description.get("Resources", {}).get("GenericResources"), held),
     }
 

@@ -16,6 +16,7 @@ from ._swarm import OutOfSequence, SwarmError
 from ._swarm_ledger import FORMER
 
 AVAILABILITIES = ("active", "pause", "drain")
+PAUSED = "pause"
 # Every attempt reads the node anew, so losing this often in a row means that something updates it without end.
 ATTEMPTS = 10
 
@@ -69,11 +70,16 @@ def plan_one(node, want, prefix):
     mark = prefix + FORMER
     availability = want["availability"]
     if availability == "former":
-        availability = labels.pop(mark, None)
+        availability, ours = read_mark(labels.pop(mark, None))
         if availability not in AVAILABILITIES + (None,):
             problems.append("node %s (%s) has label %s=%s, which is no availability" % (hostname, node["ID"], mark, availability))
+        if before["Availability"] != ours:
+            availability = None  # somebody has changed it since, and meant it
     elif want["remember"]:
-        labels.setdefault(mark, before["Availability"])
+        former, ours = read_mark(labels.get(mark))
+        if former is None or before["Availability"] != ours:
+            former = before["Availability"]  # a mark that somebody's change has made void says nothing
+        labels[mark] = former if availability in (None, PAUSED) else "%s/%s" % (former, availability)
     after["Labels"] = labels
     after["Availability"] = availability or before["Availability"]
     return {
@@ -85,6 +91,14 @@ def plan_one(node, want, prefix):
         "changed": _seen(before) != _seen(after),
         "problems": problems,
     }
+
+
+def read_mark(value):
+    """(the availability before ours, ours) of a mark: ``active`` stands for ``active/pause``; (None, …) without one."""
+    if value is None:
+        return None, PAUSED
+    former, dummy_slash, ours = value.partition("/")
+    return former, ours or PAUSED
 
 
 def _seen(spec):

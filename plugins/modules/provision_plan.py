@@ -14,6 +14,9 @@ description:
     M(fleet.gpu_swarm.gpu_node) in check mode) and the manager's ledger, and decides what each host needs.
   - Prints what that means for those who use the fleet before anything is done, or the table of the fleet when there is
     nothing to do.
+  - Heeds these variables of each host. C(nvidia_container_toolkit_version), the version that it is to have, any if
+    unset. C(provision_disrupt), V(never) (default) or V(all). C(swarm_member_move), whether it may leave another swarm.
+  - With V(never), a host on which containers run is left alone and listed as waiting when a change would stop them.
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:
   hosts:
@@ -21,32 +24,28 @@ options:
     type: list
     elements: str
     required: true
+  swarm:
+    description: Who runs the swarm, as the filter P(fleet.gpu_swarm.find_swarm#filter) found it.
+    type: dict
+    required: true
   ledger:
     description: What M(fleet.gpu_swarm.swarm_gpu_info) returned, or nothing where there is no swarm yet.
     type: dict
-  manager:
-    description: The host that runs the swarm and answered, if there is one. It is returned for the plays that follow.
+  evicted:
+    description: The tasks that M(fleet.gpu_swarm.swarm_nodes) would evict by setting the labels that were decided.
+    type: list
+    elements: dict
+    default: []
+  docker_host:
+    description: The manager's Docker API, which is returned for the plays that follow.
     type: str
-  toolkit_version:
-    description: The version of the NVIDIA Container Toolkit that every GPU node is to have. Any, if empty.
-    type: str
-  disrupt:
-    description:
-      - With V(never), a host on which containers run is left alone and listed as waiting when a change would stop them.
-      - With V(all), what runs on a host may be stopped.
-    type: str
-    choices: [never, all]
-    default: never
-  gpu_group:
-    description: The inventory group of the hosts that have GPUs.
-    type: str
-    default: gpu_nodes
+    default: unix:///var/run/docker.sock
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
 attributes:
   check_mode:
     support: full
-    details: In check mode no host is placed into a group, so a run ends after its plan.
+    details: In check mode only hosts that cannot go on are placed into a group, the one in which a run fails them.
   diff_mode:
     support: none
   idempotent:
@@ -64,6 +63,7 @@ EXAMPLES = r"""
 - name: What is to be done
   fleet.gpu_swarm.provision_plan:
     hosts: "{{ ansible_play_hosts_all }}"
+    swarm: "{{ answers | fleet.gpu_swarm.find_swarm(groups['swarm_managers'], ansible_play_hosts) }}"
     ledger: "{{ ledger }}"
   run_once: true
   register: plan
@@ -75,7 +75,11 @@ steps:
   returned: always
   type: dict
 manager:
-  description: The option O(manager), or an empty string.
+  description: The host that runs the swarm and answered, or an empty string.
+  returned: always
+  type: str
+docker_host:
+  description: The option O(docker_host).
   returned: always
   type: str
 hosts_in:
@@ -87,13 +91,4 @@ placements:
   returned: always
   type: list
   elements: dict
-waiting:
-  description: The hosts that are left alone because something runs on them.
-  returned: always
-  type: list
-  elements: str
-errors:
-  description: By host, why nothing can be done with it.
-  returned: always
-  type: dict
 """

@@ -21,10 +21,10 @@ options:
   ledger:
     description: What M(fleet.gpu_swarm.swarm_gpu_info) returned after the run's changes.
     type: dict
-  gpu_group:
-    description: The inventory group of the hosts that have GPUs.
+  unlabelled:
+    description: Why the nodes could not be labelled, if so.
     type: str
-    default: gpu_nodes
+    default: ""
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
 attributes:

@@ -51,14 +51,14 @@ options:
         description:
           - V(active), V(pause) (no new tasks) or V(drain) (tasks are moved away).
           - V(former) restores the availability that O(nodes[].remember) noted and removes the note; without a note
-            nothing changes.
+            nothing changes, and where somebody has changed the availability since, only the note is removed.
           - If not given, the availability is not touched.
         type: str
         choices: [active, pause, drain, former]
       remember:
         description:
           - Note the present availability in a label of the node, by default C(gpu-swarm.former-availability), in the same
-            update that changes it. A note that is there already is kept.
+            update that changes it. A note that is there already is kept, unless somebody has changed the availability since.
         type: bool
         default: false
   prefix:

@@ -12,25 +12,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._plan import Host
+from ansible.module_utils.parsing.convert_bool import boolean
 
-MANAGERS = "swarm_managers"
+from ._plan import NEVER, Host
+
+MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"
 
 
-def hosts_of(task_vars: Mapping[str, Any], names: list[str], gpu_group: str, results: tuple[str, ...]) -> list[Host]:
+def hosts_of(task_vars: Mapping[str, Any], names: list[str], results: tuple[str, ...]) -> list[Host]:
     """The hosts in ``names``; their latest result among the registered variables ``results`` is their assessment."""
-    groups = task_vars["groups"]
-    return [
-        Host(
-            name=name,
-            gpu=name in groups.get(gpu_group, []),
-            manager=name in groups.get(MANAGERS, []),
-            assessed=_latest(task_vars["hostvars"].raw_get(name), results),
-        )
-        for name in names
-    ]
+    return [_host(task_vars, name, results) for name in names]
 
 
-def _latest(variables: Mapping[str, Any], results: tuple[str, ...]) -> dict[str, Any] | None:
-    found = [dict(variables[name]) for name in results if variables.get(name)]
-    return found[-1] if found else None
+def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...]) -> Host:
+    groups, raw = task_vars["groups"], task_vars["hostvars"].raw_get(name)
+
+    def setting(key: str, default: Any) -> Any:
+        value = raw.get(key, default)
+        # Templating a host's variables costs far more than reading them, so only what needs it is templated.
+        return task_vars["hostvars"][name][key] if isinstance(value, str) and "{{" in value else value
+
+    found = [dict(raw[result]) for result in results if raw.get(result)]
+    return Host(
+        name=name,
+        gpu=name in groups.get(GPU_NODES, []),
+        manager=name in groups.get(MANAGERS, []),
+        assessed=found[-1] if found else None,
+        toolkit=str(setting("nvidia_container_toolkit_version", None) or "") or None,
+        disrupt=str(setting("provision_disrupt", NEVER)),
+        move=boolean(setting("swarm_member_move", False), strict=False),
+    )

@@ -15,26 +15,36 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..module_utils import _resources, _swarm_labels
+from ._membership import membership
 
 LABEL_PREFIX = "gpu-swarm."
 
 # The groups that a run's plays are for. A play over an empty group costs nothing.
-PREPARE = "gpu_swarm_prepare"  # nothing runs there and swarm places nothing there, or nothing that hurts is to be done
+PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing that hurts is to be done
 WINDOW = "gpu_swarm_window"  # members of the swarm: paused, changed, and given back as they were
 WINDOW_MANAGERS = "gpu_swarm_window_managers"  # the same, one at a time
 JOIN = "gpu_swarm_join"
 LABEL = "gpu_swarm_label"
+MARKED = "gpu_swarm_marked"  # paused by us, in this run or in one that was killed
 END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
+
+NEVER, ALL = "never", "all"
 
 
 @dataclass
 class Host:
-    """One host of the fleet as the inventory has it and as its assessment found it."""
+    """One host of the fleet as the inventory has it and as its assessment found it.
+
+    ``toolkit`` is the version that the host is to have, None for any. ``disrupt`` says what may be stopped there.
+    """
 
     name: str
     gpu: bool
     manager: bool
     assessed: dict[str, Any] | None
+    toolkit: str | None = None
+    disrupt: str = NEVER
+    move: bool = False
 
     @property
     def failed(self) -> bool:
@@ -52,11 +62,38 @@ class Host:
             return str(self.assessed.get("msg", "the assessment failed"))
         if "engine" in self.assessed["missing"]:
             return "Docker Engine is not installed. Install it on this host and run this again."
+        if self.disrupt not in (NEVER, ALL):
+            return f"provision_disrupt is {self.disrupt!r}; use {NEVER} or {ALL}."
         return None
 
     @property
     def node_id(self) -> str | None:
-        return self.assessed["swarm"]["node_id"] if self.assessed and self.assessed.get("swarm") else None
+        return ((self.assessed or {}).get("swarm") or {}).get("node_id")
+
+
+@dataclass
+class Swarm:
+    """What is known of the swarm: who runs it (``found``, from find_swarm) and what a manager shows (``ledger``).
+
+    """
+
+    found: Mapping[str, Any]
+    ledger: Mapping[str, Any] | None = None
+    evicted: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> dict[str, dict[str, Any]]:
+        return {node["id"]: node for node in (self.ledger or {}).get("nodes") or []}
+
+    @property
+    def error(self) -> str | None:
+        """Why nobody's membership can be judged."""
+        if self.found.get("error"):
+            return str(self.found["error"])
+        if self.found.get("live") and not self.nodes:
+            reason = (self.ledger or {}).get("msg") or "it lacks the Docker SDK for Python, which a run without --check installs"
+            return f"The manager {self.found['live'][0]} could not be asked about the swarm: {reason}"
+        return None
 
 
 @dataclass
@@ -68,84 +105,148 @@ class Step:
     impact: list[str] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
     error: str | None = None
+    availability: str = "pause"  # how swarm's work is kept away during the change
+    leader: bool = False  # of the swarm's managers
 
 
-def plan(hosts: list[Host], ledger: dict[str, Any] | None, toolkit: str | None, disrupt: str) -> dict[str, Step]:
-    """The step of each host, by name.
-
-    ``ledger`` is what swarm_gpu_info returned, None where there is no swarm yet. ``toolkit`` is the version that every
-    GPU node is to have, None for any. ``disrupt`` says what may be stopped: ``never`` or ``all``.
-    """
-    nodes = {node["id"]: node for node in (ledger or {}).get("nodes", [])}
-    return {host.name: _step(host, nodes.get(host.node_id or ""), toolkit, disrupt) for host in hosts}
+def plan(hosts: list[Host], swarm: Swarm) -> dict[str, Step]:
+    """The step of each host, by name."""
+    nodes = swarm.nodes
+    # What is to be a manager is one before another is demoted.
+    coming = [host.assessed for host in hosts if host.manager and not host.error]
+    return {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming) for host in hosts}
 
 
-def _step(host: Host, node: dict[str, Any] | None, toolkit: str | None, disrupt: str) -> Step:
-    if host.error or not host.assessed:
-        # It failed already, unless its assessment went well and told what is missing: then it fails at the end.
-        return Step(error=host.error, groups=[] if host.failed else [END])
-    step = Step(needs=_needs(host, host.assessed, node, toolkit))
-    if not step.needs:
-        return step
-    _tell_impact(step, host.assessed, toolkit)
-    hurts = "toolkit" in step.needs or "restart" in step.needs
-    busy = _carried(host.assessed["containers"]) if hurts else []
-    if busy and disrupt != "all":
-        step.waits_for = busy
+def placements(steps: Mapping[str, Step], groups: Mapping[str, list[str]]) -> list[dict[str, Any]]:
+    """The hosts with their groups in the order of the changes: the leader comes last, so that it changes once."""
+    placed = {name: [group for group, members in groups.items() if name in members] for name in steps}
+    order = sorted(steps, key=lambda name: steps[name].leader)
+    return [{"host": name, "groups": placed[name]} for name in order if placed[name]]
+
+
+def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any]) -> Step:
+    step = _decide(host, node, swarm, coming)
+    step.leader = bool(node and node.get("leader"))
+    if node and node.get("former_availability"):
+        # Of a run that was killed: whatever becomes of this host now, it does not stay paused by us.
+        step.groups += [MARKED] if MARKED not in step.groups else []
+    # A host whose assessment failed was given up by Ansible, and said why.
+    if step.groups or step.waits_for or (step.error and not host.failed):
         step.groups.append(END)
-        return step
-    if busy:
-        step.impact.append("stops " + ", ".join(busy))
-    if hurts and node:
-        step.groups.append(WINDOW_MANAGERS if node["role"] == "manager" else WINDOW)
-    elif hurts or "configure" in step.needs:
-        step.groups.append(PREPARE)
-    if {"join", "role", "docker_sdk"} & set(step.needs):
-        step.groups.append(JOIN)
-    if "availability" in step.needs or (host.gpu and {"labels", "join"} & set(step.needs)):
-        step.groups.append(LABEL)
-    step.groups.append(END)
     return step
 
 
-def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, toolkit: str | None) -> list[str]:
-    wanted_role = "manager" if host.manager else "worker"
+def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any]) -> Step:
+    if host.error or not host.assessed:
+        return Step(error=host.error)
+    role = "manager" if host.manager else "worker"
+    member = membership(host.assessed, _as_docker_has_them(swarm), role, host.move, coming=coming)
+    error = swarm.error or member["error"] or (node and _clash(node, host.assessed["labels"]))
+    if error:
+        return Step(error=error)
+    step = Step(needs=_needs(host, host.assessed, node, member["action"]))
+    _tell_impact(step, host)
+    busy, evicted = _busy(step, host.assessed), _evicted(step, node, swarm)
+    if (busy or evicted) and host.disrupt != ALL:
+        step.waits_for = busy + evicted
+        return step
+    if busy:
+        step.availability = "drain"
+        step.impact.append("stops " + ", ".join(busy))
+    if evicted:
+        step.impact.append("evicts " + ", ".join(evicted))
+    step.groups = _groups(step, node)
+    return step
+
+
+def _as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
+    """The nodes for membership(). A swarm that is yet to be made has none: whoever is in one by now is in another."""
+    return [
+        {"ID": node["id"], "Spec": {"Role": node["role"]}, "ManagerStatus": {"Reachability": node["reachability"]}} for node in swarm.nodes.values()
+    ]
+
+
+def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, action: str) -> list[str]:
+    wanted = version_of(host.toolkit)
+    joins = action in ("join", "recover", "move")
     needs = {
-        "toolkit": host.gpu and (not assessed["toolkit_version"] or toolkit not in (None, assessed["toolkit_version"])),
+        "toolkit": host.gpu and (not assessed["toolkit_version"] or wanted not in (None, assessed["toolkit_version"])),
         # Not by "changed": an assessment in a real run reports none. A library that is only carried costs every run.
-        "configure": bool(assessed["drift"]) or "nvml_binding" in assessed["missing"],
+        "configure": bool(assessed["drift"]) or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"])),
         "restart": assessed["restart_required"],
-        "join": node is None,
-        "role": node is not None and node["role"] != wanted_role,
+        "join": joins,
+        "move": action == "move",
+        "role": action in ("promote", "demote"),
         # A worker needs the SDK to join, a manager for every later call.
-        "docker_sdk": "docker_sdk" in assessed["missing"] and (host.manager or node is None),
-        "labels": host.gpu and node is not None and label_change(node, assessed["labels"]),
-        # A run that was killed may have left its mark.
-        "availability": node is not None and bool(node.get("former_availability")),
+        "docker_sdk": "docker_sdk" in assessed["missing"] and (host.manager or joins),
+        "labels": node is not None and label_change(node, assessed["labels"]),
     }
     return [name for name, needed in needs.items() if needed]
 
 
-def label_change(node: dict[str, Any], wanted: dict[str, str]) -> bool:
+def version_of(package: str | None) -> str | None:
+    """``1.20.0`` for ``1.20.0-1``: the toolkit's own version in a package's."""
+    return package.split("-")[0] if package else None
+
+
+def _busy(step: Step, assessed: dict[str, Any]) -> list[str]:
+    hurts = {"toolkit", "restart", "move"} & set(step.needs)
+    return _carried(assessed["containers"]) if hurts else []
+
+
+def _evicted(step: Step, node: dict[str, Any] | None, swarm: Swarm) -> list[str]:
+    return list(swarm.evicted.get(node["id"], [])) if node and "labels" in step.needs else []
+
+
+def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
+    needs, groups = set(step.needs), []
+    hurts = bool({"toolkit", "restart"} & needs)
+    if hurts and node:
+        groups += [WINDOW_MANAGERS if node["role"] == "manager" else WINDOW, MARKED]
+    elif hurts or "configure" in needs:
+        groups.append(PREPARE)
+    if {"join", "role", "docker_sdk"} & needs:
+        groups.append(JOIN)
+    # What is decided may change in the window, and a node that joins has no labels yet.
+    if groups or "labels" in needs:
+        groups.append(LABEL)
+    return groups
+
+
+def label_change(node: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
     """Whether the labels that are ours on this node of the ledger differ from ``wanted``."""
     labels, clashes = _swarm_labels.compute(node["labels"], wanted, LABEL_PREFIX)
     return bool(clashes) or labels != node["labels"]
 
 
-def _tell_impact(step: Step, assessed: dict[str, Any], toolkit: str | None) -> None:
+def _clash(node: Mapping[str, Any], wanted: Mapping[str, str]) -> str | None:
+    """A label that somebody else set to another value than ours would be."""
+    dummy_labels, clashes = _swarm_labels.compute(node["labels"], wanted, LABEL_PREFIX)
+    told = [f"{key} is {node['labels'][key]!r}, set by somebody else, and {wanted[key]!r} was decided" for key in clashes]
+    if not told:
+        return None
+    keys = " ".join(f"--label-rm {key}" for key in clashes)
+    return f"node label {'; '.join(told)}. If nobody needs it: docker node update {keys} {node['id']}"
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def _tell_impact(step: Step, host: Host) -> None:
+    assessed = host.assessed or {}
     if "toolkit" in step.needs:
-        now = assessed["toolkit_version"]
-        step.impact.append(f"toolkit {now} → {toolkit or 'newest'}" if now else f"installs toolkit {toolkit or ''}".strip())
+        now, wanted = assessed["toolkit_version"], version_of(host.toolkit)
+        step.impact.append(f"toolkit {now} → {wanted}" if now else f"installs toolkit {wanted or ''}".strip())
     if "configure" in step.needs:
         step.impact.extend(_gained_and_lost(assessed) or assessed["drift"] or ["keeps pynvml on the node"])
     if "restart" in step.needs:
         step.impact.append("restarts dockerd")
     for need, words in (
+        ("move", "leaves its swarm"),
         ("join", "joins the swarm"),
-        ("role", "changes its role in the swarm"),
+        ("role", "becomes a manager" if host.manager else "becomes a worker"),
         ("docker_sdk", "installs the Docker SDK for Python"),
-        ("labels", "sets node labels"),
-        ("availability", "gets its former availability back"),
+        ("labels", "changes node labels"),
     ):
         if need in step.needs:
             step.impact.append(words)
@@ -173,59 +274,3 @@ def _carried(containers: list[dict[str, Any]]) -> list[str]:
     tasks = Counter(item["service"] for item in containers if item.get("service"))
     services = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in tasks.items()]
     return services + [f"container {item['name']}" for item in containers if not item.get("service")]
-
-
-def node_id_of(variables: Mapping[str, Any]) -> str | None:
-    """The host's node id: as it joined in this run, else as it was found."""
-    joined = variables.get("swarm_member_state") or {}
-    assessed = variables.get("gpu_node_assessed") or {}
-    return joined.get("node_id") or (assessed.get("swarm") or {}).get("node_id")
-
-
-def decided(variables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The latest decision for a host: what was applied in this run, else what was found."""
-    return variables.get("gpu_node_applied") or variables.get("gpu_node_assessed") or {}
-
-
-def node_updates(
-    names: list[str], variables: Mapping[str, Mapping[str, Any]], availability: str | None = None, labels: bool = False
-) -> list[dict[str, Any]]:
-    """What to ask of swarm_nodes for these hosts, as far as they are members.
-
-    Every one gets its availability, the failed ones too; labels only tell of hosts on which all went well.
-    """
-    updates = []
-    for name in names:
-        node_id = node_id_of(variables[name])
-        update: dict[str, Any] = {}
-        if availability:
-            update["availability"] = availability
-            update["remember"] = availability != "former"
-        if labels and not variables[name].get("gpu_swarm_outcome"):
-            update["labels"] = decided(variables[name]).get("labels")
-        if node_id and update:
-            updates.append({"id": node_id, **update})
-    return updates
-
-
-def not_shown(names: list[str], variables: Mapping[str, Mapping[str, Any]], ledger: Any) -> list[str]:
-    """The hosts of which the manager's ledger does not show yet what was decided; those that failed do not count."""
-    nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
-    waiting = []
-    for name in names:
-        step = (variables[name].get("gpu_swarm_plan") or {}).get("steps", {}).get(name) or {}
-        if variables[name].get("gpu_swarm_outcome") or step.get("waits_for") or step.get("error"):
-            continue
-        node = nodes.get(node_id_of(variables[name]) or "")
-        if node is None or node["state"] != "ready" or difference(decided(variables[name]), node):
-            waiting.append(name)
-    return waiting
-
-
-def difference(wanted: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """What the manager's ledger does not show of a decision, in words."""
-    for kind, values in _resources.parse(wanted.get("resources") or []).items():
-        shown = (node["resources"].get(kind) or {}).get("values") or []
-        if isinstance(values, list) and sorted(values) != sorted(shown):
-            return f"the manager shows {len(shown)} of {len(values)} {kind}"
-    return None

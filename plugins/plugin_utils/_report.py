@@ -13,8 +13,9 @@ from collections import Counter
 from typing import Any
 
 from ..module_utils import _resources
-from ._plan import Host, Step, difference
+from ._plan import MARKED, WINDOW, WINDOW_MANAGERS, Host, Step
 from ._table import render
+from ._updates import difference
 
 READY = "ready"
 HEADINGS = ["node", "model", "GPUs", "VRAM", "advertised", "free", "state"]
@@ -23,17 +24,19 @@ MIB_PER_GIB = 1024
 
 def impact(steps: dict[str, Step]) -> str:
     """What a run is about to do and what waits, before anything is touched; '' when there is nothing to do."""
-    rows = [(name, _step_words(step)) for name, step in steps.items() if step.error or step.needs]
+    rows = [(name, _step_words(step)) for name, step in steps.items() if step.error or step.needs or step.groups]
     return render(["node", "what it means"], rows) if rows else ""
 
 
 def _step_words(step: Step) -> str:
+    # A node in its window is given back as a matter of course; this one was left paused by a run that was killed.
+    left = MARKED in step.groups and not {WINDOW, WINDOW_MANAGERS} & set(step.groups)
+    told = ["gets its former availability back"] if left else []
     if step.error:
-        return "cannot go on: " + step.error
-    words = "; ".join(step.impact)
+        return "; ".join([*told, "cannot go on: " + step.error])
     if step.waits_for:
-        return f"waits for {', '.join(step.waits_for)}, then: {words}"
-    return words
+        return "; ".join([*told, f"waits for {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}"])
+    return "; ".join(told + step.impact)
 
 
 def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: str | None) -> str:
@@ -52,7 +55,8 @@ def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: str |
     different = difference(host.assessed or {}, node)
     if different:
         return different
-    return READY if node["availability"] == "active" else f"{READY}, {node['availability']}"
+    told = [READY] + ([] if node["availability"] == "active" else [node["availability"]])
+    return ", ".join(told + [f"GPU {gpu['index']} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []])
 
 
 def row(host: Host, node: dict[str, Any] | None, state: str) -> list[str]:

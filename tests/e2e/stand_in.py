@@ -26,6 +26,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = json.dumps(answer if answer is not None else []).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
+        if sys.argv[1] == "podman":
+            self.send_header("Libpod-API-Version", "5.4.2")
         self.end_headers()
         self.wfile.write(body)
 

@@ -23,7 +23,7 @@ from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, wait_u
 STAND_IN = Path(__file__).with_name("stand_in.py")
 SOCKET = "/run/stand-in.sock"
 LIBRARY = "/usr/lib/libnvidia-ml.so.1"
-DROP_IN = "/etc/systemd/system/docker.service.d/flag.conf"
+OPTIONS, OPTION = "/etc/default/docker", "DOCKER_OPTS=--default-runtime=runc"
 FIREWALL = ("OUTPUT", "--protocol", "tcp", "--dport", "2377", "--jump", "REJECT")
 MACHINE = "a100"  # what the nodes have in fleet.yml
 
@@ -104,14 +104,12 @@ def docker_again(_fleet: Fleet, node: Node) -> None:
 
 
 def flag_for_later(_fleet: Fleet, node: Node) -> None:
-    """A flag that the running dockerd does not have yet; at its next start it bites whoever sets the same in daemon.json."""
-    node.write(DROP_IN, b"[Service]\nExecStart=\nExecStart=/usr/sbin/dockerd -H fd:// --default-runtime=runc\n")
-    node.run("systemctl", "daemon-reload")
+    """A flag that the running dockerd does not have yet, where only the unit's shell sees it before the next start."""
+    node.run("sh", "-c", 'echo "$2" >>"$1"', "-", OPTIONS, OPTION)
 
 
 def no_flag(_fleet: Fleet, node: Node) -> None:
-    node.run("rm", DROP_IN)
-    node.run("systemctl", "daemon-reload")
+    node.run("sed", "-i", f"/{OPTION}/d", OPTIONS)
     node.run("systemctl", "reset-failed", "docker.service")  # several starts in a minute are too many for systemd
     node.run("systemctl", "restart", "docker.service")
 

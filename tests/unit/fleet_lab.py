@@ -9,7 +9,7 @@ from __future__ import annotations
 from node_lab import UUIDS, gpu, resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _resources
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import Host
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import Host, Swarm
 
 LABELS = {"gpu.count": "2", "gpu.model": "NVIDIA-H100-80GB-HBM3"}
 
@@ -26,14 +26,14 @@ def assessed(node_id="n1", gpus=2, containers=(), shown=(), **other):
         "restart_required": False,
         "engine": {"generic_resources": _resources.to_info(_resources.parse(shown))},
         "toolkit_version": "1.20.0" if gpus else None,
-        "swarm": {"state": "active" if node_id else "inactive", "node_id": node_id},
+        "swarm": {"state": "active" if node_id else "inactive", "node_id": node_id, "control_available": False, "managers": ["10.0.0.9:2377"]},
         "containers": [{"name": name, "service": service} for name, service in containers],
     }
     return dict(answer, **other)
 
 
-def host(name="gpu-1", gpu=True, manager=False, **answer):
-    return Host(name, gpu, manager, assessed(gpus=2 if gpu else 0, **answer))
+def host(name="gpu-1", gpu=True, manager=False, toolkit=None, disrupt="never", move=False, **answer):
+    return Host(name, gpu, manager, assessed(gpus=2 if gpu else 0, **answer), toolkit, disrupt, move)
 
 
 def named(*indices, held=()):
@@ -47,6 +47,8 @@ def member(node_id="n1", role="worker", labels=None, shown=(0, 1), **other):
     entry = {
         "id": node_id,
         "role": role,
+        "leader": False,
+        "reachability": "reachable" if role == "manager" else None,
         "state": "ready",
         "availability": "active",
         "labels": ours if labels is None else labels,
@@ -58,3 +60,9 @@ def member(node_id="n1", role="worker", labels=None, shown=(0, 1), **other):
 
 def ledger(*nodes):
     return {"nodes": list(nodes)}
+
+
+def swarm(*nodes, evicted=None):
+    """A swarm that a manager shows to have these nodes, or one that is yet to be initialised."""
+    found = {"live": ["m"], "init_on": None, "error": None} if nodes else {"live": [], "init_on": "m", "error": None}
+    return Swarm(found, ledger(*nodes) if nodes else None, evicted or {})

@@ -4,26 +4,27 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
-from fleet_lab import LABELS, assessed, host, ledger, member, named
+from fleet_lab import assessed, host, ledger, member, swarm
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     END,
     JOIN,
     LABEL,
+    MARKED,
     PREPARE,
     WINDOW,
     WINDOW_MANAGERS,
     Host,
     Step,
-    decided,
-    difference,
+    Swarm,
     label_change,
-    node_id_of,
-    node_updates,
-    not_shown,
+    placements,
     plan,
+    version_of,
 )
 
 DRIFT = ["2 GPUs not advertised as NVIDIA-GPU: a, b"]
@@ -31,73 +32,168 @@ RESTART = {"restart_required": True, "drift": DRIFT}
 RELOAD = {"drift": ["the default runtime is runc, not nvidia"], "shown": resources(0, 1)}
 FRESH = {"node_id": None, "toolkit_version": None, **RESTART}
 BUSY = [("train.1.x", "train"), ("train.2.y", "train"), ("by-hand", None)]
+BUSY_WORDS = ["service train (2 tasks)", "container by-hand"]
+OURS = "gpu-swarm.labels"
+
+WINDOWED = [WINDOW, MARKED, LABEL, END]
 
 
-def step_of(one, book=None, toolkit=None, disrupt="never"):
-    return plan([one], book, toolkit, disrupt)[one.name]
+def step_of(one, known, *others):
+    return plan([one, *others], known)[one.name]
 
 
-# the host, the ledger -> (what it needs, its groups)
+# the host, the swarm -> (what it needs, its groups)
 STEPS = {
-    "nothing to do": (host(), ledger(member()), [], []),
-    "a manager without GPU": (host(gpu=False, manager=True), ledger(member(role="manager", labels={})), [], []),
-    "labels of others are nothing to do": (host(gpu=False), ledger(member(labels={"a": "b"}, shown=())), [], []),
-    "fresh": (host(**FRESH), None, ["toolkit", "configure", "restart", "join"], [PREPARE, JOIN, LABEL, END]),
-    "fresh without GPU": (host(gpu=False, node_id=None), None, ["join"], [JOIN, END]),
-    "only to join": (host(node_id=None), ledger(member("other")), ["join"], [JOIN, LABEL, END]),
-    "in another swarm": (host(node_id="elsewhere"), ledger(member()), ["join"], [JOIN, LABEL, END]),
-    "member with drift": (host(**RESTART), ledger(member()), ["configure", "restart"], [WINDOW, END]),
+    "nothing to do": (host(), swarm(member()), [], []),
+    "a manager without GPU": (host(gpu=False, manager=True), swarm(member(role="manager", labels={})), [], []),
+    "labels of others are nothing to do": (host(gpu=False), swarm(member(labels={"a": "b"}, shown=())), [], []),
+    "fresh": (host(toolkit="1.20.0", **FRESH), swarm(), ["toolkit", "configure", "restart", "join"], [PREPARE, JOIN, LABEL, END]),
+    "fresh without GPU": (host(gpu=False, node_id=None), swarm(), ["join"], [JOIN, LABEL, END]),
+    "only to join": (host(node_id=None), swarm(member("other")), ["join"], [JOIN, LABEL, END]),
+    "half-joined": (
+        host(swarm={"state": "error", "node_id": "x", "half_joined": True}),
+        swarm(member("other")),
+        ["join"],
+        [JOIN, LABEL, END],
+    ),
+    "moves from another swarm": (host(node_id="elsewhere", move=True), swarm(member()), ["join", "move"], [JOIN, LABEL, END]),
+    "moves into a swarm that is yet to be made": (host(node_id="elsewhere", move=True), swarm(), ["join", "move"], [JOIN, LABEL, END]),
+    "member with drift": (host(**RESTART), swarm(member()), ["configure", "restart"], WINDOWED),
     "manager with drift": (
         host(manager=True, **RESTART),
-        ledger(member(role="manager")),
+        swarm(member(role="manager")),
         ["configure", "restart"],
-        [WINDOW_MANAGERS, END],
+        [WINDOW_MANAGERS, MARKED, LABEL, END],
     ),
-    "a reload hurts nobody": (host(containers=BUSY, **RELOAD), ledger(member()), ["configure"], [PREPARE, END]),
-    "another toolkit": (host(toolkit_version="1.19.0"), ledger(member()), ["toolkit"], [WINDOW, END]),
-    "the SDK of a worker is only for joining": (host(missing=["docker_sdk"]), ledger(member()), [], []),
+    "a manager that is to be a worker is still changed as a manager": (
+        host(**RESTART),
+        swarm(member(role="manager"), member("n2", role="manager"), member("n3", role="manager")),
+        ["configure", "restart", "role"],
+        [WINDOW_MANAGERS, MARKED, JOIN, LABEL, END],
+    ),
+    "a reload hurts nobody": (host(containers=BUSY, **RELOAD), swarm(member()), ["configure"], [PREPARE, LABEL, END]),
+    "another toolkit": (host(toolkit="1.20.0", toolkit_version="1.19.0"), swarm(member()), ["toolkit"], WINDOWED),
+    "the SDK of a worker is only for joining": (host(missing=["docker_sdk"]), swarm(member()), [], []),
+    "the SDK of a worker that joins": (
+        host(node_id=None, missing=["docker_sdk"]),
+        swarm(member()),
+        ["join", "docker_sdk"],
+        [JOIN, LABEL, END],
+    ),
     "the SDK of a manager": (
         host(manager=True, missing=["docker_sdk"]),
-        ledger(member(role="manager")),
+        swarm(member(role="manager")),
         ["docker_sdk"],
-        [JOIN, END],
+        [JOIN, LABEL, END],
     ),
-    "to promote": (host(manager=True), ledger(member()), ["role"], [JOIN, END]),
-    "to demote": (host(), ledger(member(role="manager")), ["role"], [JOIN, END]),
-    "labels": (host(), ledger(member(labels={})), ["labels"], [LABEL, END]),
-    "a label of another": (host(), ledger(member(labels={"gpu.count": "7"})), ["labels"], [LABEL, END]),
-    "left paused by a run that was killed": (
-        host(gpu=False),
-        ledger(member(labels={}, shown=(), former_availability="active", availability="pause")),
-        ["availability"],
-        [LABEL, END],
-    ),
+    "a TOML parser to keep": (host(missing=["toml_parser"]), swarm(member()), ["configure"], [PREPARE, LABEL, END]),
+    "to promote": (host(manager=True), swarm(member()), ["role"], [JOIN, LABEL, END]),
+    "to demote": (host(), swarm(member(role="manager"), member("n2", role="manager")), ["role"], [JOIN, LABEL, END]),
+    "labels": (host(), swarm(member(labels={})), ["labels"], [LABEL, END]),
+    "a host that left gpu_nodes": (host(gpu=False), swarm(member(shown=())), ["labels"], [LABEL, END]),
 }
 
 
-@pytest.mark.parametrize(("one", "book", "needs", "groups"), STEPS.values(), ids=STEPS)
-def test_what_a_host_needs(one, book, needs, groups):
-    step = step_of(one, book, toolkit="1.20.0" if one.gpu else None)
+@pytest.mark.parametrize(("one", "known", "needs", "groups"), STEPS.values(), ids=STEPS)
+def test_what_a_host_needs(one, known, needs, groups):
+    step = step_of(one, known)
     assert (step.needs, step.groups, step.waits_for, step.error) == (needs, groups, [], None)
     assert bool(step.impact) == bool(needs)
 
 
-def test_nobodys_work_is_stopped_unasked():
-    step = step_of(host(containers=BUSY, **RESTART), ledger(member()))
-    assert step.waits_for == ["service train (2 tasks)", "container by-hand"]
-    assert step.groups == [END]
-    step = step_of(host(containers=BUSY, **RESTART), ledger(member()), disrupt="all")
-    assert (step.waits_for, step.groups) == ([], [WINDOW, END])
-    assert "stops service train (2 tasks), container by-hand" in step.impact
-    assert step_of(host(containers=BUSY), ledger(member(labels={}))).groups == [LABEL, END]
-    outside = step_of(host(containers=BUSY[2:], **FRESH), None)
-    assert (outside.waits_for, outside.groups) == (["container by-hand"], [END])
+# --- what runs there --------------------------------------------------------------------------------------------------
 
+ANOTHER_TOOLKIT = {"toolkit": "1.20.0", "toolkit_version": "1.19.0"}
+STRANGER = {"node_id": "elsewhere", "move": True}
+
+# a change that hurts, the swarm, the groups with consent
+HURTS = {
+    "a restart": (RESTART, swarm(member()), WINDOWED),
+    "another toolkit": (ANOTHER_TOOLKIT, swarm(member()), WINDOWED),
+    "a move": (STRANGER, swarm(member()), [JOIN, LABEL, END]),
+    "a move and a restart": ({**STRANGER, **RESTART}, swarm(member()), [PREPARE, JOIN, LABEL, END]),
+    "outside of a swarm": (FRESH, swarm(), [PREPARE, JOIN, LABEL, END]),
+}
+
+
+@pytest.mark.parametrize(("change", "known", "groups"), HURTS.values(), ids=HURTS)
+def test_nobodys_work_is_stopped_unasked(change, known, groups):
+    step = step_of(host(containers=BUSY, **change), known)
+    assert (step.waits_for, step.groups) == (BUSY_WORDS, [END])
+    step = step_of(host(containers=BUSY, disrupt="all", **change), known)
+    assert (step.waits_for, step.groups, step.availability) == ([], groups, "drain")
+    assert step.impact[-1] == "stops service train (2 tasks), container by-hand"
+    step = step_of(host(disrupt="all", **change), known)
+    assert (step.waits_for, step.groups, step.availability) == ([], groups, "pause")
+
+
+@pytest.mark.parametrize("disrupt", ["never", "all"])
+def test_work_is_no_hindrance_for_what_does_not_hurt(disrupt):
+    step = step_of(host(containers=BUSY, disrupt=disrupt), swarm(member(labels={})))
+    assert (step.groups, step.availability) == ([LABEL, END], "pause")
+
+
+def test_tasks_that_a_label_would_evict_are_waited_for_or_told():
+    known = swarm(member(labels={"gpu.count": "3", OURS: "gpu.count"}), evicted={"n1": ["train.1", "train.2"], "n2": ["other.1"]})
+    step = step_of(host(), known)
+    assert (step.needs, step.groups, step.waits_for) == (["labels"], [END], ["train.1", "train.2"])
+    step = step_of(host(disrupt="all"), known)
+    assert (step.groups, step.waits_for, step.availability) == ([LABEL, END], [], "pause")
+    assert step.impact == ["changes node labels", "evicts train.1, train.2"]
+    # What runs there and what its labels hold are two reasons.
+    step = step_of(host(containers=BUSY[2:], **RESTART), known)
+    assert step.waits_for == ["container by-hand", "train.1", "train.2"]
+    # A node whose labels stay evicts nothing.
+    assert step_of(host(), swarm(member(), evicted={"n1": ["train.1"]})) == Step()
+
+
+def test_what_may_be_stopped_is_said_by_each_host_for_itself():
+    hosts = [host("a", containers=BUSY, **RESTART), host("b", node_id="n2", containers=BUSY, disrupt="all", **RESTART)]
+    steps = plan(hosts, swarm(member(), member("n2")))
+    assert (bool(steps["a"].waits_for), bool(steps["b"].waits_for)) == (True, False)
+
+
+def test_a_disrupt_that_does_not_exist_is_refused():
+    step = step_of(host(disrupt="services"), swarm(member()))
+    assert (step.error, step.groups) == ("provision_disrupt is 'services'; use never or all.", [END])
+
+
+# --- the toolkit ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("package", "version"), [(None, None), ("", None), ("1.20.0", "1.20.0"), ("1.20.0-1", "1.20.0")])
+def test_version_of(package, version):
+    assert version_of(package) == version
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "impact"),
+    [
+        (None, "1.19.0", []),
+        ("1.20.0", "1.20.0", []),
+        ("1.20.0-1", "1.20.0", []),
+        ("1.20.0-1", "1.19.0", ["toolkit 1.19.0 → 1.20.0"]),
+        ("1.19.0", "1.20.0", ["toolkit 1.20.0 → 1.19.0"]),
+        ("1.20.0-1", None, ["installs toolkit 1.20.0"]),
+        (None, None, ["installs toolkit"]),
+    ],
+)
+def test_the_toolkit(wanted, there, impact):
+    step = step_of(host(toolkit=wanted, toolkit_version=there), swarm(member()))
+    assert (step.impact, step.needs) == (impact, ["toolkit"] if impact else [])
+
+
+def test_each_host_has_its_own_toolkit_and_one_without_gpus_none():
+    hosts = [host("m", gpu=False, manager=True, toolkit="1.20.0"), host("a", node_id="n2"), host("b", node_id="n3", toolkit="1.21.0")]
+    steps = plan(hosts, swarm(member(role="manager", labels={}), member("n2"), member("n3")))
+    assert {name: step.needs for name, step in steps.items()} == {"m": [], "a": [], "b": ["toolkit"]}
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
 
 # an assessment -> what the run means there
 IMPACTS = {
-    "fresh": (FRESH, ["installs toolkit 1.20.0", "+2 NVIDIA-GPU", "restarts dockerd", "joins the swarm"]),
-    "another toolkit": ({"toolkit_version": "1.19.0"}, ["toolkit 1.19.0 → 1.20.0"]),
+    "fresh": ({"toolkit": "1.20.0", **FRESH}, ["installs toolkit 1.20.0", "+2 NVIDIA-GPU", "restarts dockerd", "joins the swarm"]),
     "another kind": (
         {**RESTART, "shown": [*resources(0, 1, kind="GPU"), "SSD=1", "FPGA=a"]},
         ["+2 NVIDIA-GPU", "−2 GPU", "restarts dockerd"],
@@ -105,23 +201,17 @@ IMPACTS = {
     "another GPU": ({**RESTART, "shown": resources(0, 2)}, ["+1 NVIDIA-GPU", "−1 NVIDIA-GPU", "restarts dockerd"]),
     "no other GPUs": (RELOAD, RELOAD["drift"]),
     "a library to keep": ({"missing": ["nvml_binding"], "shown": resources(0, 1)}, ["keeps pynvml on the node"]),
+    "a move": (STRANGER, ["leaves its swarm", "joins the swarm"]),
+    "a promotion": ({"manager": True}, ["becomes a manager"]),
 }
 
 
 @pytest.mark.parametrize(("answer", "impact"), IMPACTS.values(), ids=IMPACTS)
 def test_what_a_change_means_is_told(answer, impact):
-    book = None if "node_id" in answer else ledger(member())
-    assert step_of(host(**answer), book, "1.20.0").impact == impact
+    assert step_of(host(**answer), swarm(member())).impact == impact
 
 
-def test_any_toolkit():
-    assert step_of(host(toolkit_version=None), ledger(member())).impact == ["installs toolkit"]
-
-
-@pytest.mark.parametrize("toolkit", [None, "1.20.0"])
-def test_the_toolkit_that_is_there_is_kept(toolkit):
-    assert step_of(host(), ledger(member()), toolkit).needs == []
-
+# --- what cannot be done ----------------------------------------------------------------------------------------------
 
 NO_ENGINE = "Docker Engine is not installed. Install it on this host and run this again."
 
@@ -139,16 +229,82 @@ NO_ENGINE = "Docker Engine is not installed. Install it on this host and run thi
     ],
 )
 def test_a_host_with_which_nothing_can_be_done(answer, error, groups):
-    step = plan([Host("a", True, False, answer), host("b")], ledger(member()), None, "never")["a"]
-    assert (step.error, step.groups, step.needs) == (error, groups, [])
+    steps = plan([Host("a", True, False, answer), host("b", **RESTART)], swarm(member()))
+    assert (steps["a"].error, steps["a"].groups, steps["a"].needs) == (error, groups, [])
+    assert steps["b"].groups == WINDOWED
 
 
-def test_one_bad_host_does_not_hide_the_others():
-    steps = plan([Host("a", True, False, None), host("b", **RESTART)], ledger(member()), None, "never")
-    assert (steps["a"].groups, steps["b"].groups) == ([], [WINDOW, END])
+LIVE = {"live": ["m1"], "init_on": None, "error": None}
+NOBODY = {"live": [], "init_on": None, "error": "No working swarm manager was found. m1: No route to host."}
+UNASKED = "The manager m1 could not be asked about the swarm: "
 
 
-OURS = "gpu-swarm.labels"
+@pytest.mark.parametrize(
+    ("known", "error"),
+    [
+        (Swarm(NOBODY), NOBODY["error"]),
+        (Swarm(LIVE, {"failed": True, "msg": "The swarm does not have a leader."}), UNASKED + "The swarm does not have a leader."),
+        (Swarm(LIVE, {"unreachable": True, "msg": "No route to host"}), UNASKED + "No route to host"),
+        (Swarm(LIVE, {"skipped": True}), UNASKED + "it lacks the Docker SDK for Python, which a run without --check installs"),
+        (Swarm(LIVE, None), UNASKED + "it lacks the Docker SDK for Python, which a run without --check installs"),
+    ],
+)
+@pytest.mark.parametrize("disrupt", ["never", "all"])
+def test_without_a_manager_that_answers_nothing_is_touched(known, error, disrupt):
+    hosts = [
+        host("member", disrupt=disrupt, **RESTART),
+        host("manager", manager=True, disrupt=disrupt, **RESTART),
+        host("fresh", disrupt=disrupt, toolkit="1.20.0", **FRESH),
+        host("done", disrupt=disrupt),
+    ]
+    for step in plan(hosts, known).values():
+        assert step == Step(error=error, groups=[END])
+
+
+ELSEWHERE = {"state": "active", "node_id": "x9", "control_available": False, "managers": ["10.9.9.9:2377"]}
+
+
+@pytest.mark.parametrize(
+    ("there", "move", "told"),
+    [
+        (ELSEWHERE, False, "worker of another swarm (managers 10.9.9.9:2377)"),
+        (dict(ELSEWHERE, control_available=True), False, "is a manager of another swarm"),
+        (dict(ELSEWHERE, control_available=True), True, "is a manager of another swarm"),
+        ({"state": "locked", "node_id": ""}, True, "docker swarm unlock"),
+        ({"state": "error", "node_id": "x9", "error": "certificate expired"}, True, "(certificate expired)"),
+        ({"state": "pending", "node_id": ""}, True, "still trying to reach a swarm"),
+        ({"state": "unknown", "node_id": None}, False, "dockerd is not running on this host: start it"),
+    ],
+)
+@pytest.mark.parametrize("known", [swarm(member()), swarm()], ids=["a swarm", "none yet"])
+def test_a_node_that_cannot_be_a_member_is_refused_before_it_is_changed(there, move, told, known):
+    step = step_of(host(move=move, disrupt="all", swarm=there, **RESTART), known)
+    assert told in step.error
+    assert (step.groups, step.needs, step.impact) == ([END], [], [])
+
+
+def test_the_last_manager_is_demoted_only_where_another_is_to_be_one():
+    old = host("old", gpu=False)
+    known = swarm(member(role="manager", labels={}), member("n2", labels={}))
+    step = step_of(old, known)
+    assert "the swarm's last manager" in step.error
+    assert step.groups == [END]
+    for comes in (host("m2", gpu=False, manager=True, node_id="n2"), host("new", gpu=False, manager=True, node_id=None)):
+        assert step_of(old, known, comes).groups == [JOIN, LABEL, END]
+    for cannot in (Host("m2", False, True, {"unreachable": True}), host("m2", manager=True, node_id=None, missing=["engine"])):
+        assert "the swarm's last manager" in step_of(old, known, cannot).error
+
+
+def test_a_label_of_somebody_else_is_that_hosts_error_alone():
+    theirs = member("n2", labels={"gpu.model": "T4", "gpu.count": "7", "rack": "r1"})
+    steps = plan([host("a", **RESTART), host("b", node_id="n2", **RESTART)], swarm(member(), theirs))
+    assert (steps["a"].error, steps["a"].groups) == (None, WINDOWED)
+    assert (steps["b"].needs, steps["b"].groups) == ([], [END])
+    assert steps["b"].error == (
+        "node label gpu.count is '7', set by somebody else, and '2' was decided; "
+        "gpu.model is 'T4', set by somebody else, and 'NVIDIA-H100-80GB-HBM3' was decided. "
+        "If nobody needs it: docker node update --label-rm gpu.count --label-rm gpu.model n2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +315,7 @@ OURS = "gpu-swarm.labels"
         ({"a": "1"}, {"a": "1"}, False),  # another's, and as wanted
         ({"a": "1", OURS: "a"}, {"a": "2"}, True),
         ({"a": "1", OURS: "a"}, {}, True),
-        ({"a": "1"}, {"a": "2"}, True),  # a clash is for swarm_nodes to tell
+        ({"a": "1"}, {"a": "2"}, True),  # a clash
         ({"b": "1"}, {"a": "2"}, True),
     ],
 )
@@ -167,85 +323,49 @@ def test_label_change(there, wanted, differs):
     assert label_change({"labels": there}, wanted) is differs
 
 
-# --- what the later plays ask ---------------------------------------------------------------------------------------
+# --- what an earlier run left, and the order --------------------------------------------------------------------------
+
+LEFT = {"former_availability": "active", "availability": "pause"}
+
+# whatever becomes of a host that a run left paused when it was killed, it is given back
+MARKS = {
+    "nothing else to do": (host(), {}, [MARKED, END]),
+    "labels": (host(), {"labels": {}}, [LABEL, MARKED, END]),
+    "changed once more, and given back once": (host(**RESTART), {}, WINDOWED),
+    "busy": (host(containers=BUSY, **RESTART), {}, [MARKED, END]),
+    "cannot go on": (host(disrupt="x"), {}, [MARKED, END]),
+    "a clash": (host(), {"labels": {"gpu.count": "7"}}, [MARKED, END]),
+    "its assessment failed": (Host("a", True, False, dict(assessed(), failed=True, msg="NVML failed.")), {}, [MARKED, END]),
+}
 
 
-def variables(node_id="n1", **other):
-    return dict({"gpu_node_assessed": assessed(node_id)}, **other)
+@pytest.mark.parametrize(("one", "node", "groups"), MARKS.values(), ids=MARKS)
+def test_a_node_left_paused_is_given_back(one, node, groups):
+    assert step_of(one, swarm(member(**LEFT, **node))).groups == groups
 
 
-def test_the_node_id_as_joined_goes_before_the_one_found():
-    assert node_id_of(variables()) == "n1"
-    assert node_id_of(variables(swarm_member_state={"node_id": "n2"})) == "n2"
-    assert node_id_of(variables(swarm_member_state={"node_id": None})) == "n1"
-    assert node_id_of({}) is None
-    assert node_id_of({"gpu_node_assessed": {"failed": True}}) is None
+def test_a_node_paused_by_its_owner_is_not_ours_to_give_back():
+    assert step_of(host(), swarm(member(availability="pause"))) == Step()
 
 
-def test_what_was_applied_goes_before_what_was_found():
-    assert decided(variables())["resources"] == resources(0, 1)
-    assert decided(variables(gpu_node_applied={"resources": []})) == {"resources": []}
-    assert decided({}) == {}
-
-
-def test_node_updates():
-    hosts = {
-        "a": variables("n1"),
-        "failed": variables("n2", gpu_swarm_outcome="dockerd did not start"),
-        "outside": variables(None),
-        "unknown": {},
-    }
-    assert node_updates(list(hosts), hosts, "pause") == [
-        {"id": "n1", "availability": "pause", "remember": True},
-        {"id": "n2", "availability": "pause", "remember": True},
-    ]
-    assert node_updates(list(hosts), hosts, "former", labels=True) == [
-        {"id": "n1", "availability": "former", "remember": False, "labels": LABELS},
-        {"id": "n2", "availability": "former", "remember": False},
-    ]
-    assert node_updates(list(hosts), hosts, labels=True) == [{"id": "n1", "labels": LABELS}]
-    assert node_updates([], hosts, "pause") == []
-
-
-WAITING = {"gpu_swarm_plan": {"steps": {"a": {"waits_for": ["x"]}}}}
-HOPELESS = {"gpu_swarm_plan": {"steps": {"a": {"error": "x"}}}}
-
-
-@pytest.mark.parametrize(
-    ("values", "nodes", "shown"),
-    [
-        (variables(), [member()], True),
-        (variables(), [member(shown=(0,))], False),
-        (variables(), [member(shown=())], False),
-        (variables(), [member(state="down")], False),
-        (variables(), [member("other")], False),
-        (variables(), [], False),
-        (variables(gpu_swarm_outcome="x"), [], True),
-        (variables(**WAITING), [], True),
-        (variables(**HOPELESS), [], True),
-        (variables(gpu_swarm_plan={"steps": {}}), [], False),
-    ],
-)
-def test_not_shown(values, nodes, shown):
-    assert not_shown(["a"], {"a": values}, ledger(*nodes)) == ([] if shown else ["a"])
-    if not nodes:
-        assert not_shown(["a"], {"a": values}, None) == ([] if shown else ["a"])
-
-
-@pytest.mark.parametrize(
-    ("wanted", "there", "told"),
-    [
-        ({"resources": resources(0, 1)}, {"NVIDIA-GPU": named(1, 0)}, None),
-        ({"resources": resources(0, 1)}, {"NVIDIA-GPU": named(0)}, "the manager shows 1 of 2 NVIDIA-GPU"),
-        ({"resources": resources(0)}, {"NVIDIA-GPU": named(1)}, "the manager shows 1 of 1 NVIDIA-GPU"),
-        ({"resources": resources(0)}, {}, "the manager shows 0 of 1 NVIDIA-GPU"),
-        ({"resources": []}, {"SSD": {"type": "discrete", "total": 1, "free": 1}}, None),
-        ({}, {}, None),
-    ],
-)
-def test_difference(wanted, there, told):
-    assert difference(wanted, {"resources": there}) == told
+def test_the_leader_is_changed_last():
+    ids = {"m1": "n1", "m2": "n2", "m3": "n3"}
+    hosts = [host(name, manager=True, node_id=node_id, **RESTART) for name, node_id in ids.items()]
+    for leader in ids:
+        known = swarm(*(member(node_id, role="manager", leader=name == leader) for name, node_id in ids.items()))
+        steps = plan(hosts, known)
+        assert list(steps) == list(ids)
+        placed = placements(steps, {WINDOW_MANAGERS: list(ids), END: ["m1"]})
+        assert [item["host"] for item in placed] == [name for name in ids if name != leader] + [leader]
+        assert {item["host"]: item["groups"] for item in placed}["m1"] == [WINDOW_MANAGERS, END]
+    assert placements(plan(hosts[:1], swarm(member(role="manager"))), {}) == []
 
 
 def test_a_step_travels_as_plain_data():
-    assert Step(**vars(Step(needs=["join"], error=None))) == Step(needs=["join"])
+    step = step_of(host(containers=BUSY, **RESTART), swarm(member(**LEFT)))
+    assert Step(**asdict(step)) == step
+
+
+def test_an_answer_of_a_manager_without_nodes_is_no_ledger():
+    assert Swarm(LIVE, ledger()).error.startswith(UNASKED)
+    assert Swarm({"live": [], "init_on": "m1", "error": None}, {"skipped": True}).error is None

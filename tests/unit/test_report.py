@@ -9,7 +9,7 @@ from fleet_lab import host, member, named
 from node_lab import gpu
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _report
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import Host, Step
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, MARKED, WINDOW, Host, Step
 
 
 def test_the_impact_of_a_run():
@@ -30,6 +30,25 @@ def test_the_impact_of_a_run():
     assert _report.impact({}) == ""
 
 
+BACK = "gets its former availability back"
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (Step(groups=[MARKED, END]), BACK),
+        (Step(groups=[MARKED, END], error="a clash"), f"{BACK}; cannot go on: a clash"),
+        (
+            Step(needs=["restart"], groups=[MARKED, END], impact=["restarts dockerd"], waits_for=["container x"]),
+            f"{BACK}; waits for container x, then: restarts dockerd",
+        ),
+        (Step(needs=["restart"], groups=[WINDOW, MARKED, END], impact=["restarts dockerd"]), "restarts dockerd"),
+    ],
+)
+def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_told(step, words):
+    assert _report.impact({"gpu-1": step}).splitlines()[2:] == ["gpu-1  " + words]
+
+
 @pytest.mark.parametrize(
     ("step", "node", "outcome", "state"),
     [
@@ -45,6 +64,22 @@ def test_the_impact_of_a_run():
 )
 def test_the_state_of_a_host(step, node, outcome, state):
     assert _report.state_of(host(), step, node, outcome) == state
+
+
+LEFT_OUT = [{"index": 2, "uuid": "x", "name": "H100", "reason": "GPU is lost"}, {"index": 5, "uuid": None, "name": None, "reason": "MIG is on"}]
+
+
+@pytest.mark.parametrize(
+    ("node", "outcome", "state"),
+    [
+        (member(), None, "ready, GPU 2 left out: GPU is lost, GPU 5 left out: MIG is on"),
+        (member(availability="drain"), None, "ready, drain, GPU 2 left out: GPU is lost, GPU 5 left out: MIG is on"),
+        (member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
+        (member(), "dockerd did not start", "failed: dockerd did not start"),
+    ],
+)
+def test_a_node_that_offers_less_than_it_has_says_so(node, outcome, state):
+    assert _report.state_of(host(left_out=LEFT_OUT), Step(), node, outcome) == state
 
 
 def test_rows():

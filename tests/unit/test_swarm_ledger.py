@@ -126,6 +126,14 @@ def test_a_node_is_told_with_all_that_a_run_needs():
     assert (second["leader"], second["reachability"], second["role"]) == (True, "reachable", "manager")
 
 
+@pytest.mark.parametrize(
+    ("labels", "former"),
+    [({}, None), ({"gpu-swarm.former-availability": "active"}, "active"), ({"gpu-swarm.former-availability": "pause/drain"}, "pause")],
+)
+def test_the_former_availability_is_told_without_what_it_became(labels, former):
+    assert ledger([node(labels=labels)], [], [], PREFIX)["nodes"][0]["former_availability"] == former
+
+
 def test_tasks_of_no_service_and_of_global_services():
     entry, _sums = only(named(A, B), [task("t1", given=named(A), service="gone"), task("t2", given=named(B), slot=None)])
     assert [(item["service"], item["slot"]) for item in entry["held"]] == [("gone", 1), ("train", None)]

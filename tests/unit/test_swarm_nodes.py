@@ -66,11 +66,26 @@ def run(manager, *wants, check_mode=False, monkeypatch):
         ({}, "active", want(availability="pause", remember=True), {MARK: "active"}, "pause"),
         ({}, "drain", want(availability="pause", remember=True), {MARK: "drain"}, "pause"),
         ({}, "pause", want(availability="pause", remember=True), {MARK: "pause"}, "pause"),
-        ({MARK: "active"}, "pause", want(availability="drain", remember=True), {MARK: "active"}, "drain"),
+        ({}, "active", want(availability="drain", remember=True), {MARK: "active/drain"}, "drain"),
+        ({}, "drain", want(availability="drain", remember=True), {MARK: "drain/drain"}, "drain"),
+        # A run that was killed left its mark: what was before it is still to be restored,
+        ({MARK: "active"}, "pause", want(availability="pause", remember=True), {MARK: "active"}, "pause"),
+        ({MARK: "active"}, "pause", want(availability="drain", remember=True), {MARK: "active/drain"}, "drain"),
+        ({MARK: "active/drain"}, "drain", want(availability="pause", remember=True), {MARK: "active"}, "pause"),
+        # unless somebody has changed it since.
+        ({MARK: "active"}, "drain", want(availability="pause", remember=True), {MARK: "drain"}, "pause"),
+        ({MARK: "drain"}, "active", want(availability="drain", remember=True), {MARK: "active/drain"}, "drain"),
         ({MARK: "active"}, "pause", want(availability="drain"), {MARK: "active"}, "drain"),
         ({MARK: "active"}, "pause", want(labels={"m": "1"}), {MARK: "active", "m": "1", RECORD: "m"}, "pause"),
-        ({MARK: "active"}, "drain", want(availability="former"), {}, "active"),
-        ({MARK: "drain"}, "drain", want(availability="former"), {}, "drain"),
+        ({MARK: "active"}, "pause", want(availability="former"), {}, "active"),
+        ({MARK: "drain"}, "pause", want(availability="former"), {}, "drain"),
+        ({MARK: "active/drain"}, "drain", want(availability="former"), {}, "active"),
+        ({MARK: "pause/drain"}, "drain", want(availability="former"), {}, "pause"),
+        # Changed by somebody since: that stays.
+        ({MARK: "active"}, "drain", want(availability="former"), {}, "drain"),
+        ({MARK: "drain"}, "active", want(availability="former"), {}, "active"),
+        ({MARK: "active/drain"}, "pause", want(availability="former"), {}, "pause"),
+        ({}, "pause", want(availability="former"), {}, "pause"),
         ({}, "drain", want(availability="former"), {}, "drain"),
         ({MARK: "active", "m": "1"}, "pause", want(labels={"m": "1"}, availability="former"), {"m": "1"}, "active"),
     ],
@@ -82,6 +97,29 @@ def test_plan_one(labels, availability, wanted, labels_after, availability_after
     assert change["changed"] == ((labels, availability) != (labels_after, availability_after))
     again = _swarm_nodes.plan_one({**node(), "Spec": change["after"]}, wanted, PREFIX)
     assert not again["changed"]
+
+
+@pytest.mark.parametrize(
+    ("value", "mark"),
+    [
+        (None, (None, "pause")),
+        ("active", ("active", "pause")),
+        ("active/drain", ("active", "drain")),
+        ("drain/drain", ("drain", "drain")),
+        ("active/", ("active", "pause")),
+    ],
+)
+def test_read_mark(value, mark):
+    assert _swarm_nodes.read_mark(value) == mark
+
+
+@pytest.mark.parametrize("ours", ["pause", "drain"])
+@pytest.mark.parametrize("former", ["active", "pause", "drain"])
+def test_there_and_back(former, ours):
+    away = _swarm_nodes.plan_one(node(labels={"a": "b"}, availability=former), want(availability=ours, remember=True), PREFIX)
+    assert away["after"]["Availability"] == ours
+    back = _swarm_nodes.plan_one({**node(), "Spec": away["after"]}, want(availability="former"), PREFIX)
+    assert back["after"] == away["before"]
 
 
 def test_a_mark_that_is_no_availability_is_refused():

@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-name: node_updates
-short_description: Says what to ask of swarm_nodes for some hosts of a run
+name: availability_updates
+short_description: Says what to ask of swarm_nodes to keep work away from hosts, or to give them back
 version_added: 0.1.0
 description:
-  - Takes hosts and what this run knows of them (C(gpu_node_assessed), C(gpu_node_applied), C(swarm_member_state)) and
-    returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) for those that are members of the swarm.
-positional: variables
+  - Takes hosts and what this run knows of them and returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) for
+    those that are members of the swarm.
+positional: variables, away
 options:
   _input:
     description: Names of hosts.
@@ -22,14 +22,10 @@ options:
     description: The variable C(hostvars).
     type: dict
     required: true
-  availability:
-    description: The availability that the nodes are to have; V(former) gives back what a run had remembered.
-    type: str
-    choices: [active, pause, drain, former]
-  labels:
-    description: Whether to ask for the labels that were decided, on hosts where nothing failed.
+  away:
+    description: Whether to pause the nodes (drain them, where the plan says so), or to give them their former availability back.
     type: bool
-    default: false
+    required: true
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """
@@ -37,7 +33,7 @@ author:
 EXAMPLES = r"""
 - name: Pause the nodes
   fleet.gpu_swarm.swarm_nodes:
-    nodes: "{{ ansible_play_batch | fleet.gpu_swarm.node_updates(hostvars, availability='pause') }}"
+    nodes: "{{ ansible_play_batch | fleet.gpu_swarm.availability_updates(hostvars, away=true) }}"
   delegate_to: "{{ groups['swarm_managers'][0] }}"
   run_once: true
 """
@@ -49,9 +45,9 @@ _value:
   elements: dict
 """
 
-from ..plugin_utils._plan import node_updates
+from ..plugin_utils._updates import availability_updates
 
 
 class FilterModule:
     def filters(self):
-        return {"node_updates": node_updates}
+        return {"availability_updates": availability_updates}

@@ -1,0 +1,52 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: label_updates
+short_description: Says what to ask of swarm_nodes to label hosts as it was decided
+version_added: 0.1.0
+description:
+  - Takes hosts and what this run knows of them and returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) for
+    those that are members of the swarm and on which nothing failed.
+positional: variables, ledger
+options:
+  _input:
+    description: Names of hosts.
+    type: list
+    elements: str
+    required: true
+  variables:
+    description: The variable C(hostvars).
+    type: dict
+    required: true
+  ledger:
+    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned. With it, only hosts whose labels differ are returned.
+    type: dict
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Label the nodes
+  fleet.gpu_swarm.swarm_nodes:
+    nodes: "{{ ansible_play_hosts | fleet.gpu_swarm.label_updates(hostvars) }}"
+  delegate_to: "{{ groups['swarm_managers'][0] }}"
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: One dictionary per member, as the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) takes it.
+  type: list
+  elements: dict
+"""
+
+from ..plugin_utils._updates import label_updates
+
+
+class FilterModule:
+    def filters(self):
+        return {"label_updates": label_updates}

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from fleet_lab import assessed, host, member, swarm
+
+from ansible_collections.fleet.gpu_swarm.plugins.action import provision_plan as action
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import hosts_of
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, LABEL, MARKED, PREPARE, WINDOW, Host, Step, placements, plan
+
+
+class HostVars(dict):
+    """As Ansible's: hosts' variables, templated with [], and as they were written with raw_get()."""
+
+    def __init__(self, variables, templated=None):
+        super().__init__({name: dict(values, **(templated or {}).get(name, {})) for name, values in variables.items()})
+        self.written = variables
+        self.asked = []
+
+    def __getitem__(self, name):
+        self.asked.append(name)
+        return super().__getitem__(name)
+
+    def raw_get(self, name):
+        return self.written[name]
+
+
+GROUPS = {"swarm_managers": ["m1", "both"], "gpu_nodes": ["g1", "both"], "all": ["m1", "g1", "both", "w1"]}
+
+
+def hosts(variables, groups=GROUPS, results=("gpu_node_assessed",), templated=None):
+    task_vars = {"groups": groups, "hostvars": HostVars(variables, templated)}
+    return {one.name: one for one in hosts_of(task_vars, list(variables), results)}
+
+
+def test_what_a_host_is_to_be_follows_from_its_groups():
+    found = hosts({"m1": {}, "g1": {}, "both": {}, "w1": {}})
+    assert {name: (one.gpu, one.manager) for name, one in found.items()} == {
+        "m1": (False, True),
+        "g1": (True, False),
+        "both": (True, True),
+        "w1": (False, False),
+    }
+    assert hosts({"w1": {}}, groups={})["w1"] == Host("w1", False, False, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "toolkit", "disrupt", "move"),
+    [
+        ({}, None, "never", False),
+        ({"nvidia_container_toolkit_version": "", "provision_disrupt": "all", "swarm_member_move": True}, None, "all", True),
+        ({"nvidia_container_toolkit_version": None, "swarm_member_move": "yes"}, None, "never", True),
+        ({"nvidia_container_toolkit_version": "1.20.0-1", "swarm_member_move": "false"}, "1.20.0-1", "never", False),
+        ({"nvidia_container_toolkit_version": 1.2}, "1.2", "never", False),
+        ({"provision_disrupt": False}, None, "False", False),  # YAML's reading of "off"; the plan refuses it
+    ],
+)
+def test_settings(written, toolkit, disrupt, move):
+    one = hosts({"g1": written})["g1"]
+    assert (one.toolkit, one.disrupt, one.move) == (toolkit, disrupt, move)
+
+
+def test_each_host_has_its_own_settings():
+    found = hosts({"m1": {}, "g1": {"nvidia_container_toolkit_version": "1.20.0"}, "both": {"provision_disrupt": "all"}})
+    assert [(one.toolkit, one.disrupt) for one in found.values()] == [(None, "never"), ("1.20.0", "never"), (None, "all")]
+
+
+def test_only_what_is_a_template_is_templated():
+    written = {"g1": {"nvidia_container_toolkit_version": "{{ pinned }}"}, "w1": {"nvidia_container_toolkit_version": "1.19.0"}}
+    task_vars = {"groups": GROUPS, "hostvars": HostVars(written, {"g1": {"nvidia_container_toolkit_version": "1.20.0"}})}
+    found = hosts_of(task_vars, ["g1", "w1"], ("gpu_node_assessed",))
+    assert [one.toolkit for one in found] == ["1.20.0", "1.19.0"]
+    assert task_vars["hostvars"].asked == ["g1"]
+
+
+def test_the_latest_result_counts():
+    both = {"gpu_node_assessed": {"a": 1}, "gpu_node_applied": {"a": 2}}
+    results = ("gpu_node_assessed", "gpu_node_applied")
+    assert hosts({"g1": both}, results=results)["g1"].assessed == {"a": 2}
+    assert hosts({"g1": {"gpu_node_assessed": {"a": 1}}}, results=results)["g1"].assessed == {"a": 1}
+    assert hosts({"g1": {}}, results=results)["g1"].assessed is None
+
+
+# --- the plays' groups ------------------------------------------------------------------------------------------------
+
+STEPS = {
+    "done": Step(),
+    "fresh": Step(groups=[PREPARE, LABEL, END]),
+    "drift": Step(groups=[WINDOW, MARKED, LABEL, END]),
+    "busy": Step(groups=[END], waits_for=["container x"]),
+    "stranger": Step(groups=[END], error="in another swarm"),
+    "left": Step(groups=[MARKED, END], error="a label clash"),
+    "gone": Step(error="unreachable"),
+}
+
+
+def test_hosts_by_group():
+    assert action._members(STEPS) == {
+        PREPARE: ["fresh"],
+        LABEL: ["fresh", "drift"],
+        END: ["fresh", "drift", "busy", "stranger", "left"],
+        WINDOW: ["drift"],
+        MARKED: ["drift", "left"],
+    }
+    assert action._members({"done": Step()}) == {}
+
+
+def test_in_check_mode_only_what_cannot_go_on_has_a_play():
+    assert action._only_errors(STEPS) == {END: ["stranger", "left"]}
+    assert placements(STEPS, action._only_errors(STEPS)) == [{"host": "stranger", "groups": [END]}, {"host": "left", "groups": [END]}]
+    assert action._only_errors({name: STEPS[name] for name in ("done", "fresh", "drift", "busy", "gone")}) == {}
+
+
+def test_check_mode_fails_a_host_without_docker_and_no_other():
+    fleet = [host("a", restart_required=True), host("b", node_id=None, missing=["engine"]), Host("c", True, False, dict(assessed(), failed=True))]
+    assert action._only_errors(plan(fleet, swarm(member()))) == {END: ["b"]}
+
+
+def test_evicted_tasks_by_node():
+    evicted = [
+        {"node": "n1", "service": "train", "slot": 2, "task": "t1", "constraint": "node.labels.gpu.count==8"},
+        {"node": "n2", "service": "train", "slot": 1, "task": "t2", "constraint": None},
+        {"node": "n1", "service": "watch", "slot": None, "task": "t3", "constraint": "node.labels.gpu.count==8"},
+    ]
+    lost = "(node.labels.gpu.count==8 would no longer hold)"
+    assert action._by_node(evicted) == {
+        "n1": [f"task train.2 {lost}", f"task watch.t3 {lost}"],
+        "n2": ["task train.1 (Docker < 23.0.2 leads the swarm and may reject it)"],
+    }
+    assert action._by_node([]) == {}
