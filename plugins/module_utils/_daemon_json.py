@@ -88,19 +88,21 @@ def _open(content, path):
 def _loads(text, path):
     try:
         doc = json.loads(text, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        reason = f"{error.msg} at line {error.lineno}, column {error.colno}"
-    except RecursionError:
-        reason = "it is nested too deeply"
-    except ValueError as error:
-        reason = str(error)
-    else:
-        if isinstance(doc, dict):
-            return doc
-        raise ConfigError(
-            f"{path}: it holds {_json_type(doc)} where dockerd takes an object ({{…}}). Correct the file, then run again."
-        )
-    raise ConfigError(f"{path}: it is not JSON: {reason}. Correct the file, then run again.")
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: it is not JSON: {_reason(error)}. Correct the file, then run again.") from error
+    if isinstance(doc, dict):
+        return doc
+    raise ConfigError(
+        f"{path}: it holds {_json_type(doc)} where dockerd takes an object ({{…}}). Correct the file, then run again."
+    )
+
+
+def _reason(error):
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at line {error.lineno}, column {error.colno}"
+    return str(error)
 
 
 def _refuse_constant(name):

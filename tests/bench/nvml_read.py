@@ -92,7 +92,7 @@ def _time(library):
     ours.read_all(library)  # loads the library for both
     assert len(bare_loop(nvml)) > 8 * 17
     gc.disable()
-    rounds = [(_seconds(lambda: ours.read_all(library)), _seconds(lambda: bare_loop(nvml))) for _ in range(ROUNDS)]
+    rounds = [(_seconds(lambda: ours.read_all(library)), _seconds(lambda: bare_loop(nvml))) for dummy_round in range(ROUNDS)]
     gc.enable()
     return [statistics.median(column) for column in zip(*rounds, strict=True)]
 
@@ -113,7 +113,7 @@ def _tell_peak():
 
 
 def _memory(library):
-    rounds = [[_peak_mib(kind, library) for kind in PROCESSES] for _ in range(MEMORY_ROUNDS)]
+    rounds = [[_peak_mib(kind, library) for kind in PROCESSES] for dummy_round in range(MEMORY_ROUNDS)]
     return [statistics.median(column) for column in zip(*rounds, strict=True)]
 
 

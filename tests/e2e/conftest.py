@@ -110,6 +110,7 @@ class Loud:
         assert run.rc == 0, run.output
         return cls(run, began, home, log, cache)
 
+
 @pytest.fixture(scope="session")
 def first(fleet: Fleet, inventory: Path, bare: Bare, tmp_path_factory: pytest.TempPathFactory) -> Loud:
     """The first provision."""

@@ -59,6 +59,9 @@ def run(container: Container, *command: str) -> str:
     return out
 
 
+PYTHON = b"#!/usr/bin/python3 -ISE\n"  # of a program on the nodes
+
+
 def driver_files(lab: Lab, text: str, node_name: str) -> Files:
     """The driver of a GPU node: our stand-in for NVML and what comes with it."""
     built = lab.root / "nvml"
@@ -67,7 +70,7 @@ def driver_files(lab: Lab, text: str, node_name: str) -> Files:
         "usr/bin/nvidia-smi": ((built / "nvidia-smi").read_bytes(), 0o755),
         # For tasks, whose images may have no libc: the stand-in runtime mounts it there.
         "usr/lib/gpu-lab/nvidia-smi": ((built / "nvidia-smi-static").read_bytes(), 0o755),
-        "usr/local/sbin/lab-gpu-devices": ((HERE / "driver" / "lab-gpu-devices").read_bytes(), 0o755),
+        "usr/local/sbin/lab-gpu-devices": (PYTHON + (HERE / "driver" / "lab_gpu_devices.py").read_bytes(), 0o755),
         NVML_CONF: (seeded(text, node_name).encode(), 0o644),
     }
 

@@ -246,8 +246,8 @@ class Daemon:
 def daemon(tmp_path):
     started = []
 
-    def start(headers=DOCKER_26, **answers):
-        started.append(Daemon(tmp_path / "docker.sock", headers, {"/" + path.replace("_", "/"): data for path, data in answers.items()}))
+    def start(headers=None, **answers):
+        started.append(Daemon(tmp_path / "docker.sock", headers or DOCKER_26, {"/" + path.replace("_", "/"): data for path, data in answers.items()}))
         return started[-1]
 
     yield start

@@ -31,8 +31,8 @@ class HostVars(dict):
 GROUPS = {"swarm_managers": ["m1", "both"], "gpu_nodes": ["g1", "both"], "all": ["m1", "g1", "both", "w1"]}
 
 
-def hosts(variables, groups=GROUPS, results=("gpu_node_assessed",), templated=None):
-    task_vars = {"groups": groups, "hostvars": HostVars(variables, templated)}
+def hosts(variables, groups=None, results=("gpu_node_assessed",), templated=None):
+    task_vars = {"groups": GROUPS if groups is None else groups, "hostvars": HostVars(variables, templated)}
     return {one.name: one for one in hosts_of(task_vars, list(variables), results)}
 
 

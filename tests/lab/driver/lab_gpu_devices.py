@@ -1,4 +1,3 @@
-#!/usr/bin/python3 -ISE
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -14,7 +13,7 @@ MAJOR = 195
 CONTROL = {"nvidiactl": 255, "nvidia-modeset": 254}
 
 
-def minors():
+def minors() -> list[int]:
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
@@ -32,7 +31,7 @@ def minors():
     return found
 
 
-def main():
+def main() -> None:
     wanted = {f"nvidia{minor}": minor for minor in minors()}
     if wanted:
         wanted.update(CONTROL)
