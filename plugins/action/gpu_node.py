@@ -5,7 +5,24 @@
 from __future__ import annotations
 
 from ..plugin_utils._carry import CarryingAction
+from ..plugin_utils._cpu import ArchspecMissing, cpu_labels
 
 
 class ActionModule(CarryingAction):
     MODULE = "fleet.gpu_swarm.gpu_node"
+
+    def finish(self, answer):
+        return name_cpu(answer)
+
+
+def name_cpu(answer):
+    """The module's answer with the labels that the controller can tell and the node cannot."""
+    if "labels" not in answer:
+        return answer
+    cpu = answer.pop("cpu", None)
+    try:
+        answer["labels"] = {**answer["labels"], **cpu_labels(cpu)}
+    except ArchspecMissing as missing:
+        answer["labels_unknown"] = [cpu["label_prefix"]]
+        answer["warnings"] = [*(answer.get("warnings") or []), str(missing)]
+    return answer

@@ -10,7 +10,7 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _report
 from ..plugin_utils._fleet import hosts_of
-from ..plugin_utils._plan import END, Swarm, placements, plan
+from ..plugin_utils._plan import END, Swarm, leader_warnings, placements, plan
 
 ASSESSED = ("gpu_node_assessed",)
 
@@ -39,6 +39,7 @@ class ActionModule(ActionBase):
         self._show(hosts, steps, swarm.nodes)
         result.update(
             changed=False,
+            warnings=leader_warnings(hosts, steps, swarm),
             steps={name: asdict(step) for name, step in steps.items()},
             manager=next(iter(args["swarm"]["live"]), ""),
             docker_host=args["docker_host"],

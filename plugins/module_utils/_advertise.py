@@ -9,203 +9,110 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import re
-from fnmatch import fnmatchcase
-
 from . import _resources
-from ._errors import GpuSwarmError
+from ._forms import Shares, hand_out
+from ._rules import (
+    DEFAULT_RULES,
+    FORMS,
+    FULL_UUID,
+    PolicyError,
+    check_alike,
+    check_extra,
+    check_rules,
+    in_family,
+    owned_kinds,
+    selects,
+)
 
-DEFAULT_KIND = "NVIDIA-GPU"
-DEFAULT_RULES = ({"as": "gpu", "kind": DEFAULT_KIND},)
-
-# What each form takes besides ``as`` and ``select``.
-FORMS = {"gpu": ("kind",), "none": ()}
-
-# The toolkit takes nothing less (a prefix fails from 1.18 on, and two GPUs of one board may share one).
-_HEX = "[0-9A-Fa-f]"
-FULL_UUID = re.compile(f"GPU-{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}")
-_PCI = re.compile(f"(?:({_HEX}{{4,8}}):)?({_HEX}{{2}}:{_HEX}{{2}}\\.[0-7])")
-
-# Printable ASCII without what separates or quotes in daemon.json, config.toml and docker's command line.
-_KIND = re.compile(r"""[^\x00-\x20\x7f-\U0010ffff=,"'\\]+""")
-
-
-class PolicyError(GpuSwarmError):
-    """The user's rules cannot be followed; nothing was changed."""
-
-
-# --- the rules ------------------------------------------------------------------------------------------------------
-
-
-def check_rules(rules):
-    """Raise PolicyError, with the place in the list, for the first thing that cannot be meant."""
-    if not isinstance(rules, (list, tuple)):
-        raise PolicyError(f"advertise: {_resources.shorten(rules)} is not a list of rules. {_example()}")
-    for number, rule in enumerate(rules):
-        _check_rule(rule, f"advertise[{number}]")
-    _check_clash(rules)
-
-
-def _check_rule(rule, where):
-    if not isinstance(rule, dict):
-        raise PolicyError(f"{where}: {_resources.shorten(rule)} is not a rule. {_example()}")
-    form = rule.get("as")
-    if form not in FORMS:
-        raise PolicyError(f"{where}.as: {_resources.shorten(form)} is not known; use one of: {', '.join(FORMS)}.")
-    known = ("as", "select") + FORMS[form]
-    unknown = sorted(str(key) for key in rule if key not in known)
-    if unknown:
-        raise PolicyError(
-            f"{where}: a rule with as={form} does not know {', '.join(unknown)}; it takes: {', '.join(known)}."
-        )
-    if "kind" in rule:
-        _check_kind(rule["kind"], where + ".kind")
-    _check_select(rule.get("select"), where + ".select")
-
-
-def _check_kind(kind, where):
-    if not isinstance(kind, str) or not _KIND.fullmatch(kind):
-        raise PolicyError(
-            f"{where}: {_resources.shorten(kind)} cannot be the name of a kind; use printable ASCII characters"
-            " without blanks, '=', ',' and quotes, such as NVIDIA-GPU."
-        )
-
-
-def _check_clash(rules):
-    seen = {}
-    for kind in owned_kinds(rules):
-        other = seen.setdefault(kind.upper(), kind)
-        if other != kind:
-            raise PolicyError(
-                f"advertise: the kinds {other!r} and {kind!r} are two kinds to the swarm, but tasks find both in the"
-                f" one variable {_resources.env_name(kind)}; write them alike or rename one."
-            )
-
-
-def _check_select(select, where):
-    if select is None:
-        return
-    if not isinstance(select, dict):
-        raise PolicyError(f"{where}: {_resources.shorten(select)} is not a mapping; it takes: {', '.join(_SELECTORS)}.")
-    for key, wanted in select.items():
-        if key not in _SELECTORS:
-            raise PolicyError(f"{where}: {_resources.shorten(key)} is not known; it takes: {', '.join(_SELECTORS)}.")
-        check, remedy = _SELECTORS[key][:2]
-        values = _listed(wanted)
-        bad = [value for value in values if not check(value)] if values else [wanted]
-        if bad or (key == "min_memory_mib" and len(values) != 1):
-            raise PolicyError(f"{where}.{key}: {_resources.shorten((bad or [wanted])[0])} is not {remedy}.")
-
-
-def _example():
-    return "A rule looks like {as: gpu, kind: NVIDIA-GPU}."
-
-
-def _listed(value):
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def _is_whole_number(value):
-    # Templates make text of numbers.
-    return not isinstance(value, bool) and str(value).isascii() and str(value).isdecimal()
-
-
-def _is_text(value):
-    return isinstance(value, str) and value != ""
-
-
-def _pci(value):
-    """One spelling for ``0000:c1:00.0`` (lspci), ``00000000:C1:00.0`` (NVML) and ``c1:00.0``; None if it is neither."""
-    found = _PCI.fullmatch(value) if isinstance(value, str) else None
-    return f"{int(found.group(1) or '0', 16):08X}:{found.group(2).upper()}" if found else None
-
-
-# key -> (what may be written, the same in words, does a GPU match one wanted value)
-_SELECTORS = {
-    "uuid": (
-        lambda value: isinstance(value, str) and bool(FULL_UUID.fullmatch(value)),
-        "a full GPU UUID (GPU- and 36 characters, as nvidia-smi -L shows it)",
-        lambda gpu, value: (gpu.get("uuid") or "").lower() == value.lower(),
-    ),
-    "pci_bus_id": (
-        lambda value: _pci(value) is not None,
-        "a PCI address such as 00000000:C1:00.0 (quote it in YAML)",
-        lambda gpu, value: _pci(gpu.get("pci_bus_id")) == _pci(value),
-    ),
-    "index": (_is_whole_number, "a number from 0", lambda gpu, value: gpu["index"] == int(value)),
-    "model": (
-        _is_text,
-        "a model or a pattern such as *H100*",
-        lambda gpu, value: any(fnmatchcase(gpu.get(key) or "", value) for key in ("name", "model")),
-    ),
-    "min_memory_mib": (
-        _is_whole_number,
-        "a number of MiB",
-        lambda gpu, value: gpu.get("memory_mib") is not None and gpu["memory_mib"] >= int(value),
-    ),
-}
-
-
-def _selects(rule, gpu):
-    return all(
-        any(_SELECTORS[key][2](gpu, value) for value in _listed(wanted))
-        for key, wanted in (rule.get("select") or {}).items()
-    )
-
-
-def owned_kinds(rules):
-    """Every kind that the rules may make, in their order: what stands under one of these is ours."""
-    kinds = [rule.get("kind", DEFAULT_KIND) for rule in rules if rule["as"] == "gpu"]
-    return list(dict.fromkeys(kinds))
+__all__ = ["DEFAULT_RULES", "FORMS", "FULL_UUID", "PolicyError", "check_rules", "decide", "drift", "owned_kinds", "swarm_resource_drift"]
 
 
 # --- the decision ---------------------------------------------------------------------------------------------------
 
 
-def decide(gpus, rules=DEFAULT_RULES):
-    """Gpu records and rules -> Advertisement, a plain dict. The first rule that selects a GPU owns it."""
+def decide(gpus, rules=DEFAULT_RULES, extra=(), present=None, system_memory_mib=None):
+    """Gpu records and rules -> Advertisement, a plain dict. The first rule that selects a GPU owns it.
+
+    ``extra`` are the user's own resources, as entries. ``present`` are the resources that the node has now, in its file
+    or in its daemon: what a rule like these or a person gave out of these GPUs is then ours, under whatever name.
+    """
     check_rules(rules)
-    resources, left_out, unselected, taken = [], [], [], set()
+    shares, unselected, owned = Shares(system_memory_mib), [], [[] for _rule in rules]
     for gpu in sorted(gpus, key=lambda one: one["index"]):
-        rule = next((rule for rule in rules if _selects(rule, gpu)), None)
-        if rule is None or rule["as"] == "none":
-            unselected.append(_named(gpu, "left to the host by a rule" if rule else "no rule selects it"))
-            continue
-        reason = _unfit(gpu, taken)
-        if reason:
-            left_out.append(_named(gpu, reason))
-            continue
-        taken.add(gpu["uuid"])
-        resources.append((rule.get("kind", DEFAULT_KIND), gpu["uuid"]))
-    kinds = list(dict.fromkeys(kind for kind, _uuid in resources))
+        number = next((number for number, rule in enumerate(rules) if selects(rule, gpu)), None)
+        if number is None or rules[number]["as"] == "none":
+            unselected.append((gpu, "no rule selects it" if number is None else "left to the host by a rule"))
+        else:
+            owned[number].append(gpu)
+    for rule, mine in zip(rules, owned):
+        if mine:
+            hand_out(rule, mine, shares)
+    return _advertisement(rules, shares, unselected, extra, present or {})
+
+
+def _advertisement(rules, shares, unselected, extra, present):
+    pairs = shares.resources()
+    made = list(dict.fromkeys(kind for kind, _value in pairs))
+    ours = list(dict.fromkeys(owned_kinds(rules) + made + _taken_over(present, rules, shares, unselected)))
+    check_alike(owned_kinds(rules) + made)
+    check_extra(extra, ours)
+    extra = list(extra)
+    _check_one_form(made, pairs, shares)
+    gpu_kinds = [kind for kind in made if kind not in shares.amounts]
     return {
-        "resources": [f"{kind}={uuid}" for kind, uuid in resources],
-        "kinds": kinds,
-        "owned_kinds": owned_kinds(rules),
-        "swarm_resource": ",".join(_resources.env_name(kind) for kind in kinds),
-        "left_out": left_out,
-        "unselected": unselected,
+        "resources": [f"{kind}={value}" for kind, value in pairs] + extra,
+        "kinds": made + list(_resources.parse(extra)),
+        "gpu_kinds": gpu_kinds,
+        "owned_kinds": ours + list(_resources.parse(extra)),
+        "swarm_resource": ",".join(_resources.env_name(kind) for kind in gpu_kinds),
+        "handed_out": [dict(_named(gpu), devices=shares.parts(gpu)) for gpu in shares.gpus()],
+        "left_out": sorted(shares.left_out, key=lambda one: one["index"]),
+        "unselected": [dict(_named(gpu), reason=reason) for gpu, reason in unselected],
+        "not_wanted": [uuid for gpu, _reason in unselected for uuid in _uuids(gpu)],
+        "memory_kinds": [kind for kind in ours if kind in shares.amounts],
+        "memory_mib": shares.memory_mib,
+        "warnings": shares.warnings,
     }
 
 
-def _named(gpu, reason):
-    return {"index": gpu["index"], "uuid": gpu.get("uuid"), "name": gpu.get("name"), "reason": reason}
+def _named(gpu):
+    return {"index": gpu["index"], "uuid": gpu.get("uuid"), "name": gpu.get("name")}
 
 
-def _unfit(gpu, taken):
-    """Why this GPU cannot be handed out whole, or None."""
-    uuid, health = gpu.get("uuid"), gpu.get("health") or {}
-    if health.get("state") == "failed":
-        return "; ".join(health.get("reasons") or []) or "it failed"
-    if not uuid:
-        return "its UUID could not be read"
-    if not FULL_UUID.fullmatch(uuid):
-        return f"{_resources.shorten(uuid)} is not a full GPU UUID, the toolkit would refuse it"
-    if (gpu.get("mig") or {}).get("mode") == "enabled":
-        return "it is in MIG mode, where a card cannot be handed out whole"
-    if uuid in taken:
-        return "another GPU of this node has the same UUID"
-    return None
+def _uuids(gpu):
+    """Of the card and of what it is divided into."""
+    return [one["uuid"] for one in [gpu, *(gpu.get("mig_devices") or [])] if one.get("uuid")]
+
+
+def _check_one_form(made, pairs, shares):
+    """A kind that is an amount is one number: dockerd refuses to start with two of them, or with a name beside it."""
+    for kind in made:
+        if kind in shares.amounts and [one for one, _value in pairs].count(kind) > 1:
+            raise PolicyError(
+                f"advertise: the kind {kind} would be handed out more than once on this node. Give each rule with as=vram a kind of"
+                " its own, and no other rule one of that name."
+            )
+
+
+def _taken_over(present, rules, shares, unselected):
+    """The kinds on the node that name what the rules decide: a family of theirs, or the very GPUs that they hand out.
+
+    A GPU in a second kind would be a second inventory, and be given to two tasks at once.
+    """
+    ours = [uuid for gpu in shares.gpus() for uuid in _uuids(gpu)] + [one["uuid"] for one in shares.left_out if one["uuid"]]
+    hosts_own = [uuid for gpu, _reason in unselected for uuid in _uuids(gpu)]
+    found = []
+    for kind, values in present.items():
+        named = [value.lower() for value in values] if isinstance(values, list) else []
+        about_gpus = bool(named) and all(value.startswith(("gpu-", "mig-")) and len(value) > len("gpu-") for value in named)
+        if in_family(kind, rules) or (about_gpus and _names_any(named, ours) and not _names_any(named, hosts_own)):
+            found.append(kind)
+    return found
+
+
+def _names_any(values, uuids):
+    # Shortened UUIDs are what the usual recipes write.
+    return any(uuid.lower().startswith(value) for value in values for uuid in uuids)
 
 
 # --- the comparison -------------------------------------------------------------------------------------------------
@@ -222,18 +129,28 @@ def drift(advertisement, generic_resources, listed=None):
     running = _resources.from_info(generic_resources)
     ours = {kind: value for kind, value in running.items() if kind.upper() in owned}
     reasons = {gpu["uuid"]: gpu["reason"] for gpu in advertisement["left_out"] + advertisement["unselected"]}
-    reasons.update({uuid: f"it is decided to be {kind}" for kind, uuids in decided.items() for uuid in uuids})
+    named = {kind: values for kind, values in decided.items() if isinstance(values, list)}
+    reasons.update({value: f"it is decided to be {kind}" for kind, values in named.items() for value in values})
     told = []
     for kind in dict.fromkeys(list(decided) + sorted(ours)):
-        told.extend(_drift_of_kind(kind, decided.get(kind, []), ours.get(kind, []), reasons))
+        compare = _drift_of_amount if isinstance(decided.get(kind), int) else _drift_of_kind
+        told.extend(compare(kind, decided.get(kind, []), ours.get(kind, []), reasons))
     if listed is not None:
         told.extend(_drift_of_others(_resources.parse(listed), running, owned))
     return told
 
 
+def _drift_of_amount(kind, decided, running, _reasons):
+    if running == []:
+        yield f"{kind}={decided} is not advertised"
+    elif running != decided:
+        yield f"{kind} is {_comparable(running)}, decided is {decided}"
+
+
 def _drift_of_kind(kind, decided, running, reasons):
     if not isinstance(running, list):
-        yield f"{kind} is the number {running}, it must be a list of GPUs"
+        what = "it must be a list of GPUs" if decided else "nothing on this node is decided to be that"
+        yield f"{kind} is the number {running}, {what}"
         running = []
     missing = [uuid for uuid in decided if uuid not in running]
     for value in dict.fromkeys(running):
@@ -242,8 +159,12 @@ def _drift_of_kind(kind, decided, running, reasons):
         elif running.count(value) > 1:
             yield f"{value} is advertised {running.count(value)} times as {kind}"
     if missing:
-        count = "1 GPU" if len(missing) == 1 else f"{len(missing)} GPUs"
-        yield f"{count} not advertised as {kind}: {', '.join(missing)}"
+        yield f"{_counted(missing)} not advertised as {kind}: {', '.join(missing)}"
+
+
+def _counted(values):
+    noun = "GPU" if values[0].startswith("GPU-") else "MIG device" if values[0].startswith("MIG-") else "value"
+    return f"{len(values)} {noun}{'' if len(values) == 1 else 's'}"
 
 
 def _why_not(kind, value, decided, reasons):
@@ -270,7 +191,7 @@ def swarm_resource_drift(advertisement, line):
     """The same for ``swarm-resource`` of config.toml (None: no active line)."""
     if (line or "") == advertisement["swarm_resource"]:
         return []
-    kinds = ", ".join(advertisement["kinds"]) or "none"
+    kinds = ", ".join(advertisement["gpu_kinds"]) or "none"
     return [
         f"swarm-resource lists {line}, kinds are {kinds}" if line else f"swarm-resource is not set, kinds are {kinds}"
     ]

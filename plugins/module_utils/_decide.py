@@ -11,20 +11,22 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from . import _advertise, _daemon_json, _resources, _runtime_toml
+from . import _advertise, _daemon_json, _gates, _resources, _runtime_toml, _shrink
 from ._errors import GpuSwarmError
 from ._files import Snapshot
-from ._labels import node_labels
+from ._labels import node_labels, options_of
 
 # dockerd's own default, where daemon.json names none.
 PLAIN_RUNTIME = "runc"
+# The mode of the NVIDIA runtime that takes swarm-resource from every toolkit.
+_LEGACY = "legacy"
 
 Decision = namedtuple(
     "Decision",
     # writes: {path: new bytes, or None to remove the file}; ours: {path: what we put in, for the record};
     # released: paths that hold nothing of ours any more; act: restart | reload | None; running: what the daemon
-    # must show afterwards.
-    "advertisement writes ours released act restart changed drift running diff warnings",
+    # must show afterwards; refused: [{id, text}], why this must not be carried out.
+    "advertisement writes ours released act restart changed drift running diff warnings refused",
 )
 
 Running = namedtuple("Running", "resources default_runtime")
@@ -32,19 +34,21 @@ Running = namedtuple("Running", "resources default_runtime")
 
 def decide(params, seen):
     """The decision for a node; raises GpuSwarmError for what only the user can mend."""
-    rules = _without_nulls(params["advertise"])
-    advertisement = _advertise.decide(seen.gpus, rules)
-    advertisement["labels"] = node_labels(_advertised(seen.gpus, advertisement))
+    rules, extra = _without_nulls(params["advertise"]), params.get("extra_resources") or []
+    present = params["state"] == "present" and bool(rules or extra)
+    advertisement = _advertise.decide(seen.gpus, rules, extra, _present(params, seen) if present else {}, seen.system_memory_mib)
+    advertisement["labels"] = _labels(params, seen, advertisement)
+    findings = _gates.check(_facts(seen, advertisement), params.get("accept_risks") or []) if present else []
     if params["state"] == "absent":
         edits = _take_out(params, seen)
     elif advertisement["owned_kinds"] or params["daemon_config"] in seen.record:
-        edits = _put_in(params, seen, rules, advertisement)
+        edits = _put_in(params, seen, advertisement, findings)
     else:
         edits = {}
-    return _decision(params, seen, advertisement, edits)
+    return _decision(params, seen, advertisement, edits, findings)
 
 
-def _decision(params, seen, advertisement, edits):
+def _decision(params, seen, advertisement, edits, findings):
     snapshots = [item for item in (seen.daemon, seen.runtime) if item.path in edits]
     writes = {item.path: edits[item.path].content for item in snapshots if edits[item.path].content != item.data}
     running, act = None, None
@@ -53,7 +57,8 @@ def _decision(params, seen, advertisement, edits):
         daemon = edits[path].content if path in edits else seen.daemon.data
         running = running_wanted(_daemon_json.parse(daemon, path))
         act = action_for(running, seen.engine, params["state"])
-    drift = _drift(params, seen, advertisement, edits, writes, act)
+    shrunk = _shrunk(params, seen, advertisement) if params["state"] == "present" else []
+    drift = _drift(params, seen, advertisement, edits, writes, act) + [item["text"] for item in shrunk]
     acting = params["restart"] == "if_needed" and act is not None
     return Decision(
         advertisement=advertisement,
@@ -66,8 +71,55 @@ def _decision(params, seen, advertisement, edits):
         drift=drift,
         running=running,
         diff=[_diff(item, writes[item.path]) for item in snapshots if item.path in writes],
-        warnings=[note for edit in edits.values() for note in edit.notes] + _left_out(advertisement),
+        warnings=[note for edit in edits.values() for note in edit.notes]
+        + _left_out(advertisement)
+        + advertisement["warnings"]
+        + _gates.told(findings),
+        refused=shrunk + _gates.refused(findings),
     )
+
+
+# -- what is thought of it -------------------------------------------------------------------------------------------
+
+
+def _present(params, seen):
+    """What the node has now, in its file and in its daemon; what cannot be read as resources is told by others."""
+    listed = _daemon_json.parse(seen.daemon.data, params["daemon_config"]).get(_daemon_json.RESOURCES)
+    try:
+        found = _resources.parse(listed if isinstance(listed, list) else [])
+    except (AttributeError, _resources.ResourceError):
+        found = {}
+    found.update(_resources.from_info(seen.engine["generic_resources"] if seen.engine else None))
+    return found
+
+
+def _facts(seen, advertisement):
+    decided = _resources.parse(advertisement["resources"])
+    return _gates.Facts(
+        engine=seen.engine and seen.engine.get("version"),
+        toolkit=seen.toolkit_version,
+        gpu_kinds=advertisement["gpu_kinds"],
+        discrete_kinds=[kind for kind, value in decided.items() if isinstance(value, int)],
+        memory_kinds=[kind for kind in advertisement["memory_kinds"] if kind in decided],
+    )
+
+
+def _shrunk(params, seen, advertisement):
+    """[{id, text}] where this would be less than before and nobody consented."""
+    if not params["advertise"]:
+        return []  # the owner said: nothing
+    record = seen.record.get(params["daemon_config"], {}).get("ours", {})
+    running = seen.engine["generic_resources"] if seen.engine else None
+    earlier = _shrink.before(running, record, advertisement["owned_kinds"])
+    text = _shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"))
+    return [{"id": "shrink", "text": text}] if text else []
+
+
+def _labels(params, seen, advertisement):
+    given = {one["index"] for one in advertisement["handed_out"]}
+    gpus = [gpu for gpu in seen.gpus if gpu["index"] in given]
+    failed = any(one["index"] not in given for one in advertisement["left_out"])
+    return node_labels(gpus, seen.driver_version, seen.cuda_version, failed, options_of(params))
 
 
 # -- the files -------------------------------------------------------------------------------------------------------
@@ -75,7 +127,7 @@ def _decision(params, seen, advertisement, edits):
 Edit = namedtuple("Edit", "content notes ours")
 
 
-def _put_in(params, seen, rules, advertisement):
+def _put_in(params, seen, advertisement, findings):
     """Both files with ours put in."""
     path = params["daemon_config"]
     problems = _problems(_daemon_json.parse(seen.daemon.data, path), path, seen.engine)
@@ -83,13 +135,17 @@ def _put_in(params, seen, rules, advertisement):
         raise GpuSwarmError(" ".join(problems))
     earlier = seen.record.get(path, {}).get("ours", {})
     ours = {"resources": advertisement["resources"], "kinds": advertisement["owned_kinds"]}
+    if advertisement["memory_kinds"]:
+        # An amount of memory does not tell whose it is.
+        ours["gpus"] = [one["uuid"] for one in advertisement["handed_out"] if one["uuid"]]
     want = _daemon_json.Want(ours["resources"], ours["kinds"], earlier.get("resources", ()))
     daemon = _daemon_json.edit(seen.daemon.data, path, want)
     edits = {path: Edit(daemon.content, daemon.notes, ours)}
     if seen.runtime.existed:
-        line = advertisement["swarm_resource"]
-        runtime = _runtime_toml.edit(seen.runtime.data, params["runtime_config"], _runtime_toml.Want(line))
-        edits[params["runtime_config"]] = Edit(runtime.content, runtime.notes, {"swarm_resource": line})
+        line, mode = advertisement["swarm_resource"], _mode(params, seen, findings)
+        runtime = _runtime_toml.edit(seen.runtime.data, params["runtime_config"], _runtime_toml.Want(line, mode))
+        named = {"swarm_resource": line, "mode": mode} if mode else {"swarm_resource": line}
+        edits[params["runtime_config"]] = Edit(runtime.content, runtime.notes, named)
     elif seen.toolkit_version:
         raise GpuSwarmError(
             "%s: it does not exist, though the NVIDIA Container Toolkit %s is installed. Make it with "
@@ -97,6 +153,16 @@ def _put_in(params, seen, rules, advertisement):
             % (params["runtime_config"], seen.toolkit_version)
         )
     return edits
+
+
+def _mode(params, seen, findings):
+    """The runtime's mode where a toolkit needs one, its former one where our mode is needed no more, else None."""
+    if any(finding.id == _gates.LEGACY_MODE for finding in findings):
+        return _LEGACY
+    entry = seen.record.get(params["runtime_config"])
+    if entry is None or entry["ours"].get("mode") != _LEGACY or _runtime_toml.get(seen.runtime.data)["mode"] != _LEGACY:
+        return None
+    return _runtime_toml.get(Snapshot.from_json(entry["original"]).data)["mode"] or _runtime_toml.DEFAULT_MODE
 
 
 def _take_out(params, seen):
@@ -113,7 +179,7 @@ def _take_out(params, seen):
             want = _daemon_json.Want(entry["ours"]["resources"], entry["ours"]["kinds"])
             content = _daemon_json.take_out(current.data, current.path, original, want)
         else:
-            line = _runtime_toml.Want(entry["ours"]["swarm_resource"])
+            line = _runtime_toml.Want(entry["ours"]["swarm_resource"], entry["ours"].get("mode"))
             content = _runtime_toml.take_out(current.data, current.path, original, line)
         edits[current.path] = Edit(content, [], entry["ours"])
     return edits
@@ -226,11 +292,6 @@ def _left_out(advertisement):
         "GPU %s (%s, %s) is not advertised: %s" % (item["index"], item["name"], item["uuid"], item["reason"])
         for item in advertisement["left_out"]
     ]
-
-
-def _advertised(gpus, advertisement):
-    out = {item["index"] for item in advertisement["left_out"] + advertisement["unselected"]}
-    return [gpu for gpu in gpus if gpu["index"] not in out]
 
 
 def _diff(snapshot, after):

@@ -9,19 +9,109 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple, Sequence
+
+from . import _resources
+from ._errors import GpuSwarmError
+from ._gpu import label_safe
+from ._rules import in_mig_mode
+
 MIXED = "mixed"
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+)?")
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
 
 
-def node_labels(gpus):
-    """``gpu.count``, ``gpu.model`` and ``gpu.architecture`` of the GPUs that a node advertises; {} where it has none."""
-    if not gpus:
+class Options(NamedTuple):
+    """An empty prefix means no such labels; the thresholds are those for which labels are made."""
+
+    prefix: str = "gpu."
+    cpu_prefix: str = "cpu."
+    memory: Sequence = (16, 24, 40, 80)
+    compute_capability: Sequence = ("7.0", "8.0", "9.0")
+    cuda: Sequence = ("12.0", "12.4", "13.0")
+
+
+def options_of(params):
+    """The options of the module gpu_node that are about labels, checked."""
+    given = {name: params.get("label_" + name) for name in Options._fields}
+    options = Options(**{name: value for name, value in given.items() if value is not None})
+    for name in ("prefix", "cpu_prefix"):
+        value = getattr(options, name)
+        if value and (not _PREFIX.fullmatch(value) or value.startswith("gpu-swarm.")):
+            raise GpuSwarmError(
+                "label_%s: %s cannot begin the key of a label; use letters, digits, '.', '-', '_' and '/', such as gpu. —"
+                " 'gpu-swarm.' is kept for this collection's own records, and an empty text leaves these labels out."
+                % (name, _resources.shorten(value))
+            )
+    for name, form, example in (
+        ("memory", re.compile("[1-9][0-9]*"), "whole GB, such as 40"),
+        ("compute_capability", _VERSION, "versions, such as '8.0'"),
+        ("cuda", _VERSION, "versions, such as '12.4'"),
+    ):
+        bad = [one for one in getattr(options, name) if not form.fullmatch(str(one))]
+        if bad:
+            raise GpuSwarmError("label_%s: %s is not one of %s." % (name, _resources.shorten(bad[0]), example))
+    return options
+
+
+def node_labels(gpus, driver=None, cuda=None, failed=False, options=None):
+    """The labels of a node that hands out ``gpus``; {} where it hands out none.
+
+    ``failed`` tells that another GPU of the node should be handed out and cannot be.
+    """
+    options = options or Options()
+    if not gpus or not options.prefix:
         return {}
+    sizes = [size_gb(gpu.get("memory_mib")) for gpu in gpus]
     labels = {
-        "gpu.count": str(len(gpus)),
-        "gpu.model": _common(gpu.get("model") for gpu in gpus),
-        "gpu.architecture": _common(gpu.get("architecture") for gpu in gpus),
+        "count": len(gpus),
+        "model": _common(gpu.get("model") for gpu in gpus),
+        "architecture": _common(gpu.get("architecture") for gpu in gpus),
+        "memory": _common(sizes),
+        "compute_capability": _common(gpu.get("compute_capability") for gpu in gpus),
+        "driver": driver,
+        "driver_major": driver and driver.split(".")[0],
+        "cuda": cuda,
+        "cuda_major": cuda and cuda.split(".")[0],
+        "mig": _common(_truth(in_mig_mode(gpu)) for gpu in gpus),
+        "nvlink": _common(_truth((gpu.get("links") or {}).get("nvlink_active")) for gpu in gpus),
+        "healthy": _truth(not failed),
     }
-    return {key: value for key, value in labels.items() if value is not None}
+    labels.update(_thresholds("mem_ge_", options.memory, sizes, int))
+    labels.update(_thresholds("cc_ge_", options.compute_capability, [gpu.get("compute_capability") for gpu in gpus], _version))
+    labels.update(_thresholds("cuda_ge_", options.cuda, [cuda], _version))
+    return {options.prefix + key: label_safe(str(value)) for key, value in labels.items() if value is not None}
+
+
+def size_gb(total_mib):
+    """The size of a card in whole GB, as it is sold: 15360 MiB -> 16, 81559 MiB -> 80; None if it is not known.
+
+    The total moves: ECC takes a sixteenth on many cards, and drivers keep more or less for themselves. Cards come in
+    multiples of 4 GB, so a total that is one of these less such a share is that one; any other is rounded up.
+    """
+    if total_mib is None:
+        return None
+    step = -(-total_mib // 4096) * 4
+    share = total_mib / 1024 / step
+    as_sold = any(least <= share <= most for least, most in ((0.92, 0.945), (0.985, 1)))
+    return step if as_sold else -(-total_mib // 1024)
+
+
+def _thresholds(name, wanted, values, parse):
+    """Labels for the thresholds that every value meets: constraints know equality only."""
+    if None in values:
+        return {}
+    least = min(parse(value) for value in values)
+    return {name + str(one).replace(".", "_"): _truth(True) for one in wanted if parse(one) <= least}
+
+
+def _version(text):
+    return tuple(int(part) for part in (str(text).split(".") + ["0"])[:2])
+
+
+def _truth(value):
+    return "true" if value else "false"
 
 
 def _common(values):

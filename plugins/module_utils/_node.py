@@ -16,16 +16,19 @@ import re
 import shutil
 from collections import namedtuple
 
-from . import _libraries, _nvml
+from . import _libraries, _machine, _nvml
 from ._decide import decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
 from ._errors import GpuSwarmError
 from ._files import Snapshot
+from ._labels import options_of
 from ._state import State
 from ._transaction import apply
 
 Seen = namedtuple(
-    "Seen", "gpus driver_version cuda_version daemon runtime record engine containers toolkit_version missing"
+    "Seen",
+    "gpus driver_version cuda_version daemon runtime record engine containers toolkit_version missing system_memory_mib cpu",
+    defaults=(None, None),
 )
 
 
@@ -95,6 +98,8 @@ class Node:
             containers=self.told["containers"],
             toolkit_version=version,
             missing=missing,
+            system_memory_mib=_machine.system_memory_mib() if nvml["gpus"] else None,
+            cpu=_machine.cpu() if nvml["gpus"] else None,
         )
 
     def _engine(self, missing):
@@ -158,9 +163,12 @@ class Node:
             "kinds": decision.advertisement["kinds"],
             "swarm_resource": decision.advertisement["swarm_resource"],
             "labels": decision.advertisement["labels"],
+            "labels_unknown": [],
+            "cpu": seen.cpu and dict(seen.cpu, label_prefix=options_of(self.params).cpu_prefix),
             "left_out": decision.advertisement["left_out"],
             "missing": seen.missing,
             "drift": decision.drift,
+            "refused": decision.refused,
             "restart_required": decision.restart,
             "restarted": False,
             "reloaded": False,

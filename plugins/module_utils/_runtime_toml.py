@@ -21,6 +21,8 @@ from ._errors import ConfigError, GpuSwarmError
 
 SWARM: tuple = ("swarm-resource",)
 MODE: tuple = ("nvidia-container-runtime", "mode")
+# What the toolkit ships.
+DEFAULT_MODE = "auto"
 
 
 class Want(NamedTuple):

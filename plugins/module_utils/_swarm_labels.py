@@ -48,12 +48,15 @@ def recorded(labels, prefix):
     return {key for key in labels.get(prefix + RECORD, "").split(",") if key}
 
 
-def compute(now, wanted, prefix):
+def compute(now, wanted, prefix, keep=()):
     """(labels, clashes): the node's labels with ours as wanted, and the keys that someone else set otherwise.
 
     A label that already has the wanted value but is not recorded stays someone else's: we would not remove it later.
+    Labels of ours whose keys begin with one of ``keep`` stay although they are not wanted.
     """
     ours = recorded(now, prefix)
+    kept = {key: now[key] for key in ours if key in now and keep and key.startswith(tuple(keep))}
+    wanted = dict(kept, **wanted)
     clashes = sorted(key for key in wanted if key in now and key not in ours and now[key] != wanted[key])
     ours_next = {key for key in wanted if key in ours or key not in now}
     labels = {key: value for key, value in now.items() if key not in ours and key != prefix + RECORD}

@@ -61,7 +61,7 @@ def plan_one(node, want, prefix):
     labels = dict(before.get("Labels") or {})
     problems = []
     if want["labels"] is not None:
-        labels, clashes = _swarm_labels.compute(labels, want["labels"], prefix)
+        labels, clashes = _swarm_labels.compute(labels, want["labels"], prefix, want.get("keep") or ())
         problems = [
             "node %s (%s) has label %s=%s, which is not ours, and %s is wanted"
             % (hostname, node["ID"], key, before["Labels"][key], want["labels"][key])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 
+from . import _gates
 from ._swarm_ledger import assigned
 
 LABEL = "node.labels."
@@ -23,7 +24,10 @@ JOBS = ("ReplicatedJob", "GlobalJob")
 
 # At any update of an active node, the enforcer of such a leader rejects one of the tasks that hold this type of generic
 # resource, whatever was updated (moby#44378, swarmkit#3082, swarmkit#3162).
-REJECTS_HOLDERS = {"named": ((0, 0, 0), (23, 0, 2)), "discrete": ((23, 0, 2), (25, 0, 3))}
+REJECTS_HOLDERS = {
+    "named": _gates.BY_ID["old-leader-evicts-gpu-tasks"].versions,
+    "discrete": _gates.BY_ID["old-leader-evicts-discrete-tasks"].versions,
+}
 
 
 def broken(constraints, labels):

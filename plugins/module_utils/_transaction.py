@@ -41,6 +41,8 @@ def apply(node, seen, decision):
 
 def _refuse(node, seen, decision, act):
     """What must not be begun."""
+    if decision.refused:
+        raise GpuSwarmError(" ".join(item["text"] for item in decision.refused), refused=decision.refused)
     if decision.writes and "toolkit" in seen.missing and node.params["state"] == "present":
         raise GpuSwarmError(
             "the NVIDIA Container Toolkit is not installed (no %s). Install it first, for instance with the role "

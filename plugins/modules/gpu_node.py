@@ -56,15 +56,40 @@ options:
       as:
         description:
           - With V(gpu), each selected GPU is one named resource of O(advertise[].kind), its value the full UUID.
+          - With V(model), the same with a kind per model, by O(advertise[].kinds), else made of the model's name, such as
+            C(NVIDIA-H100-80GB-HBM3).
+          - With V(vram), the GPU's memory in MiB is handed out, less O(advertise[].reserve_mib). Where the rule owns one GPU of
+            the node, the kind is O(advertise[].kind). Where it owns several, each GPU is a kind of its own, named by its PCI
+            bus, such as C(VRAM-C1), or C(VRAM-00-1E) where the device on the bus is not 0.
+          - With V(mig), each MIG device is one named resource of a kind per profile, such as C(MIG-1g.10gb). The rule is for
+            cards in MIG mode only, the others go on to the next rule. Without such a rule, a card in MIG mode is left out.
           - With V(none), the selected GPUs are left to the host.
         type: str
-        choices: [gpu, none]
+        choices: [gpu, model, vram, mig, none]
         required: true
       kind:
         description:
-          - The generic resource's kind, such as V(NVIDIA-GPU). Required with O(advertise[].as=gpu).
-          - ASCII letters, digits, dots, dashes and underscores.
+          - The generic resource's kind, or what the kinds begin with.
+          - The default is V(NVIDIA-GPU) with O(advertise[].as=gpu), V(VRAM) with O(advertise[].as=vram) and V(MIG) with
+            O(advertise[].as=mig).
+          - Printable ASCII characters without blanks, C(=), commas and quotes.
         type: str
+      kinds:
+        description: With O(advertise[].as=model), kinds by shell patterns for the model's name. The first pattern that fits counts.
+        type: dict
+      reserve_mib:
+        description: With O(advertise[].as=vram), the MiB of each GPU that are not handed out.
+        type: int
+      sum:
+        description:
+          - With O(advertise[].as=vram), hand out one sum over the GPUs of the node.
+          - Swarm then accepts tasks that fit on no single GPU. A warning says so.
+        type: bool
+      system_memory:
+        description:
+          - With O(advertise[].as=vram), hand out the system's memory for a GPU that has none of its own (unified memory).
+          - Without it, such a GPU is an error here. It can be handed out whole with O(advertise[].as=gpu).
+        type: bool
       select:
         description:
           - Which GPUs the rule is for. A GPU must match every key that is given. Without it, the rule is for all.
@@ -89,6 +114,60 @@ options:
           min_memory_mib:
             description: The least total memory, in MiB.
             type: int
+  extra_resources:
+    description:
+      - Generic resources of yours besides GPUs, as C(KIND=value), with an amount or a name as value.
+      - What others wrote into C(node-generic-resources) stays. A kind that stands here is ours, whoever wrote it before.
+    type: list
+    elements: str
+    default: []
+  expect:
+    description:
+      - How many GPUs and MIG devices this node is to advertise at least. With fewer, the module fails.
+      - It is also the consent to advertise less than before, down to this number.
+    type: int
+  allow_shrink:
+    description:
+      - Whether the node may advertise less than its daemon shows now, or than was written before. Without consent by this
+        option or O(expect), a lost GPU or MIG device makes the module fail before it writes anything.
+      - What a rule leaves to the host is no loss.
+    type: bool
+    default: false
+  accept_risks:
+    description:
+      - Known traps, by their names, that are to be warned of and not to be refused.
+      - C(docs/TRAPS.md) lists all of them, with what goes wrong.
+    type: list
+    elements: str
+    choices: [kind-gpu-line-is-dropped, discrete-tasks-rejected]
+    default: []
+  label_prefix:
+    description: What the keys of labels about GPUs in RV(labels) begin with. Empty, for no such labels.
+    type: str
+    default: gpu.
+  label_cpu_prefix:
+    description:
+      - What the keys of labels about the CPU in RV(labels) begin with. Empty, for no such labels.
+      - They are computed on the controller, with C(archspec). Where it is missing, they are left out with a warning.
+    type: str
+    default: cpu.
+  label_memory:
+    description:
+      - Sizes in GB for which there is a label such as C(gpu.mem_ge_40=true) where every GPU has that much.
+      - Sizes are as cards are sold. What ECC and the driver take away makes no difference.
+    type: list
+    elements: int
+    default: [16, 24, 40, 80]
+  label_compute_capability:
+    description: Compute capabilities for which there is a label such as C(gpu.cc_ge_8_0=true) where every GPU has that or more.
+    type: list
+    elements: str
+    default: ["7.0", "8.0", "9.0"]
+  label_cuda:
+    description: CUDA versions for which there is a label such as C(gpu.cuda_ge_12_4=true) where the driver supports that or more.
+    type: list
+    elements: str
+    default: ["12.0", "12.4", "13.0"]
   daemon_config:
     description: The daemon's configuration file. A symbolic link is followed and stays one.
     type: path
@@ -137,8 +216,14 @@ attributes:
 requirements:
   - systemd
   - The NVIDIA driver's C(libnvidia-ml.so.1)
+  - archspec on the controller, for the labels about the CPU
 notes:
   - The node needs no Python packages. The action plugin carries C(pynvml) from the controller's C(nvidia-ml-py).
+  - NVIDIA Container Toolkit 1.18.0 to 1.18.2 ignores C(swarm-resource) in its default mode. There, C(mode) of C(config.toml)
+    is set to V(legacy), and set back after an upgrade.
+  - Refused, unless O(accept_risks) names it, are the kind V(GPU) with toolkit 1.19.1 or older (an upgrade takes its line out of
+    C(config.toml)), and discrete kinds with Docker Engine 23.0.2 to 25.0.2 (their tasks are rejected).
+  - Every known trap of GPUs on Docker Swarm, with versions, references and what is done about it, is in C(docs/TRAPS.md).
 seealso:
   - module: fleet.gpu_swarm.gpu_info
   - module: fleet.gpu_swarm.swarm_gpu_info
@@ -164,6 +249,23 @@ EXAMPLES = r"""
           pci_bus_id: ["00000000:C1:00.0"]
       - as: gpu
         kind: NVIDIA-GPU
+
+- name: Hand out MIG devices by profile, T4 by their memory, and everything else by its model
+  fleet.gpu_swarm.gpu_node:
+    advertise:
+      - as: mig
+      - as: vram
+        select:
+          model: ["*T4*"]
+        reserve_mib: 512
+      - as: model
+        kinds:
+          "*H100*": NVIDIA-H100
+    extra_resources: [SSD=1]
+
+- name: A card was taken out on purpose
+  fleet.gpu_swarm.gpu_node:
+    expect: 7
 
 - name: Prepare a machine image, where no engine runs
   fleet.gpu_swarm.gpu_node:
@@ -211,9 +313,20 @@ labels:
   description: Node labels that are true of this node, to be set by M(fleet.gpu_swarm.swarm_nodes) on a manager.
   returned: success
   type: dict
-  sample: {"gpu.count": "8", "gpu.model": "NVIDIA-H100-80GB-HBM3"}
+  sample: {"gpu.count": "8", "gpu.model": "NVIDIA-H100-80GB-HBM3", "gpu.mem_ge_80": "true", "cpu.x86_64_level": "v3"}
+labels_unknown:
+  description: Prefixes of labels that could not be computed. Such labels of ours that a node has should stay as they are.
+  returned: always
+  type: list
+  elements: str
+cpu:
+  description:
+    - The node's CPU as its kernel tells of it. The action plugin of this module makes labels of it, and does not hand it on.
+    - Null where NVML was not read.
+  returned: where no action plugin is in between
+  type: dict
 left_out:
-  description: GPUs that are not advertised, each with C(index), C(uuid), C(name) and the C(reason).
+  description: GPUs and MIG devices that are not advertised, each with C(index), C(uuid), C(name) and the C(reason).
   returned: success
   type: list
   elements: dict
@@ -230,6 +343,15 @@ drift:
   type: list
   elements: str
   sample: ["8 GPUs not advertised"]
+refused:
+  description:
+    - Why the decision must not be carried out, each with C(id) and C(text). V(shrink) stands for less than before, the other
+      ids are those of O(accept_risks).
+    - In check mode this is information. When applying, it is an error.
+  returned: always
+  type: list
+  elements: dict
+  sample: []
 restart_required:
   description: Whether the daemon must be started anew for it to advertise what was decided.
   returned: success
@@ -274,6 +396,7 @@ import errno
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._gates import LOWERABLE
 from ..module_utils._node import Node
 
 
@@ -296,8 +419,12 @@ def main():
                 "elements": "dict",
                 "default": [{"as": "gpu", "kind": "NVIDIA-GPU"}],
                 "options": {
-                    "as": {"type": "str", "choices": ["gpu", "none"], "required": True},
+                    "as": {"type": "str", "choices": ["gpu", "model", "vram", "mig", "none"], "required": True},
                     "kind": {"type": "str"},
+                    "kinds": {"type": "dict"},
+                    "reserve_mib": {"type": "int"},
+                    "sum": {"type": "bool"},
+                    "system_memory": {"type": "bool"},
                     "select": {
                         "type": "dict",
                         "options": {
@@ -310,6 +437,15 @@ def main():
                     },
                 },
             },
+            "extra_resources": {"type": "list", "elements": "str", "default": []},
+            "expect": {"type": "int"},
+            "allow_shrink": {"type": "bool", "default": False},
+            "accept_risks": {"type": "list", "elements": "str", "choices": list(LOWERABLE), "default": []},
+            "label_prefix": {"type": "str", "default": "gpu."},
+            "label_cpu_prefix": {"type": "str", "default": "cpu."},
+            "label_memory": {"type": "list", "elements": "int", "default": [16, 24, 40, 80]},
+            "label_compute_capability": {"type": "list", "elements": "str", "default": ["7.0", "8.0", "9.0"]},
+            "label_cuda": {"type": "list", "elements": "str", "default": ["12.0", "12.4", "13.0"]},
             "daemon_config": {"type": "path", "default": "/etc/docker/daemon.json"},
             "runtime_config": {"type": "path", "default": "/etc/nvidia-container-runtime/config.toml"},
             "nvml_path": {"type": "path"},

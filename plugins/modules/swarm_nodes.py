@@ -61,6 +61,13 @@ options:
             update that changes it. A note that is there already is kept, unless somebody has changed the availability since.
         type: bool
         default: false
+      keep:
+        description:
+          - What the keys of labels begin with that stay as they are although O(nodes[].labels) does not name them.
+          - For labels of ours whose values could not be told this time.
+        type: list
+        elements: str
+        default: []
   prefix:
     description: What the keys of this module's own records begin with. Wanted labels may not begin with it.
     type: str
@@ -183,6 +190,7 @@ NODE_OPTIONS = dict(
     labels=dict(type="dict"),
     availability=dict(type="str", choices=["active", "pause", "drain", "former"]),
     remember=dict(type="bool", default=False),
+    keep=dict(type="list", elements="str", default=[]),
 )
 
 

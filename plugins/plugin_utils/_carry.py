@@ -37,9 +37,13 @@ class CarryingAction(ActionBase):
         try:
             known = () if self._task.check_mode else lacking(task_vars)
             answer = carry(partial(self._run_module, task_vars), self._send, self._task.args, known)
-            return merge_hash(result, answer)
+            return merge_hash(result, self.finish(answer))
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    def finish(self, answer):
+        """What the controller adds to the module's answer."""
+        return answer
 
     def _run_module(self, task_vars, args):
         return self._execute_module(module_name=self.MODULE, module_args=dict(args), task_vars=task_vars)

@@ -10,11 +10,11 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..module_utils import _resources, _swarm_labels
+from ..module_utils import _gates, _resources, _swarm_labels
 from ._membership import membership
 
 LABEL_PREFIX = "gpu-swarm."
@@ -141,7 +141,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
         return Step(error=host.error)
     role = "manager" if host.manager else "worker"
     member = membership(host.assessed, _as_docker_has_them(swarm), role, host.move, coming=coming)
-    error = swarm.error or member["error"] or (node and _clash(node, host.assessed["labels"]))
+    error = swarm.error or member["error"] or _refused(host) or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
     step = Step(needs=_needs(host, host.assessed, node, member["action"]))
@@ -157,6 +157,17 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
         step.impact.append("evicts " + ", ".join(evicted))
     step.groups = _groups(step, node)
     return step
+
+
+def _refused(host: Host) -> str | None:
+    """What the node refuses to carry out, but for what ends with the toolkit that this run brings."""
+    wanted = version_of(host.toolkit)
+    stands = [
+        item["text"]
+        for item in (host.assessed or {}).get("refused") or []
+        if not (wanted and _gates.is_of(item["id"], "toolkit") and not _gates.affects(item["id"], wanted))
+    ]
+    return " ".join(stands) or None
 
 
 def _as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
@@ -179,7 +190,7 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
         "role": action in ("promote", "demote"),
         # A worker needs the SDK to join, a manager for every later call.
         "docker_sdk": "docker_sdk" in assessed["missing"] and (host.manager or joins),
-        "labels": node is not None and label_change(node, assessed["labels"]),
+        "labels": node is not None and label_change(node, assessed["labels"], assessed.get("labels_unknown") or ()),
     }
     return [name for name, needed in needs.items() if needed]
 
@@ -213,9 +224,9 @@ def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
     return groups
 
 
-def label_change(node: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
-    """Whether the labels that are ours on this node of the ledger differ from ``wanted``."""
-    labels, clashes = _swarm_labels.compute(node["labels"], wanted, LABEL_PREFIX)
+def label_change(node: Mapping[str, Any], wanted: Mapping[str, str], keep: Sequence[str] = ()) -> bool:
+    """Whether the labels that are ours on this node of the ledger differ from ``wanted``; those under ``keep`` may stay."""
+    labels, clashes = _swarm_labels.compute(node["labels"], wanted, LABEL_PREFIX, keep)
     return bool(clashes) or labels != node["labels"]
 
 
@@ -252,21 +263,40 @@ def _tell_impact(step: Step, host: Host) -> None:
             step.impact.append(words)
 
 
+def leader_warnings(hosts: list[Host], steps: dict[str, Step], swarm: Swarm) -> list[str]:
+    """What an old leader does to tasks on the nodes that this run is about to update, each warning once."""
+    nodes = swarm.nodes
+    leader = next((node.get("engine_version") for node in nodes.values() if node.get("leader")), None)
+    named: dict[str, list[str]] = {}
+    for host in hosts:
+        node = nodes.get(host.node_id or "")
+        if node is None or not {WINDOW, WINDOW_MANAGERS, LABEL} & set(steps[host.name].groups):
+            continue
+        held = {kind: entry["total"] if entry["type"] == "discrete" else [] for kind, entry in node["resources"].items() if entry.get("held")}
+        for finding in _gates.leader_findings(leader, held):
+            named.setdefault(finding.text, []).append(host.name)
+    return [f"{', '.join(names)}: {text}" for text, names in named.items()]
+
+
 def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:
-    """By kind, how many GPUs the node will offer more or less than its daemon does now."""
-    wanted = _gpus_by_kind(_resources.parse(assessed["resources"]))
-    now = _gpus_by_kind(_resources.from_info((assessed["engine"] or {}).get("generic_resources")))
+    """By kind, what the node will offer more or less than its daemon does now."""
+    wanted = _resources.parse(assessed["resources"])
+    now = _resources.from_info((assessed["engine"] or {}).get("generic_resources"))
+    there, here = _gpus_by_kind(wanted), _gpus_by_kind(now)
     changes = []
-    for kind in dict.fromkeys([*wanted, *now]):
-        gained, lost = wanted.get(kind, set()) - now.get(kind, set()), now.get(kind, set()) - wanted.get(kind, set())
+    for kind in dict.fromkeys([*there, *here]):
+        gained, lost = there.get(kind, set()) - here.get(kind, set()), here.get(kind, set()) - there.get(kind, set())
         changes += [f"+{len(gained)} {kind}"] * bool(gained) + [f"−{len(lost)} {kind}"] * bool(lost)
+    for kind, amount in wanted.items():
+        if isinstance(amount, int) and amount != now.get(kind):
+            changes.append(f"{kind} {now[kind]} → {amount}" if isinstance(now.get(kind), int) else f"+{amount} {kind}")
     return changes
 
 
 def _gpus_by_kind(resources: dict[str, Any]) -> dict[str, set[str]]:
-    """The named resources whose values are GPUs; other kinds of the node are not ours to tell of."""
+    """The named resources whose values are GPUs or MIG devices; other kinds of the node are not ours to tell of."""
     named = {kind: values for kind, values in resources.items() if isinstance(values, list)}
-    return {kind: set(values) for kind, values in named.items() if all(one.startswith("GPU-") for one in values)}
+    return {kind: set(values) for kind, values in named.items() if all(one.startswith(("GPU-", "MIG-")) for one in values)}
 
 
 def _carried(containers: list[dict[str, Any]]) -> list[str]:

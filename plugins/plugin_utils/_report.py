@@ -63,17 +63,28 @@ def row(host: Host, node: dict[str, Any] | None, state: str) -> list[str]:
     """One line of the table at the end."""
     gpus = (host.assessed or {}).get("gpus") or []
     wanted = _resources.parse((host.assessed or {}).get("resources") or [])
-    entries = [(node or {}).get("resources", {}).get(kind) for kind in wanted]
-    shown = [entry for entry in entries if entry]
+    resources = (node or {}).get("resources", {})
+    free = {kind: _free(resources[kind]) for kind in wanted if kind in resources}
     return [
         host.name,
         ", ".join(Counter(gpu["name"] or "?" for gpu in gpus)) or "–",
         str(len(gpus)) if gpus else "–",
         vram(gpus),
         ", ".join(f"{len(values) if isinstance(values, list) else values} {kind}" for kind, values in wanted.items()) or "–",
-        str(sum(len(entry["free"]) if entry["type"] == "named" else entry["free"] for entry in shown)) if shown else "–",
+        _counts(free),
         state,
     ]
+
+
+def _free(entry: dict[str, Any]) -> int:
+    return len(entry["free"]) if entry["type"] == "named" else entry["free"]
+
+
+def _counts(free: dict[str, int]) -> str:
+    """GPUs and MiB have no sum: with several kinds, each is told."""
+    if len(free) == 1:
+        return str(*free.values())
+    return ", ".join(f"{count} {kind}" for kind, count in free.items()) or "–"
 
 
 def vram(gpus: list[dict[str, Any]]) -> str:

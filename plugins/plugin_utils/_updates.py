@@ -11,7 +11,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..module_utils import _resources, _swarm_labels
@@ -56,15 +56,16 @@ def label_updates(names: Iterable[str], variables: Variables, ledger: Any = None
     updates = []
     for name in names:
         node_id, wanted = node_id_of(variables[name]), decided(variables[name]).get("labels")
+        keep = decided(variables[name]).get("labels_unknown") or []
         if not node_id or wanted is None or variables[name].get("gpu_swarm_outcome"):
             continue
-        if ledger is None or (node_id in nodes and _differs(nodes[node_id], wanted)):
-            updates.append({"id": node_id, "labels": wanted})
+        if ledger is None or (node_id in nodes and _differs(nodes[node_id], wanted, keep)):
+            updates.append({"id": node_id, "labels": wanted, **({"keep": keep} if keep else {})})
     return updates
 
 
-def _differs(node: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
-    labels, clashes = _swarm_labels.compute(node["labels"], wanted, LABEL_PREFIX)
+def _differs(node: Mapping[str, Any], wanted: Mapping[str, str], keep: Sequence[str]) -> bool:
+    labels, clashes = _swarm_labels.compute(node["labels"], wanted, LABEL_PREFIX, keep)
     return not clashes and labels != node["labels"]
 
 
@@ -85,8 +86,13 @@ def not_shown(names: Iterable[str], variables: Variables, ledger: Any) -> list[s
 def difference(wanted: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
     """What the manager's ledger does not show of a decision, in words."""
     for kind, values in _resources.parse(wanted.get("resources") or []).items():
-        shown = (node["resources"].get(kind) or {}).get("values") or []
-        if isinstance(values, list) and sorted(values) != sorted(shown):
+        entry = node["resources"].get(kind) or {}
+        if isinstance(values, int):
+            if entry.get("total") != values:
+                return f"the manager shows {entry.get('total', 0)} of {values} {kind}"
+            continue
+        shown = entry.get("values") or []
+        if sorted(values) != sorted(shown):
             return f"the manager shows {len(shown)} of {len(values)} {kind}"
     return None
 

@@ -40,10 +40,16 @@ def test_default_is_every_gpu_by_its_full_uuid_in_order_of_index():
     assert decide([gpu(1), gpu(0)]) == {
         "resources": [f"NVIDIA-GPU={uuid(0)}", f"NVIDIA-GPU={uuid(1)}"],
         "kinds": ["NVIDIA-GPU"],
+        "gpu_kinds": ["NVIDIA-GPU"],
         "owned_kinds": ["NVIDIA-GPU"],
         "swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU",
+        "handed_out": [{"index": i, "uuid": uuid(i), "name": "NVIDIA H100 80GB HBM3", "devices": []} for i in (0, 1)],
         "left_out": [],
         "unselected": [],
+        "not_wanted": [],
+        "memory_kinds": [],
+        "memory_mib": 0,
+        "warnings": [],
     }
 
 
@@ -147,8 +153,8 @@ def test_kinds_that_share_a_variable():
         ({"as": "gpu"}, "is not a list of rules"),
         ("gpu", "is not a list of rules"),
         (["gpu"], r"advertise\[0\]: 'gpu' is not a rule"),
-        ([{"kind": "GPU"}], r"advertise\[0\].as: None is not known; use one of: gpu, none"),
-        ([{"as": "shares"}], r"'shares' is not known; use one of: gpu, none"),
+        ([{"kind": "GPU"}], r"advertise\[0\].as: None is not known; use one of: gpu, model, vram, mig, none"),
+        ([{"as": "shares"}], r"'shares' is not known; use one of: gpu, model, vram, mig, none"),
         ([{"as": "gpu", "kinds": {}}], "does not know kinds; it takes: as, select, kind"),
         ([{"as": "none", "kind": "GPU"}], "as=none does not know kind"),
         ([{"as": "gpu", "select": "all"}], r"select: 'all' is not a mapping"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 import yaml
 from node_lab import CONFIG_TOML, DAEMON_JSON
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _runtime_toml
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
 
 MAIN = """
@@ -105,7 +107,8 @@ def test_first_run_second_run_and_back(node):
     assert done["diff"] == told["diff"]
     assert len(done["resources"]) == 4
     assert done["swarm_resource"] == "DOCKER_RESOURCE_NVIDIA-GPU"
-    assert done["labels"] == {"gpu.architecture": "turing", "gpu.count": "4", "gpu.model": "Tesla-T4"}
+    assert (done["labels"]["gpu.count"], done["labels"]["gpu.model"], done["labels"]["gpu.mem_ge_16"]) == ("4", "Tesla-T4", "true")
+    assert (done["labels_unknown"], done["refused"], done["cpu"]["label_prefix"]) == ([], [], "cpu.")
     assert (done["restarted"], done["reloaded"], done["engine"]) == (False, False, None)
     assert "engine" in done["missing"]
     doc = json.loads(node.daemon.read_bytes())
@@ -196,6 +199,87 @@ def test_unknown_keys_and_the_rest_of_each_file_stay(node):
     assert kept.startswith(b'{\r\n   "log-driver": "local",\t"node-generic-resources": ["SSD=1"')
     lines = node.runtime.read_bytes().splitlines(keepends=True)
     assert [line for line in lines if not line.startswith(b"swarm-resource")] == CONFIG_TOML.splitlines(keepends=True)
+
+
+# --- every way to hand out a GPU --------------------------------------------------------------------------------------
+
+# what NVML shows, the rules -> the resources without their UUIDs, the line in config.toml
+POLICIES = {
+    "a kind per model": (
+        "l40s-t4",
+        [{"as": "model", "kinds": {"*L40S*": "L40S"}}],
+        ["L40S", "NVIDIA-T4"],
+        "DOCKER_RESOURCE_L40S,DOCKER_RESOURCE_NVIDIA-T4",
+    ),
+    "MIG devices and a whole card": (
+        "a100-mig",
+        [{"as": "mig"}, {"as": "gpu"}],
+        ["MIG-3g.40gb", "MIG-2g.20gb", "MIG-1g.10gb", "NVIDIA-GPU"],
+        "DOCKER_RESOURCE_MIG-3G.40GB,DOCKER_RESOURCE_MIG-2G.20GB,DOCKER_RESOURCE_MIG-1G.10GB,DOCKER_RESOURCE_NVIDIA-GPU",
+    ),
+    "memory of one card, another whole": (
+        "l40s-t4",
+        [{"as": "vram", "select": {"model": ["*T4*"]}, "reserve_mib": 360}, {"as": "gpu"}],
+        ["NVIDIA-GPU", "VRAM=15000"],
+        "DOCKER_RESOURCE_NVIDIA-GPU",
+    ),
+    "the sum": ("rtx4090x2", [{"as": "vram", "sum": True}], ["VRAM=49128"], None),
+    "unified memory, whole": ("gb10", [{"as": "gpu"}], ["NVIDIA-GPU"], "DOCKER_RESOURCE_NVIDIA-GPU"),
+}
+
+
+def kinds(resources):
+    return [one.partition("=")[0] if "-" in one.partition("=")[2] else one for one in resources]
+
+
+@pytest.mark.parametrize(("fleet", "rules", "resources", "line"), POLICIES.values(), ids=POLICIES)
+def test_policies(node, fleet, rules, resources, line):
+    before = node.files()
+    told = node.run(check=True, fleet=fleet, advertise=rules)
+    answer = node.run(fleet=fleet, advertise=rules)
+    assert (told["resources"], told["refused"], told["diff"]) == (answer["resources"], [], answer["diff"])
+    assert kinds(answer["resources"]) == resources
+    assert json.loads(node.daemon.read_bytes())["node-generic-resources"] == ["SSD=1", *answer["resources"]]
+    assert _runtime_toml.get(node.runtime.read_bytes())["swarm_resource"] == line
+    again = node.run(fleet=fleet, advertise=rules)
+    assert (again["changed"], again["drift"]) == (False, [])
+    node.run(state="absent")
+    assert node.files() == before
+
+
+def test_memory_per_card_and_the_systems_memory(node):
+    answer = node.run(fleet="rtx4090x2", advertise=[{"as": "vram"}])
+    assert sorted(value for one in answer["resources"] for value in [one.partition("=")[2]]) == ["24564", "24564"]
+    assert all(one.startswith("VRAM-") for one in answer["resources"])
+    answer = node.run(fleet="gb10", advertise=[{"as": "vram"}])
+    assert "add 'system_memory: true'" in answer["msg"]
+    answer = node.run(fleet="gb10", advertise=[{"as": "vram", "system_memory": True}], allow_shrink=True)
+    assert re.fullmatch(r"VRAM=[1-9]\d{2,}", answer["resources"][0])
+
+
+def test_extra_resources_come_and_go(node):
+    before = node.daemon.read_bytes()
+    node.run(extra_resources=["SSD=2", "FPGA=a"], advertise=[])
+    assert json.loads(node.daemon.read_bytes())["node-generic-resources"] == ["SSD=2", "FPGA=a"]
+    node.run(extra_resources=["FPGA=b"], advertise=[])
+    assert json.loads(node.daemon.read_bytes())["node-generic-resources"] == ["FPGA=b"]
+    node.run(state="absent")
+    assert node.daemon.read_bytes() == before
+
+
+def test_less_than_before(node):
+    node.run(fleet="h100x8")
+    before = node.files()
+    told = node.run(fleet="h100x8-one-lost", check=True)
+    assert [one["id"] for one in told["refused"]] == ["shrink"]
+    assert told["refused"][0]["text"] in told["drift"]
+    answer = node.run(fleet="h100x8-one-lost")
+    assert (answer["failed"], answer["refused"]) == (True, told["refused"])
+    assert "'expect: 7'" in answer["msg"]
+    assert node.files() == before
+    assert len(node.run(fleet="h100x8-one-lost", expect=7)["resources"]) == 7
+    assert node.run(fleet="h100x8-one-lost")["changed"] is False
+    assert "8 GPUs are expected" in node.run(fleet="h100x8-one-lost", expect=8)["msg"]
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import pytest
-from fleet_lab import assessed, host, ledger, member, swarm
+from fleet_lab import assessed, host, ledger, member, named, swarm
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
@@ -22,6 +22,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     Step,
     Swarm,
     label_change,
+    leader_warnings,
     placements,
     plan,
     version_of,
@@ -198,6 +199,10 @@ IMPACTS = {
         {**RESTART, "shown": [*resources(0, 1, kind="GPU"), "SSD=1", "FPGA=a"]},
         ["+2 NVIDIA-GPU", "−2 GPU", "restarts dockerd"],
     ),
+    "parts and memory": (
+        {**RESTART, "resources": ["MIG-1g.10gb=MIG-1", "VRAM=100", "SSD=1", "DISK=2"], "shown": ["VRAM=90", "SSD=1"]},
+        ["+1 MIG-1g.10gb", "VRAM 90 → 100", "+2 DISK", "restarts dockerd"],
+    ),
     "another GPU": ({**RESTART, "shown": resources(0, 2)}, ["+1 NVIDIA-GPU", "−1 NVIDIA-GPU", "restarts dockerd"]),
     "no other GPUs": (RELOAD, RELOAD["drift"]),
     "a library to keep": ({"missing": ["nvml_binding"], "shown": resources(0, 1)}, ["keeps pynvml on the node"]),
@@ -232,6 +237,49 @@ def test_a_host_with_which_nothing_can_be_done(answer, error, groups):
     steps = plan([Host("a", True, False, answer), host("b", **RESTART)], swarm(member()))
     assert (steps["a"].error, steps["a"].groups, steps["a"].needs) == (error, groups, [])
     assert steps["b"].groups == WINDOWED
+
+
+SHRINK = {"id": "shrink", "text": "this node would advertise less than before: x is gone."}
+LINE = {"id": "kind-gpu-line-is-dropped", "text": "toolkit 1.19.0: the line is dropped."}
+ENGINE = {"id": "discrete-tasks-rejected", "text": "Docker Engine 24.0.7: rejected."}
+
+
+@pytest.mark.parametrize(
+    ("refused", "toolkit", "error"),
+    [
+        ([], None, None),
+        ([SHRINK], "1.20.0", SHRINK["text"]),
+        ([LINE], None, LINE["text"]),
+        ([LINE], "1.19.1-1", LINE["text"]),
+        ([LINE], "1.20.0-1", None),  # ends with the toolkit that this run brings
+        ([SHRINK, LINE], "1.20.0", SHRINK["text"]),
+        ([LINE, ENGINE], "1.20.0", ENGINE["text"]),
+    ],
+)
+def test_what_a_node_refuses_is_told_before_anything_is_touched(refused, toolkit, error):
+    step = step_of(host(refused=refused, toolkit=toolkit, toolkit_version="1.19.0", **RESTART), swarm(member()))
+    assert (step.error, step.groups) == (error, WINDOWED if error is None else [END])
+    assert bool(step.needs) is (error is None)
+
+
+HELD = {"NVIDIA-GPU": dict(named(0, 1, held=[0]), held=[{"value": "x"}]), "SSD": {"type": "discrete", "total": 4, "free": 4, "held": []}}
+
+
+@pytest.mark.parametrize(
+    ("version", "answer", "words"),
+    [
+        ("20.10.24+dfsg1", RESTART, "gpu-1: the swarm's leader, Docker Engine 20.10.24+dfsg1: At any update of a node"),
+        ("24.0.7", RESTART, None),  # no discrete kind is held
+        ("26.1.5", RESTART, None),
+        ("20.10.24", {}, None),  # nothing is done with the node
+        (None, RESTART, None),
+    ],
+)
+def test_an_old_leader_is_warned_of(version, answer, words):
+    known = swarm(member(resources=HELD), member("m", role="manager", leader=True, engine_version=version))
+    hosts = [host(**answer), host("elsewhere", node_id=None)]
+    warnings = leader_warnings(hosts, plan(hosts, known), known)
+    assert [one[: len(words or "")] for one in warnings] == ([words] if words else [])
 
 
 LIVE = {"live": ["m1"], "init_on": None, "error": None}
@@ -321,6 +369,13 @@ def test_a_label_of_somebody_else_is_that_hosts_error_alone():
 )
 def test_label_change(there, wanted, differs):
     assert label_change({"labels": there}, wanted) is differs
+
+
+def test_labels_that_could_not_be_told_are_no_change():
+    there = {"cpu.x": "1", "gpu.y": "1", OURS: "cpu.x,gpu.y"}
+    assert label_change({"labels": there}, {"gpu.y": "1"}) is True
+    assert label_change({"labels": there}, {"gpu.y": "1"}, ["cpu."]) is False
+    assert step_of(host(labels={"gpu.y": "1"}, labels_unknown=["cpu."]), swarm(member(labels=there))).needs == []
 
 
 # --- what an earlier run left, and the order --------------------------------------------------------------------------

@@ -89,6 +89,9 @@ def test_rows():
     assert _report.row(host(), None, "not in the swarm")[4:] == ["2 NVIDIA-GPU", "–", "not in the swarm"]
     assert _report.row(host("m", gpu=False), member(), "ready") == ["m", "–", "–", "–", "–", "–", "ready"]
     assert _report.row(Host("dead", True, False, None), None, "failed: x") == ["dead", "–", "–", "–", "–", "–", "failed: x"]
+    several = host(resources=["NVIDIA-GPU=GPU-1", "VRAM=100"])
+    held["resources"]["VRAM"] = {"type": "discrete", "total": 100, "free": 40}
+    assert _report.row(several, held, "")[4:6] == ["1 NVIDIA-GPU, 100 VRAM", "1 NVIDIA-GPU, 40 VRAM"]
     unread = host()
     unread.assessed["gpus"] = [gpu(0), dict(gpu(1), name=None, memory_mib=None)]
     assert _report.row(unread, None, "")[1:4] == ["NVIDIA H100 80GB HBM3, ?", "2", "1 × 79.6 GiB"]

@@ -50,6 +50,13 @@ def test_compute(now, wanted, labels, clashes):
     assert compute(now, wanted, PREFIX) == (labels, clashes)
 
 
+def test_labels_of_ours_that_nobody_could_tell_stay():
+    now = {"cpu.a": "1", "cpu.b": "bob", "gpu.c": "1", RECORD: "cpu.a,gpu.c"}
+    assert compute(now, {}, PREFIX, ["cpu."]) == ({"cpu.a": "1", "cpu.b": "bob", RECORD: "cpu.a"}, [])
+    assert compute(now, {"cpu.a": "2"}, PREFIX, ["cpu."])[0]["cpu.a"] == "2"
+    assert compute(now, {}, PREFIX, []) == ({"cpu.b": "bob"}, [])
+
+
 keys = st.sampled_from(["a", "b", "c", "gpu.model"])
 dicts = st.dictionaries(keys, st.sampled_from(["1", "2"]))
 

@@ -157,7 +157,11 @@ def test_other_gpus_and_back(tmp_path):
     before = it.everything()
     it.converge()
     it.gpus = [gpu(0), gpu(1, "failed")]
-    assert it.converge()["warnings"] == [
+    there = it.everything()
+    with pytest.raises(GpuSwarmError, match="less than before: GPU 1 .* GPU is lost.*'expect: 1'"):
+        it.converge()
+    assert it.everything() == there
+    assert it.option(expect=1).converge()["warnings"] == [
         "GPU 1 (NVIDIA H100 80GB HBM3, GPU-00000001-1111-2222-3333-444444444444) is not advertised: GPU is lost"
     ]
     assert it.shown() == [*resources(0), "SSD=1"]

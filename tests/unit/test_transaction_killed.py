@@ -105,6 +105,7 @@ def first_run(it):
 def one_gpu_less(it):
     it.converge()
     it.gpus = [gpu(0), gpu(1, "failed")]
+    it.option(expect=1)
 
 
 def a_daemon_that_refuses(it):

@@ -105,6 +105,14 @@ def test_with_a_ledger_only_labels_that_differ_are_asked_for(nodes, asked):
     assert label_updates(["a"], {"a": variables()}, ledger(*nodes)) == ([{"id": "n1", "labels": LABELS}] if asked else [])
 
 
+def test_labels_that_could_not_be_told_stay():
+    answer = assessed(labels={"gpu.y": "1"}, labels_unknown=["cpu."])
+    there = {"cpu.x": "1", "gpu.y": "1", OURS: "cpu.x,gpu.y"}
+    hosts = {"a": {"gpu_node_assessed": answer}}
+    assert label_updates(["a"], hosts) == [{"id": "n1", "labels": {"gpu.y": "1"}, "keep": ["cpu."]}]
+    assert label_updates(["a"], hosts, ledger(member(labels=there))) == []
+
+
 def test_the_labels_of_a_host_that_left_gpu_nodes_are_taken_back():
     hosts = {"a": {"gpu_node_assessed": assessed(gpus=0)}}
     assert label_updates(["a"], hosts, ledger(member())) == [{"id": "n1", "labels": {}}]
@@ -140,6 +148,9 @@ def test_not_shown(values, nodes, shown):
         ({"resources": resources(0)}, {"NVIDIA-GPU": named(1)}, "the manager shows 1 of 1 NVIDIA-GPU"),
         ({"resources": resources(0)}, {}, "the manager shows 0 of 1 NVIDIA-GPU"),
         ({"resources": []}, {"SSD": {"type": "discrete", "total": 1, "free": 1}}, None),
+        ({"resources": ["VRAM=9"]}, {"VRAM": {"type": "discrete", "total": 9, "free": 1}}, None),
+        ({"resources": ["VRAM=9"]}, {"VRAM": {"type": "discrete", "total": 8, "free": 1}}, "the manager shows 8 of 9 VRAM"),
+        ({"resources": ["VRAM=9"]}, {}, "the manager shows 0 of 9 VRAM"),
         ({}, {}, None),
     ],
 )

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which of the known traps wait for a node (pure): its versions and what it is to advertise in, findings out.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Sequence
+
+from . import _resources
+from ._errors import GpuSwarmError
+from ._traps import HANDLED, REFUSAL, TRAPS, WARNING
+
+# The row whose answer is a line in config.toml.
+LEGACY_MODE = "jit-cdi-ignores-swarm-resource"
+
+
+class Facts(NamedTuple):
+    """Versions as their components tell them, None where there is none; kinds by what they are."""
+
+    engine: str | None = None
+    toolkit: str | None = None
+    leader: str | None = None
+    gpu_kinds: Sequence[str] = ()
+    discrete_kinds: Sequence[str] = ()
+    memory_kinds: Sequence[str] = ()
+
+
+class Finding(NamedTuple):
+    id: str
+    component: str
+    answer: str
+    text: str
+
+
+_CONDITIONS = {
+    "named": lambda facts: bool(facts.gpu_kinds),
+    "discrete": lambda facts: bool(facts.discrete_kinds),
+    "memory": lambda facts: bool(facts.memory_kinds),
+    # A list of two is not the built-in default, and stays.
+    "only_kind_gpu": lambda facts: [kind.upper() for kind in facts.gpu_kinds] == ["GPU"],
+}
+BY_ID = {trap.id: trap for trap in TRAPS}
+LOWERABLE = tuple(trap.id for trap in TRAPS if trap.when and trap.answer == REFUSAL)
+
+
+def check(facts, accepted=()):
+    """The findings, in the order of the table; a refusal that is accepted by its id is a warning."""
+    check_accepted(accepted)
+    return [_finding(trap, facts, accepted) for trap in TRAPS if trap.when and _is_hit(trap, facts)]
+
+
+def check_accepted(accepted):
+    unknown = sorted(set(accepted) - set(LOWERABLE))
+    if unknown:
+        raise GpuSwarmError(
+            "accept_risks: %s cannot be accepted; it takes: %s. docs/TRAPS.md tells what each of them means."
+            % (", ".join(_resources.shorten(one) for one in unknown), ", ".join(LOWERABLE))
+        )
+
+
+def is_of(trap_id, component):
+    return trap_id in BY_ID and BY_ID[trap_id].component == component
+
+
+def affects(trap_id, version):
+    """Is this version of the trap's component one that the trap is about?"""
+    trap, parsed = BY_ID[trap_id], parse_version(version)
+    if trap.versions is None:
+        return True
+    return parsed is not None and trap.versions[0] <= parsed < trap.versions[1]
+
+
+def parse_version(text):
+    """Three numbers of ``20.10.24+dfsg1``, ``23.0.2-ce`` or ``1.20.0``; None where there are none."""
+    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text or "")
+    return tuple(int(part or 0) for part in found.groups()) if found else None
+
+
+def leader_findings(version, resources):
+    """What a leader of this version does to tasks that hold any of ``resources`` (a dict as of _resources)."""
+    named = [kind for kind, value in resources.items() if isinstance(value, list)]
+    discrete = [kind for kind, value in resources.items() if not isinstance(value, list)]
+    facts = Facts(leader=version, gpu_kinds=named, discrete_kinds=discrete)
+    return [finding for finding in check(facts) if finding.component == "leader"]
+
+
+def _is_hit(trap, facts):
+    if not _CONDITIONS[trap.when](facts):
+        return False
+    return trap.versions is None or affects(trap.id, getattr(facts, trap.component))
+
+
+def _finding(trap, facts, accepted):
+    version = getattr(facts, trap.component, None)
+    name = {"engine": "Docker Engine", "toolkit": "NVIDIA Container Toolkit", "leader": "the swarm's leader, Docker Engine"}[trap.component]
+    subject = "%s %s" % (name, version) if trap.versions else name
+    lowered = trap.answer == REFUSAL and trap.id in accepted
+    text = "%s: %s %s (%s; %s)" % (subject, trap.wrong, trap.remedy, trap.id, trap.reference)
+    if trap.answer == REFUSAL and not lowered:
+        text += ". To go on nevertheless: accept_risks: [%s] (role: gpu_node_accept_risks)." % trap.id
+    return Finding(trap.id, trap.component, WARNING if lowered else trap.answer, text)
+
+
+def told(findings):
+    """What is warned of: warnings, and what was handled in a way that somebody should know."""
+    return [finding.text for finding in findings if finding.answer in (WARNING, HANDLED)]
+
+
+def refused(findings):
+    return [{"id": finding.id, "text": finding.text} for finding in findings if finding.answer == REFUSAL]

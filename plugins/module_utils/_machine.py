@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the kernel tells of a machine's CPU and memory, as plain data.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+
+# What names an x86 CPU (vendor_id, flags), an ARM one (implementer, part, Features) and a POWER one (cpu).
+_FIELDS = {
+    "vendor_id": "vendor",
+    "flags": "features",
+    "CPU implementer": "implementer",
+    "CPU part": "part",
+    "Features": "features",
+    "cpu": "model",
+}
+
+
+def cpu():
+    """The first processor: a node's processors are alike."""
+    return parse_cpuinfo(_read("/proc/cpuinfo"), platform.machine())
+
+
+def system_memory_mib():
+    return parse_meminfo(_read("/proc/meminfo"))
+
+
+def parse_cpuinfo(text, machine):
+    found = {"machine": machine, "vendor": None, "implementer": None, "part": None, "model": None, "features": []}
+    for line in text.strip().splitlines():
+        key, separator, value = line.partition(":")
+        if not separator:
+            break
+        name = _FIELDS.get(key.strip())
+        if name:
+            found[name] = sorted(value.split()) if name == "features" else value.strip()
+    return found
+
+
+def parse_meminfo(text):
+    """The total in MiB; None if it is not told."""
+    found = re.search(r"^MemTotal:\s+(\d+) kB$", text, re.MULTILINE)
+    return int(found.group(1)) // 1024 if found else None
+
+
+def _read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""

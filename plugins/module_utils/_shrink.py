@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node does not advertise less than before unless its owner says so (pure).
+
+A card that fell off the bus or a MIG layout that was lost at a reboot looks to a decision like a smaller node.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from . import _resources
+
+# values: UUIDs of GPUs and MIG devices, full or shortened; memory_mib: the amounts under kinds of ours, of a node whose
+# cards are not on record.
+Before = namedtuple("Before", "values memory_mib")
+
+
+def before(running, record, owned_kinds):
+    """What the node has given out until now: by its daemon (``GenericResources``) and by our record of it."""
+    owned = {kind.upper() for kind in owned_kinds}
+    resources = {kind: value for kind, value in _resources.from_info(running).items() if kind.upper() in owned}
+    values = [one for value in resources.values() if isinstance(value, list) for one in value]
+    values += [_resources.split(entry)[1] for entry in record.get("resources", ())]
+    values = [one for one in values if one.startswith(("GPU-", "MIG-"))] + record.get("gpus", [])
+    amounts = [] if "gpus" in record else [value for value in resources.values() if isinstance(value, int)]
+    return Before(list(dict.fromkeys(values)), sum(amounts))
+
+
+def shrink(advertisement, earlier, expect=None, allow=False):
+    """Why this decision must not be carried out unasked, with both ways to ask for it; None if it may."""
+    if allow:
+        return None
+    count = devices(advertisement)
+    if expect is not None:
+        return _too_few(advertisement, count, int(expect)) if count < int(expect) else None
+    lost = _lost(advertisement, earlier)
+    if earlier.memory_mib > advertisement["memory_mib"] and advertisement["memory_kinds"]:
+        kinds = ", ".join(advertisement["memory_kinds"])
+        lost.append(f"{kinds}: {earlier.memory_mib} MiB until now, and the GPUs of this node have {advertisement['memory_mib']}")
+    if not lost:
+        return None
+    return (
+        f"this node would advertise less than before: {'; '.join(lost)}. Bring back what is missing, or consent:"
+        f" 'expect: {count}' (role: gpu_node_expect) takes {count} and no less, 'allow_shrink: true' (role: gpu_node_allow_shrink)"
+        " takes whatever is left. Then run this again."
+    )
+
+
+def devices(advertisement):
+    """How many things are handed out: GPUs, whole or by their memory, and MIG devices."""
+    return sum(len(one["devices"]) or 1 for one in advertisement["handed_out"])
+
+
+def _too_few(advertisement, count, expect):
+    reasons = [_told(one) for one in advertisement["left_out"]]
+    return (
+        f"{expect} GPUs are expected on this node and {count} can be advertised{': ' if reasons else ''}{'; '.join(reasons)}. Bring back"
+        f" what is missing, or consent: 'expect: {count}' (role: gpu_node_expect) takes {count} and no less, 'allow_shrink: true' (role:"
+        " gpu_node_allow_shrink) takes whatever is left. Then run this again."
+    )
+
+
+def _lost(advertisement, earlier):
+    """In words, what is gone and not replaced; a card that a rule leaves to the host is its owner's decision."""
+    cards = [one["uuid"] for one in advertisement["handed_out"]]
+    parts = [uuid for one in advertisement["handed_out"] for uuid in one["devices"]]
+    told = []
+    for prefix, now in (("GPU-", cards), ("MIG-", parts)):
+        then = [value for value in earlier.values if value.startswith(prefix)]
+        lost = [value for value in then if not _is_any(value, now + advertisement["not_wanted"])]
+        gained = [uuid for uuid in now if not any(_is_any(value, [uuid]) for value in then)]
+        if len(lost) > len(gained):
+            told += [_why(value, advertisement) for value in lost]
+    return told
+
+
+def _is_any(value, uuids):
+    return any(uuid.lower().startswith(value.lower()) for uuid in uuids if uuid)
+
+
+def _why(value, advertisement):
+    found = [one for one in advertisement["left_out"] if _is_any(value, [one["uuid"]])]
+    return _told(found[0]) if found else f"{value} is gone"
+
+
+def _told(left):
+    return f"GPU {left['index']} ({left['name']}, {left['uuid']}) cannot be advertised: {left['reason']}"

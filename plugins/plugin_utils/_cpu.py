@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node's CPU by name, from what its kernel told: archspec knows which features make a micro-architecture.
+
+archspec stays on the controller: it describes the machine that it runs on, but its table is open to any question.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+try:
+    from archspec.cpu import TARGETS, Microarchitecture
+    from archspec.cpu.schema import TARGETS_JSON
+
+    # Read now, in the process that all workers are forked from, and not once a host.
+    HAS_ARCHSPEC = len(TARGETS) > 0
+except ImportError:
+    HAS_ARCHSPEC = False
+
+GENERIC = "generic"
+X86 = "x86_64"
+ARM = "aarch64"
+
+MISSING = (
+    "The controller has no archspec, so the labels that name a node's CPU cannot be told; those that the nodes have stay as"
+    " they are. Install it: 'pip install archspec' into the Python that runs Ansible, or add it to the execution environment."
+    " Or leave these labels out with label_cpu_prefix: '' (role: gpu_node_label_cpu_prefix)."
+)
+
+
+class ArchspecMissing(Exception):
+    """The optional library is not there."""
+
+
+def cpu_labels(cpu: Mapping[str, Any] | None) -> dict[str, str]:
+    """``microarchitecture`` and ``x86_64_level`` under the asked prefix; {} where nothing is asked for or known."""
+    prefix = cpu["label_prefix"] if cpu else ""
+    if not cpu or not prefix:
+        return {}
+    found = _best(cpu)
+    if found is None:
+        return {}
+    labels = {"microarchitecture": found.name}
+    if found.family.name == X86:
+        labels["x86_64_level"] = "v" + (found.generic.name.partition(X86 + "_v")[2] or "1")
+    return {prefix + key: value for key, value in labels.items()}
+
+
+def _best(cpu: Mapping[str, Any]) -> Any:
+    """The newest micro-architecture that the CPU can be, as archspec chooses for its own host."""
+    if not HAS_ARCHSPEC:
+        raise ArchspecMissing(MISSING)
+    vendor = cpu["vendor"] or TARGETS_JSON["conversions"]["arm_vendors"].get(cpu["implementer"], GENERIC)
+    # Made a record of archspec's, which knows what a kernel leaves unsaid.
+    features = Microarchitecture("", [], vendor, set(cpu["features"]), {}).features
+    possible = [
+        target for target in TARGETS.values() if target.family.name == cpu["machine"] and _can_be(target, cpu, vendor, features)
+    ]
+    generic = max((target for target in possible if target.vendor == GENERIC), key=_depth, default=None)
+    # Descendants of the best generic one only: a niche feature that the firmware hides must not cost a generation.
+    return max((target for target in possible if generic and target > generic), key=_depth, default=generic)
+
+
+def _can_be(target: Any, cpu: Mapping[str, Any], vendor: str, features: set[str]) -> bool:
+    if cpu["machine"] == ARM:
+        # Features do not tell the versions of that architecture apart, but each core has a number.
+        return target.name == ARM or (target.vendor == vendor and target.cpu_part == cpu["part"])
+    if cpu["machine"].startswith("ppc"):
+        return target.generation <= _generation(cpu["model"])
+    return target.vendor in (vendor, GENERIC) and target.features <= features
+
+
+def _generation(model: str | None) -> int:
+    found = re.search(r"POWER(\d+)", model or "")
+    return int(found.group(1)) if found else 0
+
+
+def _depth(target: Any) -> tuple[int, int]:
+    return len(target.ancestors), len(target.features)
