@@ -4,8 +4,8 @@
 
 """Pure Python libraries of ours on a node: carried for one call, or kept under the state directory.
 
-A node may have no package index and a system Python that refuses pip. So the controller sends one zip file
-(``library_path``) with what is missing; a call that may write keeps its content, byte-compiled, in
+A node may have no package index and a system Python that refuses pip. So the controller sends one zip file in the
+module's arguments (``libraries``) with what is missing; a call that may write keeps its content, byte-compiled, in
 ``<state_dir>/lib/current``, and later calls find it there.
 
 Private to this collection: no stability is promised to others.
@@ -13,6 +13,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import base64
 import compileall
 import hashlib
 import importlib
@@ -27,6 +28,8 @@ import zipfile
 from ._errors import GpuSwarmError
 
 STATE_DIR = "/var/lib/gpu-swarm"
+# The option of a module through which the controller sends them: no secret, but nothing that a log should hold.
+LIBRARIES = {"type": "str", "no_log": True}
 
 
 def use(library_path=None, state_dir=STATE_DIR, first=False):
@@ -43,6 +46,16 @@ def use(library_path=None, state_dir=STATE_DIR, first=False):
         sys.path[:] = paths + [path for path in sys.path if path not in paths]
     sys.path.extend(path for path in paths if path not in sys.path)
     importlib.invalidate_caches()
+
+
+def received(text, directory):
+    """What the controller sent along with this call, as a zip file in ``directory``; None where it sent nothing."""
+    if not text:
+        return None
+    path = os.path.join(directory, "gpu_swarm_libraries.zip")
+    with open(path, "wb") as stream:
+        stream.write(base64.b64decode(text))
+    return path
 
 
 def kept(state_dir=STATE_DIR):

@@ -27,6 +27,11 @@ options:
       - A directory or zip file on the node from which to load C(pynvml) where the node's own Python does not have it.
       - If not given, what M(fleet.gpu_swarm.gpu_node) keeps on the node is tried, then the controller's copy is sent.
     type: path
+  libraries:
+    description:
+      - Pure Python libraries that the node lacks, in a zip file as base64 text.
+      - The action plugin of this module fills it with copies from the controller. It is not meant to be given by hand.
+    type: str
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.info_module
@@ -268,16 +273,18 @@ gpus:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._libraries import LIBRARIES, received
 from ..module_utils._nvml import read_all
 
 
 def main():
     module = AnsibleModule(
-        argument_spec={"nvml_path": {"type": "path"}, "library_path": {"type": "path"}},
+        argument_spec={"nvml_path": {"type": "path"}, "library_path": {"type": "path"}, "libraries": LIBRARIES},
         supports_check_mode=True,
     )
+    library_path = module.params["library_path"] or received(module.params["libraries"], module.tmpdir)
     try:
-        result = read_all(module.params["nvml_path"], module.params["library_path"])
+        result = read_all(module.params["nvml_path"], library_path)
     except GpuSwarmError as exc:
         module.fail_json(msg=exc.message, **exc.details)
     module.exit_json(changed=False, **result)

@@ -182,8 +182,13 @@ options:
   library_path:
     description:
       - A directory or zip file from which to load C(pynvml) and C(tomli) where the node does not have them.
-      - The action plugin of this module sets it by itself, with copies from the controller.
+      - If not given, what this module keeps on the node is tried, then the controller's copies are sent.
     type: path
+  libraries:
+    description:
+      - Pure Python libraries that the node lacks, in a zip file as base64 text.
+      - The action plugin of this module fills it with copies from the controller. It is not meant to be given by hand.
+    type: str
   docker_socket:
     description:
       - The daemon's local socket. Where the daemon listens on another one, as C(hosts) in C(daemon.json) or C(-H) in its
@@ -397,6 +402,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._gates import LOWERABLE
+from ..module_utils._libraries import LIBRARIES, received
 from ..module_utils._node import Node
 
 
@@ -450,6 +456,7 @@ def main():
             "runtime_config": {"type": "path", "default": "/etc/nvidia-container-runtime/config.toml"},
             "nvml_path": {"type": "path"},
             "library_path": {"type": "path"},
+            "libraries": LIBRARIES,
             "docker_socket": {"type": "path", "default": "/var/run/docker.sock"},
             "docker_unit": {"type": "str", "default": "docker.service"},
             "state_dir": {"type": "path", "default": "/var/lib/gpu-swarm"},
@@ -457,6 +464,7 @@ def main():
         },
         supports_check_mode=True,
     )
+    module.params["library_path"] = module.params["library_path"] or received(module.params["libraries"], module.tmpdir)
     node = Node(module.params, run=lambda argv: run(module, argv), move=module.atomic_move, diff=module._diff)
     try:
         result = node.assess() if module.check_mode else node.converge()

@@ -9,16 +9,15 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import io
 import os
 import sysconfig
-import tempfile
 import zipfile
 from functools import partial
 from pathlib import Path
 
-from ansible import constants as C
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
@@ -34,12 +33,9 @@ class CarryingAction(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        try:
-            known = () if self._task.check_mode else lacking(task_vars)
-            answer = carry(partial(self._run_module, task_vars), self._send, self._task.args, known)
-            return merge_hash(result, self.finish(answer))
-        finally:
-            self._remove_tmp_path(self._connection._shell.tmpdir)
+        known = () if self._task.check_mode else lacking(task_vars)
+        answer = carry(partial(self._run_module, task_vars), self._task.args, known)
+        return merge_hash(result, self.finish(answer))
 
     def finish(self, answer):
         """What the controller adds to the module's answer."""
@@ -48,38 +44,26 @@ class CarryingAction(ActionBase):
     def _run_module(self, task_vars, args):
         return self._execute_module(module_name=self.MODULE, module_args=dict(args), task_vars=task_vars)
 
-    def _send(self, data):
-        """Puts the zip file into the task's temporary directory on the node, readable for whom the task becomes."""
-        shell = self._connection._shell
-        if shell.tmpdir is None:  # pipelining needs none
-            self._make_tmp_path()
-        remote = shell.join_path(shell.tmpdir, "gpu_swarm_libraries.zip")
-        with tempfile.NamedTemporaryFile(dir=C.DEFAULT_LOCAL_TMP, suffix=".zip") as local:
-            local.write(data)
-            local.flush()
-            self._transfer_file(local.name, remote)
-        self._fixup_perms2((shell.tmpdir, remote), execute=False)
-        return remote
-
 
 def lacking(task_vars):
     """What the host's assessment said that it lacks, so that the run that acts on it need not fail for that first."""
     return [name for name in (task_vars.get(ASSESSED) or {}).get("missing") or () if name in LIBRARIES]
 
 
-def carry(run, send, args, known=()):
+def carry(run, args, known=()):
     """The answer of ``run(args)``; as long as it fails for want of something new that can be sent, run again with it.
 
-    A module stops at the first thing that it lacks, so a node can need a second round. What is ``known`` to be lacking
-    goes along at once. Nothing is sent against the user's own ``library_path``.
+    It goes along in the module's own arguments, which with pipelining costs no further round trip. A module stops at
+    the first thing that it lacks, so a node can need a second round. What is ``known`` to be lacking goes along at
+    once. Nothing is sent against the user's own ``library_path``.
     """
     if args.get("library_path"):
         return run(args)
     sent = list(known)
-    answer = run(dict(args, library_path=send(pack(sent))) if sent else args)
+    answer = run(dict(args, libraries=pack(sent)) if sent else args)
     while more := [name for name in wanted(answer) if name not in sent]:
         sent += more
-        answer = run(dict(args, library_path=send(pack(sent))))
+        answer = run(dict(args, libraries=pack(sent)))
     return answer
 
 
@@ -89,13 +73,13 @@ def wanted(answer):
 
 
 def pack(names):
-    """The zip file with the libraries ``names``; the same bytes for the same libraries."""
+    """The zip file with the libraries ``names`` as text; the same for the same libraries."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(names):
             for inside, source in LIBRARIES[name]().items():
                 archive.writestr(zipfile.ZipInfo(inside), source.read_bytes(), zipfile.ZIP_DEFLATED)
-    return packed.getvalue()
+    return base64.b64encode(packed.getvalue()).decode("ascii")
 
 
 def _binding():

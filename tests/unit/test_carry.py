@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import os
@@ -22,7 +23,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _carry
 
 
 def names(bundle):
-    with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
+    with zipfile.ZipFile(io.BytesIO(base64.b64decode(bundle))) as archive:
         assert archive.testzip() is None
         return sorted(archive.namelist())
 
@@ -41,7 +42,7 @@ def test_the_toml_parser_of_the_bundle_works_in_a_bare_python(tmp_path, monkeypa
     find = _carry.importlib.util.find_spec
     monkeypatch.setattr(_carry.importlib.util, "find_spec", lambda name: None if name == hidden else find(name))
     bundle = tmp_path / "b.zip"
-    bundle.write_bytes(_carry.pack(["toml_parser"]))
+    bundle.write_bytes(base64.b64decode(_carry.pack(["toml_parser"])))
     code = "_libraries.use(sys.argv[1], '/nonexistent'); import tomli; print(json.dumps([tomli.loads('a = 1'), tomli.__file__]))"
     parsed, where = nvml_lab.bare_python(code, str(bundle))
     assert parsed == {"a": 1}
@@ -71,6 +72,12 @@ def failed(*missing):
     return {"failed": True, "missing": list(missing)}
 
 
+def bundle(args):
+    """What goes along with a call."""
+    text = args.get("libraries")
+    return sorted({name.split("/")[0] for name in names(text)}) if text else None
+
+
 DONE = {"changed": True, "missing": ["nvml_binding"]}
 
 
@@ -89,19 +96,14 @@ DONE = {"changed": True, "missing": ["nvml_binding"]}
     ],
 )
 def test_what_is_sent(args, answers, sent):
-    bundles, runs = [], []
+    runs = []
 
     def run(given):
         runs.append(given)
         return answers[len(runs) - 1]
 
-    def send(data):
-        bundles.append(sorted({name.split("/")[0] for name in names(data)}))
-        return "/remote/b.zip"
-
-    assert _carry.carry(run, send, args) == answers[-1]
-    assert bundles == sent
-    assert runs == [args] + [{"library_path": "/remote/b.zip"}] * len(sent)
+    assert _carry.carry(run, args) == answers[-1]
+    assert [bundle(given) for given in runs] == [None, *sent]
     assert len(runs) == len(answers)
 
 
@@ -115,14 +117,14 @@ def test_what_is_sent(args, answers, sent):
     ],
 )
 def test_what_is_known_to_be_lacking_goes_along_at_once(args, answers, sent):
-    bundles, left = [], list(answers)
+    runs, left = [], list(answers)
 
-    def send(data):
-        bundles.append(sorted({name.split("/")[0] for name in names(data)}))
-        return "/remote/b.zip"
+    def run(given):
+        runs.append(given)
+        return left.pop(0)
 
-    assert _carry.carry(lambda _given: left.pop(0), send, args, ["nvml_binding"]) == answers[-1]
-    assert bundles == sent
+    assert _carry.carry(run, args, ["nvml_binding"]) == answers[-1]
+    assert [bundle(given) for given in runs] == (sent or [None])
     assert left == []
 
 
@@ -184,14 +186,14 @@ def test_a_bare_node_is_read_and_nothing_stays_on_it(ansible, tmp_path, more, pi
     answer, left = ansible(nvml_lab.bare_interpreter(tmp_path), *more, pipelining=pipelining)
     assert len(answer["gpus"]) == 4
     assert answer["changed"] is False
-    assert answer["invocation"]["module_args"]["library_path"].endswith(".zip")
+    assert answer["invocation"]["module_args"]["libraries"].startswith("VALUE_SPECIFIED_IN_NO_LOG")
     assert left == []
 
 
 def test_a_node_with_the_binding_gets_nothing(ansible):
     answer, left = ansible(sys.executable)
     assert len(answer["gpus"]) == 4
-    assert answer["invocation"]["module_args"]["library_path"] is None
+    assert answer["invocation"]["module_args"]["libraries"] is None
     assert left == []
 
 
