@@ -6,9 +6,15 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from tests.lab.lab import Lab
 from tests.runner import report
 from tests.runner.model import OUT, ROOT, Stage
 from tests.runner.schedule import Schedule
@@ -35,6 +41,18 @@ def chosen(stage: Stage, names: list[str]) -> bool:
     return stage.name in names or stage.name.partition("-")[0] in names
 
 
+@contextmanager
+def lab_of_our_own() -> Iterator[None]:
+    """A lab beside the user's, whose fleets stay up; it is gone at the end, also when a test failed or was stopped."""
+    root = Lab.from_environment().root
+    os.environ["GPU_SWARM_LAB_ROOT"] = str(root.with_name(f"{root.name}-test"))
+    signal.signal(signal.SIGTERM, lambda *_signal: sys.exit(1))
+    try:
+        yield
+    finally:
+        subprocess.run([sys.executable, "-m", "tests.lab", "down", "--all"], cwd=ROOT, check=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", metavar="STAGES", help="a comma list of stages")
@@ -49,7 +67,8 @@ def main() -> int:
     summary.unlink(missing_ok=True)
     started = time.monotonic()
     say(f"{len(selected)} stages; their logs are in {OUT.relative_to(ROOT)}/")
-    results = Schedule(selected, say).run()
+    with lab_of_our_own():
+        results = Schedule(selected, say).run()
     say(report.failures(results))
     say(report.table(results))
     count = report.total(results)
