@@ -52,6 +52,8 @@ def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: str |
         return "not in the swarm"
     if node["state"] != "ready":
         return f"{node['state']} for the manager"
+    if node.get("former_availability"):
+        return f"still on {node['availability']}: its former availability, {node['former_availability']}, could not be given back. Run this again"
     different = difference(host.assessed or {}, node)
     if different:
         return different

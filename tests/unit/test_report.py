@@ -54,6 +54,12 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_told(step, wo
     [
         (Step(), member(), None, "ready"),
         (Step(), member(availability="drain"), None, "ready, drain"),
+        (
+            Step(),
+            member(availability="pause", former_availability="active"),
+            None,
+            "still on pause: its former availability, active, could not be given back. Run this again",
+        ),
         (Step(), member(state="down"), None, "down for the manager"),
         (Step(), member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
         (Step(), None, None, "not in the swarm"),
