@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from collections.abc import Callable
 from typing import Any
 
 from testinfra.host import Host
@@ -25,6 +27,38 @@ def docker_json(host: Host, *arguments: str) -> Any:
 def gpus(host: Host) -> list[str]:
     """The full UUIDs of a node's GPUs, as nvidia-smi lists them."""
     return UUID.findall(host.check_output("nvidia-smi -L"))
+
+
+def mig_devices(host: Host) -> dict[str, str]:
+    """The UUIDs of a node's MIG devices by their profiles, as nvidia-smi lists them."""
+    return dict(re.findall(r"MIG (\S+) .*\(UUID: (MIG-\S+)\)", host.check_output("nvidia-smi -L")))
+
+
+def pci_buses(host: Host) -> list[str]:
+    """The PCI bus of each GPU of a node, such as 17."""
+    return [address.split(":")[1] for address in host.check_output("nvidia-smi --query-gpu=pci.bus_id --format=csv,noheader").split()]
+
+
+def hostname(manager: Host, node: str) -> str:
+    return docker_json(manager, "node", "inspect", node, "--format", "{{json .Description.Hostname}}")
+
+
+def labels_of(manager: Host, node: str) -> dict[str, str]:
+    return docker_json(manager, "node", "inspect", node, "--format", "{{json .Spec.Labels}}")
+
+
+def tasks_of(manager: Host, service: str) -> list[dict[str, Any]]:
+    ids = docker(manager, "service", "ps", "--quiet", "--no-trunc", "--filter", "desired-state=running", service).split()
+    return docker_json(manager, "inspect", "--type", "task", *ids) if ids else []
+
+
+def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
+    """The condition's first answer that is true."""
+    end = time.monotonic() + seconds
+    while not (answer := condition()):
+        assert time.monotonic() < end, f"gave up after {seconds:.0f} s of waiting for {what}"
+        time.sleep(0.2)
+    return answer
 
 
 def named(resources: list[dict[str, Any]] | None, kind: str) -> list[str]:
