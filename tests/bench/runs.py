@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ class Run:
 
 def play(fleet: Fleet, name: str) -> Run:
     """One run of a playbook from start to end, as a user would start it."""
-    command = ["ansible-playbook", "--inventory", str(fleet.inventory), *PLAYBOOKS[name]]
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "--inventory", str(fleet.inventory), *PLAYBOOKS[name]]
     seconds, log = _timed(fleet, command, name)
     recap = RECAP.findall(log.read_text())
     if not recap or any(unreachable != "0" or failed != "0" for _host, _changed, unreachable, failed in recap):
