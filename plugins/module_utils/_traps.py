@@ -38,6 +38,7 @@ class Trap(NamedTuple):
 _U = "tests/unit/test_"
 _NODE = "molecule/default/tests/test_node.py::test_"
 _FLEET = "molecule/swarm/tests/test_fleet.py::test_"
+_POLICIES = "molecule/policies/tests/test_policies.py::test_"
 
 ISOLATION = (
     Trap(
@@ -66,7 +67,7 @@ ISOLATION = (
         "A discrete kind in swarm-resource (VRAM=8000): its amount would be read as the index of a device.",
         "NVIDIA/nvidia-container-toolkit internal/config/image/cuda_image.go",
         HANDLED, "Only kinds of named GPUs and MIG devices are listed.",
-        _U + "policies.py::test_swarm_resource_lists_exactly_the_named_gpu_kinds",
+        _POLICIES + "swarm_resource_lists_the_kinds_that_name_gpus_and_no_amounts",
     ),
     Trap(
         "shortened-uuid", "toolkit", "1.18.0 and newer",
@@ -80,7 +81,7 @@ ISOLATION = (
         "The default mode (jit-cdi) ignores swarm-resource: every task sees all GPUs.",
         "NVIDIA/nvidia-container-toolkit#1599, #1600",
         HANDLED, "config.toml gets mode = \"legacy\" in [nvidia-container-runtime]. Toolkit 1.19.0 or newer needs no such line.",
-        _U + "gates.py::test_legacy_mode_is_set_for_the_toolkits_that_need_it",
+        _POLICIES + "a_task_gets_the_thing_of_its_kind",
         "named", ((1, 18, 0), (1, 19, 0)),
     ),
     Trap(
@@ -217,7 +218,7 @@ DAEMON = (
         "One discrete kind is a sum over the node: on 2 × 8 GB a task of 12 GB fits nowhere, and is accepted.",
         "swarmkit api/genericresource",
         WARNING, "Each GPU is a kind of its own (VRAM-C1); 'sum: true' is told with how it misplaces.",
-        _U + "policies.py::test_a_sum_is_told_with_how_it_misplaces",
+        _POLICIES + "more_than_one_card_has_fits_nowhere",
     ),
     Trap(
         "named-tasks-rejected", "engine", "20.10 to 23.0.1",
@@ -398,7 +399,7 @@ CARDS = (
         "A card in MIG mode cannot be given to a task whole.",
         "NVIDIA MIG user guide",
         HANDLED, "It is left out and told, or its MIG devices are advertised by a rule with 'as: mig'.",
-        _U + "policies.py::test_mig_devices_by_profile",
+        _POLICIES + "card_that_is_cut_up_is_in_no_inventory",
     ),
 )  # fmt: skip
 
