@@ -4,16 +4,20 @@
 
 from __future__ import annotations
 
+import shlex
+
+from ansible import context
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _report
 from ..plugin_utils._fleet import hosts_of
+from ..plugin_utils._outcome import FAILED, UNTOUCHED, WAITING, Outcome, outcome_of
 from ..plugin_utils._plan import LABEL, Step
 from ..plugin_utils._updates import node_id_of
 
 # What was found, and over it what was done.
 ASSESSED = ("gpu_node_assessed", "gpu_node_applied")
-OUTCOME = "gpu_swarm_outcome"
+UNLABELLED = "its labels could not be set: %s"
 
 
 class ActionModule(ActionBase):
@@ -36,12 +40,23 @@ class ActionModule(ActionBase):
         for host in hosts_of(task_vars, list(args["steps"]), ASSESSED):
             variables = task_vars["hostvars"].raw_get(host.name)
             step = Step(**args["steps"][host.name])
-            unlabelled = args["unlabelled"] if LABEL in step.groups else ""
-            outcome = variables.get(OUTCOME) or unlabelled
+            outcome = outcome_of(variables)
+            if not outcome and args["unlabelled"] and LABEL in step.groups:
+                outcome = Outcome(FAILED, UNLABELLED % args["unlabelled"])
             node = nodes.get(node_id_of(variables))
             state = _report.state_of(host, step, node, outcome)
             states[host.name] = state
             rows.append(_report.row(host, node, state))
-        self._display.display("\n" + _report.table(rows) + "\n")
-        result.update(changed=False, states=states)
+        verdicts = _report.by_verdict(states)
+        told = [_report.table(rows), _report.summary(verdicts, _command())]
+        self._display.display("\n" + "\n\n".join(part for part in told if part) + "\n")
+        result.update(changed=False, states=states, waiting=verdicts[WAITING], failed=verdicts[FAILED] + verdicts[UNTOUCHED])
         return result
+
+
+def _command():
+    """This run's command without its options but the inventory: extra variables may hold secrets."""
+    given = context.CLIARGS
+    inventory = [word for source in given.get("inventory") or () for word in ("-i", source)]
+    more = ["-e …"] if given.get("extra_vars") else []
+    return " ".join([shlex.join(["ansible-playbook", *inventory, *given.get("args", ())]), *more])

@@ -15,8 +15,9 @@ description:
   - Prints what that means for those who use the fleet before anything is done, or the table of the fleet when there is
     nothing to do.
   - Heeds these variables of each host. C(nvidia_container_toolkit_version), the version that it is to have, any if
-    unset. C(provision_disrupt), V(never) (default) or V(all). C(swarm_member_move), whether it may leave another swarm.
-  - With V(never), a host on which containers run is left alone and listed as waiting when a change would stop them.
+    unset. C(provision_disrupt), V(services) (default), V(never) or V(all). C(swarm_member_move), whether it may leave another swarm.
+  - With V(services), what swarm starts again may be moved, everything else is waited for. With V(never), a host on which anything
+    runs that a change would stop is left alone and listed as waiting. With V(all), what runs is stopped.
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:
   hosts:
@@ -36,6 +37,11 @@ options:
     type: list
     elements: dict
     default: []
+  batch:
+    description:
+      - How many hosts that carry work are changed at a time. A number, a percentage, or a list of these.
+      - By default one host of each GPU model first, then a tenth of them at a time.
+    type: raw
   docker_host:
     description: The manager's Docker API, which is returned for the plays that follow.
     type: str
@@ -71,13 +77,25 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: By host, what it needs (C(needs)), the C(groups) it belongs to, the C(impact) in words, what it C(waits_for), and its C(error).
+  description:
+    - By host, what it needs (C(needs)), the C(groups) it belongs to, the C(impact) in words, what it C(waits_for), whether it is
+      C(left_alone) until that has ended, and its C(error).
   returned: always
   type: dict
 manager:
   description: The host that runs the swarm and answered, or an empty string.
   returned: always
   type: str
+managers:
+  description: All hosts that run the swarm and answered.
+  returned: always
+  type: list
+  elements: str
+pending:
+  description: The tasks that waited for room when the plan was made, by name.
+  returned: always
+  type: list
+  elements: str
 docker_host:
   description: The option O(docker_host).
   returned: always

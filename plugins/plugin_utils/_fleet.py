@@ -14,7 +14,8 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ._plan import NEVER, Host
+from ._plan import Host
+from ._work import SERVICES
 
 MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"
 
@@ -39,6 +40,6 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...]) -> 
         manager=name in groups.get(MANAGERS, []),
         assessed=found[-1] if found else None,
         toolkit=str(setting("nvidia_container_toolkit_version", None) or "") or None,
-        disrupt=str(setting("provision_disrupt", NEVER)),
+        disrupt=str(setting("provision_disrupt", SERVICES)),
         move=boolean(setting("swarm_member_move", False), strict=False),
     )

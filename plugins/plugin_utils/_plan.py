@@ -9,26 +9,29 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..module_utils import _gates, _resources, _swarm_labels
+from ._batches import batches
 from ._membership import membership
+from ._work import ALL, DISRUPTIONS, NEVER, SERVICES, in_words, must_stay, work_on
 
 LABEL_PREFIX = "gpu-swarm."
 
 # The groups that a run's plays are for. A play over an empty group costs nothing.
 PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing that hurts is to be done
-WINDOW = "gpu_swarm_window"  # members of the swarm: paused, changed, and given back as they were
-WINDOW_MANAGERS = "gpu_swarm_window_managers"  # the same, one at a time
+# Members of the swarm are paused, changed, and given back as they were.
+IDLE = "gpu_swarm_idle"  # nothing runs there: all at once
+WINDOW = "gpu_swarm_window"  # in batches
+BATCH = "gpu_swarm_batch_%04d"  # the hosts of one of them: `serial` sees groups, and no variables of hosts
+WINDOW_MANAGERS = "gpu_swarm_window_managers"  # one at a time
+WINDOWS = frozenset((IDLE, WINDOW, WINDOW_MANAGERS))
 JOIN = "gpu_swarm_join"
 LABEL = "gpu_swarm_label"
 MARKED = "gpu_swarm_marked"  # paused by us, in this run or in one that was killed
 END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
-
-NEVER, ALL = "never", "all"
 
 
 @dataclass
@@ -43,7 +46,7 @@ class Host:
     manager: bool
     assessed: dict[str, Any] | None
     toolkit: str | None = None
-    disrupt: str = NEVER
+    disrupt: str = SERVICES
     move: bool = False
 
     @property
@@ -62,8 +65,8 @@ class Host:
             return str(self.assessed.get("msg", "the assessment failed"))
         if "engine" in self.assessed["missing"]:
             return "Docker Engine is not installed. Install it on this host and run this again."
-        if self.disrupt not in (NEVER, ALL):
-            return f"provision_disrupt is {self.disrupt!r}; use {NEVER} or {ALL}."
+        if self.disrupt not in DISRUPTIONS:
+            return f"provision_disrupt is {self.disrupt!r}; use {', '.join(DISRUPTIONS[:-1])} or {ALL}."
         return None
 
     @property
@@ -75,11 +78,12 @@ class Host:
 class Swarm:
     """What is known of the swarm: who runs it (``found``, from find_swarm) and what a manager shows (``ledger``).
 
+    ``evicted`` are by node the tasks that its labels would evict, as their ids with the reason in words.
     """
 
     found: Mapping[str, Any]
     ledger: Mapping[str, Any] | None = None
-    evicted: Mapping[str, list[str]] = field(default_factory=dict)
+    evicted: Mapping[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def nodes(self) -> dict[str, dict[str, Any]]:
@@ -104,8 +108,8 @@ class Step:
     groups: list[str] = field(default_factory=list)
     impact: list[str] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
+    left_alone: bool = False  # nothing is done there before what it waits for has ended
     error: str | None = None
-    availability: str = "pause"  # how swarm's work is kept away during the change
     leader: bool = False  # of the swarm's managers
 
 
@@ -117,10 +121,25 @@ def plan(hosts: list[Host], swarm: Swarm) -> dict[str, Step]:
     return {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming) for host in hosts}
 
 
+def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> dict[str, list[str]]:
+    """The batches of the hosts that carry work, as groups by name. Those that have to wait come last."""
+    models = {host.name: _model(host) for host in hosts if WINDOW in steps[host.name].groups}
+    order = sorted(models, key=lambda name: bool(steps[name].waits_for))
+    return {BATCH % number: batch for number, batch in enumerate(batches({name: models[name] for name in order}, setting), 1)}
+
+
+def batch_names(groups: Mapping[str, Any]) -> list[str]:
+    return sorted(name for name in groups if name.startswith(BATCH.partition("%")[0]))
+
+
+def _model(host: Host) -> str:
+    return ", ".join(sorted({gpu["name"] or "?" for gpu in (host.assessed or {}).get("gpus") or []}))
+
+
 def placements(steps: Mapping[str, Step], groups: Mapping[str, list[str]]) -> list[dict[str, Any]]:
-    """The hosts with their groups in the order of the changes: the leader comes last, so that it changes once."""
+    """The hosts with their groups in the order of the changes: batch by batch, and the leader last, so that it changes once."""
     placed = {name: [group for group, members in groups.items() if name in members] for name in steps}
-    order = sorted(steps, key=lambda name: steps[name].leader)
+    order = sorted(steps, key=lambda name: (steps[name].leader, [group for group in placed[name] if group in batch_names(groups)]))
     return [{"host": name, "groups": placed[name]} for name in order if placed[name]]
 
 
@@ -146,17 +165,41 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
         return Step(error=error)
     step = Step(needs=_needs(host, host.assessed, node, member["action"]))
     _tell_impact(step, host)
-    busy, evicted = _busy(step, host.assessed), _evicted(step, node, swarm)
-    if (busy or evicted) and host.disrupt != ALL:
-        step.waits_for = busy + evicted
-        return step
-    if busy:
-        step.availability = "drain"
-        step.impact.append("stops " + ", ".join(busy))
-    if evicted:
-        step.impact.append("evicts " + ", ".join(evicted))
-    step.groups = _groups(step, node)
+    _heed_work(step, host, host.assessed, node, swarm)
     return step
+
+
+def _heed_work(step: Step, host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, swarm: Swarm) -> None:
+    """What runs there decides whether the change may come now, and how."""
+    hurts = bool({"toolkit", "restart", "move"} & set(step.needs))
+    work = work_on(assessed["containers"], node) if hurts else []
+    groups = _groups(step, node, bool(work))
+    stay = must_stay(work, host.disrupt)
+    # Where the node is emptied first, its labels change while nothing is there that they could evict.
+    moved, kept = ([], []) if WINDOWS & set(groups) else _evicted(step, host, node, swarm)
+    step.waits_for = in_words(stay) + kept
+    step.left_alone = bool(step.waits_for) and (host.disrupt == NEVER or not WINDOWS & set(groups))
+    if step.left_alone:
+        return
+    step.groups = groups
+    ends = [item for item in work if item not in stay]
+    for word, told in (
+        ("moves", in_words(item for item in ends if item.movable)),
+        ("stops", in_words(item for item in ends if not item.movable)),
+        ("evicts", moved),
+    ):
+        if told:
+            step.impact.append(f"{word} {', '.join(told)}")
+
+
+def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) -> tuple[list[str], list[str]]:
+    """The tasks that a change of labels would evict: those that may be, and those that must not."""
+    if not node or "labels" not in step.needs:
+        return [], []
+    movable = {task["id"]: task["movable"] for task in node.get("tasks") or []}
+    evicted = swarm.evicted.get(node["id"], {})
+    may = [text for task, text in evicted.items() if host.disrupt == ALL or (host.disrupt == SERVICES and movable.get(task))]
+    return may, [text for text in evicted.values() if text not in may]
 
 
 def _refused(host: Host) -> str | None:
@@ -200,20 +243,11 @@ def version_of(package: str | None) -> str | None:
     return package.split("-")[0] if package else None
 
 
-def _busy(step: Step, assessed: dict[str, Any]) -> list[str]:
-    hurts = {"toolkit", "restart", "move"} & set(step.needs)
-    return _carried(assessed["containers"]) if hurts else []
-
-
-def _evicted(step: Step, node: dict[str, Any] | None, swarm: Swarm) -> list[str]:
-    return list(swarm.evicted.get(node["id"], [])) if node and "labels" in step.needs else []
-
-
-def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
+def _groups(step: Step, node: dict[str, Any] | None, busy: bool) -> list[str]:
     needs, groups = set(step.needs), []
     hurts = bool({"toolkit", "restart"} & needs)
     if hurts and node:
-        groups += [WINDOW_MANAGERS if node["role"] == "manager" else WINDOW, MARKED]
+        groups += [WINDOW_MANAGERS if node["role"] == "manager" else WINDOW if busy else IDLE, MARKED]
     elif hurts or "configure" in needs:
         groups.append(PREPARE)
     if {"join", "role", "docker_sdk"} & needs:
@@ -297,10 +331,3 @@ def _gpus_by_kind(resources: dict[str, Any]) -> dict[str, set[str]]:
     """The named resources whose values are GPUs or MIG devices; other kinds of the node are not ours to tell of."""
     named = {kind: values for kind, values in resources.items() if isinstance(values, list)}
     return {kind: set(values) for kind, values in named.items() if all(one.startswith(("GPU-", "MIG-")) for one in values)}
-
-
-def _carried(containers: list[dict[str, Any]]) -> list[str]:
-    """What runs there as its owner knows it: services with the number of their tasks, then plain containers."""
-    tasks = Counter(item["service"] for item in containers if item.get("service"))
-    services = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in tasks.items()]
-    return services + [f"container {item['name']}" for item in containers if not item.get("service")]

@@ -50,11 +50,11 @@ def test_what_a_host_is_to_be_follows_from_its_groups():
 @pytest.mark.parametrize(
     ("written", "toolkit", "disrupt", "move"),
     [
-        ({}, None, "never", False),
+        ({}, None, "services", False),
         ({"nvidia_container_toolkit_version": "", "provision_disrupt": "all", "swarm_member_move": True}, None, "all", True),
-        ({"nvidia_container_toolkit_version": None, "swarm_member_move": "yes"}, None, "never", True),
-        ({"nvidia_container_toolkit_version": "1.20.0-1", "swarm_member_move": "false"}, "1.20.0-1", "never", False),
-        ({"nvidia_container_toolkit_version": 1.2}, "1.2", "never", False),
+        ({"nvidia_container_toolkit_version": None, "swarm_member_move": "yes"}, None, "services", True),
+        ({"nvidia_container_toolkit_version": "1.20.0-1", "swarm_member_move": "false"}, "1.20.0-1", "services", False),
+        ({"nvidia_container_toolkit_version": 1.2}, "1.2", "services", False),
         ({"provision_disrupt": False}, None, "False", False),  # YAML's reading of "off"; the plan refuses it
     ],
 )
@@ -65,7 +65,7 @@ def test_settings(written, toolkit, disrupt, move):
 
 def test_each_host_has_its_own_settings():
     found = hosts({"m1": {}, "g1": {"nvidia_container_toolkit_version": "1.20.0"}, "both": {"provision_disrupt": "all"}})
-    assert [(one.toolkit, one.disrupt) for one in found.values()] == [(None, "never"), ("1.20.0", "never"), (None, "all")]
+    assert [(one.toolkit, one.disrupt) for one in found.values()] == [(None, "services"), ("1.20.0", "services"), (None, "all")]
 
 
 def test_only_what_is_a_template_is_templated():
@@ -127,7 +127,7 @@ def test_evicted_tasks_by_node():
     ]
     lost = "(node.labels.gpu.count==8 would no longer hold)"
     assert action._by_node(evicted) == {
-        "n1": [f"task train.2 {lost}", f"task watch.t3 {lost}"],
-        "n2": ["task train.1 (Docker < 23.0.2 leads the swarm and may reject it)"],
+        "n1": {"t1": f"task train.2 {lost}", "t3": f"task watch.t3 {lost}"},
+        "n2": {"t2": "task train.1 (the Docker Engine that leads the swarm may reject it)"},
     }
     assert action._by_node([]) == {}

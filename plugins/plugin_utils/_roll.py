@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether the next hosts may be changed, and what on them must end first (pure).
+
+``variables`` are Ansible's hostvars, see _updates. Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ._outcome import BAD, outcome_of
+from ._updates import Variables, node_id_of
+from ._work import SERVICES, in_words, must_stay, work_on
+
+
+def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, containers: list[dict[str, Any]] | None = None) -> list[str]:
+    """What runs on these hosts and must not be stopped, in words.
+
+    Tasks are told by the manager's ledger; ``containers``, by default those of each node's last look, may be more.
+    """
+    nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
+    held = []
+    for name in names:
+        if outcome_of(variables[name]):
+            continue
+        found = (variables[name].get("gpu_node_assessed") or {}).get("containers") or [] if containers is None else containers
+        work = work_on(found, nodes.get(node_id_of(variables[name]) or ""))
+        held += in_words(must_stay(work, str(variables[name].get("provision_disrupt") or SERVICES)))
+    return held
+
+
+def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, pending: Iterable[str], max_failed: int) -> str:
+    """Why no further host may be changed now, or ''. ``names`` are all hosts of the run, ``pending`` as before the run."""
+    bad = [name for name in names if (outcome := outcome_of(variables[name])) and outcome.state in BAD]
+    if bad and len(bad) >= max_failed:
+        return f"its turn did not come, since {', '.join(bad)} failed. Mend that and run this again."
+    if "nodes" not in (ledger or {}):
+        reason = (ledger or {}).get("msg") or "none of them answered"
+        return f"its turn did not come, since no manager could be asked about the swarm ({reason}). Mend that and run this again."
+    new = newly_pending(ledger, pending)
+    if new:
+        return (
+            f"its turn did not come, since tasks found no room that did before this run: {', '.join(new[:5])}{', …' * (len(new) > 5)}. "
+            "Make room for them, and run this again."
+        )
+    return ""
+
+
+def newly_pending(ledger: Any, before: Iterable[str]) -> list[str]:
+    """The tasks that wait for room and did not when the run began, by the names that they keep when swarm makes them anew."""
+    known = set(before)
+    return [name for name in pending(ledger) if name not in known]
+
+
+def pending(ledger: Any) -> list[str]:
+    return [task["name"] for task in (ledger or {}).get("pending") or []]
+
+
+def manager_gate(name: str, others: Iterable[str], variables: Variables, ledger: Any) -> str:
+    """Why this manager must not be taken out now, or ''. ``others`` are the managers that this run changes too.
+
+    A swarm of one or two managers stands still for the seconds of a restart whatever is done; from three on it must not.
+    """
+    for other in others:
+        outcome = outcome_of(variables[other])
+        if other != name and outcome and outcome.state in BAD:
+            return f"left alone, since the change of the manager {other} failed. Mend that and run this again."
+    managers = [node for node in (ledger or {}).get("nodes") or [] if node["role"] == "manager"]
+    if not managers:
+        reason = (ledger or {}).get("msg") or "it gave no list of nodes"
+        return f"left alone: no manager could be asked who else runs the swarm ({reason}). Mend that and run this again."
+    up = [node for node in managers if node["reachability"] == "reachable" and node["id"] != node_id_of(variables[name])]
+    if len(managers) > 2 and len(up) <= len(managers) // 2:
+        return (
+            f"left alone: without it {len(up)} of {len(managers)} managers could be reached, too few to run the swarm. "
+            "Bring the other managers back and run this again."
+        )
+    return ""
