@@ -11,7 +11,7 @@ version_added: 0.2.0
 description:
   - Takes the hosts of a run. Its roll stops when too many of them failed, when no manager answers, or when tasks wait for room
     that did not when the run began.
-positional: variables, ledger, pending, max_failed
+positional: variables, ledger, before, max_failed
 options:
   _input:
     description: Names of hosts.
@@ -26,10 +26,9 @@ options:
     description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
     type: dict
     required: true
-  pending:
-    description: The tasks that waited for room when the run began, as RV(fleet.gpu_swarm.provision_plan#module:pending) has them.
-    type: list
-    elements: str
+  before:
+    description: How many tasks of each service waited for room when the run began, as RV(fleet.gpu_swarm.provision_plan#module:pending) tells.
+    type: dict
     required: true
   max_failed:
     description: After so many failed hosts, no further one is changed.

@@ -92,10 +92,9 @@ managers:
   type: list
   elements: str
 pending:
-  description: The tasks that waited for room when the plan was made, by name.
+  description: By service, how many tasks waited for room when the plan was made.
   returned: always
-  type: list
-  elements: str
+  type: dict
 docker_host:
   description: The option O(docker_host).
   returned: always

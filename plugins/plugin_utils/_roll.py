@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._outcome import BAD, outcome_of
@@ -33,31 +34,36 @@ def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, cont
     return held
 
 
-def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, pending: Iterable[str], max_failed: int) -> str:
-    """Why no further host may be changed now, or ''. ``names`` are all hosts of the run, ``pending`` as before the run."""
+def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, before: Mapping[str, int], max_failed: int) -> str:
+    """Why no further host may be changed now, or ''. ``names`` are all hosts of the run, ``before`` what waited for room when
+    the run began (of pending())"""
     bad = [name for name in names if (outcome := outcome_of(variables[name])) and outcome.state in BAD]
     if bad and len(bad) >= max_failed:
         return f"its turn did not come, since {', '.join(bad)} failed. Mend that and run this again."
     if "nodes" not in (ledger or {}):
         reason = (ledger or {}).get("msg") or "none of them answered"
         return f"its turn did not come, since no manager could be asked about the swarm ({reason}). Mend that and run this again."
-    new = newly_pending(ledger, pending)
+    new = newly_pending(ledger, before)
     if new:
         return (
-            f"its turn did not come, since tasks found no room that did before this run: {', '.join(new[:5])}{', …' * (len(new) > 5)}. "
+            f"its turn did not come, since tasks find no room that had some when this run began: {', '.join(new[:5])}{', …' * (len(new) > 5)}. "
             "Make room for them, and run this again."
         )
     return ""
 
 
-def newly_pending(ledger: Any, before: Iterable[str]) -> list[str]:
-    """The tasks that wait for room and did not when the run began, by the names that they keep when swarm makes them anew."""
-    known = set(before)
-    return [name for name in pending(ledger) if name not in known]
+def newly_pending(ledger: Any, before: Mapping[str, int]) -> list[str]:
+    """The services of which more tasks wait for room than when the run began, with how many more."""
+    more = {service: count - before.get(service, 0) for service, count in pending(ledger).items()}
+    return [f"service {service} ({count} more)" for service, count in more.items() if count > 0]
 
 
-def pending(ledger: Any) -> list[str]:
-    return [task["name"] for task in (ledger or {}).get("pending") or []]
+def pending(ledger: Any) -> dict[str, int]:
+    """How many tasks of each service wait for room."""
+    found: Counter[str] = Counter()
+    for group in (ledger or {}).get("pending") or []:
+        found[group["service"]] += group["count"]
+    return dict(found)
 
 
 def manager_gate(name: str, others: Iterable[str], variables: Variables, ledger: Any) -> str:

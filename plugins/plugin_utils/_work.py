@@ -39,10 +39,10 @@ def work_on(containers: Iterable[Mapping[str, Any]], node: Mapping[str, Any] | N
     """All that a restart of the node's daemon would stop: its tasks as the ledger has them, then its other containers."""
     tasks = (node or {}).get("tasks") or []
     known = {task["id"] for task in tasks}
-    work = [Work(task["name"], task["service"], task["movable"], task.get("age_s")) for task in tasks]
+    work = [Work(task["name"], task["service"], task["movable"], task.get("age")) for task in tasks]
     # A container of a task that the manager does not know any more is about to go, or belongs to another swarm.
     rest = [item for item in containers if item.get("task") not in known or not item.get("task")]
-    return work + [Work(item["name"], item.get("service"), False, item.get("age_s")) for item in rest]
+    return work + [Work(item["name"], item.get("service"), False, item.get("age")) for item in rest]
 
 
 def must_stay(work: Iterable[Work], disrupt: str) -> list[Work]:

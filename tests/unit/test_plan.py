@@ -42,7 +42,7 @@ WINDOWED = [IDLE, MARKED, LABEL, END]
 EMPTIED = [WINDOW, MARKED, LABEL, END]
 # The same as BUSY, as the manager knows it.
 TASKS = [task("train.1.x", "train"), task("train.2.y", "train")]
-JOB = task("sweep.1.z", "sweep", movable=False, age_s=90)
+JOB = task("sweep.1.z", "sweep", movable=False, age=90)
 
 
 def step_of(one, known, *others):
@@ -481,7 +481,7 @@ def test_an_answer_of_a_manager_without_nodes_is_no_ledger():
 def fleet_of(**models):
     """Hosts by name with the model of their GPUs, each a member with drift that carries a service."""
     hosts = [host(name, node_id=name, containers=[(f"train.{name}", "train")], **RESTART) for name in models]
-    for one, model in zip(hosts, models.values()):
+    for one, model in zip(hosts, models.values(), strict=True):
         one.assessed["gpus"] = [dict(gpu, name=model) for gpu in one.assessed["gpus"]]
     return hosts, swarm(*(member(name, tasks=[task(f"train.{name}", "train")]) for name in models))
 

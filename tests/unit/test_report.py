@@ -68,7 +68,7 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_told(step, wo
         (Step(), None, None, "not in the swarm"),
         (Step(waits_for=["a", "b"], left_alone=True), member(), None, "waiting for a, b"),
         (Step(waits_for=["a"]), member(), None, "ready"),
-        (Step(waits_for=["a"]), member(availability="pause"), Outcome("waiting", "container b (for 3 s)"), "waiting for container b (for 3 s); paused"),
+        (Step(waits_for=["a"]), member(availability="pause"), Outcome("waiting", "container b"), "waiting for container b; paused"),
         (Step(), member(), FAILED, "failed: dockerd did not start"),
         (Step(), member(), Outcome("lost", "no route"), "lost: no route"),
         (Step(), member(), Outcome("untouched", "its turn did not come"), "untouched: its turn did not come"),

@@ -56,8 +56,8 @@ def test_several_hosts_are_asked_about_at_once_without_those_that_are_out():
 # --- may the roll go on -----------------------------------------------------------------------------------------------
 
 
-def short(*names):
-    return {**ledger(member()), "pending": [{"name": name} for name in names]}
+def short(**services):
+    return {**ledger(member()), "pending": [{"service": name, "count": count} for name, count in services.items()]}
 
 
 @pytest.mark.parametrize(
@@ -70,22 +70,29 @@ def short(*names):
     ],
 )
 def test_after_too_many_failures_no_further_host_is_changed(outcomes, most, told):
-    hosts = {name: variables(**({"gpu_swarm_outcome": one} if one else {})) for name, one in zip("abc", outcomes)}
-    assert roll_gate(hosts, hosts, short(), [], most) == told
+    hosts = {name: variables(**({"gpu_swarm_outcome": one} if one else {})) for name, one in zip("abc", outcomes, strict=False)}
+    assert roll_gate(hosts, hosts, short(), {}, most) == told
 
 
 def test_tasks_that_found_room_before_and_do_not_now_stop_the_roll():
-    assert roll_gate(["a"], {"a": variables()}, short("old.1"), ["old.1", "gone.2"], 1) == ""
-    told = roll_gate(["a"], {"a": variables()}, short("old.1", *(f"web.{n}" for n in range(7))), ["old.1"], 1)
-    assert told.startswith("its turn did not come, since tasks found no room that did before this run: web.0, web.1, web.2, web.3, web.4, ….")
-    assert newly_pending(short("a", "b"), ["b"]) == ["a"]
-    assert pending(None) == pending(ledger()) == []
+    assert roll_gate(["a"], {"a": variables()}, short(old=2), {"old": 2, "gone": 1}, 1) == ""
+    told = roll_gate(["a"], {"a": variables()}, short(old=3, **{f"web{n}": 1 for n in range(7)}), {"old": 2}, 1)
+    assert "service old (1 more), service web0 (1 more)" in told
+    assert ", …. Make room" in told
+
+
+def test_what_waits_for_room_is_counted_by_service():
+    # A service has a group for each reason why its tasks wait.
+    book = {"pending": [{"service": "a", "count": 2}, {"service": "b", "count": 1}, {"service": "a", "count": 3}]}
+    assert pending(book) == {"a": 5, "b": 1}
+    assert pending(None) == pending(ledger()) == {}
+    assert newly_pending(book, {"a": 4, "b": 1}) == ["service a (1 more)"]
 
 
 @pytest.mark.parametrize("book", [None, {}, {"msg": "There is no quorum."}])
 def test_without_a_manager_that_answers_no_further_host_is_changed(book):
     reason = (book or {}).get("msg") or "none of them answered"
-    assert f"no manager could be asked about the swarm ({reason})" in roll_gate(["a"], {"a": variables()}, book, [], 1)
+    assert f"no manager could be asked about the swarm ({reason})" in roll_gate(["a"], {"a": variables()}, book, {}, 1)
 
 
 # --- one manager after another ----------------------------------------------------------------------------------------

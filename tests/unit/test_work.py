@@ -8,15 +8,15 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._work import Work, age, in_words, must_stay, work_on
 
-SERVICE = {"id": "t1", "name": "web.1", "service": "web", "movable": True, "age_s": 60}
-JOB = {"id": "t2", "name": "sweep.4", "service": "sweep", "movable": False, "age_s": 11_100}
+SERVICE = {"id": "t1", "name": "web.1", "service": "web", "movable": True, "age": 60}
+JOB = {"id": "t2", "name": "sweep.4", "service": "sweep", "movable": False, "age": 11_100}
 PULLING = {"id": "t3", "name": "web.2", "service": "web", "movable": True}
 NODE = {"tasks": [SERVICE, JOB, PULLING]}
 CONTAINERS = [
-    {"name": "web.1.t1", "service": "web", "task": "t1", "age_s": 50},
-    {"name": "sweep.4.t2", "service": "sweep", "task": "t2", "age_s": 11_000},
-    {"name": "gone.1.t9", "service": "gone", "task": "t9", "age_s": 7},
-    {"name": "by-hand", "service": None, "task": None, "age_s": 200_000},
+    {"name": "web.1.t1", "service": "web", "task": "t1", "age": 50},
+    {"name": "sweep.4.t2", "service": "sweep", "task": "t2", "age": 11_000},
+    {"name": "gone.1.t9", "service": "gone", "task": "t9", "age": 7},
+    {"name": "by-hand", "service": None, "task": None, "age": 200_000},
 ]
 
 
