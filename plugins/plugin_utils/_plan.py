@@ -109,6 +109,7 @@ class Step:
     impact: list[str] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
     left_alone: bool = False  # nothing is done there before what it waits for has ended
+    disrupt: str = SERVICES
     error: str | None = None
     leader: bool = False  # of the swarm's managers
 
@@ -163,7 +164,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     error = swarm.error or member["error"] or _refused(host) or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
-    step = Step(needs=_needs(host, host.assessed, node, member["action"]))
+    step = Step(needs=_needs(host, host.assessed, node, member["action"]), disrupt=host.disrupt)
     _tell_impact(step, host)
     _heed_work(step, host, host.assessed, node, swarm)
     return step

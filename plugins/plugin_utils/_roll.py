@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._outcome import BAD, outcome_of
-from ._updates import Variables, node_id_of
+from ._updates import Variables, node_id_of, step_of
 from ._work import SERVICES, in_words, must_stay, work_on
 
 
@@ -30,7 +30,7 @@ def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, cont
             continue
         found = (variables[name].get("gpu_node_assessed") or {}).get("containers") or [] if containers is None else containers
         work = work_on(found, nodes.get(node_id_of(variables[name]) or ""))
-        held += in_words(must_stay(work, str(variables[name].get("provision_disrupt") or SERVICES)))
+        held += in_words(must_stay(work, step_of(name, variables).get("disrupt", SERVICES)))
     return held
 
 

@@ -31,8 +31,11 @@ class HostVars(dict):
 GROUPS = {"swarm_managers": ["m1", "both"], "gpu_nodes": ["g1", "both"], "all": ["m1", "g1", "both", "w1"]}
 
 
-def hosts(variables, groups=None, results=("gpu_node_assessed",), templated=None):
-    task_vars = {"groups": GROUPS if groups is None else groups, "hostvars": HostVars(variables, templated)}
+def hosts(variables, groups=None, results=("gpu_node_assessed",), templated=None, play=None):
+    """The first host is the one that the task runs for, which sees its own variables and those of the play."""
+    first = next(iter(variables))
+    shown = {"inventory_hostname": first, "groups": GROUPS if groups is None else groups, "hostvars": HostVars(variables, templated)}
+    task_vars = {**variables[first], **(play or {}), **shown}
     return {one.name: one for one in hosts_of(task_vars, list(variables), results)}
 
 
@@ -66,6 +69,13 @@ def test_settings(written, toolkit, disrupt, move):
 def test_each_host_has_its_own_settings():
     found = hosts({"m1": {}, "g1": {"nvidia_container_toolkit_version": "1.20.0"}, "both": {"provision_disrupt": "all"}})
     assert [(one.toolkit, one.disrupt) for one in found.values()] == [(None, "services"), ("1.20.0", "services"), (None, "all")]
+
+
+def test_what_stands_at_the_play_holds_for_all_and_what_the_first_host_has_for_itself_alone():
+    variables = {"m1": {"provision_disrupt": "never"}, "g1": {"provision_disrupt": "all"}, "w1": {}}
+    assert [one.disrupt for one in hosts(variables).values()] == ["never", "all", "services"]
+    assert [one.disrupt for one in hosts(variables, play={"provision_disrupt": "services"}).values()] == ["services"] * 3
+    assert [one.toolkit for one in hosts(variables, play={"nvidia_container_toolkit_version": "1.20.0"}).values()] == ["1.20.0"] * 3
 
 
 def test_only_what_is_a_template_is_templated():

@@ -37,7 +37,8 @@ BOOK = ledger(member("n1", tasks=[task("web.1", "web"), JOB]), member("n2", task
 )
 def test_what_must_end_first_is_said_by_each_host(disrupt, held):
     host = {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None)])}
-    assert held_by(["a"], {"a": dict(host, provision_disrupt=disrupt) if disrupt else host}, BOOK) == held
+    planned = {"gpu_swarm_plan": {"steps": {"a": {"disrupt": disrupt}}}} if disrupt else {}
+    assert held_by(["a"], {"a": {**host, **planned}}, BOOK) == held
 
 
 def test_tasks_and_containers_can_be_waited_for_one_after_the_other():
