@@ -80,7 +80,7 @@ def test_what_stands_at_the_play_holds_for_all_and_what_the_first_host_has_for_i
 
 def test_only_what_is_a_template_is_templated():
     written = {"g1": {"nvidia_container_toolkit_version": "{{ pinned }}"}, "w1": {"nvidia_container_toolkit_version": "1.19.0"}}
-    task_vars = {"groups": GROUPS, "hostvars": HostVars(written, {"g1": {"nvidia_container_toolkit_version": "1.20.0"}})}
+    task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars(written, {"g1": {"nvidia_container_toolkit_version": "1.20.0"}})}
     found = hosts_of(task_vars, ["g1", "w1"], ("gpu_node_assessed",))
     assert [one.toolkit for one in found] == ["1.20.0", "1.19.0"]
     assert task_vars["hostvars"].asked == ["g1"]
