@@ -102,6 +102,8 @@ def _missing(spec, wants, places, node_id, fitting):
         if key not in fitting:
             fitting[key] = _fitting(constraints, platforms, places)
         able = fitting[key]
+    if not places:
+        return ["its node is no longer in the swarm"]
     if not able:
         return [_unfulfilled(constraints, platforms, places)]
     return _too_large(wants, able) or _not_now(wants, able)

@@ -172,5 +172,10 @@ def test_a_task_of_a_global_service_looks_at_its_node_alone():
     assert group["missing"] == ["wants 1 NVIDIA-GPU; most free on one node: 0; 0 in all"]
 
 
+def test_the_node_of_a_global_service_is_gone():
+    (group,) = groups([node()], [pending("t1", node_id="gone", slot=None)], [service(mode="Global")])
+    assert (group["node"], group["hostname"], group["missing"]) == ("gone", None, ["its node is no longer in the swarm"])
+
+
 def test_there_is_room_by_now():
     assert missing([node(resources=named(A))], pending("t1", {GPU: 1})) == []
