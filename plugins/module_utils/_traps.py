@@ -38,6 +38,7 @@ class Trap(NamedTuple):
 _U = "tests/unit/test_"
 _NODE = "molecule/default/tests/test_node.py::test_"
 _FLEET = "molecule/swarm/tests/test_fleet.py::test_"
+_POLICIES = "molecule/policies/tests/test_policies.py::test_"
 
 ISOLATION = (
     Trap(
@@ -66,7 +67,7 @@ ISOLATION = (
         "A discrete kind in swarm-resource (VRAM=8000): its amount would be read as the index of a device.",
         "NVIDIA/nvidia-container-toolkit internal/config/image/cuda_image.go",
         HANDLED, "Only kinds of named GPUs and MIG devices are listed.",
-        _U + "policies.py::test_swarm_resource_lists_exactly_the_named_gpu_kinds",
+        _POLICIES + "swarm_resource_lists_the_kinds_that_name_gpus_and_no_amounts",
     ),
     Trap(
         "shortened-uuid", "toolkit", "1.18.0 and newer",
@@ -80,7 +81,7 @@ ISOLATION = (
         "The default mode (jit-cdi) ignores swarm-resource: every task sees all GPUs.",
         "NVIDIA/nvidia-container-toolkit#1599, #1600",
         HANDLED, "config.toml gets mode = \"legacy\" in [nvidia-container-runtime]. Toolkit 1.19.0 or newer needs no such line.",
-        _U + "gates.py::test_legacy_mode_is_set_for_the_toolkits_that_need_it",
+        _POLICIES + "a_task_gets_the_thing_of_its_kind",
         "named", ((1, 18, 0), (1, 19, 0)),
     ),
     Trap(
@@ -112,22 +113,23 @@ ISOLATION = (
         "A service that reserves nothing but whose image sets NVIDIA_VISIBLE_DEVICES=all, as every CUDA image does, sees"
         " every GPU of its node. No setting of the toolkit closes this without disabling the swarm's variables too.",
         "seen with 1.20.0",
-        DOCUMENTED, "Set NVIDIA_VISIBLE_DEVICES=void (not none) on services that must not see a GPU.",
-        "cited",
+        WARNING, "Reserve a GPU, or set NVIDIA_VISIBLE_DEVICES=void (not none) on a service that must not see one. What only the"
+        " image sets is not told.",
+        _U + "swarm_findings.py::test_who_sees_gpus_without_a_reservation",
     ),
     Trap(
         "variable-set-by-hand", "toolkit", "any version",
         "'--env DOCKER_RESOURCE_<KIND>=all' on a service without a reservation gives it all GPUs, unaccounted.",
         "seen with 1.20.0",
-        DOCUMENTED, "Reserve the kind: then the scheduler's value wins.",
-        "cited",
+        WARNING, "Reserve the kind: then the scheduler's value wins.",
+        _U + "swarm_findings.py::test_who_sees_gpus_without_a_reservation",
     ),
     Trap(
         "new-leader-claims-again", "leader", "any version",
         "A new leader counts running tasks anew, from the front of its list: a GPU can be given to two tasks.",
         "swarmkit manager/scheduler/nodeinfo.go",
-        DOCUMENTED, "After a change of leader, look at who holds which GPU: fleet.gpu_swarm.swarm_gpu_info.",
-        "cited",
+        WARNING, "Restart one of the tasks ('docker service update --force'), and look at who holds what: fleet.gpu_swarm.swarm_gpu_info.",
+        _U + "swarm_findings.py::test_a_gpu_that_two_tasks_hold",
     ),
     Trap(
         "no-cdi-for-services", "engine", "all versions up to 29.7.2",
@@ -217,7 +219,7 @@ DAEMON = (
         "One discrete kind is a sum over the node: on 2 × 8 GB a task of 12 GB fits nowhere, and is accepted.",
         "swarmkit api/genericresource",
         WARNING, "Each GPU is a kind of its own (VRAM-C1); 'sum: true' is told with how it misplaces.",
-        _U + "policies.py::test_a_sum_is_told_with_how_it_misplaces",
+        _POLICIES + "more_than_one_card_has_fits_nowhere",
     ),
     Trap(
         "named-tasks-rejected", "engine", "20.10 to 23.0.1",
@@ -253,10 +255,12 @@ DAEMON = (
     ),
     Trap(
         "finished-jobs-count", "leader", "before 29.6.0",
-        "Finished tasks of replicated jobs count against a node's GPUs until the service is removed.",
-        "moby#52652",
-        DOCUMENTED, "Remove finished jobs ('docker service rm').",
-        "cited",
+        "At any update of a node (label, availability) the leader counts the finished tasks of jobs there too. Where their GPUs are"
+        " in use again, it stops a running task for that, or runs the job again.",
+        "moby#52652, seen with 26.1.5",
+        WARNING, "Remove finished jobs ('docker service rm'), or upgrade Docker Engine on the managers to 29.6.0 or newer.",
+        _U + "swarm_findings.py::test_finished_jobs_that_are_in_the_way",
+        "finished_jobs", ((0, 0, 0), (29, 6, 0)),
     ),
     Trap(
         "resources-appear-late", "swarm", "any version",
@@ -398,7 +402,7 @@ CARDS = (
         "A card in MIG mode cannot be given to a task whole.",
         "NVIDIA MIG user guide",
         HANDLED, "It is left out and told, or its MIG devices are advertised by a rule with 'as: mig'.",
-        _U + "policies.py::test_mig_devices_by_profile",
+        _POLICIES + "card_that_is_cut_up_is_in_no_inventory",
     ),
 )  # fmt: skip
 

@@ -1,0 +1,90 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""config.toml as we write it, read by the parser of NVIDIA's tools: pelletier/go-toml 1.9 (their go.mod).
+
+Its command tomljson tells what it reads. An edit that we take for right and they read differently would hand every GPU
+to every task, or keep their runtime from starting any container.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from typing import Any
+
+import pytest
+
+from plugins.module_utils import _runtime_toml
+
+from .conftest import Loud
+from .fleet import CONFIG_TOML, Fleet
+
+SHIPPED = """\
+#accept-nvidia-visible-devices-as-volume-mounts = false
+#accept-nvidia-visible-devices-envvar-when-unprivileged = true
+disable-require = false
+supported-driver-capabilities = "compat32,compute,display,graphics,ngx,utility,video"
+#swarm-resource = "DOCKER_RESOURCE_GPU"
+
+[nvidia-container-cli]
+environment = []
+ldconfig = "@/sbin/ldconfig"
+load-kmods = true
+
+[nvidia-container-runtime]
+log-level = "info"
+mode = "auto"
+runtimes = ["runc", "crun"]
+
+[nvidia-container-runtime.modes.cdi]
+annotation-prefixes = ["cdi.k8s.io/"]
+"""
+LINE = 'swarm-resource = "DOCKER_RESOURCE_GPU"\n'
+LAYOUTS = {
+    "as it ships": SHIPPED,
+    "active already": SHIPPED.replace("#" + LINE, LINE),
+    "the line put in front twice": LINE + LINE + SHIPPED,
+    "the line at the end, in a table": SHIPPED + LINE,
+    "empty": "",
+    "no newline at the end": SHIPPED.rstrip("\n"),
+    "CRLF": SHIPPED.replace("\n", "\r\n"),
+    "comments and blanks": SHIPPED.replace(' = "auto"', '="auto"   # ours: "no"').replace("disable", "\tdisable"),
+    "a dotted key": 'nvidia-container-runtime.mode = "auto"\nnvidia-container-runtime.log-level = "info"\n',
+    "an inline table": 'disable-require = false\nnvidia-ctk = {path = "nvidia-ctk"}\n',
+    "literal and long strings": "disable-require = false\nx = 'C:\\y'\ny = '''\nswarm-resource = \"no\"\n[no]\n'''\n",
+    "not only ASCII": '"ü" = "größer"\n' + SHIPPED,
+}
+WANTS = {
+    "one kind": _runtime_toml.Want("DOCKER_RESOURCE_NVIDIA-GPU"),
+    "several kinds and a mode": _runtime_toml.Want("DOCKER_RESOURCE_MIG-1G.10GB,DOCKER_RESOURCE_NVIDIA-GPU", "legacy"),
+    "no kind of GPUs": _runtime_toml.Want("", "auto"),
+}
+
+
+def as_nvidia_reads_it(content: bytes) -> dict[str, Any]:
+    done = subprocess.run(["tomljson"], input=content, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0, f"{done.stderr.decode()}\n{content.decode()}"
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("want", WANTS.values(), ids=WANTS)
+@pytest.mark.parametrize("text", LAYOUTS.values(), ids=LAYOUTS)
+def test_every_layout_is_read_alike(text: str, want: _runtime_toml.Want) -> None:
+    edited = _runtime_toml.edit(text.encode(), CONFIG_TOML, want).content
+    read = as_nvidia_reads_it(edited)
+    assert read == tomllib.loads(edited.decode())
+    assert read.get("swarm-resource", "") == want.swarm_resource
+    if want.mode:
+        assert read["nvidia-container-runtime"]["mode"] == want.mode
+
+
+def test_the_files_of_a_fleet_are_read_alike(fleet: Fleet, first: Loud) -> None:
+    for name in ("g1", "g2"):
+        content = fleet[name].read(CONFIG_TOML)
+        assert content is not None
+        read = as_nvidia_reads_it(content)
+        assert read == tomllib.loads(content.decode())
+        assert read["swarm-resource"] == "DOCKER_RESOURCE_NVIDIA-GPU"
