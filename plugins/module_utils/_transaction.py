@@ -141,8 +141,9 @@ def _undo(node, before, engine, act):
     said = "The files are as they were before"
     if engine and engine["running"]:
         try:
-            # As it was told: a reload that failed is no reason to stop containers by a restart.
-            _start(node, act, lambda view: None)
+            # As it was told: a reload that failed is no reason to stop containers by a restart. And what systemd had not
+            # read before is not read on the way back either: dockerd may not start with it.
+            _start(node, act, lambda view: None, not engine["needs_reload"])
             said += " and %s runs with them again" % node.engine.unit
         except GpuSwarmError as problem:
             # Whoever comes next finds the journal, and this message names both causes.
