@@ -160,7 +160,7 @@ def test_what_was_taken_over_is_told(node: Host, words: list[str]) -> None:
 
 
 def test_files_as_they_were_are_kept_with_their_date(nodes: dict[str, Host]) -> None:
-    (script,) = re.findall(r"tee [^\n]*\n(.*?)^EOF", (RECIPES / "drop-in.sh").read_text(), re.MULTILINE | re.DOTALL)
+    (script,) = re.findall(r"tee [^\n]*\n(.*?)^EOF", (RECIPES / "drop-in").read_text(), re.MULTILINE | re.DOTALL)
     former = kept(nodes["scripted"], DROP_IN)[0]
     assert re.sub(r"=GPU-\w+", "=${GPU_ID}", former) == script * 2
     assert "--node-generic-resource VRAM=8000" in kept(nodes["overridden"], DROP_IN)[0]
