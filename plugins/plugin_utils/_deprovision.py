@@ -68,7 +68,9 @@ class TakeBack(Step):
 
 def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, TakeBack]:
     """The step of each host, by name. ``holds`` is None where nobody could tell what the swarm holds."""
-    nodes, gone, steps = swarm.nodes, {}, {}
+    nodes = swarm.nodes
+    gone: dict[str, str] = {}
+    steps: dict[str, TakeBack] = {}
 
     def turn(host: Host) -> tuple[bool, bool]:
         node = nodes.get(host.node_id or "", {})
@@ -78,7 +80,9 @@ def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, Take
     for host in sorted(hosts, key=turn):
         node = nodes.get(host.node_id or "")
         step = settle(_decide(host, node, swarm, gone, holds), host, node)
-        if node and "leave" in step.needs and not step.waits_for:
+        if step.entry:
+            gone[step.entry] = host.name
+        elif node and "leave" in step.needs and not step.waits_for:
             gone[node["id"]] = host.name
         steps[host.name] = step
     return {host.name: steps[host.name] for host in hosts}
@@ -104,7 +108,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[st
 def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | None, last: bool) -> list[str]:
     assessed = host.assessed or {}
     needs = {
-        "labels": bool(node and labels_of_ours(node)),
+        "labels": bool(node and (_labels_of_ours(node) - {LEAVING} if leaves else _labels_of_ours(node))),
         "configure": bool(assessed["drift"]),
         "restart": assessed["restart_required"],
         "packages": host.packages and host.gpu and bool(assessed["toolkit_version"]),
@@ -116,9 +120,8 @@ def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | N
     return [name for name, needed in needs.items() if needed]
 
 
-def labels_of_ours(node: Mapping[str, Any]) -> set[str]:
-    """The keys of labels that are ours on a node of the ledger, but for the one with which it goes."""
-    return (_swarm_labels.recorded(node["labels"], LABEL_PREFIX) & set(node["labels"])) - {LEAVING}
+def _labels_of_ours(node: Mapping[str, Any]) -> set[str]:
+    return _swarm_labels.recorded(node["labels"], LABEL_PREFIX) & set(node["labels"])
 
 
 def _stops(step: TakeBack) -> str:

@@ -290,7 +290,7 @@ def _tell_impact(step: Step, host: Host) -> None:
             step.impact.append(words)
 
 
-def leader_warnings(hosts: list[Host], steps: dict[str, Step], swarm: Swarm) -> list[str]:
+def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
     """What an old leader does to tasks on the nodes that this run is about to update, each warning once."""
     nodes = swarm.nodes
     leader = next((node.get("engine_version") for node in nodes.values() if node.get("leader")), None)

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..module_utils import _resources
-from ._deprovision import TakeBack, labels_of_ours, taken_back
-from ._plan import MARKED, WINDOW, WINDOW_MANAGERS, Host, Step
+from ._deprovision import TakeBack, taken_back
+from ._plan import MARKED, WINDOW, WINDOW_MANAGERS, Host, Step, label_change
 from ._table import render
 from ._updates import difference
 
@@ -49,9 +49,9 @@ def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: str |
 
     ``node`` is the host's entry in the manager's ledger, ``outcome`` what went wrong on the host in this run.
     """
-    told = _not_done(step, outcome)
-    if told:
-        return told
+    missed = _not_done(step, outcome)
+    if missed:
+        return missed
     if node is None:
         return "not in the swarm"
     if node["state"] != "ready":
@@ -77,16 +77,16 @@ def _still_away(node: dict[str, Any]) -> str:
 
 def state_given_back(step: TakeBack, node: dict[str, Any] | None, outcome: str | None) -> str:
     """``given back``, or the one thing that is left on this host, in words. ``node`` is its entry in the manager's ledger."""
-    told = _not_done(step, outcome)
-    if told:
-        return told
+    missed = _not_done(step, outcome)
+    if missed:
+        return missed
     if node and {"leave", "entry"} & set(step.needs):
         return "it left the swarm, but the manager still lists it. Run this again"
     if node and node.get("former_availability"):
         return _still_away(node)
     if step.stays:
         return f"still in the swarm: {step.stays}"
-    if node and labels_of_ours(node):
+    if node and label_change(node, {}):
         return "the manager still shows labels of ours. Run this again"
     return GIVEN_BACK
 
