@@ -21,8 +21,8 @@ from ._updates import difference
 
 READY = "ready"
 GIVEN_BACK = "given back"
-HEADINGS = ["node", "model", "GPUs", "VRAM", "advertised", "free", "state"]
-HEADINGS_GIVEN_BACK = ["node", "taken back", "state"]
+HEADINGS = ("node", "model", "GPUs", "VRAM", "advertised", "free", "state")
+HEADINGS_GIVEN_BACK = ("node", "taken back", "state")
 MIB_PER_GIB = 1024
 
 
