@@ -35,7 +35,9 @@ Running = namedtuple("Running", "resources default_runtime")
 def decide(params, seen):
     """The decision for a node; raises GpuSwarmError for what only the user can mend."""
     rules, extra = _without_nulls(params["advertise"]), params.get("extra_resources") or []
-    present = params["state"] == "present" and bool(rules or extra)
+    if params["state"] == "absent":
+        rules, extra = [], []
+    present = bool(rules or extra)
     advertisement = _advertise.decide(seen.gpus, rules, extra, _present(params, seen) if present else {}, seen.system_memory_mib)
     advertisement["labels"] = _labels(params, seen, advertisement)
     findings = _gates.check(_facts(seen, advertisement), params.get("accept_risks") or []) if present else []

@@ -83,7 +83,7 @@ class Node:
         version = self._toolkit_version()
         daemon = Snapshot.take(self.params["daemon_config"])
         runtime = Snapshot.take(self.params["runtime_config"])
-        if version is None and not runtime.existed:
+        if version is None and not runtime.existed and self.params["state"] == "present":
             missing.append("toolkit")
         if importlib.util.find_spec("docker") is None:
             missing.append("docker_sdk")

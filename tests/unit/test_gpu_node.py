@@ -138,6 +138,17 @@ def test_no_engine_and_no_nvml_are_needed_to_give_back(node):
     assert node.files() == before
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_host_that_nobody_changed_has_nothing_to_give_back(node, check):
+    node.daemon.unlink()
+    node.runtime.unlink()
+    answer = node.run(check=check, state="absent", extra_resources=["SSD=1"], nvml_path="/nonexistent")
+    assert (answer["changed"], answer["drift"], answer["refused"], answer["diff"]) == (False, [], [], [])
+    assert (answer["resources"], answer["labels"], answer["gpus"]) == ([], {}, [])
+    assert not {"toolkit", "nvml_binding", "toml_parser"} & set(answer["missing"])
+    assert (node.daemon.exists(), node.runtime.exists()) == (False, False)
+
+
 def test_a_host_without_gpu(node):
     before = node.files()
     answer = node.run(check=True, advertise=[], nvml_path="/nonexistent")
