@@ -7,6 +7,7 @@ from __future__ import annotations
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _report
+from ..plugin_utils._deprovision import TakeBack
 from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._plan import LABEL, Step
 from ..plugin_utils._updates import node_id_of
@@ -29,19 +30,36 @@ class ActionModule(ActionBase):
                 "steps": {"type": "dict", "required": True},
                 "ledger": {"type": "dict"},
                 "unlabelled": {"type": "str", "default": ""},
+                "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             }
         )
-        nodes = {node["id"]: node for node in (args["ledger"] or {}).get("nodes", [])}
-        states, rows = {}, []
-        for host in hosts_of(task_vars, list(args["steps"]), ASSESSED):
-            variables = task_vars["hostvars"].raw_get(host.name)
-            step = Step(**args["steps"][host.name])
-            unlabelled = args["unlabelled"] if LABEL in step.groups else ""
-            outcome = variables.get(OUTCOME) or unlabelled
-            node = nodes.get(node_id_of(variables))
-            state = _report.state_of(host, step, node, outcome)
-            states[host.name] = state
-            rows.append(_report.row(host, node, state))
-        self._display.display("\n" + _report.table(rows) + "\n")
+        tell = self._given_back if args["state"] == "absent" else self._provisioned
+        states, table = tell(hosts_of(task_vars, list(args["steps"]), ASSESSED), args, task_vars["hostvars"])
+        self._display.display("\n" + table + "\n")
         result.update(changed=False, states=states)
         return result
+
+    def _provisioned(self, hosts, args, hostvars):
+        nodes, states, rows = _nodes(args["ledger"]), {}, []
+        for host in hosts:
+            variables = hostvars.raw_get(host.name)
+            step = Step(**args["steps"][host.name])
+            unlabelled = args["unlabelled"] if LABEL in step.groups else ""
+            node = nodes.get(node_id_of(variables))
+            states[host.name] = _report.state_of(host, step, node, variables.get(OUTCOME) or unlabelled)
+            rows.append(_report.row(host, node, states[host.name]))
+        return states, _report.table(rows)
+
+    def _given_back(self, hosts, args, hostvars):
+        nodes, states, rows = _nodes(args["ledger"]), {}, []
+        for host in hosts:
+            step = TakeBack(**args["steps"][host.name])
+            # By the id that it had: whether the manager has forgotten it is the question.
+            node = nodes.get(step.entry or host.node_id)
+            states[host.name] = _report.state_given_back(step, node, hostvars.raw_get(host.name).get(OUTCOME))
+            rows.append(_report.row_given_back(host, step, states[host.name]))
+        return states, _report.table(rows, _report.HEADINGS_GIVEN_BACK)
+
+
+def _nodes(ledger):
+    return {node["id"]: node for node in (ledger or {}).get("nodes", [])}

@@ -17,6 +17,8 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ._plan import NEVER, Host
 
 MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"
+# What deprovision registers of the directory that is kept on a node.
+KEPT = "gpu_swarm_kept"
 
 
 def hosts_of(task_vars: Mapping[str, Any], names: list[str], results: tuple[str, ...]) -> list[Host]:
@@ -41,4 +43,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...]) -> 
         toolkit=str(setting("nvidia_container_toolkit_version", None) or "") or None,
         disrupt=str(setting("provision_disrupt", NEVER)),
         move=boolean(setting("swarm_member_move", False), strict=False),
+        leave=boolean(setting("deprovision_leave", True), strict=False),
+        packages=boolean(setting("deprovision_packages", False), strict=False),
+        kept=bool(((raw.get(KEPT) or {}).get("stat") or {}).get("exists")),
     )

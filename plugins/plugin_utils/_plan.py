@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ..module_utils import _gates, _resources, _swarm_labels
 from ._membership import membership
@@ -29,6 +29,8 @@ MARKED = "gpu_swarm_marked"  # paused by us, in this run or in one that was kill
 END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
 
 NEVER, ALL = "never", "all"
+# What a change stops: whatever runs there, only swarm's tasks, or nothing.
+CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
 
 
 @dataclass
@@ -36,6 +38,7 @@ class Host:
     """One host of the fleet as the inventory has it and as its assessment found it.
 
     ``toolkit`` is the version that the host is to have, None for any. ``disrupt`` says what may be stopped there.
+    ``leave`` and ``packages`` say what deprovision is to take back, ``kept`` whether there is a directory of ours.
     """
 
     name: str
@@ -45,6 +48,9 @@ class Host:
     toolkit: str | None = None
     disrupt: str = NEVER
     move: bool = False
+    leave: bool = True
+    packages: bool = False
+    kept: bool = False
 
     @property
     def failed(self) -> bool:
@@ -52,19 +58,26 @@ class Host:
         return not self.assessed or bool(self.assessed.get("unreachable") or self.assessed.get("failed"))
 
     @property
-    def error(self) -> str | None:
-        """Why nothing can be done with this host in this run."""
+    def unfit(self) -> str | None:
+        """Why nothing can be done with this host in this run, with or without Docker."""
         if not self.assessed:
             return "not assessed"
         if self.assessed.get("unreachable"):
             return f"unreachable: {self.assessed.get('msg', '')}"
         if self.assessed.get("failed"):
             return str(self.assessed.get("msg", "the assessment failed"))
-        if "engine" in self.assessed["missing"]:
-            return "Docker Engine is not installed. Install it on this host and run this again."
         if self.disrupt not in (NEVER, ALL):
             return f"provision_disrupt is {self.disrupt!r}; use {NEVER} or {ALL}."
         return None
+
+    @property
+    def has_engine(self) -> bool:
+        return "engine" not in (self.assessed or {}).get("missing", [])
+
+    @property
+    def error(self) -> str | None:
+        """Why this host cannot be made what it is to be in this run."""
+        return self.unfit or (None if self.has_engine else "Docker Engine is not installed. Install it on this host and run this again.")
 
     @property
     def node_id(self) -> str | None:
@@ -91,7 +104,7 @@ class Swarm:
         if self.found.get("error"):
             return str(self.found["error"])
         if self.found.get("live") and not self.nodes:
-            reason = (self.ledger or {}).get("msg") or "it lacks the Docker SDK for Python, which a run without --check installs"
+            reason = (self.ledger or {}).get("msg") or "it lacks the Docker SDK for Python, which provision without --check installs"
             return f"The manager {self.found['live'][0]} could not be asked about the swarm: {reason}"
         return None
 
@@ -106,7 +119,17 @@ class Step:
     waits_for: list[str] = field(default_factory=list)
     error: str | None = None
     availability: str = "pause"  # how swarm's work is kept away during the change
+    stops: str = CONTAINERS  # what the change would stop
     leader: bool = False  # of the swarm's managers
+
+    @property
+    def problem(self) -> str | None:
+        """What the run ends with an error for, whatever else it does on the host."""
+        return self.error
+
+
+# Also a step of another plan.
+AnyStep = TypeVar("AnyStep", bound=Step)
 
 
 def plan(hosts: list[Host], swarm: Swarm) -> dict[str, Step]:
@@ -125,13 +148,17 @@ def placements(steps: Mapping[str, Step], groups: Mapping[str, list[str]]) -> li
 
 
 def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any]) -> Step:
-    step = _decide(host, node, swarm, coming)
+    return settle(_decide(host, node, swarm, coming), host, node)
+
+
+def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
+    """The step with what holds for every host, whatever is done there."""
     step.leader = bool(node and node.get("leader"))
     if node and node.get("former_availability"):
         # Of a run that was killed: whatever becomes of this host now, it does not stay paused by us.
         step.groups += [MARKED] if MARKED not in step.groups else []
     # A host whose assessment failed was given up by Ansible, and said why.
-    if step.groups or step.waits_for or (step.error and not host.failed):
+    if step.groups or step.waits_for or (step.problem and not host.failed):
         step.groups.append(END)
     return step
 
@@ -140,7 +167,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     if host.error or not host.assessed:
         return Step(error=host.error)
     role = "manager" if host.manager else "worker"
-    member = membership(host.assessed, _as_docker_has_them(swarm), role, host.move, coming=coming)
+    member = membership(host.assessed, as_docker_has_them(swarm), role, host.move, coming=coming)
     error = swarm.error or member["error"] or _refused(host) or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
@@ -170,7 +197,7 @@ def _refused(host: Host) -> str | None:
     return " ".join(stands) or None
 
 
-def _as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
+def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
     """The nodes for membership(). A swarm that is yet to be made has none: whoever is in one by now is in another."""
     return [
         {"ID": node["id"], "Spec": {"Role": node["role"]}, "ManagerStatus": {"Reachability": node["reachability"]}} for node in swarm.nodes.values()
@@ -202,7 +229,7 @@ def version_of(package: str | None) -> str | None:
 
 def _busy(step: Step, assessed: dict[str, Any]) -> list[str]:
     hurts = {"toolkit", "restart", "move"} & set(step.needs)
-    return _carried(assessed["containers"]) if hurts else []
+    return carried(assessed["containers"]) if hurts else []
 
 
 def _evicted(step: Step, node: dict[str, Any] | None, swarm: Swarm) -> list[str]:
@@ -250,6 +277,7 @@ def _tell_impact(step: Step, host: Host) -> None:
         step.impact.append(f"toolkit {now} → {wanted}" if now else f"installs toolkit {wanted or ''}".strip())
     if "configure" in step.needs:
         step.impact.extend(_gained_and_lost(assessed) or assessed["drift"] or ["keeps pynvml on the node"])
+    step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
     if "restart" in step.needs:
         step.impact.append("restarts dockerd")
     for need, words in (
@@ -263,7 +291,7 @@ def _tell_impact(step: Step, host: Host) -> None:
             step.impact.append(words)
 
 
-def leader_warnings(hosts: list[Host], steps: dict[str, Step], swarm: Swarm) -> list[str]:
+def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
     """What an old leader does to tasks on the nodes that this run is about to update, each warning once."""
     nodes = swarm.nodes
     leader = next((node.get("engine_version") for node in nodes.values() if node.get("leader")), None)
@@ -299,7 +327,7 @@ def _gpus_by_kind(resources: dict[str, Any]) -> dict[str, set[str]]:
     return {kind: set(values) for kind, values in named.items() if all(one.startswith(("GPU-", "MIG-")) for one in values)}
 
 
-def _carried(containers: list[dict[str, Any]]) -> list[str]:
+def carried(containers: list[dict[str, Any]]) -> list[str]:
     """What runs there as its owner knows it: services with the number of their tasks, then plain containers."""
     tasks = Counter(item["service"] for item in containers if item.get("service"))
     services = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in tasks.items()]

@@ -21,10 +21,12 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 
 def node_id_of(variables: Mapping[str, Any]) -> str | None:
-    """The host's node id: as it joined in this run, else as it was found."""
-    joined = variables.get("swarm_member_state") or {}
+    """The host's node id: as it joined in this run, else as it was found; none of a host that left the swarm."""
+    now = variables.get("swarm_member_state") or {}
     assessed = variables.get("gpu_node_assessed") or {}
-    return joined.get("node_id") or (assessed.get("swarm") or {}).get("node_id")
+    if now.get("state") == "inactive":
+        return None
+    return now.get("node_id") or (assessed.get("swarm") or {}).get("node_id")
 
 
 def decided(variables: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -48,14 +50,15 @@ def availability_updates(names: Iterable[str], variables: Variables, away: bool)
 
 
 def label_updates(names: Iterable[str], variables: Variables, ledger: Any = None) -> list[dict[str, Any]]:
-    """For swarm_nodes: the labels of these hosts, unless something failed there.
+    """For swarm_nodes: the labels of these hosts as planned, else as decided there, unless something failed there.
 
     With a ``ledger``, only of hosts whose labels it shows to differ, and not by a clash with somebody else's.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     updates = []
     for name in names:
-        node_id, wanted = node_id_of(variables[name]), decided(variables[name]).get("labels")
+        node_id = node_id_of(variables[name])
+        wanted = step_of(name, variables).get("labels", decided(variables[name]).get("labels"))
         keep = decided(variables[name]).get("labels_unknown") or []
         if not node_id or wanted is None or variables[name].get("gpu_swarm_outcome"):
             continue
