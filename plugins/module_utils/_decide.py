@@ -39,13 +39,9 @@ def decide(params, seen):
     if params["state"] == "absent":
         rules, extra = [], []
     present = bool(rules or extra)
-<<<<<<< HEAD
     taken = _adoption.take(seen.units)
     found = _present(params, seen, taken) if present else {}
     advertisement = _advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
-=======
-    advertisement = _advertise.decide(seen.gpus, rules, extra, _present(params, seen) if present else {}, seen.system_memory_mib)
->>>>>>> main
     advertisement["labels"] = _labels(params, seen, advertisement)
     findings = _gates.check(_facts(seen, advertisement), params.get("accept_risks") or []) if present else []
     if params["state"] == "absent":

@@ -26,14 +26,15 @@ from ._labels import options_of
 from ._state import State
 from ._transaction import apply
 
-_SEEN = (
-    "gpus driver_version cuda_version daemon runtime record engine containers toolkit_version missing system_memory_mib cpu"
-    # units: what says how dockerd is started, as _adoption.UnitFile; own: snapshots of those that may be written
-    " units own"
-)
-
-
-class Seen(namedtuple("Seen", _SEEN, defaults=(None, None, (), ()))):
+class Seen(
+    namedtuple(
+        "Seen",
+        "gpus driver_version cuda_version daemon runtime record engine containers toolkit_version missing system_memory_mib cpu"
+        # units: what says how dockerd is started, as _adoption.UnitFile; own: snapshots of those that may be written
+        " units own",
+        defaults=(None, None, (), ()),
+    )
+):
     """What was found on a node."""
 
     __slots__ = ()
