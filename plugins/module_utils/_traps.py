@@ -38,6 +38,7 @@ class Trap(NamedTuple):
 _U = "tests/unit/test_"
 _NODE = "molecule/default/tests/test_node.py::test_"
 _FLEET = "molecule/swarm/tests/test_fleet.py::test_"
+_ADOPTION = "molecule/adoption/tests/test_adoption.py::test_"
 _POLICIES = "molecule/policies/tests/test_policies.py::test_"
 
 ISOLATION = (
@@ -173,8 +174,8 @@ DAEMON = (
         "flag-and-file", "engine", "any version",
         "The same option as a flag (ExecStart, DOCKER_OPTS) and in daemon.json keeps dockerd from starting.",
         "moby daemon/config/config.go",
-        REFUSAL, "Remove the flag from the unit or its drop-in.",
-        _U + "decide.py::test_what_only_the_user_can_mend",
+        HANDLED, "Flags of ours move from drop-ins and variables to where they belong; what cannot be taken apart is an error that names it.",
+        _ADOPTION + "no_flag_is_left_that_is_in_the_file_now",
     ),
     Trap(
         "singular-key", "engine", "any version",

@@ -277,6 +277,7 @@ def _tell_impact(step: Step, host: Host) -> None:
         step.impact.append(f"toolkit {now} → {wanted}" if now else f"installs toolkit {wanted or ''}".strip())
     if "configure" in step.needs:
         step.impact.extend(_gained_and_lost(assessed) or assessed["drift"] or ["keeps pynvml on the node"])
+    step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
     if "restart" in step.needs:
         step.impact.append("restarts dockerd")
     for need, words in (

@@ -116,7 +116,8 @@ def test_first_run_second_run_and_back(node):
     assert doc["log-driver"] == "local"
     assert stat.S_IMODE(node.state.stat().st_mode) == 0o700
     assert {name: oct(stat.S_IMODE((node.state / name).stat().st_mode)) for name in os.listdir(node.state) if name != "lock"} == {
-        "record.json": "0o600"
+        "record.json": "0o600",
+        "backup": "0o700",
     }
 
     after = node.files()
