@@ -14,6 +14,7 @@ import os
 
 from ansible.module_utils.basic import env_fallback
 
+from . import _json_stream
 from ._errors import GpuSwarmError
 
 # What the SDK raises; it lets errors of requests through while a daemon stops answering.
@@ -22,9 +23,9 @@ SDK_ERROR = ""
 
 try:
     from docker import APIClient
-    from docker.errors import APIError, DockerException
+    from docker.errors import APIError, DockerException, create_api_error_from_http_exception
     from docker.tls import TLSConfig
-    from requests.exceptions import RequestException
+    from requests.exceptions import HTTPError, RequestException
 except ImportError as exc:
     SDK_ERROR = str(exc)
 else:
@@ -71,7 +72,7 @@ def connect(params):
     except FAILURES as exc:
         raise unreachable(where, _words(exc)) from exc
     refuse_unless_manager(info, where)
-    return Manager(client, where, info["Swarm"])
+    return Manager(client, where, info["Swarm"], info.get("SystemTime"))
 
 
 def _tls(params, environ):
@@ -140,11 +141,12 @@ def _words(exc):
 
 
 class Manager:
-    """A manager's view of its swarm, as the plain JSON of the API."""
+    """A manager's view of its swarm, as the plain JSON of the API. ``time`` is its clock when it was connected to."""
 
-    def __init__(self, client, where, swarm):
+    def __init__(self, client, where, swarm, time=None):
         self._client = client
         self._where = where
+        self.time = time
         self.swarm_id = swarm["Cluster"]["ID"]
         self.node_id = swarm["NodeID"]
 
@@ -155,7 +157,18 @@ class Manager:
         return self._ask("read node %s" % node_id, self._client.inspect_node, node_id)
 
     def tasks(self):
-        return self._ask("list tasks", self._client.tasks)
+        """Yields every task, one at a time: a big swarm's are a hundred megabytes, and several times that once read.
+
+        No filter makes them fewer without a loss. The API filters by what tasks are desired to be, and the ones that are to
+        shut down, most of them dead for long, may still hold a GPU; a job's are desired to be complete before and after.
+        """
+        try:
+            with self._stream("/tasks") as response:
+                yield from _json_stream.objects(response.iter_content(1 << 16))
+        except FAILURES as exc:
+            raise self._failure("list tasks", exc) from exc
+        except ValueError as exc:
+            raise SwarmError("The manager at %s broke off its list of tasks: %s. Run this again." % (self._where, exc)) from exc
 
     def services(self):
         return self._ask("list services", self._client.services)
@@ -163,6 +176,16 @@ class Manager:
     def update_node(self, node_id, version, spec):
         """Write the whole spec, if the node still is at that version."""
         self._ask("update node %s" % node_id, self._client.update_node, node_id, version, spec)
+
+    def _stream(self, path):
+        """The SDK reads lists as a whole; it is a session of requests besides."""
+        client = self._client
+        response = client.get("%s/v%s%s" % (client.base_url, client.api_version, path), stream=True, timeout=client.timeout)
+        try:
+            response.raise_for_status()
+        except HTTPError as exc:
+            raise create_api_error_from_http_exception(exc) from exc
+        return response
 
     def _ask(self, what, call, *args):
         try:
