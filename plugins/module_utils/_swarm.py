@@ -147,6 +147,7 @@ class Manager:
         self._where = where
         self.swarm_id = swarm["Cluster"]["ID"]
         self.node_id = swarm["NodeID"]
+        self.autolocked = bool(((swarm["Cluster"].get("Spec") or {}).get("EncryptionConfig") or {}).get("AutoLockManagers"))
 
     def nodes(self):
         return self._ask("list nodes", self._client.nodes)
@@ -163,6 +164,16 @@ class Manager:
     def update_node(self, node_id, version, spec):
         """Write the whole spec, if the node still is at that version."""
         self._ask("update node %s" % node_id, self._client.update_node, node_id, version, spec)
+
+    def cluster(self):
+        """(the swarm's own object, the time on this manager). Of /info: unlike /swarm, it carries no join tokens."""
+        info = self._ask("read the swarm", self._client.info)
+        refuse_unless_manager(info, self._where)
+        return info["Swarm"]["Cluster"], info["SystemTime"]
+
+    def update_cluster(self, version, spec):
+        """Write the whole spec of the swarm, if it still is at that version."""
+        self._ask("update the swarm", self._client.update_swarm, version, spec)
 
     def _ask(self, what, call, *args):
         try:

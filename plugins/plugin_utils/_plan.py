@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,12 @@ JOIN = "gpu_swarm_join"
 LABEL = "gpu_swarm_label"
 MARKED = "gpu_swarm_marked"  # paused by us, in this run or in one that was killed
 END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
+
+
+LOCKS = (
+    "dockerd has to be restarted, which would lock this manager, since its swarm is autolocked. Run 'docker swarm update "
+    "--autolock=false' on a manager, run this again, and put the lock back with '--autolock=true', which shows a new unlock key."
+)
 
 
 @dataclass
@@ -90,6 +96,10 @@ class Swarm:
         return {node["id"]: node for node in (self.ledger or {}).get("nodes") or []}
 
     @property
+    def autolocked(self) -> bool:
+        return bool(((self.ledger or {}).get("swarm") or {}).get("autolocked"))
+
+    @property
     def error(self) -> str | None:
         """Why nobody's membership can be judged."""
         if self.found.get("error"):
@@ -144,6 +154,11 @@ def placements(steps: Mapping[str, Step], groups: Mapping[str, list[str]]) -> li
     return [{"host": name, "groups": placed[name]} for name in order if placed[name]]
 
 
+def to_change(placed: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The hosts among those of placements() for which anything is to be done."""
+    return [item["host"] for item in placed if set(item["groups"]) != {END}]
+
+
 def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any]) -> Step:
     step = _decide(host, node, swarm, coming)
     step.leader = bool(node and node.get("leader"))
@@ -165,6 +180,8 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     if error:
         return Step(error=error)
     step = Step(needs=_needs(host, host.assessed, node, member["action"]), disrupt=host.disrupt)
+    if "restart" in step.needs and node and node["role"] == "manager" and swarm.autolocked:
+        return Step(error=LOCKS)
     _tell_impact(step, host)
     _heed_work(step, host, host.assessed, node, swarm)
     return step
