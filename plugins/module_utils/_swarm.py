@@ -31,6 +31,9 @@ else:
     FAILURES = (DockerException, RequestException)
 
 
+# Every attempt reads anew, so losing this often in a row means that something updates the swarm without end.
+ATTEMPTS = 10
+
 CONNECTION_OPTIONS = dict(
     docker_host=dict(
         type="str",
@@ -139,6 +142,16 @@ def _words(exc):
     return text.strip().rstrip(".")
 
 
+def until_written(attempt):
+    """The answer of ``attempt()``, which reads, decides and writes; again as long as someone else was faster."""
+    for _attempt in range(ATTEMPTS):
+        try:
+            return attempt()
+        except OutOfSequence:
+            continue
+    raise SwarmError("The swarm was changed by someone else at each of %d attempts to change it. Run this again." % ATTEMPTS)
+
+
 class Manager:
     """A manager's view of its swarm, as the plain JSON of the API."""
 
@@ -171,9 +184,9 @@ class Manager:
         refuse_unless_manager(info, self._where)
         return info["Swarm"]["Cluster"], info["SystemTime"]
 
-    def update_cluster(self, version, spec):
-        """Write the whole spec of the swarm, if it still is at that version."""
-        self._ask("update the swarm", self._client.update_swarm, version, spec)
+    def update_cluster(self, version, spec, rotate=()):
+        """Write the whole spec of the swarm, if it still is at that version; replace the join tokens of the roles ``rotate``."""
+        self._ask("update the swarm", self._client.update_swarm, version, spec, "worker" in rotate, "manager" in rotate)
 
     def _ask(self, what, call, *args):
         try:

@@ -16,11 +16,9 @@ import re
 import time
 from collections import namedtuple
 
-from ._swarm import OutOfSequence, SwarmError
+from ._swarm import SwarmError, until_written
 
 LABEL = "gpu-swarm.lease"
-# Every attempt reads the swarm anew, so losing this often in a row means that something updates it without end.
-ATTEMPTS = 10
 
 # Times are whole seconds since 1970, None where a label tells none: it ends only by being taken.
 Lease = namedtuple("Lease", ["holder", "since", "until"])
@@ -84,18 +82,16 @@ def released(before, want):
 
 def settle(manager, want, check_mode):
     """(the lease before, the lease after, the time) of bringing the swarm to what is wanted."""
-    for _attempt in range(ATTEMPTS):
+
+    def attempt():
         cluster, clock = manager.cluster()
         before, now = read(cluster["Spec"]), seconds(clock)
         after = released(before, want) if want["state"] == "absent" else taken(before, now, want)
-        if check_mode or after == before:
-            return before, after, now
-        try:
+        if not check_mode and after != before:
             manager.update_cluster(cluster["Version"]["Index"], write(cluster["Spec"], after))
-            return before, after, now
-        except OutOfSequence:
-            continue
-    raise SwarmError("The swarm was changed by someone else at each of %d attempts to write its lease. Run this again." % ATTEMPTS)
+        return before, after, now
+
+    return until_written(attempt)
 
 
 def check(want):

@@ -132,7 +132,8 @@ def test_the_swarm_is_read_without_its_tokens_and_written_by_version():
     manager = _swarm.Manager(client, "unix:///run/x.sock", MANAGER)
     assert manager.cluster() == (cluster(), "2026-11-21T02:17:28.652836451Z")
     manager.update_cluster(10, {"Name": "default"})
-    assert client.updates == [(10, {"Name": "default"})]
+    manager.update_cluster(11, {"Name": "default"}, ["manager"])
+    assert client.updates == [(10, {"Name": "default"}, False, False), (11, {"Name": "default"}, False, True)]
 
 
 @pytest.mark.parametrize("swarm", [dict(MANAGER, Error=NO_LEADER, Cluster={}), {"LocalNodeState": "locked"}])

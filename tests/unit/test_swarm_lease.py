@@ -38,7 +38,7 @@ class FakeManager:
     def cluster(self):
         return copy.deepcopy(self.kept), CLOCK
 
-    def update_cluster(self, version, spec):
+    def update_cluster(self, version, spec, rotate=()):
         self.interfere(self.kept)
         if self.kept["Version"]["Index"] != version:
             raise OutOfSequence("changed meanwhile")
