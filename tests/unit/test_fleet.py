@@ -9,7 +9,18 @@ from fleet_lab import assessed, host, member, swarm
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_plan as action
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import hosts_of
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, LABEL, MARKED, PREPARE, WINDOW, Host, Step, placements, plan, to_change
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
+    END,
+    LABEL,
+    MARKED,
+    PREPARE,
+    WINDOW,
+    Host,
+    Step,
+    placements,
+    plan,
+    to_change,
+)
 
 
 class HostVars(dict):

@@ -126,7 +126,12 @@ NOT_FOUND = {
     "a manager was not asked": ({"a": FRESH}, ["a", "b"], ["a"], "b: it was not asked"),
     "a manager is a worker of some swarm": ({"a": FRESH, "b": WORKER}, ["a", "b"], ["a"], "b: swarm state active"),
     "a manager's swarm is locked": ({"a": answer("locked")}, ["a"], ["a"], "The swarm is locked on a, as"),
-    "one of two managers is locked": ({"a": answer("locked"), "b": FRESH}, ["a", "b"], ["a", "b"], "docker swarm unlock' there and give it the unlock key"),
+    "one of two managers is locked": (
+        {"a": answer("locked"), "b": FRESH},
+        ["a", "b"],
+        ["a", "b"],
+        "run 'docker swarm unlock' there and give it the unlock key",
+    ),
     "a manager is in error after a membership": (
         {"a": answer("error", error="certificate expired")},
         ["a"],

@@ -113,7 +113,7 @@ def test_whoever_holds_the_lease_may_go_on():
             {"acquired": False, "holder": "alice@c1 pid 12", "since": "2026-11-21T02:10:00Z", "expires_in": 812},
             ["alice@c1 pid 12 since 2026-11-21T02:10:00Z", "ends in 812 s", "-e provision_take_lease=true"],
         ),
-        ({"acquired": False, "holder": "mine", "since": None, "expires_in": None}, [": mine. Its lease does not end by itself", "provision_take_lease"]),
+        ({"acquired": False, "holder": "mine", "since": None, "expires_in": None}, [": mine. Its lease does not end by itself"]),
         ({"failed": True, "msg": "It has no quorum."}, ["could not be taken: It has no quorum. Mend that"]),
         ({"unreachable": True, "msg": "no route"}, ["could not be taken: no route. Mend that"]),
         ({}, ["did not say why"]),

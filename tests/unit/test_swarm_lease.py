@@ -106,7 +106,10 @@ def test_who_gets_the_lease(run, value, options, acquired, since, taken_from):
         assert (manager.updates, manager.value) == (0, value)
 
 
-@pytest.mark.parametrize("value", ["mine", "{}", "[]", "null", '{"holder": "x", "since": "y", "until": "z"}', '{"holder": "x", "since": 1, "until": 2}'])
+NO_LEASES = ["mine", "{}", "[]", "null", '{"holder": "x", "since": "y", "until": "z"}', '{"holder": "x", "since": 1, "until": 2}']
+
+
+@pytest.mark.parametrize("value", NO_LEASES)
 def test_a_label_that_is_no_lease_is_somebody_s_until_it_is_taken(run, value):
     manager = FakeManager(value)
     told = {"acquired": False, "holder": value, "since": None, "expires_in": None}
@@ -117,7 +120,13 @@ def test_a_label_that_is_no_lease_is_somebody_s_until_it_is_taken(run, value):
 
 @pytest.mark.parametrize(
     ("value", "changed", "holder"),
-    [(None, False, None), (lease(ALICE), True, None), (lease(ALICE, until=-1), True, None), (lease(BOB), False, BOB), (lease(BOB, until=-1), False, BOB)],
+    [
+        (None, False, None),
+        (lease(ALICE), True, None),
+        (lease(ALICE, until=-1), True, None),
+        (lease(BOB), False, BOB),
+        (lease(BOB, until=-1), False, BOB),
+    ],
 )
 def test_only_our_own_is_given_up(run, value, changed, holder):
     manager = FakeManager(value)
