@@ -10,7 +10,7 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _deprovision, _report
 from ..plugin_utils._fleet import hosts_of
-from ..plugin_utils._plan import END, Swarm, in_batches, leader_warnings, placements, plan
+from ..plugin_utils._plan import END, Swarm, in_batches, leader_warnings, placements, plan, to_change
 from ..plugin_utils._roll import pending
 
 ASSESSED = ("gpu_node_assessed",)
@@ -42,6 +42,7 @@ class ActionModule(ActionBase):
         steps = _deprovision.plan(hosts, swarm, args["holds"]) if absent else plan(hosts, swarm)
         cut = in_batches(hosts, steps, args["batch"])
         groups = _only_errors(steps) if self._task.check_mode else {**_members(steps), **cut}
+        placed = placements(steps, groups)
         self._show(hosts, steps, swarm.nodes, absent)
         result.update(
             changed=False,
@@ -52,7 +53,8 @@ class ActionModule(ActionBase):
             pending=pending(args["ledger"]),
             docker_host=args["docker_host"],
             hosts_in=groups,
-            placements=placements(steps, groups),
+            placements=placed,
+            to_change=to_change(placed),
         )
         return result
 

@@ -42,7 +42,7 @@ class ActionModule(ActionBase):
         verdicts = _report.by_verdict(states)
         told = [table, _report.summary(verdicts, _command())]
         self._display.display("\n" + "\n\n".join(part for part in told if part) + "\n")
-        result.update(changed=False, states=states, waiting=verdicts[WAITING], failed=verdicts[FAILED] + verdicts[UNTOUCHED])
+        result.update(changed=False, states=states, waiting=verdicts[WAITING], not_ready=verdicts[FAILED] + verdicts[UNTOUCHED])
         return result
 
     def _provisioned(self, hosts, args, hostvars):

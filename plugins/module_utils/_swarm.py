@@ -32,6 +32,9 @@ else:
     FAILURES = (DockerException, RequestException)
 
 
+# Every attempt reads anew, so losing this often in a row means that something updates the swarm without end.
+ATTEMPTS = 10
+
 CONNECTION_OPTIONS = dict(
     docker_host=dict(
         type="str",
@@ -140,6 +143,16 @@ def _words(exc):
     return text.strip().rstrip(".")
 
 
+def until_written(attempt):
+    """The answer of ``attempt()``, which reads, decides and writes; again as long as someone else was faster."""
+    for _attempt in range(ATTEMPTS):
+        try:
+            return attempt()
+        except OutOfSequence:
+            continue
+    raise SwarmError("The swarm was changed by someone else at each of %d attempts to change it. Run this again." % ATTEMPTS)
+
+
 class Manager:
     """A manager's view of its swarm, as the plain JSON of the API. ``time`` is its clock when it was connected to."""
 
@@ -149,6 +162,7 @@ class Manager:
         self.time = time
         self.swarm_id = swarm["Cluster"]["ID"]
         self.node_id = swarm["NodeID"]
+        self.autolocked = bool(((swarm["Cluster"].get("Spec") or {}).get("EncryptionConfig") or {}).get("AutoLockManagers"))
 
     def nodes(self):
         return self._ask("list nodes", self._client.nodes)
@@ -176,6 +190,16 @@ class Manager:
     def update_node(self, node_id, version, spec):
         """Write the whole spec, if the node still is at that version."""
         self._ask("update node %s" % node_id, self._client.update_node, node_id, version, spec)
+
+    def cluster(self):
+        """(the swarm's own object, the time on this manager). Of /info: unlike /swarm, it carries no join tokens."""
+        info = self._ask("read the swarm", self._client.info)
+        refuse_unless_manager(info, self._where)
+        return info["Swarm"]["Cluster"], info["SystemTime"]
+
+    def update_cluster(self, version, spec, rotate=()):
+        """Write the whole spec of the swarm, if it still is at that version; replace the join tokens of the roles ``rotate``."""
+        self._ask("update the swarm", self._client.update_swarm, version, spec, "worker" in rotate, "manager" in rotate)
 
     def _stream(self, path):
         """The SDK reads lists as a whole; it is a session of requests besides."""

@@ -125,4 +125,9 @@ placements:
   returned: always
   type: list
   elements: dict
+to_change:
+  description: The hosts of these for which anything is to be done. Without one, the run needs no lease of the swarm.
+  returned: always
+  type: list
+  elements: str
 """

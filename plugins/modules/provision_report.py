@@ -67,7 +67,7 @@ waiting:
   returned: always
   type: list
   elements: str
-failed:
+not_ready:
   description: The hosts that are not as they should be for another reason, also those whose turn did not come.
   returned: always
   type: list

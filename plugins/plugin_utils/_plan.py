@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -35,6 +35,12 @@ END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
 
 # What a change stops: whatever runs there, only swarm's tasks, or nothing.
 CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
+
+
+LOCKS = (
+    "dockerd has to be restarted, which would lock this manager, since its swarm is autolocked. Run 'docker swarm update "
+    "--autolock=false' on a manager, run this again, and put the lock back with '--autolock=true', which shows a new unlock key."
+)
 
 
 @dataclass
@@ -104,6 +110,10 @@ class Swarm:
         return {node["id"]: node for node in (self.ledger or {}).get("nodes") or []}
 
     @property
+    def autolocked(self) -> bool:
+        return bool(((self.ledger or {}).get("swarm") or {}).get("autolocked"))
+
+    @property
     def error(self) -> str | None:
         """Why nobody's membership can be judged."""
         if self.found.get("error"):
@@ -168,6 +178,11 @@ def placements(steps: Mapping[str, Step], groups: Mapping[str, list[str]]) -> li
     return [{"host": name, "groups": placed[name]} for name in order if placed[name]]
 
 
+def to_change(placed: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The hosts among those of placements() for which anything is to be done."""
+    return [item["host"] for item in placed if set(item["groups"]) != {END}]
+
+
 def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any]) -> Step:
     return settle(_decide(host, node, swarm, coming), host, node)
 
@@ -193,6 +208,8 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     if error:
         return Step(error=error)
     step = Step(needs=_needs(host, host.assessed, node, member["action"]), disrupt=host.disrupt)
+    if "restart" in step.needs and node and node["role"] == "manager" and swarm.autolocked:
+        return Step(error=LOCKS)
     _tell_impact(step, host)
     step.stops = CONTAINERS if {"toolkit", "restart", "move"} & set(step.needs) else NOTHING
     heed_work(step, host, node, swarm, _groups(step, node))

@@ -5,7 +5,8 @@
 """What a run asks of the swarm's manager for its hosts, and whether the manager shows what was decided (pure).
 
 ``variables`` are Ansible's hostvars: of each host, what this run found (``gpu_node_assessed``), applied
-(``gpu_node_applied``), joined (``swarm_member_state``) and why it did not go on (``gpu_swarm_outcome``, see _outcome).
+(``gpu_node_applied``), joined (``swarm_member_state``) and why it did not go on (``gpu_swarm_outcome``, see _outcome); of the
+run, whether it may change anything (``gpu_swarm_lease``).
 Private to this collection: no stability is promised to others.
 """
 
@@ -54,6 +55,8 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
         node_id, outcome = node_id_of(variables[name]), outcome_of(variables[name])
         if not node_id or (outcome and (to != FORMER or outcome.state in STAYS_AWAY)):
             continue
+        if (variables[name].get("gpu_swarm_lease") or {}).get("acquired") is False:
+            continue  # what is paused there, the run that holds the lease has paused
         if to == DRAIN and not nodes.get(node_id, {}).get("tasks"):
             continue
         labels = _labels(name, variables) if to == FORMER and not outcome else {}

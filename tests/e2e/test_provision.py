@@ -192,6 +192,25 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
     assert availabilities(fleet, "g1", since) == ["drain", "active"]  # by consent, swarm starts elsewhere what it can
 
 
+def test_another_run_s_lease_holds_until_it_is_taken(fleet: Fleet, inventory: Path, as_before: None) -> None:
+    manager, other = fleet["m1"], "bob@elsewhere pid 7"
+    planted = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": other})
+    assert planted.rc == 0, planted.output
+    before, since = {name: (fleet[name].started(), fleet[name].files()) for name in NODES}, manager.run("date", "+%s.%N")
+    run = fleet.playbook(inventory, *RENAMED)
+    assert run.rc == 2
+    for name in GPU_NODES:
+        assert f"untouched: its turn did not come, since another run changes this swarm: {other}" in run.failures(name)[-1]
+        assert availabilities(fleet, name, since) == []
+    assert not run.failures("m1")
+    assert {name: (fleet[name].started(), fleet[name].files()) for name in NODES} == before
+
+    run = fleet.playbook(inventory, *RENAMED, "--extra-vars", "provision_take_lease=true")
+    assert run.rc == 0, run.output
+    assert shown(fleet, "g1") == {"RENTED": sorted(fleet["g1"].gpus())}
+    assert json.loads(manager.docker("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")) == {}
+
+
 def test_a_task_of_a_service_is_waited_for(fleet: Fleet, inventory: Path, first: Loud) -> None:
     manager, busy = fleet["m1"], fleet["g1"]
     here = f"node.id=={member(fleet, 'g1')['ID']}"

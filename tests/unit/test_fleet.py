@@ -10,7 +10,18 @@ from fleet_lab import assessed, host, member, swarm
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_plan as action
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import hosts_of
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, LABEL, MARKED, PREPARE, WINDOW, Host, Step, placements, plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
+    END,
+    LABEL,
+    MARKED,
+    PREPARE,
+    WINDOW,
+    Host,
+    Step,
+    placements,
+    plan,
+    to_change,
+)
 
 
 class HostVars(dict):
@@ -131,6 +142,11 @@ def test_hosts_by_group():
         MARKED: ["drift", "left"],
     }
     assert action._members({"done": Step()}) == {}
+
+
+def test_only_hosts_for_which_something_is_to_be_done_need_the_lease():
+    assert to_change(placements(STEPS, action._members(STEPS))) == ["fresh", "drift", "left"]
+    assert to_change(placements(STEPS, action._only_errors(STEPS))) == []
 
 
 def test_in_check_mode_only_what_cannot_go_on_has_a_play():

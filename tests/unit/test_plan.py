@@ -379,6 +379,24 @@ def test_a_node_that_cannot_be_a_member_is_refused_before_it_is_changed(there, m
     assert (step.groups, step.needs, step.impact) == ([END], [], [])
 
 
+@pytest.mark.parametrize(
+    ("needs", "role", "autolocked", "refused"),
+    [
+        (RESTART, "manager", True, True),
+        (RESTART, "manager", False, False),
+        (RESTART, "worker", True, False),
+        ({}, "manager", True, False),
+        ({"drift": DRIFT}, "manager", True, False),
+    ],
+)
+def test_a_manager_is_not_restarted_where_that_would_lock_it(needs, role, autolocked, refused):
+    known = swarm(member(role=role), member("n2", role="manager"))
+    known.ledger["swarm"] = {"autolocked": autolocked}
+    step = step_of(host(manager=role == "manager", **needs), known)
+    assert ("docker swarm update --autolock=false" in (step.error or "")) == refused
+    assert not refused or step.groups == [END]
+
+
 def test_the_last_manager_is_demoted_only_where_another_is_to_be_one():
     old = host("old", gpu=False)
     known = swarm(member(role="manager", labels={}), member("n2", labels={}))

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from docker.errors import APIError, DockerException
 from requests.exceptions import ReadTimeout
-from swarm_api import task
+from swarm_api import cluster, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm
 
@@ -96,7 +96,7 @@ class Refusing:
     def _fail(self, *args):
         raise self.failure
 
-    nodes = tasks = services = inspect_node = update_node = _fail
+    nodes = tasks = services = inspect_node = update_node = info = update_swarm = _fail
 
 
 @pytest.mark.parametrize(
@@ -116,6 +116,47 @@ def test_failures_of_calls_are_told_with_their_remedy(failure, kind, told):
         manager.update_node("n1", 9, {})
     assert type(caught.value).__name__ == kind
     assert told in caught.value.message
+
+
+class Answering:
+    """A client that answers /info and keeps what it is told to write."""
+
+    def __init__(self, info):
+        self.answer = info
+        self.updates = []
+
+    def info(self):
+        return self.answer
+
+    def update_swarm(self, *args):
+        self.updates.append(args)
+
+
+def test_the_swarm_is_read_without_its_tokens_and_written_by_version():
+    client = Answering({"Swarm": dict(MANAGER, Cluster=cluster()), "SystemTime": "2026-11-21T02:17:28.652836451Z"})
+    manager = _swarm.Manager(client, "unix:///run/x.sock", MANAGER)
+    assert manager.cluster() == (cluster(), "2026-11-21T02:17:28.652836451Z")
+    manager.update_cluster(10, {"Name": "default"})
+    manager.update_cluster(11, {"Name": "default"}, ["manager"])
+    assert client.updates == [(10, {"Name": "default"}, False, False), (11, {"Name": "default"}, False, True)]
+
+
+@pytest.mark.parametrize("swarm", [dict(MANAGER, Error=NO_LEADER, Cluster={}), {"LocalNodeState": "locked"}])
+def test_a_manager_that_lost_its_swarm_meanwhile_says_why(swarm):
+    manager = _swarm.Manager(Answering({"Swarm": swarm}), "unix:///run/x.sock", MANAGER)
+    with pytest.raises(_swarm.SwarmError, match="no quorum|is locked"):
+        manager.cluster()
+
+
+@pytest.mark.parametrize(("swarm", "autolocked"), [(MANAGER, False), (dict(MANAGER, Cluster=cluster()), True)])
+def test_whether_managers_lock_themselves_is_told(swarm, autolocked):
+    assert _swarm.Manager(None, "unix:///run/x.sock", swarm).autolocked == autolocked
+
+
+def test_a_swarm_that_was_changed_meanwhile_is_told_apart():
+    refused = APIError("500", explanation="rpc error: code = Unknown desc = update out of sequence")
+    with pytest.raises(_swarm.OutOfSequence, match="update the swarm"):
+        _swarm.Manager(Refusing(refused), "unix:///run/x.sock", MANAGER).update_cluster(10, {})
 
 
 def test_tls_is_off_unless_asked_for(tmp_path):

@@ -20,6 +20,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import (
 
 OURS = "gpu-swarm.labels"
 FAILED = {"state": "failed", "reason": "dockerd did not start"}
+UNTOUCHED = {"state": "untouched", "reason": "x"}
 
 
 def variables(node_id="n1", **other):
@@ -56,7 +57,7 @@ HOSTS = {
     "b": variables("n2", gpu_node_applied={"labels": {"x": "1"}, "labels_unknown": ["cpu."]}),
     "no answer": {"gpu_node_assessed": {"failed": True, "swarm": {"node_id": "n3"}}},
     "failed": variables("n4", gpu_swarm_outcome=FAILED),
-    "untouched": variables("n5", gpu_swarm_outcome={"state": "untouched", "reason": "x"}),
+    "untouched": variables("n5", gpu_swarm_outcome=UNTOUCHED),
     "waiting": variables("n6", gpu_swarm_outcome={"state": "waiting", "reason": "container x"}),
     "lost": variables("n7", gpu_swarm_outcome={"state": "lost", "reason": "x"}),
     "outside": variables(None),
@@ -84,6 +85,15 @@ def test_hosts_are_given_back_with_their_labels_but_not_those_that_wait_or_are_l
         {"id": "n4", **back},
         {"id": "n5", **back},
     ]
+
+
+def test_what_another_run_has_paused_is_not_given_back():
+    hosts = {
+        "ours": variables("n1", gpu_swarm_lease={"acquired": True}),
+        "no lease": variables("n2", gpu_swarm_lease={"failed": True}, gpu_swarm_outcome=UNTOUCHED),
+        "theirs": variables("n3", gpu_swarm_lease={"acquired": False}, gpu_swarm_outcome=UNTOUCHED),
+    }
+    assert [update["id"] for update in availability_updates(hosts, hosts, "former")] == ["n1", "n2"]
 
 
 def test_every_member_on_which_nothing_failed_is_labelled():
