@@ -18,7 +18,6 @@ from ._verify_plan import FAILED, PASSED, UNTESTED
 # Full UUIDs, and MIG devices as drivers before 470 name them.
 DEVICE = re.compile(r"MIG-GPU-[0-9a-f-]{36}/\d+/\d+|(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NOWHERE = "no suitable node"
-NAMED = 3
 PROVISION = "Run fleet.gpu_swarm.provision for this node, with --check first to see what differs"
 
 
@@ -64,14 +63,14 @@ def judged(check, task, log, unread, image, timeout_s, node=None):
 def _not_through(check, task, log, image, timeout_s, node):
     """State and verdict of a task that did not do what it was made for, else None."""
     if task is None:
-        return FAILED, "swarm made no task within %d s: look at the leader's log (journalctl -u docker)" % timeout_s
+        return FAILED, "swarm made no task within %d s. Look at the leader's log (journalctl -u docker)" % timeout_s
     status = task["Status"]
     if is_unplaced(task):
         return _unplaced(check, status["Err"], node)
     if status["State"] not in ENDED:
         return FAILED, _too_slow(status, image, timeout_s)
     if status["State"] != "complete":
-        return FAILED, _broken(status, log, image)
+        return FAILED, _broken(check, status, log, image)
     return None
 
 
@@ -79,23 +78,26 @@ def _unplaced(check, said, node):
     free = len((node or {}).get("resources", {}).get(check["kind"], {}).get("free") or [])
     if node and (free < check["asked"] or node["availability"] != "active"):
         return UNTESTED, "nothing free to test with: taken meanwhile"
-    return FAILED, (
-        "swarm does not place the task, though the ledger shows %d %s free: %s. Finished jobs can count against a node "
-        "(finished-jobs-count in docs/TRAPS.md): remove them" % (free, check["kind"], said)
-    )
+    return FAILED, "swarm does not place the task, though the ledger shows %d %s free: %s. Look at the leader's log (journalctl -u docker)" % (
+        free, check["kind"], said,
+    )  # fmt: skip
 
 
 def _too_slow(status, image, timeout_s):
     if status["State"] == "preparing":
-        return "still fetching the image %s after %d s: give it more time (verify_timeout), or bring the image to the node" % (image, timeout_s)
+        return "still fetching the image %s after %d s. Give it more time (verify_timeout), or bring the image to the node" % (image, timeout_s)
+    if status["State"] == "running":
+        return "the command did not end within %d s. Give one that lists the GPUs it sees and ends (verify_command)" % timeout_s
     said = status.get("Err") or status.get("Message") or "no reason told"
-    return "the task was still %s after %d s (%s): look at the node's log (journalctl -u docker)" % (status["State"], timeout_s, said)
+    return "the task was still %s after %d s (%s). Look at the node's log (journalctl -u docker)" % (status["State"], timeout_s, said)
 
 
-def _broken(status, log, image):
+def _broken(check, status, log, image):
     said = status.get("Err") or status.get("Message") or "no reason told"
     if "No such image" in said or "pull access denied" in said:
         return "%s. Name an image that the node has or can pull (verify_image; now %s)" % (said, image)
+    if "executable file not found" in said:
+        return "the command was not found in the task: the image lacks it and the NVIDIA runtime brought nothing into the task. %s" % _runtime(check)
     last = log.strip().splitlines()[-1:]
     return "the task ended as %s: %s%s. Try the command by hand on the node" % (
         status["State"], said.rstrip("."), "; its last words: %s" % last[0].strip() if last else "",
@@ -108,7 +110,7 @@ def _holders(reserved, node):
     twice = [value for value in reserved if value in held]
     if not twice:
         return None
-    return "swarm gave out %s, which service %s holds: restart one of the two (new-leader-claims-again in docs/TRAPS.md)" % (
+    return "swarm gave out %s, which service %s holds. Restart one of the two (new-leader-claims-again in docs/TRAPS.md)" % (
         _some(twice), held[twice[0]]["service"],
     )  # fmt: skip
 
@@ -116,27 +118,31 @@ def _holders(reserved, node):
 def _difference(check, reserved, seen, log):
     more = [device for device in seen if device not in reserved]
     unseen = [device for device in reserved if device not in seen]
-    variable = _resources.env_name(check["kind"])
     if len(reserved) != check["asked"]:
         return "swarm gave the task %d of %d %s. Look at the leader's version of Docker Engine" % (len(reserved), check["asked"], check["kind"])
     if not seen and not log.strip():
         return "the task printed nothing. Give a command that lists the GPUs it sees (verify_command), such as 'nvidia-smi -L'"
     if not seen:
-        return "sees no GPU: dockerd's default runtime is not nvidia, or the toolkit does not heed %s. %s" % (variable, PROVISION)
+        return "sees no GPU. %s" % _runtime(check)
     if more and not unseen:
-        return "NOT ISOLATED: holds %d and sees %d, also %s. swarm-resource in the toolkit's config.toml does not name %s, or is not heeded. %s" % (
-            len(reserved), len(seen), _some(more), variable, PROVISION,
-        )  # fmt: skip
+        return "NOT ISOLATED: holds %d and sees %d, also %s. %s" % (len(reserved), len(seen), _some(more), _runtime(check))
     if more:
-        return "sees other GPUs than it holds: %s instead of %s. Look at swarm-resource in the toolkit's config.toml. %s" % (_some(more), _some(unseen), PROVISION)
+        return "NOT ISOLATED: sees other GPUs than it holds, %s instead of %s. %s" % (_some(more), _some(unseen), _runtime(check))
     if unseen:
         return "does not see %s, which it holds. %s" % (_some(unseen), PROVISION)
     return None
 
 
+def _runtime(check):
+    """Why a runtime does not go by what swarm gave, and what to do."""
+    return (
+        "dockerd's default runtime is not nvidia, or swarm-resource in the toolkit's config.toml does not name %s, or is not heeded. %s"
+        % (_resources.env_name(check["kind"]), PROVISION)
+    )  # fmt: skip
+
+
 def _some(devices):
-    more = ["and %d more" % (len(devices) - NAMED)] if len(devices) > NAMED else []
-    return ", ".join(list(devices[:NAMED]) + more)
+    return devices[0] + (" and %d more" % (len(devices) - 1) if len(devices) > 1 else "")
 
 
 def ledger_problems(node, held_twice=()):

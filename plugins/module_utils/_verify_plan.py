@@ -25,9 +25,11 @@ NAME = "gpu-swarm-verify"
 ALL = "all"
 _GPU = re.compile(r"(GPU|MIG)-")
 
-# The strictest test of isolation: every CUDA image asks for all GPUs, and what swarm gave must win over that. `utility`
-# brings nvidia-smi into a task of any image.
-ENV = ["NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=utility"]
+# What swarm gave must win over what an image asks for. Every CUDA image asks for all, which shows where the node has GPUs that
+# the task does not hold; where it holds them all, a task that asks for none shows it.
+ASKS_ALL, ASKS_NONE = "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=void"
+# Brings nvidia-smi into a task of any image.
+UTILITY = "NVIDIA_DRIVER_CAPABILITIES=utility"
 STOP_GRACE_NS = 1000000000
 
 
@@ -42,10 +44,11 @@ def checks(nodes, wanted, gpus, sample, choose):
     made = [check for node_id in dict.fromkeys(wanted) for check in _checks_of(node_id, by_id.get(node_id), _per_kind(gpus))]
     testable = list(dict.fromkeys(check["node"] for check in made if check["state"] == PLANNED))
     chosen = set(choose(testable, min(len(testable), _size(sample, len(testable)))))
-    return [
-        dict(check, state=UNTESTED, verdict="not in the sample", asked=0) if check["state"] == PLANNED and check["node"] not in chosen else check
-        for check in made
-    ]
+    return [check if check["state"] != PLANNED or check["node"] in chosen else _left_out(check) for check in made]
+
+
+def _left_out(check):
+    return dict(check, state=UNTESTED, verdict="not in the sample", asked=0, others=0)
 
 
 def gpu_kinds(node):
@@ -71,30 +74,32 @@ def _size(sample, total):
 
 def _checks_of(node_id, node, per_kind):
     if node is None:
-        return [_check(node_id, None, FAILED, "not in the swarm: run fleet.gpu_swarm.provision for it")]
+        return [_check(node_id, None, FAILED, "not in the swarm. Run fleet.gpu_swarm.provision for it")]
     if node["state"] != "ready":
-        return [_check(node_id, node, FAILED, "%s for the manager: look at its dockerd (journalctl -u docker)" % node["state"])]
+        return [_check(node_id, node, FAILED, "%s for the manager. Look at its dockerd (journalctl -u docker)" % node["state"])]
     kinds = gpu_kinds(node)
     if not kinds:
         return [_check(node_id, node, UNTESTED, "no named GPUs")]
     if node["availability"] != "active":
         return [_check(node_id, node, UNTESTED, "it takes no tasks (availability %s)" % node["availability"])]
-    return [_check_of_kind(node, kind, kinds[kind], per_kind) for kind in sorted(kinds)]
+    total = sum(entry["total"] for entry in kinds.values())
+    return [_check_of_kind(node, kind, len(kinds[kind]["free"]), per_kind, total) for kind in sorted(kinds)]
 
 
-def _check_of_kind(node, kind, entry, per_kind):
-    free = len(entry["free"])
+def _check_of_kind(node, kind, free, per_kind, total):
     if not free:
         return _check(node["id"], node, UNTESTED, "nothing free to test with", kind)
-    return _check(node["id"], node, PLANNED, "", kind, free if per_kind is None else min(per_kind, free))
+    asked = free if per_kind is None else min(per_kind, free)
+    return _check(node["id"], node, PLANNED, "", kind, asked, others=total - asked)
 
 
-def _check(node_id, node, state, verdict, kind=None, asked=0):
+def _check(node_id, node, state, verdict, kind=None, asked=0, others=0):
     return {
         "node": node_id,
         "hostname": node["hostname"] if node else None,
         "kind": kind,
         "asked": asked,
+        "others": others,
         "reserved": [],
         "seen": [],
         "state": state,
@@ -115,6 +120,7 @@ def argv(command):
 
 def service(check, name, labels, image, command):
     """The arguments of a service that holds the GPUs of a check on its very node, and says what it sees."""
+    asks = ASKS_ALL if check["others"] else ASKS_NONE
     reservation = {"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["asked"]}}
     return {
         "name": name,
@@ -122,7 +128,7 @@ def service(check, name, labels, image, command):
         "mode": {"Replicated": {"Replicas": 1}},
         "task_template": {
             # As the entrypoint: that of CUDA's images prints a page before it runs anything.
-            "ContainerSpec": {"Image": image, "Command": command, "Env": ENV, "StopGracePeriod": STOP_GRACE_NS},
+            "ContainerSpec": {"Image": image, "Command": command, "Env": [asks, UTILITY], "StopGracePeriod": STOP_GRACE_NS},
             "Resources": {"Reservations": {"GenericResources": [reservation]}},
             "Placement": {"Constraints": ["node.id==%s" % check["node"]]},
             "RestartPolicy": {"Condition": "none"},

@@ -89,7 +89,10 @@ def judge(outcomes, image, timeout_s, before, look):
     nodes = {}
     if any(one.task and (_verify_judge.is_unplaced(one.task) or _holds_any(one.task, held)) for one in outcomes):
         nodes = {node["id"]: node for node in look()}
-    return [_verify_judge.judged(*one, image=image, timeout_s=timeout_s, node=nodes.get(one.check["node"])) for one in outcomes]
+    return [
+        _verify_judge.judged(one.check, one.task, one.log, one.unread, image=image, timeout_s=timeout_s, node=nodes.get(one.check["node"]))
+        for one in outcomes
+    ]
 
 
 def _holds_any(task, held):

@@ -15,9 +15,8 @@ description:
   - Only what is free is used. Nobody waits for anybody else's work, and nothing that runs is touched.
   - All services are made at once, awaited together, and removed whatever happens. What a run that was killed left behind is
     removed by the next one.
-  - The tasks ask for all GPUs (E(NVIDIA_VISIBLE_DEVICES) is V(all)), as every CUDA image does, so that a node that does not
-    isolate cannot pass. Two exceptions are a node whose only GPU is tested and one all of whose GPUs are held by the same
-    task; there M(fleet.gpu_swarm.gpu_node) in check mode shows that C(swarm-resource) is missing.
+  - The tasks ask for all GPUs (E(NVIDIA_VISIBLE_DEVICES) is V(all)), as every CUDA image does, or for none where the task
+    holds all that the node has. What swarm gave must win over that, so that a node that does not isolate cannot pass.
   - Also looks whether the ledger adds up, which is to say that in all of a kind there is what is held and what is free.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -106,6 +105,9 @@ checks:
     asked:
       description: How many GPUs of the kind the task is to hold.
       type: int
+    others:
+      description: How many more GPUs and MIG devices the node advertises, which the task must not see.
+      type: int
     reserved:
       description: What swarm gave the task, by their full UUIDs.
       type: list
@@ -128,6 +130,7 @@ checks:
       hostname: gpu-1
       kind: NVIDIA-GPU
       asked: 1
+      others: 7
       reserved: [GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30]
       seen: [GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30]
       state: passed

@@ -41,6 +41,8 @@ def about(assessed: Mapping[str, Any] | None, node: Mapping[str, Any] | None, te
     if not assessed or assessed.get("unreachable") or assessed.get("failed"):
         why = (assessed or {}).get("msg") or "the host did not answer"
         return Found([], [f"could not be read: {why}"])
+    if not (assessed.get("engine") or {}).get("running"):
+        return Found([], ["dockerd does not run. Look at its log (journalctl -u docker), or run fleet.gpu_swarm.provision for it"])
     if node is None:
         return Found([], [f"not in the swarm of this manager. {PROVISION}"])
     checks = [check for check in tested.get("checks") or [] if check["node"] == node_id]
@@ -71,9 +73,9 @@ def _named(check: Mapping[str, Any]) -> str:
 
 
 def rows(name: str, found: Found) -> list[list[str]]:
-    """A line for each kind that was tested, and one for what is wrong with the node itself."""
+    """A line for each kind that was tested, and one for what is wrong with the node itself. What to do is told elsewhere."""
     lines = [_row(name, check) for check in found.checks]
-    return lines + [[name, NOTHING, NOTHING, f"FAILED: {text}"] for text in found.node]
+    return lines + [[name, NOTHING, NOTHING, f"FAILED: {_begin(text)}"] for text in found.node]
 
 
 def _row(name: str, check: Mapping[str, Any]) -> list[str]:
@@ -83,7 +85,12 @@ def _row(name: str, check: Mapping[str, Any]) -> list[str]:
     if state == UNTESTED:
         return [name, NOTHING, NOTHING, f"not tested: {verdict}" + (f" ({kind})" if kind else "")]
     word = "passed" if state == PASSED else "FAILED"
-    return [name, f"{len(check['reserved'])} {kind}".strip() if kind else NOTHING, str(len(check["seen"])), f"{word}: {verdict}"]
+    return [name, f"{len(check['reserved'])} {kind}".strip() if kind else NOTHING, str(len(check["seen"])), f"{word}: {_begin(verdict)}"]
+
+
+def _begin(text: str) -> str:
+    """The first sentence."""
+    return text.partition(". ")[0]
 
 
 def told(lines: Sequence[Sequence[str]], hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any]) -> str:
@@ -91,7 +98,7 @@ def told(lines: Sequence[Sequence[str]], hosts: Sequence[str], problems: Mapping
     checks = tested.get("checks") or []
     passed = {check["node"] for check in checks if check["state"] == PASSED}
     seen = sum(len(check["seen"]) for check in checks if check["state"] == PASSED)
-    parts = [f"{len(hosts)} nodes, {len(problems)} with something wrong", f"{len(passed)} proved by a task", f"{seen} GPUs held and seen"]
+    parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}", f"proved by a task: {len(passed)}", f"GPUs held and seen: {seen}"]
     if any(check["state"] == PLANNED for check in checks):
-        parts = parts[:1] + ["nothing was started (check mode)"]
-    return "\n".join([render(HEADINGS, lines), "", "; ".join(parts) + "."])
+        parts = parts[:2] + ["nothing was started (check mode)"]
+    return "\n".join([render(HEADINGS, lines), "", "; ".join(parts)])
