@@ -57,7 +57,7 @@ EXAMPLES = r"""
 - name: The node works
   ansible.builtin.assert:
     that: inventory_hostname not in told.problems
-    fail_msg: "{{ told.problems[inventory_hostname] | join('; ') }}"
+    fail_msg: "{{ told.problems[inventory_hostname] | default([]) | join('; ') }}"
 """
 
 RETURN = r"""
