@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 from docker.errors import APIError, DockerException
+from requests import Response
 from requests.exceptions import ReadTimeout
 from swarm_api import cluster, task
 
@@ -270,3 +271,46 @@ def test_the_managers_clock_is_kept(manager):
 def test_tasks_that_do_not_come(manager, status, parts, told):
     with pytest.raises(_swarm.SwarmError, match=told):
         list(manager(status, *parts).tasks())
+
+
+# --- services -----------------------------------------------------------------------------------------------------------
+
+
+class Services:
+    """The SDK's calls about services; ``missing`` says that there is none by now."""
+
+    def __init__(self, missing=False):
+        self.missing, self.filters = missing, None
+
+    def create_service(self, task_template, name, labels, mode):
+        return {"ID": name + "-id"}
+
+    def remove_service(self, service_id):
+        if self.missing:
+            response = Response()
+            response.status_code = 404
+            raise APIError("404", response=response, explanation="service not found")
+
+    def services(self, filters):
+        self.filters = filters
+        return []
+
+    tasks = services
+
+    def service_logs(self, service_id, stdout, stderr, tail, is_tty):
+        return iter([b"GPU 0: T\xc3", b"\xa4 (UUID: x)\n"]) if stdout and stderr else iter([])
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_service_that_is_gone_needs_no_removal(missing):
+    _swarm.Manager(Services(missing), "unix:///run/x.sock", MANAGER).remove_service("s1")
+
+
+def test_services_are_made_found_and_listened_to():
+    client = Services()
+    manager = _swarm.Manager(client, "unix:///run/x.sock", MANAGER)
+    assert manager.create_service({"name": "v", "labels": {}, "mode": {}, "task_template": {}}) == "v-id"
+    assert manager.service_log("v-id") == "GPU 0: Tä (UUID: x)\n"
+    for listed in (manager.services_labelled, manager.tasks_labelled):
+        assert listed("a=b") == []
+        assert client.filters == {"label": ["a=b"]}
