@@ -19,13 +19,9 @@ from . import _unit_text
 from ._daemon_json import RUNTIME, RUNTIME_PATH
 from ._errors import ConfigError
 
-# What dockerd does without being told. Its own units say the first two and the last.
-_DEFAULTS = (
-    ("-H", "fd://"), ("--host", "fd://"),
-    ("-H", "unix:///var/run/docker.sock"), ("--host", "unix:///var/run/docker.sock"),
-    ("-H", "unix:///run/docker.sock"), ("--host", "unix:///run/docker.sock"),
-    ("--containerd", "/run/containerd/containerd.sock"),
-)  # fmt: skip
+# What the units of the packages say. Not unix:///run/docker.sock, though that is the same socket: a dockerd that opened it
+# itself has unlinked the one of docker.socket, and after a restart with fd:// nobody would reach it.
+_DEFAULTS = (("-H", "fd://"), ("--host", "fd://"), ("--containerd", "/run/containerd/containerd.sock"))
 _HOST = ("-H", "--host")
 # A misprint that a much-copied recipe carries; dockerd knows no such protocol.
 _MISPRINT, _MEANT = "fdd://", "fd://"
@@ -33,6 +29,7 @@ _RESOURCES = ("--node-generic-resource", "--node-generic-resources")
 _DEFAULT_RUNTIME = "--default-runtime"
 _ADD_RUNTIME = "--add-runtime"
 _EXEC = "ExecStart"
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?\Z")
 
 UNIT, DROP_IN, ENVIRONMENT = "unit", "drop-in", "environment"
 
@@ -80,11 +77,12 @@ def take(files):
     """Takes our options out of the files, which come in the order in which systemd reads them."""
     texts = {one.path: _decode(one) for one in files if one.content is not None}
     edited, words, resources, notes = dict(texts), {}, [], []
+    used = _variables_used(files, texts)
     for one in files:
         if not one.ours or one.path not in texts:
             continue
         text = _mended(texts[one.path], one, notes)
-        edited[one.path], taken = _without_ours(text, one)
+        edited[one.path], taken = _without_ours(text, one, used)
         if taken:
             words[one.path] = [{"variable": variable, "words": [flag.text for flag in found]} for variable, found in taken]
             found = [flag for dummy_variable, some in taken for flag in some]
@@ -200,7 +198,7 @@ def _decode(one):
 
 
 def _expanded(word, values):
-    name = re.match(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?\Z", word)
+    name = _VARIABLE.match(word)
     return values.get(name.group(1), []) if name else [word]
 
 
@@ -219,10 +217,19 @@ def _mended(text, one, notes):
     return text
 
 
-def _without_ours(text, one):
+def _variables_used(files, texts):
+    """The names of the variables that any ExecStart hands to dockerd, also one that another file hides now."""
+    lines = [line for one in files if one.path in texts and one.kind != ENVIRONMENT for line in _lines(texts[one.path]) if not line.variable]
+    found = [_VARIABLE.match(word.text) for line in lines for word in line.words]
+    return {name.group(1) for name in found if name}
+
+
+def _without_ours(text, one, used):
     """(the text, [(variable or None, the flags that were taken out)])."""
     taken = []
     for line in reversed(_lines(text, one.kind == ENVIRONMENT)):
+        if line.variable and line.variable not in used:
+            continue
         mine = [flag for flag in flags(line.words) if is_ours(flag) and not _is_opaque(text, flag)]
         if mine:
             text = _unit_text.remove(text, line.words, [word for flag in mine for word in flag.words])

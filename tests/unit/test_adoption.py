@@ -46,11 +46,12 @@ CASES = {
     "no files": ([], {}, []),
     "the article": (files(ARTICLE), {OVERRIDE: None}, ["gpu=GPU-c143e771"]),
     "the article, run twice": (files(ARTICLE * 2), {OVERRIDE: None}, ["gpu=GPU-c143e771"] * 2),
-    "a socket that dockerd listens on anyway": (
+    "a socket that dockerd opens itself stays, since it has unlinked that of docker.socket": (
         files(drop_in("-H unix:///var/run/docker.sock --node-generic-resource VRAM=8000")),
-        {OVERRIDE: None},
+        {OVERRIDE: drop_in("-H unix:///var/run/docker.sock")},
         ["VRAM=8000"],
     ),
+    "a variable that dockerd is not given": (files(environment="OTHER_OPTS=--default-runtime=nvidia\n"), {}, []),
     "each in a word of its own, and in one": (
         files(drop_in("--node-generic-resource=A=1 --node-generic-resources B=2 --add-runtime nvidia=/usr/bin/nvidia-container-runtime")),
         {OVERRIDE: None},
