@@ -13,7 +13,7 @@ import pytest
 from nodes import docker, docker_json, gpus, labels_of, named, tasks_of
 from testinfra.host import Host
 
-testinfra_hosts = ["ansible://swarm_managers[0]"]
+testinfra_hosts = ["ansible://m1"]
 
 GPU_NODES = ["r1", "r2", "r3", "r4"]
 
