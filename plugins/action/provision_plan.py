@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils import _report
+from ..plugin_utils import _deprovision, _report
 from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._plan import END, Swarm, in_batches, leader_warnings, placements, plan, to_change
 from ..plugin_utils._roll import pending
@@ -32,15 +32,18 @@ class ActionModule(ActionBase):
                 "evicted": {"type": "list", "elements": "dict", "default": []},
                 "batch": {"type": "raw"},
                 "docker_host": {"type": "str", "default": "unix:///var/run/docker.sock"},
+                "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+                "holds": {"type": "dict"},
             }
         )
+        absent = args["state"] == "absent"
         hosts = hosts_of(task_vars, args["hosts"], ASSESSED)
         swarm = Swarm(args["swarm"], args["ledger"], _by_node(args["evicted"]))
-        steps = plan(hosts, swarm)
+        steps = _deprovision.plan(hosts, swarm, args["holds"]) if absent else plan(hosts, swarm)
         cut = in_batches(hosts, steps, args["batch"])
         groups = _only_errors(steps) if self._task.check_mode else {**_members(steps), **cut}
         placed = placements(steps, groups)
-        self._show(hosts, steps, swarm.nodes)
+        self._show(hosts, steps, swarm.nodes, absent)
         result.update(
             changed=False,
             warnings=leader_warnings(hosts, steps, swarm),
@@ -55,12 +58,16 @@ class ActionModule(ActionBase):
         )
         return result
 
-    def _show(self, hosts, steps, nodes):
+    def _show(self, hosts, steps, nodes, absent):
         told = _report.impact(steps)
         if told:
             self._display.display("\n" + told + "\n")
         if any(step.groups for step in steps.values()):
             return  # the table comes at the end of the run
+        if absent:
+            rows = [_report.row_given_back(host, steps[host.name], _report.state_given_back(steps[host.name], None, None)) for host in hosts]
+            self._display.display("\n" + _report.table(rows, _report.HEADINGS_GIVEN_BACK) + "\n")
+            return
         rows = []
         for host in hosts:
             node = nodes.get(host.node_id)
@@ -88,5 +95,5 @@ def _members(steps):
 
 def _only_errors(steps):
     """In check mode nothing is done, but a host that cannot go on fails."""
-    failing = [name for name, step in steps.items() if step.error and END in step.groups]
+    failing = [name for name, step in steps.items() if step.problem and END in step.groups]
     return {END: failing} if failing else {}

@@ -10,6 +10,7 @@ from ansible import context
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _report
+from ..plugin_utils._deprovision import TakeBack
 from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._outcome import FAILED, UNTOUCHED, WAITING, Outcome, outcome_of
 from ..plugin_utils._plan import LABEL, Step
@@ -33,25 +34,43 @@ class ActionModule(ActionBase):
                 "steps": {"type": "dict", "required": True},
                 "ledger": {"type": "dict"},
                 "unlabelled": {"type": "str", "default": ""},
+                "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             }
         )
-        nodes = {node["id"]: node for node in (args["ledger"] or {}).get("nodes", [])}
-        states, rows = {}, []
-        for host in hosts_of(task_vars, list(args["steps"]), ASSESSED):
-            variables = task_vars["hostvars"].raw_get(host.name)
+        tell = self._given_back if args["state"] == "absent" else self._provisioned
+        states, table = tell(hosts_of(task_vars, list(args["steps"]), ASSESSED), args, task_vars["hostvars"])
+        verdicts = _report.by_verdict(states)
+        told = [table, _report.summary(verdicts, _command())]
+        self._display.display("\n" + "\n\n".join(part for part in told if part) + "\n")
+        result.update(changed=False, states=states, waiting=verdicts[WAITING], not_ready=verdicts[FAILED] + verdicts[UNTOUCHED])
+        return result
+
+    def _provisioned(self, hosts, args, hostvars):
+        nodes, states, rows = _nodes(args["ledger"]), {}, []
+        for host in hosts:
+            variables = hostvars.raw_get(host.name)
             step = Step(**args["steps"][host.name])
             outcome = outcome_of(variables)
             if not outcome and args["unlabelled"] and LABEL in step.groups:
                 outcome = Outcome(FAILED, UNLABELLED % args["unlabelled"])
             node = nodes.get(node_id_of(variables))
-            state = _report.state_of(host, step, node, outcome)
-            states[host.name] = state
-            rows.append(_report.row(host, node, state))
-        verdicts = _report.by_verdict(states)
-        told = [_report.table(rows), _report.summary(verdicts, _command())]
-        self._display.display("\n" + "\n\n".join(part for part in told if part) + "\n")
-        result.update(changed=False, states=states, waiting=verdicts[WAITING], not_ready=verdicts[FAILED] + verdicts[UNTOUCHED])
-        return result
+            states[host.name] = _report.state_of(host, step, node, outcome)
+            rows.append(_report.row(host, node, states[host.name]))
+        return states, _report.table(rows)
+
+    def _given_back(self, hosts, args, hostvars):
+        nodes, states, rows = _nodes(args["ledger"]), {}, []
+        for host in hosts:
+            step = TakeBack(**args["steps"][host.name])
+            # By the id that it had: whether the manager has forgotten it is the question.
+            node = nodes.get(step.entry or host.node_id)
+            states[host.name] = _report.state_given_back(step, node, outcome_of(hostvars.raw_get(host.name)))
+            rows.append(_report.row_given_back(host, step, states[host.name]))
+        return states, _report.table(rows, _report.HEADINGS_GIVEN_BACK)
+
+
+def _nodes(ledger):
+    return {node["id"]: node for node in (ledger or {}).get("nodes", [])}
 
 
 def _command():

@@ -11,6 +11,7 @@ version_added: 0.1.0
 description:
   - Takes hosts and what this run knows of them and returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) for
     those that are members of the swarm and on which nothing failed.
+  - The labels are those of the plan where it names any, else those that were decided on the host.
 positional: variables, ledger
 options:
   _input:

@@ -36,13 +36,14 @@ class Want(NamedTuple):
     """What daemon.json should say.
 
     ``kinds`` are ours whoever wrote them; ``written`` are the entries that we wrote before, under whatever kind.
-    ``runtime_path`` None leaves the runtime alone.
+    ``runtime_path`` None leaves the runtime alone. ``moved`` are entries of others, which stood elsewhere before.
     """
 
     resources: Sequence[str]
     kinds: Sequence[str]
     written: Sequence[str] = ()
     runtime_path: str | None = RUNTIME_PATH
+    moved: Sequence[str] = ()
 
 
 class Edited(NamedTuple):
@@ -220,6 +221,7 @@ def edit(content, path, want):
     text, notes = file.text if file.text.strip() else "{}\n", []
     if want.runtime_path is not None:
         text = _edit_runtime(text, want, path, notes)
+    text = _add_moved(text, want)
     text = _edit_resources(text, RESOURCES, want, path, notes)
     if SINGULAR in file.doc:
         notes.append(f"{path}: dockerd ignores the key {SINGULAR}; the right one is {RESOURCES}, where ours are now.")
@@ -266,6 +268,16 @@ def _ours(value, want):
     """The entries of ours in a key's value, which may be anything where dockerd does not read it."""
     listed = value if isinstance(value, list) else []
     return [entry for entry in listed if isinstance(entry, str) and _is_ours(entry, want)]
+
+
+def _add_moved(text, want):
+    """What others gave as flags goes behind what they wrote here; what is ours to decide does not come along."""
+    item = _json_text.scan(text).find(RESOURCES)
+    there = item.value if item else []
+    added = [one for one in dict.fromkeys(want.moved) if one not in there and not _is_ours(one, want)]
+    if not added:
+        return text
+    return _splice(text, item, [], added) if item else _put(text, [RESOURCES], added)
 
 
 def _edit_resources(text, key, want, path, notes):
@@ -370,7 +382,8 @@ def _restore_resources(text, former, want):
     if item is None:
         return text
     before = former.doc.get(RESOURCES, [])
-    mine, formerly_mine = [one for one in item.value if one in want.resources], _ours(before, want)
+    came = [one for one in want.moved if one not in before]
+    mine, formerly_mine = [one for one in item.value if one in want.resources or one in came], _ours(before, want)
     if [one for one in item.value if one not in mine] == [one for one in before if one not in formerly_mine]:
         return _restore(text, RESOURCES, former)
     # What somebody put back by hand already must not stand twice.

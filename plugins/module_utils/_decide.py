@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from . import _advertise, _daemon_json, _gates, _resources, _runtime_toml, _shrink
+from . import _adoption, _advertise, _daemon_json, _gates, _resources, _runtime_toml, _shrink
 from ._errors import GpuSwarmError
 from ._files import Snapshot
 from ._labels import node_labels, options_of
@@ -25,8 +25,9 @@ Decision = namedtuple(
     "Decision",
     # writes: {path: new bytes, or None to remove the file}; ours: {path: what we put in, for the record};
     # released: paths that hold nothing of ours any more; act: restart | reload | None; running: what the daemon
-    # must show afterwards; refused: [{id, text}], why this must not be carried out.
-    "advertisement writes ours released act restart changed drift running diff warnings refused",
+    # must show afterwards; refused: [{id, text}], why this must not be carried out; adopted: what of somebody's settings
+    # is taken over, in sentences, which are among the warnings too; reread: whether systemd may read the units anew.
+    "advertisement writes ours released act restart changed drift running diff warnings refused adopted reread",
 )
 
 Running = namedtuple("Running", "resources default_runtime")
@@ -35,28 +36,35 @@ Running = namedtuple("Running", "resources default_runtime")
 def decide(params, seen):
     """The decision for a node; raises GpuSwarmError for what only the user can mend."""
     rules, extra = _without_nulls(params["advertise"]), params.get("extra_resources") or []
-    present = params["state"] == "present" and bool(rules or extra)
-    advertisement = _advertise.decide(seen.gpus, rules, extra, _present(params, seen) if present else {}, seen.system_memory_mib)
+    if params["state"] == "absent":
+        rules, extra = [], []
+    present = bool(rules or extra)
+    taken = _adoption.take(seen.units)
+    found = _present(params, seen, taken) if present else {}
+    advertisement = _advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
     advertisement["labels"] = _labels(params, seen, advertisement)
     findings = _gates.check(_facts(seen, advertisement), params.get("accept_risks") or []) if present else []
     if params["state"] == "absent":
         edits = _take_out(params, seen)
     elif advertisement["owned_kinds"] or params["daemon_config"] in seen.record:
-        edits = _put_in(params, seen, advertisement, findings)
+        edits = dict(_put_in(params, seen, advertisement, findings, taken))
     else:
         edits = {}
     return _decision(params, seen, advertisement, edits, findings)
 
 
 def _decision(params, seen, advertisement, edits, findings):
-    snapshots = [item for item in (seen.daemon, seen.runtime) if item.path in edits]
+    now = {item.path: item for item in seen.files}
+    # In the order of the edits: at no moment does an option stand both as a flag and in daemon.json.
+    snapshots = [now[path] for path in edits]
     writes = {item.path: edits[item.path].content for item in snapshots if edits[item.path].content != item.data}
     running, act = None, None
     if edits and seen.engine:
         path = params["daemon_config"]
         daemon = edits[path].content if path in edits else seen.daemon.data
-        running = running_wanted(_daemon_json.parse(daemon, path))
-        act = action_for(running, seen.engine, params["state"])
+        running = running_wanted(_daemon_json.parse(daemon, path), _flags_then(seen, edits))
+        act = "restart" if _starts_otherwise(seen, edits, writes) else action_for(running, seen.engine, params["state"])
+    adopted = [note for edit in edits.values() for note in edit.notes]
     shrunk = _shrunk(params, seen, advertisement) if params["state"] == "present" else []
     drift = _drift(params, seen, advertisement, edits, writes, act) + [item["text"] for item in shrunk]
     acting = params["restart"] == "if_needed" and act is not None
@@ -71,24 +79,43 @@ def _decision(params, seen, advertisement, edits, findings):
         drift=drift,
         running=running,
         diff=[_diff(item, writes[item.path]) for item in snapshots if item.path in writes],
-        warnings=[note for edit in edits.values() for note in edit.notes]
+        warnings=adopted
         + _left_out(advertisement)
         + advertisement["warnings"]
         + _gates.told(findings),
         refused=shrunk + _gates.refused(findings),
+        adopted=adopted,
+        reread=not _unread(seen, edits),
     )
+
+
+def _unread(seen, edits):
+    """The files that are given back as systemd had never read them. At best dockerd does not need them, at worst it does not
+    start with them: that is for whoever wrote them."""
+    back = [path for path in (one.path for one in seen.own) if path in edits and edits[path].content is not None]
+    return [path for path in back if not edits[path].ours.get("was_read", True)]
+
+
+def _starts_otherwise(seen, edits, writes):
+    """Whether dockerd must be proven to start: as it is told to by its unit now, which it was not when it was started."""
+    own = {one.path for one in seen.own}
+    units, ours_once = own & set(writes) - set(_unread(seen, edits)), own & set(seen.record)
+    old_flags = seen.engine["running"] and any(_adoption.is_ours(flag) for flag in _adoption.flags_of(seen.engine["flags"]))
+    return bool(units or old_flags or (ours_once and seen.engine["needs_reload"]))
 
 
 # -- what is thought of it -------------------------------------------------------------------------------------------
 
 
-def _present(params, seen):
-    """What the node has now, in its file and in its daemon; what cannot be read as resources is told by others."""
+def _present(params, seen, taken):
+    """What the node has now, in its files and in its daemon; what cannot be read as resources is told by others."""
     listed = _daemon_json.parse(seen.daemon.data, params["daemon_config"]).get(_daemon_json.RESOURCES)
-    try:
-        found = _resources.parse(listed if isinstance(listed, list) else [])
-    except (AttributeError, _resources.ResourceError):
-        found = {}
+    found = {}
+    for entries in (listed if isinstance(listed, list) else [], taken.resources):
+        try:
+            found.update(_resources.parse(entries))
+        except (AttributeError, _resources.ResourceError):
+            continue
     found.update(_resources.from_info(seen.engine["generic_resources"] if seen.engine else None))
     return found
 
@@ -127,32 +154,51 @@ def _labels(params, seen, advertisement):
 Edit = namedtuple("Edit", "content notes ours")
 
 
-def _put_in(params, seen, advertisement, findings):
-    """Both files with ours put in."""
+def _put_in(params, seen, advertisement, findings, taken):
+    """(path, edit) of all files, with ours put in and what dockerd was given as flags moved."""
     path = params["daemon_config"]
-    problems = _problems(_daemon_json.parse(seen.daemon.data, path), path, seen.engine)
+    problems = _problems(_daemon_json.parse(seen.daemon.data, path), path, seen, taken)
     if problems:
         raise GpuSwarmError(" ".join(problems))
+    for unit, content in taken.files.items():
+        before = seen.record.get(unit, {}).get("ours", {}).get("taken", [])
+        was_read = seen.record.get(unit, {}).get("ours", {}).get("was_read", not seen.engine["needs_reload"])
+        yield unit, Edit(content, [], {"taken": before + taken.words.get(unit, []), "was_read": was_read})
     earlier = seen.record.get(path, {}).get("ours", {})
     ours = {"resources": advertisement["resources"], "kinds": advertisement["owned_kinds"]}
+    moved = list(dict.fromkeys([*earlier.get("moved", []), *taken.resources]))
+    if moved:
+        ours["moved"] = moved
     if advertisement["memory_kinds"]:
         # An amount of memory does not tell whose it is.
         ours["gpus"] = [one["uuid"] for one in advertisement["handed_out"] if one["uuid"]]
-    want = _daemon_json.Want(ours["resources"], ours["kinds"], earlier.get("resources", ()))
+    # What was moved before and is gone now, somebody took out.
+    want = _daemon_json.Want(ours["resources"], ours["kinds"], earlier.get("resources", ()), moved=_checked(taken))
     daemon = _daemon_json.edit(seen.daemon.data, path, want)
-    edits = {path: Edit(daemon.content, daemon.notes, ours)}
+    yield path, Edit(daemon.content, [*taken.notes, *daemon.notes], ours)
     if seen.runtime.existed:
         line, mode = advertisement["swarm_resource"], _mode(params, seen, findings)
         runtime = _runtime_toml.edit(seen.runtime.data, params["runtime_config"], _runtime_toml.Want(line, mode))
         named = {"swarm_resource": line, "mode": mode} if mode else {"swarm_resource": line}
-        edits[params["runtime_config"]] = Edit(runtime.content, runtime.notes, named)
+        yield params["runtime_config"], Edit(runtime.content, runtime.notes, named)
     elif seen.toolkit_version:
         raise GpuSwarmError(
             "%s: it does not exist, though the NVIDIA Container Toolkit %s is installed. Make it with "
             "'nvidia-ctk config --in-place', or install the package nvidia-container-toolkit-base again."
             % (params["runtime_config"], seen.toolkit_version)
         )
-    return edits
+
+
+def _checked(taken):
+    """The resources that stood in flags; raises GpuSwarmError for one that is none."""
+    try:
+        _resources.parse(taken.resources)
+    except _resources.ResourceError as error:
+        raise GpuSwarmError(
+            "%s: dockerd is given a resource that is none by --node-generic-resource: %s Correct it there, then run again."
+            % (", ".join(taken.words), error)
+        ) from error
+    return taken.resources
 
 
 def _mode(params, seen, findings):
@@ -166,34 +212,48 @@ def _mode(params, seen, findings):
 
 
 def _take_out(params, seen):
-    """The files that we took over, with what is ours taken out."""
+    """The files that we took over, with what is ours taken out, and what was taken out of them put back."""
     edits = {}
-    for current in (seen.daemon, seen.runtime):
+    for current in seen.files:
         entry = seen.record.get(current.path)
         if entry is None:
             continue
-        original = Snapshot.from_json(entry["original"]).data
+        original, notes = Snapshot.from_json(entry["original"]).data, []
         if entry["pristine"] and current.sha256 == entry["written"]:
             content = original
+            if not entry["ours"].get("was_read", True):
+                notes = ["%s: it is as it was, and systemd has not read it: dockerd will be started with it after the next boot." % current.path]
         elif current.path == params["daemon_config"]:
-            want = _daemon_json.Want(entry["ours"]["resources"], entry["ours"]["kinds"])
+            want = _daemon_json.Want(entry["ours"]["resources"], entry["ours"]["kinds"], moved=entry["ours"].get("moved", ()))
             content = _daemon_json.take_out(current.data, current.path, original, want)
+        elif "taken" in entry["ours"]:
+            content, homeless = _adoption.put_back(current.data, _adoption.kind_of(current.path), entry["ours"]["taken"])
+            notes = ["%s: it has changed, and no place is left in it for %s." % (current.path, ", ".join(homeless))] if homeless else []
         else:
             line = _runtime_toml.Want(entry["ours"]["swarm_resource"], entry["ours"].get("mode"))
             content = _runtime_toml.take_out(current.data, current.path, original, line)
-        edits[current.path] = Edit(content, [], entry["ours"])
+        edits[current.path] = Edit(content, notes, entry["ours"])
     return edits
 
 
-def _problems(doc, path, engine):
+def _problems(doc, path, seen, taken):
     """What keeps the daemon from starting with the file, by the flags that it runs with and those of its next start."""
     told = _daemon_json.problems(doc, path)
-    if engine:
-        told += [text for text in _of_flags(doc, path, engine["unit_flags"]) if text not in told]
-        running = [text for text in _of_flags(doc, path, engine["flags"]) if text not in told]
+    if seen.engine:
+        flags = taken.command[1:] if taken.command else seen.engine["unit_flags"]
+        told += [text for text in _of_flags(doc, path, flags) if text not in told]
+        running = [text for text in _of_flags(doc, path, _of_next_start(seen.engine["flags"], taken)) if text not in told]
         if running:
             told += [*running, "The daemon runs with that; where it was taken out already, restart the daemon."]
     return told
+
+
+def _of_next_start(flags, taken):
+    """Without those of our options that dockerd runs with and its unit does not say any more: they end with the process. A
+    script around dockerd may well add them again."""
+    if not _adoption.is_dockerd(taken.command):
+        return flags
+    return [word for flag in _adoption.flags_of(flags) if not _adoption.is_ours(flag) for word in flag.said]
 
 
 def _of_flags(doc, path, flags):
@@ -214,10 +274,20 @@ def _other_config(path, flags):
 # -- the daemon ------------------------------------------------------------------------------------------------------
 
 
-def running_wanted(doc):
-    """What a daemon shows that was started with this daemon.json."""
-    resources = _resources.parse(doc.get(_daemon_json.RESOURCES) or [])
-    return Running(sorted(_resources.entries(resources)), doc.get(_daemon_json.DEFAULT_RUNTIME) or PLAIN_RUNTIME)
+def running_wanted(doc, flags=()):
+    """What a daemon shows that was started with this daemon.json, and with flags that were put back."""
+    given = _daemon_json.conflicting_flags(flags)
+    listed = [flag.value for flag in given if flag.key == _daemon_json.RESOURCES]
+    runtimes = [flag.value for flag in given if flag.key == _daemon_json.DEFAULT_RUNTIME]
+    resources = _resources.parse([*(doc.get(_daemon_json.RESOURCES) or []), *listed])
+    runtime = doc.get(_daemon_json.DEFAULT_RUNTIME) or (runtimes or [PLAIN_RUNTIME])[-1]
+    return Running(sorted(_resources.entries(resources)), runtime)
+
+
+def _flags_then(seen, edits):
+    """The words with which systemd starts dockerd after the change."""
+    contents = {one.path: edits[one.path].content for one in seen.own if one.path in edits}
+    return _adoption.started_with(seen.units, {**contents, **dict.fromkeys(_unread(seen, edits))})[1:]
 
 
 def running_now(engine):

@@ -142,6 +142,8 @@ class Engine:
             "live_restore": bool(info.get("LiveRestoreEnabled")),
             "flags": unit.get("flags", []),
             "unit_flags": unit.get("unit_flags", []),
+            "unit_files": unit.get("files", []),
+            "needs_reload": unit.get("needs_reload", False),
             "started_at": unit.get("started_at"),
             "swarm": swarm_of(info),
         }
@@ -158,7 +160,7 @@ class Engine:
                 "running": False, "version": None, "api_version": None, "unit": self.unit, "socket": self.socket_path,
                 "flavour": "docker", "root_dir": None, "default_runtime": None, "runtimes": {},
                 "generic_resources": [], "live_restore": False, "flags": [], "unit_flags": unit["unit_flags"],
-                "started_at": None, "swarm": unknown_swarm(),
+                "unit_files": unit["files"], "needs_reload": unit["needs_reload"], "started_at": None, "swarm": unknown_swarm(),
             }  # fmt: skip
         if os.path.exists("/snap/bin/docker") or os.path.isdir("/var/snap/docker"):
             refuse("snap", "/snap/bin/docker")
@@ -200,9 +202,9 @@ class Engine:
             return None
         return text
 
-    def restart(self):
+    def restart(self, reread=True):
         """Begins to start the daemon anew; :meth:`wait` for what comes of it."""
-        self._service.restart()
+        self._service.restart(reread)
 
     def reload(self):
         """Has the daemon read what it can of its configuration while it runs."""

@@ -29,6 +29,7 @@ class Facts(NamedTuple):
     gpu_kinds: Sequence[str] = ()
     discrete_kinds: Sequence[str] = ()
     memory_kinds: Sequence[str] = ()
+    finished_jobs: bool = False
 
 
 class Finding(NamedTuple):
@@ -42,6 +43,7 @@ _CONDITIONS = {
     "named": lambda facts: bool(facts.gpu_kinds),
     "discrete": lambda facts: bool(facts.discrete_kinds),
     "memory": lambda facts: bool(facts.memory_kinds),
+    "finished_jobs": lambda facts: facts.finished_jobs,
     # A list of two is not the built-in default, and stays.
     "only_kind_gpu": lambda facts: [kind.upper() for kind in facts.gpu_kinds] == ["GPU"],
 }

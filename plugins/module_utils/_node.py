@@ -17,6 +17,7 @@ import shutil
 from collections import namedtuple
 
 from . import _libraries, _machine, _nvml
+from ._adoption import UnitFile
 from ._decide import decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
 from ._errors import GpuSwarmError
@@ -25,11 +26,28 @@ from ._labels import options_of
 from ._state import State
 from ._transaction import apply
 
-Seen = namedtuple(
-    "Seen",
-    "gpus driver_version cuda_version daemon runtime record engine containers toolkit_version missing system_memory_mib cpu",
-    defaults=(None, None),
-)
+
+class Seen(
+    namedtuple(
+        "Seen",
+        "gpus driver_version cuda_version daemon runtime record engine containers toolkit_version missing system_memory_mib cpu"
+        # units: what says how dockerd is started, as _adoption.UnitFile; own: snapshots of those that may be written
+        " units own",
+        defaults=(None, None, (), ()),
+    )
+):
+    """What was found on a node."""
+
+    __slots__ = ()
+
+    @property
+    def files(self):
+        """Every file that may be written."""
+        return [self.daemon, self.runtime, *self.own]
+
+
+# Of the engine, what is nobody else's business: flags can hold passwords, as those of a proxy.
+PRIVATE = ("swarm", "flags", "unit_flags", "unit_files", "needs_reload")
 
 
 class Node:
@@ -56,7 +74,10 @@ class Node:
         self._needs_root()
         seen = self.look()
         decision = decide(self.params, seen)
-        return self._result(seen, decision, changed=decision.changed)
+        result = self._result(seen, decision, changed=decision.changed)
+        # Told of before it is done by those who ask, and warned of when it is done.
+        result["warnings"] = [text for text in result["warnings"] if text not in decision.adopted]
+        return result
 
     def converge(self):
         """Makes the node what was decided, in one transaction. Returns the module's result."""
@@ -83,24 +104,39 @@ class Node:
         version = self._toolkit_version()
         daemon = Snapshot.take(self.params["daemon_config"])
         runtime = Snapshot.take(self.params["runtime_config"])
-        if version is None and not runtime.existed:
+        if version is None and not runtime.existed and self.params["state"] == "present":
             missing.append("toolkit")
         if importlib.util.find_spec("docker") is None:
             missing.append("docker_sdk")
+        units = self._units(engine)
+        own = [Snapshot.take(path) for path in self._unit_paths(units)]
         return Seen(
             gpus=nvml["gpus"],
             driver_version=nvml["driver_version"],
             cuda_version=nvml["cuda_version"],
             daemon=daemon,
             runtime=runtime,
-            record=self.state.record_of((daemon, runtime)),
+            record=self.state.record_of([daemon, runtime, *own]),
             engine=engine,
             containers=self.told["containers"],
             toolkit_version=version,
             missing=missing,
             system_memory_mib=_machine.system_memory_mib() if nvml["gpus"] else None,
             cpu=_machine.cpu() if nvml["gpus"] else None,
+            units=units,
+            own=own,
         )
+
+    def _units(self, engine):
+        """The files that say how dockerd is started."""
+        listed = engine["unit_files"] if engine else []
+        return [UnitFile(path, kind, Snapshot.take(path).data, ours) for path, kind, ours in listed]
+
+    def _unit_paths(self, units):
+        """Those that may be written: an administrator's, and those that are on record, which may be gone."""
+        own = [one.path for one in units if one.ours]
+        others = (self.params["daemon_config"], self.params["runtime_config"], *own)
+        return own + [path for path in self.state.known() if path not in others]
 
     def _engine(self, missing):
         engine = self.engine.look()
@@ -111,8 +147,7 @@ class Node:
         swarm = engine["swarm"]
         swarm["half_joined"] = half_joined(swarm["state"], engine["root_dir"])
         self.told = {
-            # Flags can hold passwords, as those of a proxy.
-            "engine": {key: value for key, value in engine.items() if key not in ("swarm", "flags", "unit_flags")},
+            "engine": {key: value for key, value in engine.items() if key not in PRIVATE},
             "swarm": swarm,
             "containers": self.engine.containers() if engine["running"] else [],
         }
@@ -173,6 +208,8 @@ class Node:
             "restarted": False,
             "reloaded": False,
             "toolkit_version": seen.toolkit_version,
+            "adopted": decision.adopted,
+            "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},
             "warnings": decision.warnings,
         }
         result.update(self.told)

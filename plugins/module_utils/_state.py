@@ -27,6 +27,7 @@ from ._errors import GpuSwarmError
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 LOCK_POLL_S = 0.1
+BACKUPS = "backup"
 
 
 class State:
@@ -109,6 +110,11 @@ class State:
         """What was taken over on this node: ``{path: {...}}``; {} where nothing was."""
         return self._read(self._record).get("files", {})
 
+    def known(self):
+        """The paths of all files that are on record or in the journal."""
+        noted = [entry["path"] for entry in self._read(self._journal).get("before", [])]
+        return list(dict.fromkeys([*self.record(), *noted]))
+
     def record_of(self, found):
         """The same, with what a killed run did to the files ``found`` before it could put that on record."""
         files = self.record()
@@ -118,6 +124,33 @@ class State:
             if entry:
                 files[current.path] = entry
         return files
+
+    def keep_originals(self, files):
+        """Puts the original of each file on record where a person finds it, if it is not there yet."""
+        for entry in files.values():
+            if entry.get("backup") and not os.path.exists(entry["backup"]):
+                original = _files.Snapshot.from_json(entry["original"])
+                os.makedirs(os.path.join(self.directory, BACKUPS), DIRECTORY_MODE, exist_ok=True)
+                _files.write(entry["backup"], original.data, self._move, original.mode, original.uid, original.gid)
+
+    def backup_of(self, path):
+        """Where the original of a file is to be kept: by its path, and by the time."""
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        return os.path.join(self.directory, BACKUPS, path.lstrip("/") + "." + stamp)
+
+    def sweep_originals(self, files):
+        """Removes backups that nobody needs: what they hold is on record, or is the file itself again."""
+        kept = {entry.get("backup") for entry in files.values()}
+        root = os.path.join(self.directory, BACKUPS)
+        for folder, dummy, names in os.walk(root, topdown=False):
+            for backup in [os.path.join(folder, name) for name in names]:
+                path = "/" + os.path.relpath(backup, root).rpartition(".")[0]
+                held = [_files.Snapshot.take(path).sha256]
+                held += [_files.Snapshot.from_json(files[path]["original"]).sha256] if path in files else []
+                if backup not in kept and _files.Snapshot.take(backup).sha256 in held:
+                    _files.remove(backup)
+            if not os.listdir(folder):
+                os.rmdir(folder)
 
     def write_record(self, files):
         if files:
@@ -182,15 +215,17 @@ def _together(several):
     return joined
 
 
-def taken_over(snapshot, ours, written, earlier):
+def taken_over(snapshot, ours, written, earlier, backup=None):
     """The record of one file after we wrote it.
 
-    ``ours`` is what we put in. ``earlier`` is the file's record from before, or None at the first time. The original
+    ``ours`` is what we put in, or took out. ``backup`` is where its original is kept the first time, if it existed.
+    ``earlier`` is the file's record from before, or None at the first time. The original
     bytes can come back as they are only while nobody else edits the file between our writes (``pristine``); from then
     on only what is ours is taken out.
     """
     return {
         "original": earlier["original"] if earlier else snapshot.to_json(),
+        "backup": earlier.get("backup") if earlier else backup if snapshot.existed else None,
         "ours": ours,
         "written": _files.digest(written),
         "pristine": earlier is None or (earlier["pristine"] and snapshot.sha256 == earlier["written"]),

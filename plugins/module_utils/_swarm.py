@@ -14,6 +14,7 @@ import os
 
 from ansible.module_utils.basic import env_fallback
 
+from . import _json_stream
 from ._errors import GpuSwarmError
 
 # What the SDK raises; it lets errors of requests through while a daemon stops answering.
@@ -22,14 +23,16 @@ SDK_ERROR = ""
 
 try:
     from docker import APIClient
-    from docker.errors import APIError, DockerException
+    from docker.errors import APIError, DockerException, create_api_error_from_http_exception
     from docker.tls import TLSConfig
-    from requests.exceptions import RequestException
+    from requests.exceptions import HTTPError, RequestException
 except ImportError as exc:
     SDK_ERROR = str(exc)
 else:
     FAILURES = (DockerException, RequestException)
 
+# A task that talks without end must not fill the module's memory.
+LOG_LINES = 1000
 
 # Every attempt reads anew, so losing this often in a row means that something updates the swarm without end.
 ATTEMPTS = 10
@@ -55,6 +58,10 @@ class SwarmError(GpuSwarmError):
     """The swarm cannot be read or changed through this daemon."""
 
 
+class NotFound(SwarmError):
+    """The swarm has no such object."""
+
+
 class OutOfSequence(SwarmError):
     """Someone else updated the object since it was read: read it again and decide again."""
 
@@ -74,7 +81,7 @@ def connect(params):
     except FAILURES as exc:
         raise unreachable(where, _words(exc)) from exc
     refuse_unless_manager(info, where)
-    return Manager(client, where, info["Swarm"])
+    return Manager(client, where, info["Swarm"], info.get("SystemTime"))
 
 
 def _tls(params, environ):
@@ -153,11 +160,12 @@ def until_written(attempt):
 
 
 class Manager:
-    """A manager's view of its swarm, as the plain JSON of the API."""
+    """A manager's view of its swarm, as the plain JSON of the API. ``time`` is its clock when it was connected to."""
 
-    def __init__(self, client, where, swarm):
+    def __init__(self, client, where, swarm, time=None):
         self._client = client
         self._where = where
+        self.time = time
         self.swarm_id = swarm["Cluster"]["ID"]
         self.node_id = swarm["NodeID"]
         self.autolocked = bool(((swarm["Cluster"].get("Spec") or {}).get("EncryptionConfig") or {}).get("AutoLockManagers"))
@@ -169,10 +177,47 @@ class Manager:
         return self._ask("read node %s" % node_id, self._client.inspect_node, node_id)
 
     def tasks(self):
-        return self._ask("list tasks", self._client.tasks)
+        """Yields every task, one at a time: a big swarm's are a hundred megabytes, and several times that once read.
+
+        No filter makes them fewer without a loss. The API filters by what tasks are desired to be, and the ones that are to
+        shut down, most of them dead for long, may still hold a GPU; a job's are desired to be complete before and after.
+        """
+        try:
+            with self._stream("/tasks") as response:
+                yield from _json_stream.objects(response.iter_content(1 << 16))
+        except FAILURES as exc:
+            raise self._failure("list tasks", exc) from exc
+        except ValueError as exc:
+            raise SwarmError("The manager at %s broke off its list of tasks: %s. Run this again." % (self._where, exc)) from exc
 
     def services(self):
         return self._ask("list services", self._client.services)
+
+    def tasks_labelled(self, label):
+        """The tasks of services with that label, such as ``name=value``."""
+        return self._ask("list tasks", lambda: self._client.tasks(filters={"label": [label]}))
+
+    def services_labelled(self, label):
+        return self._ask("list services", lambda: self._client.services(filters={"label": [label]}))
+
+    def create_service(self, spec):
+        """The id of a new service. ``spec`` are the arguments of the SDK's create_service, in the API's own words."""
+        return self._ask("create service %s" % spec["name"], lambda: self._client.create_service(**spec))["ID"]
+
+    def remove_service(self, service_id):
+        """Remove a service, unless somebody did."""
+        try:
+            self._ask("remove service %s" % service_id, self._client.remove_service, service_id)
+        except NotFound:
+            return
+
+    def service_log(self, service_id):
+        """The last lines of what a service's tasks said."""
+        return self._ask("read the log of service %s" % service_id, self._read_log, service_id)
+
+    def _read_log(self, service_id):
+        told = self._client.service_logs(service_id, stdout=True, stderr=True, tail=LOG_LINES, is_tty=False)
+        return b"".join(told).decode("utf-8", "replace")
 
     def update_node(self, node_id, version, spec):
         """Write the whole spec, if the node still is at that version."""
@@ -187,6 +232,16 @@ class Manager:
     def update_cluster(self, version, spec, rotate=()):
         """Write the whole spec of the swarm, if it still is at that version; replace the join tokens of the roles ``rotate``."""
         self._ask("update the swarm", self._client.update_swarm, version, spec, "worker" in rotate, "manager" in rotate)
+
+    def _stream(self, path):
+        """The SDK reads lists as a whole; it is a session of requests besides."""
+        client = self._client
+        response = client.get("%s/v%s%s" % (client.base_url, client.api_version, path), stream=True, timeout=client.timeout)
+        try:
+            response.raise_for_status()
+        except HTTPError as exc:
+            raise create_api_error_from_http_exception(exc) from exc
+        return response
 
     def _ask(self, what, call, *args):
         try:
@@ -204,6 +259,8 @@ class Manager:
                 text.format(where=self._where, said=" (%s)" % words, known="see 'docker node ls'"),
                 swarm_state="no_quorum",
             )
+        if isinstance(exc, APIError) and exc.status_code == 404:
+            return NotFound("The manager at %s would not %s: %s." % (self._where, what, words))
         if isinstance(exc, APIError):
             return SwarmError("The manager at %s would not %s: %s." % (self._where, what, words))
         return unreachable(self._where, words)

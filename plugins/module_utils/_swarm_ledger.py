@@ -10,62 +10,118 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
-# A task holds what it was assigned from its assignment to its end, whatever it is desired to be meanwhile: a task
-# that is told to shut down still has its GPU open. The scheduler counts the same way.
-HOLDING = frozenset(["assigned", "accepted", "preparing", "ready", "starting", "running"])
+from . import _gates, _resources, _swarm_claims, _swarm_findings, _swarm_pending, _swarm_unreserved
+from ._swarm_placement import leader_engine
+from ._swarm_tasks import ENDED, HOLDING, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
 
 FORMER = "former-availability"
 
 
-def ledger(nodes, tasks, services, prefix):
-    """{nodes: […], kinds: {…}} for the API's lists of nodes, tasks and services."""
-    held = _held_by_node(tasks, {service["ID"]: service["Spec"]["Name"] for service in services})
-    records = [_node_record(node, held.get(node["ID"], []), prefix) for node in nodes]
+class Reading(NamedTuple):
+    """What one pass over the tasks found, by node id where it is of a node."""
+
+    tasks: dict  # the live ones, as they are told
+    held: dict  # (kind, entry) of each resource that one of them holds
+    reserved: dict  # [CPUs in billionths, bytes of memory]
+    finished: dict  # what ended tasks of jobs were given (of _swarm_claims)
+    waiting: dict  # groups of tasks that no node was found for (of _swarm_pending)
+
+
+def ledger(nodes, tasks, services, prefix, now=None):
+    """The whole ledger for the API's lists of nodes, tasks (any iterable) and services.
+
+    ``now`` is the manager's time in seconds since 1970: ages are told by it.
+    """
+    by_id = {service["ID"]: service for service in services}
+    reading = _read(tasks, by_id, now)
+    leader = leader_engine(nodes)
+    records = [_node_record(node, reading, prefix) for node in nodes]
     records.sort(key=lambda record: (record["hostname"], record["id"]))
-    return {"nodes": records, "kinds": _kinds(records)}
+    pools = _pools(records)
+    told = {
+        "nodes": records,
+        "kinds": _kinds(records, pools),
+        "pools": pools,
+        "held_twice": _swarm_claims.held_twice(records),
+        "finished_jobs": _swarm_claims.finished_jobs(records, reading.finished) if _gates.affects("finished-jobs-count", leader) else [],
+        "unreserved": _swarm_unreserved.unreserved(nodes, records, services, reading.waiting),
+        "pending": _swarm_pending.pending(reading.waiting, nodes, records, reading.reserved, now),
+    }
+    told["findings"] = _swarm_findings.findings(told, leader)
+    return told
 
 
-def generic_resources(items):
-    """The API's list as (kind, type, value) where a named resource's value is a string and a discrete one's a count."""
-    for item in items or []:
-        named = item.get("NamedResourceSpec")
-        if named:
-            yield named["Kind"], "named", named["Value"]
-        discrete = item.get("DiscreteResourceSpec")
-        if discrete:
-            # Go's JSON leaves a count of zero away.
-            yield discrete["Kind"], "discrete", int(discrete.get("Value", 0))
+# -- the pass over the tasks -----------------------------------------------------------------------------------------
 
 
-def assigned(task):
-    """What the scheduler gave a task. Docker's API reference and its engine disagree on the key's name."""
-    return generic_resources(task.get("AssignedGenericResources") or task.get("GenericResources"))
-
-
-def _held_by_node(tasks, names):
-    held = {}
+def _read(tasks, services, now):
+    reading = Reading({}, {}, {}, {}, {})
     for task in tasks:
-        node_id = task.get("NodeID")
-        if not node_id or task["Status"]["State"] not in HOLDING:
-            continue
-        for kind, typ, value in assigned(task):
+        state, node_id = task["Status"]["State"], task.get("NodeID")
+        service = services.get(task.get("ServiceID"))
+        if state in HOLDING and node_id:
+            _read_live(reading, task, service, node_id, now)
+        elif state in WAITING and task.get("DesiredState") in WANTED:
+            _swarm_pending.add(reading.waiting, task, _service_name(task, service))
+        elif state in ENDED and node_id and task.get("DesiredState") in WANTED and is_job(task, service):
+            _swarm_claims.add_finished(reading.finished, node_id, _service_name(task, service), assigned(task))
+    return reading
+
+
+def _service_name(task, service):
+    return service["Spec"]["Name"] if service else task.get("ServiceID")
+
+
+def _read_live(reading, task, service, node_id, now):
+    status, service_name, holding = task["Status"], _service_name(task, service), assigned(task)
+    name, since = name_of(task, service_name), status.get("Timestamp")
+    record = {
+        "id": task["ID"],
+        "service": service_name,
+        "name": name,
+        "state": status["State"],
+        "since": since,
+        "age": age(since, now),
+        "movable": is_movable(task, service),
+        "holding": holding,
+    }
+    reading.tasks.setdefault(node_id, []).append(record)
+    _read_reserved(reading, task, node_id)
+    for kind, given in holding.items():
+        named = isinstance(given, list)
+        for value in given if named else [given]:
             entry = {
-                "value" if typ == "named" else "amount": value,
+                "value" if named else "amount": value,
                 "task_id": task["ID"],
-                "service": names.get(task.get("ServiceID"), task.get("ServiceID")),
+                "service": service_name,
+                "name": name,
                 "slot": task.get("Slot"),
-                "state": task["Status"]["State"],
+                "state": status["State"],
                 "desired_state": task.get("DesiredState"),
+                "since": since,
             }
-            held.setdefault(node_id, []).append((kind, typ, entry))
-    return held
+            reading.held.setdefault(node_id, []).append((kind, entry))
 
 
-def _node_record(node, held, prefix):
+def _read_reserved(reading, task, node_id):
+    reserved = reservations(task.get("Spec") or {})
+    if reserved:
+        sums = reading.reserved.setdefault(node_id, [0, 0])
+        sums[0] += reserved.get("NanoCPUs", 0)
+        sums[1] += reserved.get("MemoryBytes", 0)
+
+
+# -- nodes -----------------------------------------------------------------------------------------------------------
+
+
+def _node_record(node, reading, prefix):
     spec, description, status = node.get("Spec", {}), node.get("Description", {}), node.get("Status", {})
     manager = node.get("ManagerStatus") or {}
     labels = spec.get("Labels") or {}
+    tasks = reading.tasks.get(node["ID"], [])
+    tasks.sort(key=lambda task: (task["name"], task["id"]))
     return {
         "id": node["ID"],
         "hostname": description.get("Hostname", ""),
@@ -78,7 +134,8 @@ def _node_record(node, held, prefix):
         "engine_version": description.get("Engine", {}).get("EngineVersion"),
         "labels": labels,
         "former_availability": labels.get(prefix + FORMER, "").partition("/")[0] or None,
-        "resources": _resources(description.get("Resources", {}).get("GenericResources"), held),
+        "resources": _node_resources(description, reading.held.get(node["ID"], [])),
+        "tasks": tasks,
     }
 
 
@@ -89,26 +146,26 @@ def _address(status, manager):
     return status.get("Addr")
 
 
-def _resources(advertised, held):
+def _node_resources(description, held):
     resources = {}
-    for kind, typ, value in generic_resources(advertised):
-        entry = resources.setdefault(kind, _empty(typ))
-        entry["total"] += 1 if typ == "named" else value
-        if typ == "named":
-            entry["values"].append(value)
+    for kind, there in _resources.from_info(description.get("Resources", {}).get("GenericResources")).items():
+        resources[kind] = _entry(there)
     # A kind that is held but no longer advertised is listed too: its task runs on something that is gone.
-    for kind, typ, entry in held:
-        resources.setdefault(kind, _empty(typ))["held"].append(entry)
+    for kind, entry in held:
+        resources.setdefault(kind, _entry([] if "value" in entry else 0))["held"].append(entry)
     for entry in resources.values():
         entry["free"] = _free(entry)
     return resources
 
 
-def _empty(typ):
-    return {"type": typ, "total": 0, "values": [] if typ == "named" else None, "free": None, "held": []}
+def _entry(there):
+    if isinstance(there, list):
+        return {"type": "named", "total": len(there), "values": there, "free": None, "held": []}
+    return {"type": "discrete", "total": there, "values": None, "free": None, "held": []}
 
 
 def _free(entry):
+    """As the scheduler counts it: what a finished task was given is free for it, with any leader (swarmkit#471)."""
     if entry["type"] == "discrete":
         return max(0, entry["total"] - sum(item.get("amount", 0) for item in entry["held"]))
     # Counted, not compared: swarm takes a value that is advertised twice for two resources.
@@ -122,15 +179,34 @@ def _free(entry):
     return free
 
 
-def _kinds(records):
-    kinds = {}
+# -- the whole swarm -------------------------------------------------------------------------------------------------
+
+
+def _sums(records):
+    sums = {}
     for record in records:
-        usable = record["state"] == "ready" and record["availability"] == "active"
         for kind, entry in record["resources"].items():
-            sums = kinds.setdefault(kind, {"total": 0, "held": 0, "free": 0, "schedulable": 0})
             free = entry["free"] if entry["type"] == "discrete" else len(entry["free"])
-            sums["total"] += entry["total"]
-            sums["held"] += sum(item.get("amount", 1) for item in entry["held"])
-            sums["free"] += free
-            sums["schedulable"] += free if usable else 0
-    return kinds
+            found = sums.setdefault(kind, {"nodes": 0, "total": 0, "held": 0, "free": 0, "most_free": 0})
+            found["nodes"] += 1 if entry["total"] else 0
+            found["total"] += entry["total"]
+            found["held"] += sum(item.get("amount", 1) for item in entry["held"])
+            found["free"] += free
+            found["most_free"] = max(found["most_free"], free)
+    return sums
+
+
+def _pools(records):
+    return _sums([record for record in records if _swarm_pending.is_open(record)])
+
+
+def _kinds(records, pools):
+    return {
+        kind: {
+            "total": sums["total"],
+            "held": sums["held"],
+            "free": sums["free"],
+            "schedulable": pools[kind]["free"] if kind in pools else 0,
+        }
+        for kind, sums in _sums(records).items()
+    }

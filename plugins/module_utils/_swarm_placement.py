@@ -11,47 +11,31 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import re
-
-from . import _gates
-from ._swarm_ledger import assigned
-
-LABEL = "node.labels."
-# "complete" is what a job's task is desired to become, and what it is when it ended.
-WANTED = frozenset(["assigned", "accepted", "preparing", "ready", "starting", "running", "complete"])
-ENDED = frozenset(["complete", "shutdown", "failed", "rejected", "remove", "orphaned"])
-JOBS = ("ReplicatedJob", "GlobalJob")
+from . import _constraints, _gates
+from ._swarm_tasks import ENDED, WANTED, assigned, is_job
 
 # At any update of an active node, the enforcer of such a leader rejects one of the tasks that hold this type of generic
 # resource, whatever was updated (moby#44378, swarmkit#3082, swarmkit#3162).
 REJECTS_HOLDERS = {
-    "named": _gates.BY_ID["old-leader-evicts-gpu-tasks"].versions,
-    "discrete": _gates.BY_ID["old-leader-evicts-discrete-tasks"].versions,
+    list: _gates.BY_ID["old-leader-evicts-gpu-tasks"].versions,
+    int: _gates.BY_ID["old-leader-evicts-discrete-tasks"].versions,
 }
 
 
 def broken(constraints, labels):
     """The first constraint on a node label that these labels do not meet, or None."""
+    node = {"Spec": {"Labels": labels}}
     for constraint in constraints or []:
-        operator = "==" if "==" in constraint else "!="
-        key, found, value = constraint.partition(operator)
-        key = key.strip()
-        if not found or key[: len(LABEL)].lower() != LABEL:
-            continue
-        # The label's key is case-sensitive, its value is not, and a label that is not there counts as empty.
-        same = labels.get(key[len(LABEL) :], "").lower() == value.strip().lower()
-        if same != (operator == "=="):
+        if _constraints.is_on_node_label(constraint) and not _constraints.is_met(constraint, node):
             return constraint
     return None
 
 
 def leader_engine(nodes):
-    """The engine version, as three numbers, of the manager that leads; None if it cannot be told."""
+    """The engine version of the manager that leads, as it tells it; None if it cannot be told."""
     for node in nodes:
         if (node.get("ManagerStatus") or {}).get("Leader"):
-            version = node.get("Description", {}).get("Engine", {}).get("EngineVersion", "")
-            match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-            return tuple(int(part) for part in match.groups()) if match else None
+            return node.get("Description", {}).get("Engine", {}).get("EngineVersion")
     return None
 
 
@@ -59,7 +43,7 @@ def evicted(changes, nodes, tasks, services):
     """The tasks that lose their place through these changes (as of _swarm_nodes), in the order of the tasks."""
     changed = {change["id"]: change for change in changes if change["changed"]}
     by_id = {service["ID"]: service for service in services}
-    engine = leader_engine(nodes)
+    engine = _gates.parse_version(leader_engine(nodes))
     found = []
     for task in tasks:
         change = changed.get(task.get("NodeID"))
@@ -76,8 +60,7 @@ def _verdict(change, task, service):
     """{reason, constraint, deferred} or None."""
     before, after = change["before"], change["after"]
     # No orchestrator of jobs handles a node's drain: their tasks run on.
-    job = bool(service) and any(mode in service["Spec"].get("Mode", {}) for mode in JOBS)
-    if after["Availability"] == "drain" and not job:
+    if after["Availability"] == "drain" and not is_job(task, service):
         newly = before["Availability"] != "drain"
         return {"reason": "drain", "constraint": None, "deferred": False} if newly else None
     # The service's constraints count, not those its tasks were made with.
@@ -97,8 +80,8 @@ def _verdict(change, task, service):
 def _rejected_by_mistake(change, task, engine):
     if engine is None or change["after"]["Availability"] != "active":
         return None
-    for _kind, typ, _value in assigned(task):
-        first, fixed = REJECTS_HOLDERS[typ]
+    for value in assigned(task).values():
+        first, fixed = REJECTS_HOLDERS[type(value)]
         if first <= engine < fixed:
             return {"reason": "engine", "constraint": None, "deferred": False}
     return None

@@ -26,17 +26,19 @@ def apply(node, seen, decision):
     act = decision.act if node.params["restart"] == "if_needed" else None
     _refuse(node, seen, decision, act)
     node.state.sweep()
-    for current in (seen.daemon, seen.runtime):
+    for current in seen.files:
         _files.sweep(current.path)
     if decision.writes:
         _validate(node, decision)
-    record = _record(seen, decision)
+    record = _record(node, seen, decision)
     if decision.writes or act:
         _change(node, seen, decision, act, record)
     if record != node.state.record():
         node.state.write_record(record)
     node.state.close_journal()
-    return {"restarted": act == "restart", "reloaded": act == "reload"}
+    node.state.sweep_originals(record)
+    backups = {path: entry["backup"] for path, entry in sorted(record.items()) if entry.get("backup")}
+    return {"restarted": act == "restart", "reloaded": act == "reload", "backups": backups}
 
 
 def _refuse(node, seen, decision, act):
@@ -84,10 +86,12 @@ def _validate(node, decision):
 
 
 def _change(node, seen, decision, act, record):
-    found = (seen.daemon, seen.runtime)
-    before = [node.state.starting_point(current) for current in found]
+    # Of the others nothing is to be known: they stay as they are.
+    touched = [current for current in seen.files if current.path in decision.ours or current.path in seen.record]
+    before = [node.state.starting_point(current) for current in touched]
     try:
-        node.state.open_journal(before, {current.path: _intended(current, decision, record) for current in found})
+        node.state.open_journal(before, {current.path: _intended(current, decision, record) for current in touched})
+        node.state.keep_originals(record)
     except OSError as problem:
         raise GpuSwarmError(
             "%s: cannot note the change before it is made: %s. Nothing was changed. Free some space and run this "
@@ -99,7 +103,7 @@ def _change(node, seen, decision, act, record):
             _put(path, data, node.move)
         if act:
             touched_daemon = True
-            _start(node, act, lambda view: daemon_complaint(decision, view))
+            _start(node, act, lambda view: daemon_complaint(decision, view), decision.reread)
     except SystemExit:
         # atomic_move of ansible-core before 2.19 reports by itself and leaves.
         _undo(node, before, seen.engine if touched_daemon else None, act)
@@ -116,9 +120,9 @@ def _put(path, data, move):
         _files.write(path, data, move)
 
 
-def _start(node, act, healthy):
+def _start(node, act, healthy, reread=True):
     if act == "restart":
-        node.engine.restart()
+        node.engine.restart(reread)
     else:
         node.engine.reload()
     node.engine.wait(healthy, node.params["timeout"])
@@ -137,25 +141,28 @@ def _undo(node, before, engine, act):
     said = "The files are as they were before"
     if engine and engine["running"]:
         try:
-            # As it was told: a reload that failed is no reason to stop containers by a restart.
-            _start(node, act, lambda view: None)
+            # As it was told: a reload that failed is no reason to stop containers by a restart. And what systemd had not
+            # read before is not read on the way back either: dockerd may not start with it.
+            _start(node, act, lambda view: None, not engine["needs_reload"])
             said += " and %s runs with them again" % node.engine.unit
         except GpuSwarmError as problem:
             # Whoever comes next finds the journal, and this message names both causes.
             return "%s, but %s does not start with them either: %s" % (said, node.engine.unit, problem)
     node.state.close_journal()
+    node.state.sweep_originals(node.state.record())
     return said + ". Mend the cause and run this again."
 
 
-def _record(seen, decision):
+def _record(node, seen, decision):
     """The record after the change: of each file that holds something of ours, what it was and what we wrote."""
     record = dict(seen.record)
-    for current in (seen.daemon, seen.runtime):
+    for current in seen.files:
         path = current.path
         if path in decision.released:
             record.pop(path, None)
         elif path in decision.writes:
-            record[path] = taken_over(current, decision.ours[path], decision.writes[path], seen.record.get(path))
+            earlier, backup = seen.record.get(path), node.state.backup_of(path)
+            record[path] = taken_over(current, decision.ours[path], decision.writes[path], earlier, backup)
     return record
 
 

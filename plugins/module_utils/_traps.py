@@ -38,6 +38,7 @@ class Trap(NamedTuple):
 _U = "tests/unit/test_"
 _NODE = "molecule/default/tests/test_node.py::test_"
 _FLEET = "molecule/swarm/tests/test_fleet.py::test_"
+_ADOPTION = "molecule/adoption/tests/test_adoption.py::test_"
 _POLICIES = "molecule/policies/tests/test_policies.py::test_"
 
 ISOLATION = (
@@ -113,22 +114,23 @@ ISOLATION = (
         "A service that reserves nothing but whose image sets NVIDIA_VISIBLE_DEVICES=all, as every CUDA image does, sees"
         " every GPU of its node. No setting of the toolkit closes this without disabling the swarm's variables too.",
         "seen with 1.20.0",
-        DOCUMENTED, "Set NVIDIA_VISIBLE_DEVICES=void (not none) on services that must not see a GPU.",
-        "cited",
+        WARNING, "Reserve a GPU, or set NVIDIA_VISIBLE_DEVICES=void (not none) on a service that must not see one. What only the"
+        " image sets is not told.",
+        _U + "swarm_findings.py::test_who_sees_gpus_without_a_reservation",
     ),
     Trap(
         "variable-set-by-hand", "toolkit", "any version",
         "'--env DOCKER_RESOURCE_<KIND>=all' on a service without a reservation gives it all GPUs, unaccounted.",
         "seen with 1.20.0",
-        DOCUMENTED, "Reserve the kind: then the scheduler's value wins.",
-        "cited",
+        WARNING, "Reserve the kind: then the scheduler's value wins.",
+        _U + "swarm_findings.py::test_who_sees_gpus_without_a_reservation",
     ),
     Trap(
         "new-leader-claims-again", "leader", "any version",
         "A new leader counts running tasks anew, from the front of its list: a GPU can be given to two tasks.",
         "swarmkit manager/scheduler/nodeinfo.go",
-        DOCUMENTED, "After a change of leader, look at who holds which GPU: fleet.gpu_swarm.swarm_gpu_info.",
-        "cited",
+        WARNING, "Restart one of the tasks ('docker service update --force'), and look at who holds what: fleet.gpu_swarm.swarm_gpu_info.",
+        _U + "swarm_findings.py::test_a_gpu_that_two_tasks_hold",
     ),
     Trap(
         "no-cdi-for-services", "engine", "all versions up to 29.7.2",
@@ -172,8 +174,8 @@ DAEMON = (
         "flag-and-file", "engine", "any version",
         "The same option as a flag (ExecStart, DOCKER_OPTS) and in daemon.json keeps dockerd from starting.",
         "moby daemon/config/config.go",
-        REFUSAL, "Remove the flag from the unit or its drop-in.",
-        _U + "decide.py::test_what_only_the_user_can_mend",
+        HANDLED, "Flags of ours move from drop-ins and variables to where they belong; what cannot be taken apart is an error that names it.",
+        _ADOPTION + "no_flag_is_left_that_is_in_the_file_now",
     ),
     Trap(
         "singular-key", "engine", "any version",
@@ -254,10 +256,12 @@ DAEMON = (
     ),
     Trap(
         "finished-jobs-count", "leader", "before 29.6.0",
-        "Finished tasks of replicated jobs count against a node's GPUs until the service is removed.",
-        "moby#52652",
-        DOCUMENTED, "Remove finished jobs ('docker service rm').",
-        "cited",
+        "At any update of a node (label, availability) the leader counts the finished tasks of jobs there too. Where their GPUs are"
+        " in use again, it stops a running task for that, or runs the job again.",
+        "moby#52652, seen with 26.1.5",
+        WARNING, "Remove finished jobs ('docker service rm'), or upgrade Docker Engine on the managers to 29.6.0 or newer.",
+        _U + "swarm_findings.py::test_finished_jobs_that_are_in_the_way",
+        "finished_jobs", ((0, 0, 0), (29, 6, 0)),
     ),
     Trap(
         "resources-appear-late", "swarm", "any version",

@@ -9,12 +9,23 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import glob
+import os
 import re
 import time
 
+from ._adoption import DROP_IN, ENVIRONMENT, UNIT
 from ._errors import GpuSwarmError
 
-PROPERTIES = "LoadState,ActiveState,SubState,Job,NRestarts,MainPID,ExecStart,ActiveEnterTimestampMonotonic"
+PROPERTIES = (
+    "LoadState,ActiveState,SubState,Job,NRestarts,MainPID,ExecStart,ActiveEnterTimestampMonotonic,"
+    "FragmentPath,DropInPaths,EnvironmentFiles,NeedDaemonReload"
+)
+# A unit whose files contradict themselves, as a drop-in that adds an ExecStart, is one all the same.
+LOADED = ("loaded", "bad-setting", "error")
+# What is not below it belongs to packages, or is gone at the next boot.
+ADMINISTRATORS = "/etc/"
+DROP_INS = ADMINISTRATORS + "systemd/system/%s.d/*.conf"
 
 
 class EngineError(GpuSwarmError):
@@ -33,8 +44,9 @@ class Unit:
     def look(self):
         """What systemd says of it now; {} where there is no such unit, or no systemd."""
         rc, out, dummy = self._run(["systemctl", "show", "--property", PROPERTIES, self.name])
-        shown = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
-        if rc != 0 or shown.get("LoadState") != "loaded":
+        lines = [line.split("=", 1) for line in out.splitlines() if "=" in line]
+        shown = dict(lines)
+        if rc != 0 or shown.get("LoadState") not in LOADED:
             return {}
         return {
             "state": shown.get("ActiveState"),
@@ -46,10 +58,18 @@ class Unit:
             # Both: a unit can have been edited since its start, and hide flags behind a variable.
             "flags": running_flags(_number(shown.get("MainPID"))),
             "unit_flags": exec_start_flags(shown.get("ExecStart", "")),
+            "files": unit_files(self.name, shown, [value for name, value in lines if name == "EnvironmentFiles"]),
+            "needs_reload": shown.get("NeedDaemonReload") == "yes",
         }
 
-    def restart(self):
-        """Has systemd start the daemon anew, and does not wait for it: its unit may know no limit to that."""
+    def restart(self, reread=True):
+        """Has systemd start the daemon anew, and does not wait for it: its unit may know no limit to that.
+
+        Where the unit's files have changed, they are read anew before, unless that is not to be.
+        """
+        # Only with a restart: containers that run on can lose their GPUs by it (NVIDIA/nvidia-container-toolkit#48).
+        if reread and self.look().get("needs_reload"):
+            self._run(["systemctl", "daemon-reload"])
         # A refused configuration can use up the unit's start limit, which would bar the way back too.
         self._run(["systemctl", "reset-failed", self.name])
         self._act(["systemctl", "restart", "--no-block", self.name], "did not start")
@@ -110,6 +130,25 @@ def running_flags(pid):
             return [part.decode("utf-8", "replace") for part in stream.read().split(b"\0")[1:] if part]
     except OSError:
         return []
+
+
+def unit_files(unit, shown, environment):
+    """[(path, kind, whether it is the administrator's)] of the files that say how the unit is started, as systemd reads them.
+
+    Drop-ins that were written after the last daemon-reload count too: the next one makes them hold.
+    """
+    drop_ins = {os.path.basename(path): path for path in _paths(shown.get("DropInPaths", ""))}
+    for path in glob.glob(DROP_INS % glob.escape(unit)):
+        drop_ins[os.path.basename(path)] = path
+    files = [(path, UNIT) for path in _paths(shown.get("FragmentPath", ""))]
+    files += [(drop_ins[name], DROP_IN) for name in sorted(drop_ins)]
+    # "/etc/default/docker (ignore_errors=yes)"
+    files += [(re.sub(r" \(ignore_errors=\w+\)$", "", one), ENVIRONMENT) for one in environment if one]
+    return [(path, kind, path.startswith(ADMINISTRATORS)) for path, kind in files]
+
+
+def _paths(text):
+    return [part.replace("\\x20", " ") for part in text.split()]
 
 
 def exec_start_flags(shown):

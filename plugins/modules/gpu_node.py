@@ -14,6 +14,11 @@ description:
     (C(default-runtime), C(runtimes.nvidia), C(node-generic-resources)) and into the NVIDIA Container Toolkit's
     C(config.toml) (C(swarm-resource), derived from the kinds so that it can never name a wrong variable).
     Everything else in both files stays as it is, byte for byte.
+  - What dockerd was given as flags by hand is moved to where it belongs (C(--default-runtime), C(--node-generic-resource),
+    C(--add-runtime) for nvidia, in drop-ins and units of the administrator or in variables such as C(DOCKER_OPTS)), since dockerd
+    refuses to start with both. A drop-in that says nothing else is removed, one that says more keeps the rest. This takes
+    C(systemctl daemon-reload), which comes with the restart and never without.
+  - Of every file that is changed, the original is kept under C(backup) in O(state_dir), with the date of the first change.
   - One call is one transaction under a lock on the node. It validates, notes what it is about to do, writes, restarts
     the daemon if that is needed, waits until the daemon shows what was decided, or puts everything back.
   - Whether a restart is needed is judged by what the running daemon says, not by the files. C(node-generic-resources)
@@ -342,6 +347,20 @@ missing:
   returned: success, and with an error for want of one of these
   type: list
   elements: str
+adopted:
+  description:
+    - What of somebody's settings is taken over or put right, in sentences. Flags of dockerd that move into C(daemon.json), entries
+      that name our GPUs otherwise, a C(swarm-resource) line that stood twice or where nobody reads it.
+    - When applying, each is a warning too.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+backups:
+  description: By file, where its original is kept since it was first changed.
+  returned: success
+  type: dict
+  sample: {"/etc/docker/daemon.json": "/var/lib/gpu-swarm/backup/etc/docker/daemon.json.20260131T120000Z"}
 drift:
   description: Each difference between the node and what was decided, in words.
   returned: success

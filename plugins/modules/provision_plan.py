@@ -18,6 +18,8 @@ description:
     unset. C(provision_disrupt), V(services) (default), V(never) or V(all). C(swarm_member_move), whether it may leave another swarm.
   - With V(services), what swarm starts again may be moved, everything else is waited for. With V(never), a host on which anything
     runs that a change would stop is left alone and listed as waiting. With V(all), what runs is stopped.
+  - With O(state=absent), also C(deprovision_leave), whether it leaves the swarm (default true), and C(deprovision_packages),
+    whether the NVIDIA Container Toolkit goes (default false).
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:
   hosts:
@@ -46,6 +48,19 @@ options:
     description: The manager's Docker API, which is returned for the plays that follow.
     type: str
     default: unix:///var/run/docker.sock
+  state:
+    description:
+      - With V(present), the hosts become what was decided. With V(absent), what was done on them is taken back.
+      - For V(absent), the hosts have to be assessed with O(fleet.gpu_swarm.gpu_node#module:state=absent), and C(gpu_swarm_kept)
+        has to be the registered result of M(ansible.builtin.stat) for the lock in the directory that is kept on a node.
+    type: str
+    choices: [present, absent]
+    default: present
+  holds:
+    description:
+      - The names of what would be lost with the swarm's last manager, as lists by V(services), V(secrets) and V(configs).
+      - Only for O(state=absent). Without it, the last manager does not leave.
+    type: dict
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
 attributes:
@@ -80,6 +95,8 @@ steps:
   description:
     - By host, what it needs (C(needs)), the C(groups) it belongs to, the C(impact) in words, what it C(waits_for), whether it is
       C(left_alone) until that has ended, and its C(error).
+    - With O(state=absent) also why it C(stays) in the swarm, its C(labels) from here on, and the C(entry) that an earlier run left in the
+      manager's list.
   returned: always
   type: dict
 manager:

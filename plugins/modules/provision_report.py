@@ -25,6 +25,11 @@ options:
     description: Why the nodes could not be labelled, if so.
     type: str
     default: ""
+  state:
+    description: With V(absent), tells what was taken back, and compares that with the ledger.
+    type: str
+    choices: [present, absent]
+    default: present
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
 attributes:
@@ -53,7 +58,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 states:
-  description: By host, V(ready) or what keeps it from that, in words.
+  description: By host, V(ready), with O(state=absent) V(given back), or what keeps it from that, in words.
   returned: always
   type: dict
   sample: {"n1": "ready", "n2": "waiting for container by-hand (for 3 h); paused"}

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_gpu_info
-short_description: Which generic resources a swarm has, who holds them, and what is free
+short_description: Which generic resources a swarm has, who holds them, what is free, and what waits
 version_added: 0.1.0
 description:
   - Reads the ledger of a swarm from one of its managers, for each node and each kind of generic resource the total, which
-    task holds which GPU, and what is free.
-  - Join tokens are neither read nor returned.
+    task holds which GPU, and what is free; which tasks wait and what for.
+  - Tells which GPUs are held by two tasks, what finished jobs still count for an old leader, and which services can see
+    GPUs without reserving one. What somebody should do something about is also warned of.
+  - Join tokens are neither read nor returned, nor are variables of services but those that show GPUs.
+notes:
+  - A task holds what it was given from its assignment to its end, also while it is told to shut down. What is free is what
+    the scheduler gives out. The tasks of finished jobs never keep anything from it, with any release of Docker Engine; see
+    RV(finished_jobs) for what they do.
+  - Every task that the swarm remembers is read, one at a time, so the module needs little memory for a big swarm.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -37,6 +44,17 @@ EXAMPLES = r"""
 - name: Show what is free
   ansible.builtin.debug:
     msg: "{{ ledger.kinds['NVIDIA-GPU'].schedulable }} of {{ ledger.kinds['NVIDIA-GPU'].total }} GPUs can be had now"
+
+- name: Show what waits, and what for
+  ansible.builtin.debug:
+    msg: "{{ item.count }} × {{ item.service }}: {{ item.missing | default([item.said], true) | join('; ') }}"
+  loop: "{{ ledger.pending }}"
+  loop_control:
+    label: "{{ item.service }}"
+
+- name: Name the tasks that a restart of these nodes would stop for good
+  ansible.builtin.debug:
+    msg: "{{ ledger.nodes | map(attribute='tasks') | flatten | rejectattr('movable') | map(attribute='name') }}"
 """
 
 RETURN = r"""
@@ -97,8 +115,8 @@ nodes:
       description:
         - The node's generic resources by kind. A kind that a task holds and the node no longer advertises has a total of 0.
         - Each has C(type) (V(named) or V(discrete)), C(total), C(values) (names of a named kind), C(free) (names, or a
-          count for a discrete kind) and C(held), a list with C(value) or C(amount), C(task_id), C(service), C(slot),
-          C(state) and C(desired_state).
+          count for a discrete kind) and C(held), a list with C(value) or C(amount), C(task_id), C(service), C(name),
+          C(slot), C(state), C(desired_state) and C(since), which mean what they do in RV(nodes[].tasks).
       type: dict
       sample:
         NVIDIA-GPU:
@@ -110,9 +128,58 @@ nodes:
             - value: GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30
               task_id: oyl2ui5639bmnf3qq6mn5afae
               service: train
+              name: train.1
               slot: 1
               state: running
               desired_state: running
+              since: "2026-03-01T09:30:00.123456789Z"
+    tasks:
+      description:
+        - The tasks of all services that are on the node, ordered by name, with and without GPUs. Also those that swarm has
+          assigned to it and that have no container yet. Neither those that ended, nor those that wait (RV(pending)), nor
+          containers of C(docker run).
+      type: list
+      elements: dict
+      contains:
+        id:
+          description: The task's id.
+          type: str
+        service:
+          description: The service's name; its id where the service is gone.
+          type: str
+        name:
+          description: The task's name as C(docker service ps) has it, the service's name with the slot or the node's id.
+          type: str
+        state:
+          description: V(assigned), V(accepted), V(preparing), V(ready), V(starting) or V(running).
+          type: str
+        since:
+          description:
+            - When it came into that state, as RFC 3339 with nanoseconds, by the clock of the node (of the manager for
+              V(assigned)).
+          type: str
+        age:
+          description: Whole seconds since then by the manager's clock (C(SystemTime) of C(GET /info)); null where that is not known.
+          type: int
+        movable:
+          description:
+            - Whether swarm starts another task when this one is stopped, elsewhere or, for a global service, when the node
+              is back. False for tasks with the restart condition V(none), and for those of replicated and global jobs.
+            - A limit of restart attempts is not looked at, since only the leader knows how many are used up.
+          type: bool
+        holding:
+          description: What the scheduler gave it, by kind, a list of names or the amount of a discrete kind.
+          type: dict
+      sample:
+        - id: oyl2ui5639bmnf3qq6mn5afae
+          service: train
+          name: train.1
+          state: running
+          since: "2026-03-01T09:30:00.123456789Z"
+          age: 5400
+          movable: true
+          holding:
+            NVIDIA-GPU: [GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30]
 kinds:
   description:
     - Sums over all nodes by kind. C(total), C(held), C(free), and C(schedulable), which is what is free on nodes that are
@@ -125,6 +192,188 @@ kinds:
       held: 1
       free: 1
       schedulable: 1
+pools:
+  description:
+    - Sums by kind over the nodes that are ready and active, which is what the scheduler has to give. C(nodes) that advertise
+      the kind, C(total), C(held), C(free), and C(most_free), which is the most that is free on one node. A task gets all it
+      reserves on one node.
+  returned: success
+  type: dict
+  sample:
+    NVIDIA-GPU:
+      nodes: 1
+      total: 2
+      held: 1
+      free: 1
+      most_free: 1
+held_twice:
+  description:
+    - Named resources that more live tasks hold than the node has. A new leader of the managers can bring that about, since
+      it counts the running tasks anew.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: The kind.
+      type: str
+    value:
+      description: The resource's name, a GPU's UUID.
+      type: str
+    node:
+      description: The node's id.
+      type: str
+    hostname:
+      description: The node's host name.
+      type: str
+    holders:
+      description: Who holds it, as in C(held) of RV(nodes[].resources).
+      type: list
+      elements: dict
+finished_jobs:
+  description:
+    - What ended tasks of replicated and global jobs were given, where the leader's Docker Engine is older than 29.6.0
+      (moby#52652); else empty.
+    - It is free for the scheduler, and so it is in RV(nodes[].resources). But at each update of an active node such a leader
+      adds it to what live tasks hold, and where that is more than the node has (C(clash)), it stops a running task, or
+      rejects the ended one and runs its job again.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    service:
+      description: The job's name.
+      type: str
+    node:
+      description: The node's id.
+      type: str
+    hostname:
+      description: The node's host name.
+      type: str
+    kind:
+      description: The kind.
+      type: str
+    amount:
+      description: How much of it the ended tasks were given together.
+      type: int
+    values:
+      description: The names of what they were given, each once; null for a discrete kind.
+      type: list
+      elements: str
+    tasks:
+      description: How many ended tasks that are.
+      type: int
+    clash:
+      description: Whether more is given out with them than the node has.
+      type: bool
+unreserved:
+  description:
+    - Services that can see GPUs without reserving a kind of GPUs by name, and that have a task on a node with GPUs or may be
+      placed on one. By the variables E(NVIDIA_VISIBLE_DEVICES) and C(DOCKER_RESOURCE_<KIND>) in the service's own
+      specification. A service that reserves is not listed, whatever it sets, since the scheduler's value wins.
+    - The variable's value V(void), or an empty one, closes a service. V(none) does not quite, and is listed, since it still
+      gives the driver's libraries and control devices.
+    - B(What an image sets is not seen), since a service's specification does not have it. CUDA's images set
+      E(NVIDIA_VISIBLE_DEVICES) to V(all), so a service that is not listed may still see all GPUs of its node.
+    - A node has GPUs if it advertises some by name, or has the label C(gpu.count) of M(fleet.gpu_swarm.gpu_node).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    service:
+      description: The service's name.
+      type: str
+    variables:
+      description: The variables that show it GPUs, with their values.
+      type: dict
+    reserves:
+      description:
+        - The kinds that it does reserve. A service that reserves a share of a GPU's memory needs the variable, so those
+          with anything here are not warned of.
+      type: list
+      elements: str
+    nodes:
+      description: Host names of the nodes with GPUs that its tasks are on; empty where it may only come to one.
+      type: list
+      elements: str
+  sample:
+    - service: notebook
+      variables:
+        NVIDIA_VISIBLE_DEVICES: all
+      reserves: []
+      nodes: [gpu-01]
+pending:
+  description: Tasks that no node was found for, grouped by what they wait for, the largest group first.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    service:
+      description: The service's name.
+      type: str
+    count:
+      description: How many tasks wait.
+      type: int
+    tasks:
+      description: Their ids.
+      type: list
+      elements: str
+    node:
+      description: The node's id, for a task of a global service, which can run there or nowhere; else null.
+      type: str
+    hostname:
+      description: That node's host name.
+      type: str
+    state:
+      description: V(new) or V(pending).
+      type: str
+    since:
+      description: When the first of them came into that state, as RFC 3339, by the manager's clock.
+      type: str
+    age:
+      description: Whole seconds since then by the manager's clock; null where that is not known.
+      type: int
+    said:
+      description: The scheduler's own words (C(Status.Err) of the task, else C(Status.Message)).
+      type: str
+    wants:
+      description: What a task reserves of generic resources, by kind.
+      type: dict
+    missing:
+      description:
+        - What is missing, from constraints, platform, nodes that take no new tasks, generic resources, CPUs and memory.
+        - Empty where none of these is in the way. Then the task has just come, or waits for what is not looked at here, which
+          are ports, plugins, volumes and the limit of replicas on a node; RV(pending[].said) tells.
+      type: list
+      elements: str
+  sample:
+    - service: train
+      count: 2
+      tasks: [1pnkjcn108mjfj51ruz41jgsw, 6xbb1e6wcyi0gbmektrvxx6nx]
+      node: null
+      hostname: null
+      state: pending
+      since: "2026-03-01T11:00:00.123456789Z"
+      age: 20
+      said: no suitable node (insufficient resources on 3 nodes)
+      wants:
+        NVIDIA-GPU: 2
+      missing:
+        - "wants 2 NVIDIA-GPU; most free on one node: 1 (gpu-03); 3 in all"
+findings:
+  description: What somebody should do something about, one for each known trap that the ledger shows. Each is also a warning.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    id:
+      description:
+        - The trap's name in C(docs/TRAPS.md), which is V(new-leader-claims-again), V(finished-jobs-count),
+          V(variable-set-by-hand) or V(no-reservation-sees-all).
+      type: str
+    text:
+      description: What goes wrong, who is concerned (at most five are named), and the remedy.
+      type: str
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -132,12 +381,13 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm import CONNECTION_OPTIONS, connect
 from ..module_utils._swarm_ledger import ledger
+from ..module_utils._swarm_tasks import epoch
 
 
 def run(params):
     """The module's result."""
     manager = connect(params)
-    result = ledger(manager.nodes(), manager.tasks(), manager.services(), params["prefix"])
+    result = ledger(manager.nodes(), manager.tasks(), manager.services(), params["prefix"], epoch(manager.time))
     return dict(result, changed=False, swarm={"id": manager.swarm_id, "node_id": manager.node_id, "autolocked": manager.autolocked})
 
 
@@ -150,6 +400,8 @@ def main():
         result = run(module.params)
     except GpuSwarmError as exc:
         module.fail_json(msg=exc.message, **exc.details)
+    for finding in result["findings"]:
+        module.warn(finding["text"])
     module.exit_json(**result)
 
 

@@ -9,12 +9,11 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._share import count_of
 
 # After the canary, when the user says nothing.
 SHARE = "10%"
@@ -46,7 +45,7 @@ def _cut(names: list[str], sizes: Sequence[int]) -> list[list[str]]:
 
 
 def _size(one: Any, total: int) -> int:
-    found = re.fullmatch(r"(\d+)(%?)", str(one).strip())
-    if not found or isinstance(one, bool) or not int(found[1]):
+    size = count_of(one, total)
+    if size is None:
         raise GpuSwarmError(f"provision_batch: {one!r} is no size of a batch. Give a number such as 2, a share such as 25%, or a list of these.")
-    return max(1, math.floor(total * int(found[1]) / 100)) if found[2] else int(found[1])
+    return size

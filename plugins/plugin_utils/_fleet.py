@@ -18,7 +18,11 @@ from ._plan import Host
 from ._work import SERVICES
 
 MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"
-SETTINGS = TOOLKIT, DISRUPT, MOVE = "nvidia_container_toolkit_version", "provision_disrupt", "swarm_member_move"
+TOOLKIT, DISRUPT, MOVE = "nvidia_container_toolkit_version", "provision_disrupt", "swarm_member_move"
+LEAVE, PACKAGES = "deprovision_leave", "deprovision_packages"
+SETTINGS = (TOOLKIT, DISRUPT, MOVE, LEAVE, PACKAGES)
+# What deprovision registers of the directory that is kept on a node.
+KEPT = "gpu_swarm_kept"
 
 
 def hosts_of(task_vars: Mapping[str, Any], names: list[str], results: tuple[str, ...]) -> list[Host]:
@@ -52,4 +56,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_
         toolkit=str(setting(TOOLKIT, None) or "") or None,
         disrupt=str(setting(DISRUPT, SERVICES)),
         move=boolean(setting(MOVE, False), strict=False),
+        leave=boolean(setting(LEAVE, True), strict=False),
+        packages=boolean(setting(PACKAGES, False), strict=False),
+        kept=bool(((raw.get(KEPT) or {}).get("stat") or {}).get("exists")),
     )

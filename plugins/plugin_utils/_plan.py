@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ..module_utils import _gates, _resources, _swarm_labels
 from ._batches import batches
 from ._membership import membership
-from ._work import ALL, DISRUPTIONS, NEVER, SERVICES, in_words, must_stay, work_on
+from ._work import ALL, DISRUPTIONS, NEVER, SERVICES, Work, in_words, must_stay, work_on
 
 LABEL_PREFIX = "gpu-swarm."
 
@@ -33,6 +33,9 @@ LABEL = "gpu_swarm_label"
 MARKED = "gpu_swarm_marked"  # paused by us, in this run or in one that was killed
 END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
 
+# What a change stops: whatever runs there, only swarm's tasks, or nothing.
+CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
+
 
 LOCKS = (
     "dockerd has to be restarted, which would lock this manager, since its swarm is autolocked. Run 'docker swarm update "
@@ -45,6 +48,7 @@ class Host:
     """One host of the fleet as the inventory has it and as its assessment found it.
 
     ``toolkit`` is the version that the host is to have, None for any. ``disrupt`` says what may be stopped there.
+    ``leave`` and ``packages`` say what deprovision is to take back, ``kept`` whether there is a directory of ours.
     """
 
     name: str
@@ -54,6 +58,9 @@ class Host:
     toolkit: str | None = None
     disrupt: str = SERVICES
     move: bool = False
+    leave: bool = True
+    packages: bool = False
+    kept: bool = False
 
     @property
     def failed(self) -> bool:
@@ -61,19 +68,26 @@ class Host:
         return not self.assessed or bool(self.assessed.get("unreachable") or self.assessed.get("failed"))
 
     @property
-    def error(self) -> str | None:
-        """Why nothing can be done with this host in this run."""
+    def unfit(self) -> str | None:
+        """Why nothing can be done with this host in this run, with or without Docker."""
         if not self.assessed:
             return "not assessed"
         if self.assessed.get("unreachable"):
             return f"unreachable: {self.assessed.get('msg', '')}"
         if self.assessed.get("failed"):
             return str(self.assessed.get("msg", "the assessment failed"))
-        if "engine" in self.assessed["missing"]:
-            return "Docker Engine is not installed. Install it on this host and run this again."
         if self.disrupt not in DISRUPTIONS:
             return f"provision_disrupt is {self.disrupt!r}; use {', '.join(DISRUPTIONS[:-1])} or {ALL}."
         return None
+
+    @property
+    def has_engine(self) -> bool:
+        return "engine" not in (self.assessed or {}).get("missing", [])
+
+    @property
+    def error(self) -> str | None:
+        """Why this host cannot be made what it is to be in this run."""
+        return self.unfit or (None if self.has_engine else "Docker Engine is not installed. Install it on this host and run this again.")
 
     @property
     def node_id(self) -> str | None:
@@ -105,7 +119,7 @@ class Swarm:
         if self.found.get("error"):
             return str(self.found["error"])
         if self.found.get("live") and not self.nodes:
-            reason = (self.ledger or {}).get("msg") or "it lacks the Docker SDK for Python, which a run without --check installs"
+            reason = (self.ledger or {}).get("msg") or "it lacks the Docker SDK for Python, which provision without --check installs"
             return f"The manager {self.found['live'][0]} could not be asked about the swarm: {reason}"
         return None
 
@@ -121,7 +135,17 @@ class Step:
     left_alone: bool = False  # nothing is done there before what it waits for has ended
     disrupt: str = SERVICES
     error: str | None = None
+    stops: str = NOTHING  # what the change would stop
     leader: bool = False  # of the swarm's managers
+
+    @property
+    def problem(self) -> str | None:
+        """What the run ends with an error for, whatever else it does on the host."""
+        return self.error
+
+
+# Also a step of another plan.
+AnyStep = TypeVar("AnyStep", bound=Step)
 
 
 def plan(hosts: list[Host], swarm: Swarm) -> dict[str, Step]:
@@ -160,13 +184,17 @@ def to_change(placed: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any]) -> Step:
-    step = _decide(host, node, swarm, coming)
+    return settle(_decide(host, node, swarm, coming), host, node)
+
+
+def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
+    """The step with what holds for every host, whatever is done there."""
     step.leader = bool(node and node.get("leader"))
     if node and node.get("former_availability"):
         # Of a run that was killed: whatever becomes of this host now, it does not stay paused by us.
         step.groups += [MARKED] if MARKED not in step.groups else []
     # A host whose assessment failed was given up by Ansible, and said why.
-    if step.groups or step.waits_for or (step.error and not host.failed):
+    if step.groups or step.waits_for or (step.problem and not host.failed):
         step.groups.append(END)
     return step
 
@@ -175,7 +203,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     if host.error or not host.assessed:
         return Step(error=host.error)
     role = "manager" if host.manager else "worker"
-    member = membership(host.assessed, _as_docker_has_them(swarm), role, host.move, coming=coming)
+    member = membership(host.assessed, as_docker_has_them(swarm), role, host.move, coming=coming)
     error = swarm.error or member["error"] or _refused(host) or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
@@ -183,23 +211,22 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     if "restart" in step.needs and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
     _tell_impact(step, host)
-    _heed_work(step, host, host.assessed, node, swarm)
+    step.stops = CONTAINERS if {"toolkit", "restart", "move"} & set(step.needs) else NOTHING
+    heed_work(step, host, node, swarm, _groups(step, node))
     return step
 
 
-def _heed_work(step: Step, host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, swarm: Swarm) -> None:
-    """What runs there decides whether the change may come now, and how."""
-    hurts = bool({"toolkit", "restart", "move"} & set(step.needs))
-    work = work_on(assessed["containers"], node) if hurts else []
-    groups = _groups(step, node, bool(work))
+def heed_work(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm, groups: list[str]) -> None:
+    """What runs there decides whether the change may come now, and how. ``groups`` are its groups if it may."""
+    work = what_is_stopped(step.stops, work_on((host.assessed or {})["containers"], node))
     stay = must_stay(work, host.disrupt)
     # Where the node is emptied first, its labels change while nothing is there that they could evict.
-    moved, kept = ([], []) if WINDOWS & set(groups) else _evicted(step, host, node, swarm)
+    moved, kept = ([], []) if WINDOWS & set(groups) and step.stops != NOTHING else _evicted(step, host, node, swarm)
     step.waits_for = in_words(stay) + kept
     step.left_alone = bool(step.waits_for) and (host.disrupt == NEVER or not WINDOWS & set(groups))
     if step.left_alone:
         return
-    step.groups = groups
+    step.groups = [WINDOW if group == IDLE and work else group for group in groups]
     ends = [item for item in work if item not in stay]
     for word, told in (
         ("moves", in_words(item for item in ends if item.movable)),
@@ -208,6 +235,11 @@ def _heed_work(step: Step, host: Host, assessed: dict[str, Any], node: dict[str,
     ):
         if told:
             step.impact.append(f"{word} {', '.join(told)}")
+
+
+def what_is_stopped(stops: str, work: list[Work]) -> list[Work]:
+    """The part of what runs there that a change would stop."""
+    return {CONTAINERS: work, TASKS: [item for item in work if item.service], NOTHING: []}[stops]
 
 
 def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) -> tuple[list[str], list[str]]:
@@ -231,7 +263,7 @@ def _refused(host: Host) -> str | None:
     return " ".join(stands) or None
 
 
-def _as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
+def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
     """The nodes for membership(). A swarm that is yet to be made has none: whoever is in one by now is in another."""
     return [
         {"ID": node["id"], "Spec": {"Role": node["role"]}, "ManagerStatus": {"Reachability": node["reachability"]}} for node in swarm.nodes.values()
@@ -261,11 +293,11 @@ def version_of(package: str | None) -> str | None:
     return package.split("-")[0] if package else None
 
 
-def _groups(step: Step, node: dict[str, Any] | None, busy: bool) -> list[str]:
+def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
     needs, groups = set(step.needs), []
     hurts = bool({"toolkit", "restart"} & needs)
     if hurts and node:
-        groups += [WINDOW_MANAGERS if node["role"] == "manager" else WINDOW if busy else IDLE, MARKED]
+        groups += [WINDOW_MANAGERS if node["role"] == "manager" else IDLE, MARKED]
     elif hurts or "configure" in needs:
         groups.append(PREPARE)
     if {"join", "role", "docker_sdk"} & needs:
@@ -302,6 +334,7 @@ def _tell_impact(step: Step, host: Host) -> None:
         step.impact.append(f"toolkit {now} → {wanted}" if now else f"installs toolkit {wanted or ''}".strip())
     if "configure" in step.needs:
         step.impact.extend(_gained_and_lost(assessed) or assessed["drift"] or ["keeps pynvml on the node"])
+    step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
     if "restart" in step.needs:
         step.impact.append("restarts dockerd")
     for need, words in (
@@ -315,7 +348,7 @@ def _tell_impact(step: Step, host: Host) -> None:
             step.impact.append(words)
 
 
-def leader_warnings(hosts: list[Host], steps: dict[str, Step], swarm: Swarm) -> list[str]:
+def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
     """What an old leader does to tasks on the nodes that this run is about to update, each warning once."""
     nodes = swarm.nodes
     leader = next((node.get("engine_version") for node in nodes.values() if node.get("leader")), None)

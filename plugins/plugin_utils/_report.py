@@ -10,20 +10,24 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..module_utils import _resources
+from ._deprovision import TakeBack, taken_back
 from ._outcome import FAILED, UNTOUCHED, WAITING, Outcome
-from ._plan import MARKED, WINDOWS, Host, Step
+from ._plan import MARKED, WINDOWS, Host, Step, label_change
 from ._table import render
 from ._updates import difference
 
 READY, DONE = "ready", "done"
-HEADINGS = ["node", "model", "GPUs", "VRAM", "advertised", "free", "state"]
+GIVEN_BACK = "given back"
+HEADINGS = ("node", "model", "GPUs", "VRAM", "advertised", "free", "state")
+HEADINGS_GIVEN_BACK = ("node", "taken back", "state")
 MIB_PER_GIB = 1024
 
 
-def impact(steps: dict[str, Step]) -> str:
+def impact(steps: Mapping[str, Step]) -> str:
     """What a run is about to do and what waits, before anything is touched; '' when there is nothing to do."""
     rows = [(name, _step_words(step)) for name, step in steps.items() if step.error or step.needs or step.groups]
     return render(["node", "what it means"], rows) if rows else ""
@@ -33,12 +37,13 @@ def _step_words(step: Step) -> str:
     # A node in its window is given back as a matter of course; this one was left paused by a run that was killed.
     left = MARKED in step.groups and not WINDOWS & set(step.groups)
     told = ["gets its former availability back"] if left else []
+    stays = ["remains in the swarm: " + step.problem] if step.problem and not step.error else []
     if step.error:
         return "; ".join([*told, "cannot go on: " + step.error])
     if step.waits_for:
         how = "waits for" if step.left_alone else "paused, waits for"
-        return "; ".join([*told, f"{how} {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}"])
-    return "; ".join(told + step.impact)
+        return "; ".join([*told, f"{how} {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}", *stays])
+    return "; ".join(told + step.impact + stays)
 
 
 def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outcome | None) -> str:
@@ -46,18 +51,15 @@ def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outco
 
     ``node`` is the host's entry in the manager's ledger, ``outcome`` why the host did not get through this run.
     """
-    if step.error:
-        return f"{FAILED}: {step.error}"
-    if outcome and outcome.state != WAITING:
-        return f"{outcome.state}: {outcome.reason}"
-    if outcome or step.left_alone:
-        return f"{WAITING} for " + (f"{outcome.reason}; paused" if outcome else ", ".join(step.waits_for))
+    missed = _not_done(step, outcome)
+    if missed:
+        return missed
     if node is None:
         return "not in the swarm"
     if node["state"] != "ready":
         return f"{node['state']} for the manager"
     if node.get("former_availability"):
-        return f"still on {node['availability']}: its former availability, {node['former_availability']}, could not be given back. Run this again"
+        return _still_away(node)
     different = difference(host.assessed or {}, node)
     if different:
         return different
@@ -70,7 +72,8 @@ def by_verdict(states: dict[str, str]) -> dict[str, list[str]]:
     verdicts: dict[str, list[str]] = {DONE: [], WAITING: [], UNTOUCHED: [], FAILED: []}
     for name, state in states.items():
         begin = state.replace(",", " ").replace(":", " ").split(" ")[0]
-        verdicts[DONE if begin == READY else begin if begin in (WAITING, UNTOUCHED) else FAILED].append(name)
+        done = begin == READY or state == GIVEN_BACK
+        verdicts[DONE if done else begin if begin in (WAITING, UNTOUCHED) else FAILED].append(name)
     return verdicts
 
 
@@ -81,6 +84,41 @@ def summary(verdicts: dict[str, list[str]], again: str) -> str:
         return ""
     told = [f"{verdict}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict != DONE]
     return "\n".join([f"{DONE}: {len(verdicts[DONE])} hosts", *told, "", f"To go on: {again} --limit {','.join(left)}"])
+
+
+def _not_done(step: Step, outcome: Outcome | None) -> str | None:
+    if step.error:
+        return f"{FAILED}: {step.error}"
+    if outcome and outcome.state != WAITING:
+        return f"{outcome.state}: {outcome.reason}"
+    if outcome or step.left_alone:
+        return f"{WAITING} for " + (f"{outcome.reason}; paused" if outcome else ", ".join(step.waits_for))
+    return None
+
+
+def _still_away(node: dict[str, Any]) -> str:
+    return f"still on {node['availability']}: its former availability, {node['former_availability']}, could not be given back. Run this again"
+
+
+def state_given_back(step: TakeBack, node: dict[str, Any] | None, outcome: Outcome | None) -> str:
+    """``given back``, or the one thing that is left on this host, in words. ``node`` is its entry in the manager's ledger."""
+    missed = _not_done(step, outcome)
+    if missed:
+        return missed
+    if node and {"leave", "entry"} & set(step.needs):
+        return "it left the swarm, but the manager still lists it. Run this again"
+    if node and node.get("former_availability"):
+        return _still_away(node)
+    if step.stays:
+        return f"still in the swarm: {step.stays}"
+    if node and label_change(node, {}):
+        return "the manager still shows labels of ours. Run this again"
+    return GIVEN_BACK
+
+
+def row_given_back(host: Host, step: TakeBack, state: str) -> list[str]:
+    done = taken_back(step) if state == GIVEN_BACK or state.startswith("still in the swarm") else ""
+    return [host.name, done or "–", state]
 
 
 def row(host: Host, node: dict[str, Any] | None, state: str) -> list[str]:
@@ -117,5 +155,5 @@ def vram(gpus: list[dict[str, Any]]) -> str:
     return " + ".join(f"{count} × {size / MIB_PER_GIB:.1f} GiB" for size, count in sizes.items()) or "–"
 
 
-def table(rows: list[list[str]]) -> str:
-    return render(HEADINGS, rows)
+def table(rows: list[list[str]], headings: Sequence[str] = HEADINGS) -> str:
+    return render(headings, rows)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._outcome import BAD, outcome_of
+from ._plan import CONTAINERS, what_is_stopped
 from ._updates import Variables, node_id_of, step_of
 from ._work import SERVICES, in_words, must_stay, work_on
 
@@ -29,8 +30,9 @@ def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, cont
         if outcome_of(variables[name]):
             continue
         found = (variables[name].get("gpu_node_assessed") or {}).get("containers") or [] if containers is None else containers
-        work = work_on(found, nodes.get(node_id_of(variables[name]) or ""))
-        held += in_words(must_stay(work, step_of(name, variables).get("disrupt", SERVICES)))
+        step = step_of(name, variables)
+        work = what_is_stopped(step.get("stops", CONTAINERS), work_on(found, nodes.get(node_id_of(variables[name]) or "")))
+        held += in_words(must_stay(work, step.get("disrupt", SERVICES)))
     return held
 
 

@@ -25,10 +25,12 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 
 def node_id_of(variables: Mapping[str, Any]) -> str | None:
-    """The host's node id: as it joined in this run, else as it was found."""
-    joined = variables.get("swarm_member_state") or {}
+    """The host's node id: as it joined in this run, else as it was found; none of a host that left the swarm."""
+    now = variables.get("swarm_member_state") or {}
     assessed = variables.get("gpu_node_assessed") or {}
-    return joined.get("node_id") or (assessed.get("swarm") or {}).get("node_id")
+    if now.get("state") == "inactive":
+        return None
+    return now.get("node_id") or (assessed.get("swarm") or {}).get("node_id")
 
 
 def decided(variables: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -57,37 +59,37 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
             continue  # what is paused there, the run that holds the lease has paused
         if to == DRAIN and not nodes.get(node_id, {}).get("tasks"):
             continue
-        updates.append({"id": node_id, "availability": to, "remember": to != FORMER, **_labels(variables[name], to, outcome)})
+        labels = _labels(name, variables) if to == FORMER and not outcome else {}
+        updates.append({"id": node_id, "availability": to, "remember": to != FORMER, **labels})
     return updates
 
 
-def _labels(variables: Mapping[str, Any], to: str, outcome: Any) -> dict[str, Any]:
-    wanted, keep = decided(variables).get("labels"), decided(variables).get("labels_unknown")
-    if to != FORMER or outcome or wanted is None:
-        return {}
-    return {"labels": wanted, **({"keep": keep} if keep else {})}
+def _labels(name: str, variables: Variables) -> dict[str, Any]:
+    """The labels of a host as planned, else as decided there."""
+    made = decided(variables[name])
+    wanted, keep = step_of(name, variables).get("labels", made.get("labels")), made.get("labels_unknown")
+    return {} if wanted is None else {"labels": wanted, **({"keep": keep} if keep else {})}
 
 
 def label_updates(names: Iterable[str], variables: Variables, ledger: Any = None) -> list[dict[str, Any]]:
-    """For swarm_nodes: the labels of these hosts, unless something failed there.
+    """For swarm_nodes: the labels of these hosts as planned, else as decided there, unless something failed there.
 
     With a ``ledger``, only of hosts whose labels it shows to differ, and not by a clash with somebody else's.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     updates = []
     for name in names:
-        node_id, wanted = node_id_of(variables[name]), decided(variables[name]).get("labels")
-        keep = decided(variables[name]).get("labels_unknown") or []
-        if not node_id or wanted is None or outcome_of(variables[name]):
+        node_id, labels = node_id_of(variables[name]), _labels(name, variables)
+        if not node_id or not labels or outcome_of(variables[name]):
             continue
-        if ledger is None or (node_id in nodes and _differs(nodes[node_id], wanted, keep)):
-            updates.append({"id": node_id, "labels": wanted, **({"keep": keep} if keep else {})})
+        if ledger is None or (node_id in nodes and _differs(nodes[node_id], **labels)):
+            updates.append({"id": node_id, **labels})
     return updates
 
 
-def _differs(node: Mapping[str, Any], wanted: Mapping[str, str], keep: Sequence[str]) -> bool:
-    labels, clashes = _swarm_labels.compute(node["labels"], wanted, LABEL_PREFIX, keep)
-    return not clashes and labels != node["labels"]
+def _differs(node: Mapping[str, Any], labels: Mapping[str, str], keep: Sequence[str] = ()) -> bool:
+    then, clashes = _swarm_labels.compute(node["labels"], labels, LABEL_PREFIX, keep)
+    return not clashes and then != node["labels"]
 
 
 def not_shown(names: Iterable[str], variables: Variables, ledger: Any) -> list[str]:

@@ -18,7 +18,9 @@ from tests.lab.lab import CHECKOUT
 from . import parts, table
 from .fleets import BenchError, Yard
 
-PARTS = ("no-change", "first-run", "nvml")
+# What is measured without a fleet, and on one.
+ALONE = {"nvml": parts.nvml, "ledger": parts.ledger}
+PARTS = ("no-change", "first-run", *ALONE)
 
 
 def options(argv: list[str] | None) -> argparse.Namespace:
@@ -38,8 +40,8 @@ def options(argv: list[str] | None) -> argparse.Namespace:
 
 
 def measure(given: argparse.Namespace) -> list[dict[str, Any]]:
-    rows = parts.nvml() if "nvml" in given.only else []
-    if given.only == ["nvml"]:
+    rows = [row for part, work in ALONE.items() if part in given.only for row in work()]
+    if set(given.only) <= set(ALONE):
         return rows
     with Yard() as yard:
         if "no-change" in given.only:

@@ -10,11 +10,9 @@ each, as the module is run on a node.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import gc
-import importlib.util
 import json
 import os
 import statistics
@@ -23,6 +21,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from . import collection
+from .memory import peak_mib, tell_peak_at_exit
+from .table import row, table
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "tests" / "lab" / "nvml"
@@ -72,15 +74,6 @@ def bare_loop(nvml):
     return out
 
 
-def _ours():
-    """_nvml.py as the module uses it, wherever this checkout lies."""
-    spec = importlib.util.spec_from_file_location("collection", ROOT / "tests" / "unit" / "conftest.py")
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
-    from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _nvml
-
-    return _nvml
-
-
 def _seconds(work):
     started = time.perf_counter()
     work()
@@ -88,7 +81,7 @@ def _seconds(work):
 
 
 def _time(library):
-    nvml, ours = __import__("pynvml"), _ours()
+    nvml, ours = __import__("pynvml"), collection.module("module_utils._nvml")
     ours.read_all(library)  # loads the library for both
     assert len(bare_loop(nvml)) > 8 * 17
     gc.disable()
@@ -97,28 +90,9 @@ def _time(library):
     return [statistics.median(column) for column in zip(*rounds, strict=True)]
 
 
-def _peak_mib(*command):
-    """The most memory that a process of its own held, as the kernel tells it there at the end.
-
-    Not from its parent: what getrusage tells includes the parent's memory at the fork.
-    """
-    run = [sys.executable, "-m", "tests.bench.nvml_read", *command]
-    done = subprocess.run(run, cwd=ROOT, check=True, capture_output=True, text=True)
-    return int(done.stderr.split()[-1]) / 1024
-
-
-def _tell_peak():
-    with open("/proc/self/status", encoding="ascii") as status:
-        print(next(line for line in status if line.startswith("VmHWM")).split()[1], file=sys.stderr)
-
-
 def _memory(library):
-    rounds = [[_peak_mib(kind, library) for kind in PROCESSES] for dummy_round in range(MEMORY_ROUNDS)]
+    rounds = [[peak_mib("tests.bench.nvml_read", kind, library) for kind in PROCESSES] for dummy_round in range(MEMORY_ROUNDS)]
     return [statistics.median(column) for column in zip(*rounds, strict=True)]
-
-
-def _row(name, value, reference, goal):
-    return {"name": name, "value": value, "reference": reference, "ratio": value / reference, "goal": goal}
 
 
 def measure():
@@ -130,9 +104,9 @@ def measure():
         ours, bare = _time(library)
         module, bare_module, process = _memory(library)
     return [
-        _row("read 8 GPUs / bare pynvml loop (s)", ours, bare, GOAL),
-        _row("peak memory of gpu_info / the loop in a bare module (MiB)", module, bare_module, GOAL),
-        _row("peak memory of gpu_info / the loop in a bare process (MiB)", module, process, None),
+        row("read 8 GPUs / bare pynvml loop (s)", ours, bare, GOAL),
+        row("peak memory of gpu_info / the loop in a bare module (MiB)", module, bare_module, GOAL),
+        row("peak memory of gpu_info / the loop in a bare process (MiB)", module, process, None),
     ]
 
 
@@ -146,10 +120,7 @@ def _as_module(library, body):
 
 
 def _gpu_info():
-    _ours()
-    from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_info
-
-    gpu_info.main()
+    collection.module("modules.gpu_info").main()
 
 
 def _bare_module():
@@ -178,12 +149,10 @@ PROCESSES = {
 
 def main(arguments):
     if arguments:
-        atexit.register(_tell_peak)
+        tell_peak_at_exit()
         PROCESSES[arguments[0]](arguments[1])
         return
-    for row in measure():
-        goal = "" if row["goal"] is None else f"goal {row['goal']}"
-        print(f"{row['name']:60} {row['value']:10.5f} {row['reference']:10.5f}  ratio {row['ratio']:.2f}  {goal}")
+    print(table(measure()))
 
 
 if __name__ == "__main__":

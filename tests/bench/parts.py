@@ -13,22 +13,16 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Callable
-from typing import Any
 
-from . import nvml_read
+from . import ledger_read, nvml_read
 from .fleets import Fleet, Yard
 from .runs import play, play_first, play_unchanged, recipe
-
-Row = dict[str, Any]
+from .table import Row, row
 
 NO_CHANGE_GOALS = {3: 3.0, 12: 2.5}
 FIRST_RUN_NODES = 3
 FIRST_RUN_GOAL = 1.0
 HANDWRITTEN = ("handwritten", "handwritten without facts")
-
-
-def row(name: str, value: float, reference: float, goal: float | None) -> Row:
-    return {"name": name, "value": value, "reference": reference, "ratio": value / reference, "goal": goal}
 
 
 def progress(text: str) -> None:
@@ -85,3 +79,7 @@ def first_run(yard: Yard, rounds: int) -> list[Row]:
 
 def nvml() -> list[Row]:
     return nvml_read.measure()
+
+
+def ledger() -> list[Row]:
+    return ledger_read.measure()

@@ -13,10 +13,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+Row = dict[str, Any]
+
 HEADER = ("what", "value", "reference", "ratio", "goal", "met")
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def row(name: str, value: float, reference: float, goal: float | None) -> Row:
+    return {"name": name, "value": value, "reference": reference, "ratio": value / reference, "goal": goal}
+
+
+def table(rows: list[Row]) -> str:
     cells = [HEADER, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(HEADER))]
     lines = ["  ".join(_aligned(cell, width, column) for column, (cell, width) in enumerate(zip(line, widths, strict=True))) for line in cells]
@@ -24,7 +30,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _cells(row: Row) -> tuple[str, ...]:
     goal = row["goal"]
     met = "" if goal is None else "yes" if row["ratio"] <= goal else "NO"
     return (row["name"], _number(row["value"]), _number(row["reference"]), f"{row['ratio']:.2f}", "" if goal is None else f"{goal:.1f}", met)

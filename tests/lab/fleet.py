@@ -29,6 +29,7 @@ class Node:
     groups: tuple[str, ...] = ()
     gpus: str | None = None  # the text that the stand-in for NVML reads; None: no driver
     toolkit: str | None = None  # a version that is there from the start
+    retired: tuple[str, ...] = ()  # packages from before the toolkit that are there from the start
     docker_sdk: bool = True
     daemon_json: str | None = None
     vars: dict[str, Any] = field(default_factory=dict)
@@ -77,7 +78,8 @@ def node(name: str, told: dict[str, Any], path: Path) -> Node:
     for group in groups:
         if group not in GROUPS:
             raise LabError(f"{path}: node {name}: group {group!r} is none of {', '.join(GROUPS)}")
-    return Node(**{**told, "name": name, "image": image, "groups": groups, "gpus": machine(gpus, path.parent)})
+    retired = tuple(told.get("retired") or ())
+    return Node(**{**told, "name": name, "image": image, "groups": groups, "gpus": machine(gpus, path.parent), "retired": retired})
 
 
 def machine(told: str | dict[str, Any] | None, folder: Path = HERE) -> str | None:

@@ -109,7 +109,7 @@ def _host_config() -> dict[str, object]:
 
 def boot(lab: Lab, engine: docker.DockerClient, fleet: str, node: Node) -> Container:
     config = {
-        "Image": variants.tag(node.image, node.toolkit, node.docker_sdk), "Hostname": node.name,
+        "Image": variants.tag(node), "Hostname": node.name,
         "Labels": {FLEET_LABEL: fleet, NODE_LABEL: node.name}, "StopSignal": "SIGRTMIN+3",
         "Env": [f"SYSTEMD_PROC_CMDLINE={KERNEL_LINE}"], "HostConfig": _host_config(),
     }  # fmt: skip
@@ -144,9 +144,9 @@ def boot_all(lab: Lab, fleet: Fleet) -> dict[str, str]:
     """All nodes at once; their addresses by name."""
     build_driver(lab)
     engine = client(lab)
-    wanted = {(node.image, node.toolkit, node.docker_sdk) for node in fleet.nodes}
+    wanted = {variants.tag(node): node for node in fleet.nodes}
     with ThreadPoolExecutor(max_workers=16) as pool:
-        list(pool.map(lambda variant: variants.provide(lab, engine, *variant), wanted))
+        list(pool.map(lambda node: variants.provide(lab, engine, node), wanted.values()))
         booted = list(pool.map(lambda node: boot(lab, engine, fleet.name, node), fleet.nodes))
     return {
         node.name: container.attrs["NetworkSettings"]["Networks"][NETWORK]["IPAddress"] for node, container in zip(fleet.nodes, booted, strict=True)

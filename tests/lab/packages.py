@@ -15,7 +15,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache as once
 from pathlib import Path
@@ -59,18 +59,21 @@ def key() -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
-def _control(name: str, version: str, depends: str) -> str:
+def _control(name: str, version: str, package: dict) -> str:
     lines = [f"Package: {name}", f"Version: {version}", f"Architecture: {architecture()}", f"Maintainer: {MAINTAINER}"]
-    lines += [f"Depends: {depends.replace('VERSION', version)}"] if depends else []
+    relations = {"Depends": package["depends"], "Breaks": package.get("breaks"), "Replaces": package.get("breaks")}
+    lines += [f"{field}: {told.replace('VERSION', version)}" for field, told in relations.items() if told]
     return "\n".join([*lines, "Section: utils", "Priority: optional", "Description: stand-in for tests", ""])
 
 
-def _deb(name: str, version: str, depends: str, files: dict[str, str], folder: Path) -> None:
+def _deb(name: str, version: str, package: dict, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as work:
         tree = Path(work)
         (tree / "DEBIAN").mkdir()
-        (tree / "DEBIAN/control").write_text(_control(name, version, depends))
-        for source, target in files.items():
+        (tree / "DEBIAN/control").write_text(_control(name, version, package))
+        (tree / "DEBIAN/conffiles").write_text("".join(f"{path}\n" for path in package.get("conffiles", [])))
+        scripts = {source: f"DEBIAN/{script}" for script, source in package.get("scripts", {}).items()}
+        for source, target in {**package["files"], **scripts}.items():
             (tree / target).parent.mkdir(parents=True, exist_ok=True)
             if (SOURCES / source).is_dir():
                 shutil.copytree(SOURCES / source, tree / target, ignore=shutil.ignore_patterns("__pycache__"))
@@ -94,13 +97,13 @@ def _base_extras(tree: Path, version: str) -> None:
         (tree / "DEBIAN" / name).chmod(0o755)
 
 
-def _wanted() -> Iterator[tuple[str, str, str, dict[str, str]]]:
+def _wanted() -> Iterator[tuple[str, str, dict]]:
     document = table()
     for version in document["versions"]:
         for name, package in document["packages"].items():
-            yield name, version, package["depends"], package["files"]
+            yield name, version, package
     for name, package in document["retired"].items():
-        yield name, package["version"], package["depends"], {}
+        yield name, package["version"], package
 
 
 def deb(name: str, version: str) -> str:
@@ -184,11 +187,16 @@ def apt_files(lab: Lab, release: str) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def toolkit_debs(lab: Lab, version: str) -> list[Path]:
-    """The four packages of one version, in an order that dpkg can install."""
-    full = version if "-" in version else f"{version}-1"
+def debs(lab: Lab, toolkit: str | None, retired: Iterable[str]) -> list[Path]:
+    """The four packages of one version of the toolkit, and some of what came before it, in an order that dpkg can install."""
     folder = lab.repository / NVIDIA / "stable" / "deb" / architecture()
-    debs = [folder / deb(name, full) for name in reversed(table()["packages"])]
-    if not all(path.exists() for path in debs):
-        raise LabError(f"there is no toolkit {version}; there are: {', '.join(table()['versions'])}")
-    return debs
+    document = table()
+    unknown = [name for name in retired if name not in document["retired"]]
+    if unknown:
+        raise LabError(f"there is no retired package {unknown[0]}; there are: {', '.join(document['retired'])}")
+    full = toolkit if not toolkit or "-" in toolkit else f"{toolkit}-1"
+    if full and full not in document["versions"]:
+        raise LabError(f"there is no toolkit {toolkit}; there are: {', '.join(document['versions'])}")
+    wanted = [(name, full) for name in reversed(document["packages"]) if full]
+    wanted += [(name, document["retired"][name]["version"]) for name in retired]
+    return [folder / deb(name, version) for name, version in wanted]

@@ -10,34 +10,34 @@ import docker
 
 from . import images
 from .archive import archive
+from .fleet import Node
 from .lab import Lab, LabError
-from .packages import key, toolkit_debs
+from .packages import debs, key
 
 
-def tag(image: str, toolkit: str | None, docker_sdk: bool) -> str:
-    parts = [images.tag(image), *([f"toolkit{toolkit}-{key()}"] if toolkit else []), *([] if docker_sdk else ["nosdk"])]
-    return "-".join(parts)
+def tag(node: Node) -> str:
+    """Of nodes that are alike, the same."""
+    packages = [f"toolkit{node.toolkit}"] * bool(node.toolkit) + list(node.retired)
+    return "-".join([images.tag(node.image), *packages, *([key()] if packages else []), *([] if node.docker_sdk else ["nosdk"])])
 
 
-def provide(lab: Lab, engine: docker.DockerClient, image: str, toolkit: str | None, docker_sdk: bool) -> str:
-    name = tag(image, toolkit, docker_sdk)
-    if engine.images.list(name=name):
-        return name
+def provide(lab: Lab, engine: docker.DockerClient, node: Node) -> None:
+    if engine.images.list(name=tag(node)):
+        return
     commands = []
     files = {}
-    if toolkit:
-        debs = toolkit_debs(lab, toolkit)
-        files = {f"root/{path.name}": (path.read_bytes(), 0o644) for path in debs}
-        commands += ["dpkg --install " + " ".join(f"/root/{path.name}" for path in debs), "rm /root/*.deb"]
-    if not docker_sdk:
+    packages = debs(lab, node.toolkit, node.retired)
+    if packages:
+        files = {f"root/{path.name}": (path.read_bytes(), 0o644) for path in packages}
+        commands += ["dpkg --install " + " ".join(f"/root/{path.name}" for path in packages), "rm /root/*.deb"]
+    if not node.docker_sdk:
         commands.append("dpkg --purge python3-docker")
-    builder = engine.containers.create(images.tag(image), ["sh", "-ec", "\n".join(commands)], network_mode="none")
+    builder = engine.containers.create(images.tag(node.image), ["sh", "-ec", "\n".join(commands)], network_mode="none")
     try:
         builder.put_archive("/", archive(files))
         builder.start()
         if builder.wait()["StatusCode"] != 0:
-            raise LabError(f"making the image {name} failed:\n{builder.logs().decode()}")
-        builder.commit(*name.split(":"), changes="\n".join(images.CHANGES))
+            raise LabError(f"making the image {tag(node)} failed:\n{builder.logs().decode()}")
+        builder.commit(*tag(node).split(":"), changes="\n".join(images.CHANGES))
     finally:
         builder.remove(force=True, v=True)
-    return name

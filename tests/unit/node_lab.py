@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import shutil
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _daemon_json, _resources
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _adoption, _daemon_json, _resources
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._engine import Engine, EngineError, swarm_of
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import Node
 
@@ -28,6 +29,16 @@ disable-require = false
 
 [nvidia-container-runtime]
 mode = "auto" # kept
+"""
+
+
+# As Debian has it.
+VENDOR_UNIT = """\
+[Service]
+Type=notify
+EnvironmentFile=-/etc/default/docker
+ExecStart=/usr/sbin/dockerd -H fd:// --containerd=/run/containerd/containerd.sock $DOCKER_OPTS
+ExecReload=/bin/kill -s HUP $MAINPID
 """
 
 
@@ -65,7 +76,11 @@ class Daemon(Engine):
     def __init__(self, home, daemon_config):
         super().__init__(str(home / "docker.sock"), "docker.service", run=lambda argv: (0, "", ""))
         self._process = home / "process.json"
+        self._loaded = home / "systemd.json"
         self._config = daemon_config
+        self._vendor = home / "lib" / "docker.service"
+        self._drop_ins = home / "etc" / "systemd" / "system" / "docker.service.d"
+        self._environment = home / "etc" / "default" / "docker"
         self.carries = []
         self.complains = None
         self.refuses = None
@@ -88,15 +103,45 @@ class Daemon(Engine):
         except FileNotFoundError:
             return {}
 
+    # -- systemd -----------------------------------------------------------------------------------------------
+
+    def unit_files(self):
+        drop_ins = sorted(self._drop_ins.glob("*.conf")) if self._drop_ins.exists() else []
+        files = [(self._vendor, "unit", False), *((path, "drop-in", True) for path in drop_ins), (self._environment, "environment", True)]
+        return [(str(path), kind, ours) for path, kind, ours in files if path.exists()]
+
+    def _units(self):
+        return [(path, kind, pathlib.Path(path).read_text()) for path, kind, _ours in self.unit_files() if kind != "environment"]
+
+    def daemon_reload(self):
+        self._loaded.write_text(json.dumps(self._units()))
+
+    def needs_reload(self):
+        return self._loaded.exists() and json.loads(self._loaded.read_text()) != [list(one) for one in self._units()]
+
+    def _argv(self):
+        """What systemd starts: the units as it read them last, the environment as it is now."""
+        units = json.loads(self._loaded.read_text()) if self._loaded.exists() else []
+        files = units + [(path, kind, pathlib.Path(path).read_text()) for path, kind, _ours in self.unit_files() if kind == "environment"]
+        known = [_adoption.UnitFile(path, kind, b"", False) for path, kind, _text in files]
+        return _adoption.command(known, {path: text for path, _kind, text in files})[1:]
+
     def start(self, call=None):
         doc, calls = self._document(), self.calls() + ([call] if call else [])
+        argv = self._argv()
+        given = _daemon_json.conflicting_flags(argv)
+        twice = [flag.key for flag in given if flag.key in doc]
+        if twice or "fdd://" in argv:
+            self._keep({"running": False, "calls": calls, "flags": argv})
+            raise EngineError("docker.service did not start: specified both as a flag and in the configuration file: %s" % twice)
         new = _daemon_json.RUNTIMES in doc
         if new and self.refuses:
             self._keep({"running": False, "calls": calls})
             raise EngineError("docker.service did not start: " + self.refuses)
-        shown = [] if new and self.shows_nothing else _resources.to_info(_resources.parse(doc.get(_daemon_json.RESOURCES, [])))
-        runtime = doc.get(_daemon_json.DEFAULT_RUNTIME, "runc")
-        self._keep({"running": not (new and self.hangs), "shown": shown, "runtime": runtime, "calls": calls})
+        listed = doc.get(_daemon_json.RESOURCES, []) + [flag.value for flag in given if flag.key == _daemon_json.RESOURCES]
+        shown = [] if new and self.shows_nothing else _resources.to_info(_resources.parse(listed))
+        runtime = doc.get(_daemon_json.DEFAULT_RUNTIME) or next((flag.value for flag in given if flag.key == _daemon_json.DEFAULT_RUNTIME), "runc")
+        self._keep({"running": not (new and self.hangs), "shown": shown, "runtime": runtime, "calls": calls, "flags": argv})
 
     def stop(self):
         self._keep({"running": False, "calls": self.calls()})
@@ -117,8 +162,10 @@ class Daemon(Engine):
             "runtimes": {},
             "generic_resources": process.get("shown", []),
             "live_restore": False,
-            "flags": [],
-            "unit_flags": [],
+            "flags": process.get("flags", []),
+            "unit_flags": self._argv(),
+            "unit_files": self.unit_files(),
+            "needs_reload": self.needs_reload(),
             "started_at": "1",
             "swarm": swarm_of({}),
         }
@@ -131,7 +178,9 @@ class Daemon(Engine):
             json.loads(stream.read())
         return self.complains
 
-    def restart(self):
+    def restart(self, reread=True):
+        if reread and self.needs_reload():
+            self.daemon_reload()
         self.start("restart")
 
     def reload(self):
@@ -217,7 +266,32 @@ class LabNode(Node):
 
     def state_files(self):
         names = os.listdir(self.params["state_dir"]) if os.path.isdir(self.params["state_dir"]) else []
-        return sorted(name for name in names if name != "lock")
+        return sorted(name for name in names if name not in ("lock", "backup"))
+
+    def backups(self):
+        """What is kept of originals: their bytes by the files' paths."""
+        root, found = os.path.join(self.params["state_dir"], "backup"), {}
+        for folder, _folders, names in os.walk(root):
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as stream:
+                    found["/" + os.path.relpath(os.path.join(folder, name.rpartition(".")[0]), root)] = stream.read()
+        return found
+
+    def unit(self, drop_in=None, environment=None, loaded=True):
+        """A unit of the distribution's, with what somebody wrote beside it, and a daemon that was started with it."""
+        self.engine._vendor.parent.mkdir()
+        self.engine._vendor.write_text(VENDOR_UNIT)
+        for path, text in ((self.engine._drop_ins / "override.conf", drop_in), (self.engine._environment, environment)):
+            if text is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+        if not loaded:  # a recipe that ends with "systemctl start" of a daemon that runs
+            (self.engine._drop_ins / "override.conf").rename(self.home / "later")
+        self.engine.daemon_reload()
+        self.engine.start()
+        if not loaded:
+            (self.home / "later").rename(self.engine._drop_ins / "override.conf")
+        return self
 
 
 def node(home, daemon=DAEMON_JSON, toml=CONFIG_TOML, running=True, **options):

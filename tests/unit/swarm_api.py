@@ -2,9 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""API JSON in the shape that a manager gives it (recorded from Docker 20.10.24), in small."""
+"""API JSON in the shape that a manager gives it (recorded from Docker 20.10.24), in small; and whole, as recorded."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
+
+DATA = Path(__file__).resolve().parent / "data" / "swarm"
+# When the answers in DATA were given.
+RECORDED_AT = "2026-11-21T01:44:12.450732515Z"
 
 A = "GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
 B = "GPU-5fa2e7a4-7777-4c53-9d1f-0c9a7d1e2f31"
@@ -38,20 +45,62 @@ def node(node_id="n1", labels=None, availability="active", resources=(), engine=
     return made
 
 
-def task(task_id, node_id="n1", given=(), state="running", desired="running", service="s1", constraints=(), slot=1):
+def recorded(name):
+    """An answer of a manager with Docker 26.1.5: nodes, services or tasks."""
+    return json.loads((DATA / (name + ".json")).read_text(encoding="utf-8"))
+
+
+def reserving(wants):
+    """The resources of a specification; NanoCPUs and MemoryBytes by these names."""
+    plain = {key: wants[key] for key in ("NanoCPUs", "MemoryBytes") if key in wants}
+    generic = [item for kind, count in wants.items() if kind not in plain for item in discrete(count, kind)]
+    return {"Reservations": {**plain, **({"GenericResources": generic} if generic else {})}} if wants else {}
+
+
+def placement(constraints=(), platforms=()):
+    found = {"Constraints": list(constraints)} if constraints else {}
+    if platforms:
+        found["Platforms"] = [{"OS": system, "Architecture": architecture} for system, architecture in platforms]
+    return found
+
+
+def task(
+    task_id,
+    node_id="n1",
+    given=(),
+    state="running",
+    desired="running",
+    service="s1",
+    constraints=(),
+    slot=1,
+    reserves=None,
+    platforms=(),
+    restart="any",
+    job=False,
+    said="started",
+    error=None,
+    since="2026-11-20T12:00:00.123456789Z",
+):
     made = {
         "ID": task_id,
         "Version": {"Index": 20},
         "Labels": {},
         "Spec": {
             "ContainerSpec": {"Image": "bb:1", "Init": False},
-            "Placement": {"Constraints": list(constraints)} if constraints else {},
+            "Resources": reserving(reserves or {}),
+            "Placement": placement(constraints, platforms),
             "ForceUpdate": 0,
         },
         "ServiceID": service,
-        "Status": {"State": state, "Message": "started", "PortStatus": {}},
+        "Status": {"Timestamp": since, "State": state, "Message": said, "PortStatus": {}},
         "DesiredState": desired,
     }
+    if restart:
+        made["Spec"]["RestartPolicy"] = {"Condition": restart, "Delay": 5000000000, "MaxAttempts": 0}
+    if error:
+        made["Status"]["Err"] = error
+    if job:
+        made["JobIteration"] = {}
     if slot:
         made["Slot"] = slot
     if node_id:
@@ -61,9 +110,18 @@ def task(task_id, node_id="n1", given=(), state="running", desired="running", se
     return made
 
 
-def service(service_id="s1", name="train", mode="Replicated", constraints=()):
-    placement = {"Constraints": list(constraints)} if constraints else {}
-    return {"ID": service_id, "Spec": {"Name": name, "Mode": {mode: {}}, "TaskTemplate": {"Placement": placement}}}
+def pending(task_id, reserves=None, error="no suitable node (insufficient resources on 1 node)", **options):
+    options = {"node_id": None, "state": "pending", "said": "pending task scheduling", **options}
+    return task(task_id, reserves=reserves, error=error, **options)
+
+
+def service(service_id="s1", name="train", mode="Replicated", constraints=(), env=(), reserves=None, platforms=()):
+    template = {"ContainerSpec": {"Image": "bb:1"}, "Placement": placement(constraints, platforms)}
+    if env:
+        template["ContainerSpec"]["Env"] = list(env)
+    if reserves:
+        template["Resources"] = reserving(reserves)
+    return {"ID": service_id, "Spec": {"Name": name, "Mode": {mode: {}}, "TaskTemplate": template}}
 
 
 def cluster(labels=None):

@@ -291,6 +291,8 @@ def test_look_at_docker_20(tmp_path, daemon):
         "live_restore": False,
         "flags": [],
         "unit_flags": ["-H", "fd://", "--containerd=/run/containerd/containerd.sock", "$DOCKER_OPTS"],
+        "unit_files": [],
+        "needs_reload": False,
         "started_at": "81234567",
         "swarm": swarm_of({}),
     }

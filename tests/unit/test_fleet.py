@@ -8,6 +8,7 @@ import pytest
 from fleet_lab import assessed, host, member, swarm
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_plan as action
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import hosts_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     END,
@@ -89,6 +90,20 @@ def test_what_stands_at_the_play_holds_for_all_and_what_the_first_host_has_for_i
     assert [one.toolkit for one in hosts(variables, play={"nvidia_container_toolkit_version": "1.20.0"}).values()] == ["1.20.0"] * 3
 
 
+@pytest.mark.parametrize(
+    ("written", "leave", "packages", "kept"),
+    [
+        ({}, True, False, False),
+        ({"deprovision_leave": "no", "deprovision_packages": "yes", "gpu_swarm_kept": {"stat": {"exists": True}}}, False, True, True),
+        ({"deprovision_leave": True, "gpu_swarm_kept": {"stat": {"exists": False}}}, True, False, False),
+        ({"gpu_swarm_kept": {"unreachable": True}}, True, False, False),
+    ],
+)
+def test_what_is_to_be_taken_back_is_said_by_each_host(written, leave, packages, kept):
+    one = hosts({"g1": written})["g1"]
+    assert (one.leave, one.packages, one.kept) == (leave, packages, kept)
+
+
 def test_only_what_is_a_template_is_templated():
     written = {"g1": {"nvidia_container_toolkit_version": "{{ pinned }}"}, "w1": {"nvidia_container_toolkit_version": "1.19.0"}}
     task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars(written, {"g1": {"nvidia_container_toolkit_version": "1.20.0"}})}
@@ -138,6 +153,7 @@ def test_in_check_mode_only_what_cannot_go_on_has_a_play():
     assert action._only_errors(STEPS) == {END: ["stranger", "left"]}
     assert placements(STEPS, action._only_errors(STEPS)) == [{"host": "stranger", "groups": [END]}, {"host": "left", "groups": [END]}]
     assert action._only_errors({name: STEPS[name] for name in ("done", "fresh", "drift", "busy", "gone")}) == {}
+    assert action._only_errors({"last": TakeBack(groups=[END], stays="the swarm would end")}) == {END: ["last"]}
 
 
 def test_check_mode_fails_a_host_without_docker_and_no_other():

@@ -116,7 +116,8 @@ def test_first_run_second_run_and_back(node):
     assert doc["log-driver"] == "local"
     assert stat.S_IMODE(node.state.stat().st_mode) == 0o700
     assert {name: oct(stat.S_IMODE((node.state / name).stat().st_mode)) for name in os.listdir(node.state) if name != "lock"} == {
-        "record.json": "0o600"
+        "record.json": "0o600",
+        "backup": "0o700",
     }
 
     after = node.files()
@@ -136,6 +137,17 @@ def test_no_engine_and_no_nvml_are_needed_to_give_back(node):
     node.run()
     assert node.run(state="absent", nvml_path="/nonexistent")["changed"] is True
     assert node.files() == before
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_host_that_nobody_changed_has_nothing_to_give_back(node, check):
+    node.daemon.unlink()
+    node.runtime.unlink()
+    answer = node.run(check=check, state="absent", extra_resources=["SSD=1"], nvml_path="/nonexistent")
+    assert (answer["changed"], answer["drift"], answer["refused"], answer["diff"]) == (False, [], [], [])
+    assert (answer["resources"], answer["labels"], answer["gpus"]) == ([], {}, [])
+    assert not {"toolkit", "nvml_binding", "toml_parser"} & set(answer["missing"])
+    assert (node.daemon.exists(), node.runtime.exists()) == (False, False)
 
 
 def test_a_host_without_gpu(node):

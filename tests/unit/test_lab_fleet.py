@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import demo, fleet
+from tests.lab import demo, fleet, variants
 from tests.lab.lab import LabError
 
 
@@ -42,6 +42,12 @@ def test_defaults(tmp_path: Path) -> None:
 def test_a_machine_written_down(tmp_path: Path) -> None:
     (node,) = read(tmp_path, "nodes: {g1: {gpus: {name: NVIDIA X, memory: 8192, count: 2}}}").nodes
     assert (node.gpus or "").splitlines()[3:] == ["[gpu 0-1]", "name = NVIDIA X", "memory = 8192"]
+
+
+def test_packages_that_are_there_from_the_start_make_an_image_of_their_own(tmp_path: Path) -> None:
+    plain, twin, old = read(tmp_path, "nodes: {g1: {}, g2: {}, g3: {retired: [nvidia-docker]}}").nodes
+    assert variants.tag(plain) == variants.tag(twin)
+    assert "nvidia-docker" in variants.tag(old)
 
 
 @pytest.mark.parametrize(

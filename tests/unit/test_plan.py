@@ -341,8 +341,8 @@ UNASKED = "The manager m1 could not be asked about the swarm: "
         (Swarm(NOBODY), NOBODY["error"]),
         (Swarm(LIVE, {"failed": True, "msg": "The swarm does not have a leader."}), UNASKED + "The swarm does not have a leader."),
         (Swarm(LIVE, {"unreachable": True, "msg": "No route to host"}), UNASKED + "No route to host"),
-        (Swarm(LIVE, {"skipped": True}), UNASKED + "it lacks the Docker SDK for Python, which a run without --check installs"),
-        (Swarm(LIVE, None), UNASKED + "it lacks the Docker SDK for Python, which a run without --check installs"),
+        (Swarm(LIVE, {"skipped": True}), UNASKED + "it lacks the Docker SDK for Python, which provision without --check installs"),
+        (Swarm(LIVE, None), UNASKED + "it lacks the Docker SDK for Python, which provision without --check installs"),
     ],
 )
 @pytest.mark.parametrize("disrupt", ["never", "all"])

@@ -9,6 +9,7 @@ from fleet_lab import host, member, named
 from node_lab import gpu
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _report
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import Outcome
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, MARKED, WINDOW, Host, Step
 
@@ -158,3 +159,44 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
         "To go on: ansible-playbook -i i.yml p.yml --limit b,d,c",
     ]
     assert _report.summary(_report.by_verdict({"a": "ready"}), "x") == ""
+
+
+# --- after deprovision ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("step", "node", "outcome", "state"),
+    [
+        (TakeBack(), None, None, "given back"),
+        (TakeBack(needs=["leave"]), None, None, "given back"),
+        (TakeBack(needs=["labels"]), member(labels={"rack": "r1"}), None, "given back"),
+        (TakeBack(needs=["leave"]), member(labels={}), None, "it left the swarm, but the manager still lists it. Run this again"),
+        (TakeBack(needs=["entry"], entry="n1"), member(labels={}), None, "it left the swarm, but the manager still lists it. Run this again"),
+        (TakeBack(needs=["labels"]), member(), None, "the manager still shows labels of ours. Run this again"),
+        (TakeBack(stays="it is the last"), member(labels={}), None, "still in the swarm: it is the last"),
+        (
+            TakeBack(stays="it is the last"),
+            member(labels={}, availability="drain", former_availability="active"),
+            None,
+            "still on drain: its former availability, active, could not be given back. Run this again",
+        ),
+        (TakeBack(waits_for=["service train"], left_alone=True, stays="it is the last"), member(), None, "waiting for service train"),
+        (TakeBack(needs=["leave"]), member(), FAILED, "failed: dockerd did not start"),
+        (TakeBack(error="locked"), None, None, "failed: locked"),
+    ],
+)
+def test_what_is_left_on_a_host_that_is_given_back(step, node, outcome, state):
+    assert _report.state_given_back(step, node, outcome) == state
+
+
+def test_only_what_went_well_is_told_as_taken_back():
+    step = TakeBack(needs=["labels", "leave"])
+    assert _report.row_given_back(host(), step, "given back") == ["gpu-1", "node labels, membership", "given back"]
+    assert _report.row_given_back(host(), step, "failed: x") == ["gpu-1", "–", "failed: x"]
+    assert _report.row_given_back(host(), TakeBack(needs=["labels"]), "still in the swarm: x")[1] == "node labels"
+    assert _report.row_given_back(host(), TakeBack(), "given back")[1] == "–"
+
+
+def test_a_manager_that_remains_is_told_beforehand():
+    steps = {"m1": TakeBack(needs=["labels"], groups=[END], impact=["removes node labels"], stays="it is the last")}
+    assert _report.impact(steps).splitlines()[2:] == ["m1    removes node labels; remains in the swarm: it is the last"]

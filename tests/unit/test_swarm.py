@@ -4,10 +4,16 @@
 
 from __future__ import annotations
 
+import json
+import socketserver
+import threading
+from http.server import BaseHTTPRequestHandler
+
 import pytest
 from docker.errors import APIError, DockerException
+from requests import Response
 from requests.exceptions import ReadTimeout
-from swarm_api import cluster
+from swarm_api import cluster, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm
 
@@ -193,3 +199,118 @@ def test_tls_takes_its_files_from_options_or_the_environment(certificates):
 def test_tls_files_that_do_not_fit_are_refused(options, told):
     with pytest.raises(_swarm.SwarmError, match=told):
         _swarm._tls(dict(PARAMS, tls=True, **options), {})
+
+
+# --- tasks, as the SDK brings them from a socket ----------------------------------------------------------------------
+
+TASKS = [task("t%d" % number) for number in range(300)]
+INFO = {"ID": "x", "Swarm": MANAGER, "SystemTime": "2026-11-20T12:00:00.1+01:00"}
+
+
+class Daemon(BaseHTTPRequestHandler):
+    """Answers in chunks, as dockerd does. What it is to say of tasks stands in its server."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        path = self.path.split("/", 2)[-1]
+        status, parts = self.server.tasks if path == "tasks" else (200, [json.dumps(INFO)])
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for part in parts:
+            if part is None:
+                self.close_connection = True
+                return
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part.encode()))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, *_line):
+        pass
+
+    def address_string(self):
+        return ""
+
+
+@pytest.fixture
+def manager(tmp_path):
+    """manager(status, parts) -> a Manager whose daemon answers so for its tasks; None breaks the answer off."""
+    server = socketserver.ThreadingUnixStreamServer(str(tmp_path / "d.sock"), Daemon)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def connect(status, *parts):
+        server.tasks = (status, parts)
+        return _swarm.connect(dict(PARAMS, docker_host="unix://%s" % (tmp_path / "d.sock"), api_version="1.41"))
+
+    yield connect
+    server.shutdown()
+    server.server_close()
+
+
+def test_tasks_come_one_at_a_time(manager):
+    body = json.dumps(TASKS) + "\n"
+    assert list(manager(200, *(body[start : start + 5000] for start in range(0, len(body), 5000))).tasks()) == TASKS
+
+
+def test_the_managers_clock_is_kept(manager):
+    assert manager(200, "[]").time == INFO["SystemTime"]
+
+
+@pytest.mark.parametrize(
+    ("status", "parts", "told"),
+    [
+        (500, ['{"message": "rpc error: code = DeadlineExceeded desc = x"}'], "has no quorum"),
+        (500, ['{"message": "on fire"}'], "would not list tasks: on fire."),
+        (200, ['[{"ID": "t1"}', None], "does not answer"),
+        (200, ['[{"ID": "t1"}'], "broke off its list of tasks"),
+        (200, ['{"message": "odd"}'], "broke off its list of tasks"),
+    ],
+)
+def test_tasks_that_do_not_come(manager, status, parts, told):
+    with pytest.raises(_swarm.SwarmError, match=told):
+        list(manager(status, *parts).tasks())
+
+
+# --- services -----------------------------------------------------------------------------------------------------------
+
+
+class Services:
+    """The SDK's calls about services; ``missing`` says that there is none by now."""
+
+    def __init__(self, missing=False):
+        self.missing, self.filters = missing, None
+
+    def create_service(self, task_template, name, labels, mode):
+        return {"ID": name + "-id"}
+
+    def remove_service(self, service_id):
+        if self.missing:
+            response = Response()
+            response.status_code = 404
+            raise APIError("404", response=response, explanation="service not found")
+
+    def services(self, filters):
+        self.filters = filters
+        return []
+
+    tasks = services
+
+    def service_logs(self, service_id, stdout, stderr, tail, is_tty):
+        return iter([b"GPU 0: T\xc3", b"\xa4 (UUID: x)\n"]) if stdout and stderr else iter([])
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_service_that_is_gone_needs_no_removal(missing):
+    _swarm.Manager(Services(missing), "unix:///run/x.sock", MANAGER).remove_service("s1")
+
+
+def test_services_are_made_found_and_listened_to():
+    client = Services()
+    manager = _swarm.Manager(client, "unix:///run/x.sock", MANAGER)
+    assert manager.create_service({"name": "v", "labels": {}, "mode": {}, "task_template": {}}) == "v-id"
+    assert manager.service_log("v-id") == "GPU 0: Tä (UUID: x)\n"
+    for listed in (manager.services_labelled, manager.tasks_labelled):
+        assert listed("a=b") == []
+        assert client.filters == {"label": ["a=b"]}

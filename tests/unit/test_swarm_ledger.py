@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
-from swarm_api import A, B, discrete, named, node, service, task
+from swarm_api import RECORDED_AT, A, B, discrete, named, node, recorded, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_tasks import epoch
 
 PREFIX = "gpu-swarm."
+SINCE = "2026-11-20T12:00:00.123456789Z"
 
 
 def only(advertised, tasks, kind="NVIDIA-GPU", **options):
@@ -24,7 +24,18 @@ def only(advertised, tasks, kind="NVIDIA-GPU", **options):
 def test_a_task_holds_from_assignment_to_its_end(state, desired):
     entry, sums = only(named(A, B), [task("t1", given=named(B), state=state, desired=desired)])
     assert entry["free"] == [A]
-    assert entry["held"] == [{"value": B, "task_id": "t1", "service": "train", "slot": 1, "state": state, "desired_state": desired}]
+    assert entry["held"] == [
+        {
+            "value": B,
+            "task_id": "t1",
+            "service": "train",
+            "name": "train.1",
+            "slot": 1,
+            "state": state,
+            "desired_state": desired,
+            "since": SINCE,
+        }
+    ]
     assert sums == {"total": 2, "held": 1, "free": 1, "schedulable": 1}
 
 
@@ -122,6 +133,7 @@ def test_a_node_is_told_with_all_that_a_run_needs():
         "labels": labels,
         "former_availability": "active",
         "resources": {},
+        "tasks": [],
     }
     assert (second["leader"], second["reachability"], second["role"]) == (True, "reachable", "manager")
 
@@ -144,15 +156,125 @@ def test_a_node_that_never_reported_is_listed():
     assert ledger([bare], [], [], PREFIX)["nodes"][0]["resources"] == {}
 
 
-def test_a_big_swarm_is_read_in_one_pass():
-    nodes = [node("n%d" % i, resources=named(*("GPU-%d-%d" % (i, g) for g in range(8)))) for i in range(1000)]
-    tasks = [
-        task("t%d" % i, "n%d" % (i % 1000), named("GPU-%d-%d" % (i % 1000, i // 1000)), slot=i)
-        if i < 6000
-        else task("t%d" % i, "n%d" % (i % 1000), state="shutdown", desired="shutdown")
-        for i in range(20000)
+def test_the_leader_counts_free_what_it_gave_to_a_finished_task():
+    for version in ("20.10.24", "26.1.5", "29.6.0"):
+        manager = node("m1", leader=True, engine=version)
+        ended = task("t1", given=named(A), state="complete", desired="complete", job=True)
+        result = ledger([manager, node(resources=named(A))], [ended], [service(mode="ReplicatedJob")], PREFIX)
+        assert result["kinds"]["NVIDIA-GPU"] == {"total": 1, "held": 0, "free": 1, "schedulable": 1}
+
+
+def tasks_of(tasks, services=None, now=SINCE):
+    return ledger([node()], tasks, services or [service()], PREFIX, epoch(now))["nodes"][0]["tasks"]
+
+
+@pytest.mark.parametrize("state", ["assigned", "accepted", "preparing", "ready", "starting", "running"])
+def test_all_live_tasks_of_a_node_are_told(state):
+    (told,) = tasks_of([task("t1", state=state)], now="2026-11-20T13:02:03.5+01:00")
+    assert told == {
+        "id": "t1",
+        "service": "train",
+        "name": "train.1",
+        "state": state,
+        "since": SINCE,
+        "age": 123,
+        "movable": True,
+        "holding": {},
+    }
+
+
+@pytest.mark.parametrize("state", ["new", "pending", "complete", "shutdown", "failed", "rejected", "remove", "orphaned"])
+def test_what_is_not_on_a_node_is_not_told_there(state):
+    assert tasks_of([task("t1", state=state)]) == []
+
+
+def test_what_a_task_holds_is_told_with_it():
+    given = named(A, B) + discrete(8000)
+    assert [one["holding"] for one in tasks_of([task("t1", given=given)])] == [{"NVIDIA-GPU": [A, B], "VRAM": 8000}]
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "movable"),
+    [
+        ({}, "Replicated", True),
+        ({}, "Global", True),
+        ({"restart": None}, "Replicated", True),
+        ({"restart": "on-failure"}, "Replicated", True),
+        ({"restart": "none"}, "Replicated", False),
+        ({"restart": "none"}, "Global", False),
+        ({"restart": "on-failure", "job": True}, "ReplicatedJob", False),
+        ({"job": True}, "GlobalJob", False),
+        ({}, "ReplicatedJob", False),
+    ],
+)
+def test_what_swarm_starts_again_is_movable(options, mode, movable):
+    (told,) = tasks_of([task("t1", **options)], [service(mode=mode)])
+    assert told["movable"] is movable
+
+
+def test_a_jobs_task_is_not_movable_after_its_service_is_gone():
+    (told,) = tasks_of([task("t1", job=True, service="gone")])
+    assert (told["movable"], told["name"]) == (False, "gone.1")
+
+
+@pytest.mark.parametrize(
+    ("since", "now", "age"),
+    [
+        (SINCE, SINCE, 0),
+        (SINCE, "2026-11-20T12:01:00Z", 60),
+        (SINCE, "2026-11-20T07:00:10.5-05:00", 10),
+        (SINCE, "2026-11-20T17:30:10+05:30", 10),
+        (SINCE, "2026-11-20T11:59:00Z", 0),
+        (SINCE, None, None),
+        (SINCE, "soon", None),
+        ("0001-01-01T00:00:00Z", SINCE, None),
+        (None, SINCE, None),
+    ],
+)
+def test_ages_are_told_by_the_managers_clock(since, now, age):
+    (told,) = tasks_of([task("t1", since=since)], now=now)
+    assert (told["age"], told["since"]) == (age, since)
+
+
+def test_pools_are_what_the_scheduler_can_give_out():
+    nodes = [
+        node("n1", resources=named(A, B)),
+        node("n2", resources=named("GPU-3")),
+        node("n3", resources=named("GPU-4"), availability="pause"),
+        node("n4", resources=named("GPU-5"), State="down"),
     ]
-    start = time.process_time()
-    result = ledger(nodes, tasks, [service()], PREFIX)
-    assert time.process_time() - start < 2
-    assert result["kinds"]["NVIDIA-GPU"] == {"total": 8000, "held": 6000, "free": 2000, "schedulable": 2000}
+    result = ledger(nodes, [task("t1", given=named(A)), task("t2", "n3", given=named("GPU-4"))], [service()], PREFIX)
+    assert result["pools"] == {"NVIDIA-GPU": {"nodes": 2, "total": 3, "held": 1, "free": 2, "most_free": 1}}
+    assert result["kinds"] == {"NVIDIA-GPU": {"total": 5, "held": 2, "free": 3, "schedulable": 2}}
+
+
+def test_tasks_may_come_one_at_a_time():
+    listed = [task("t%d" % i, "n%d" % (i % 3), named("GPU-%d" % i), slot=i) for i in range(30)]
+    nodes = [node("n%d" % i, resources=named(*("GPU-%d" % one for one in range(i, 60, 3)))) for i in range(3)]
+    result = ledger(nodes, (one for one in listed), [service()], PREFIX)
+    assert result == ledger(nodes, listed, [service()], PREFIX)
+    assert result["kinds"]["NVIDIA-GPU"] == {"total": 60, "held": 30, "free": 30, "schedulable": 30}
+
+
+def test_what_a_manager_really_answers():
+    result = ledger(recorded("nodes"), recorded("tasks"), recorded("services"), PREFIX, epoch(RECORDED_AT))
+    (one,) = result["nodes"]
+    assert [(task["name"].split(".")[0], task["age"], task["movable"]) for task in one["tasks"]] == [
+        ("agent", 101, True),
+        ("peek", 20, True),
+        ("train", 18, True),
+        ("train", 18, True),
+    ]
+    assert [(job["service"], job["kind"], job["amount"], job["clash"]) for job in result["finished_jobs"]] == [
+        ("check", "VRAM", 2000, False),
+        ("sweep", "NVIDIA-GPU", 2, True),
+    ]
+    assert [(group["service"], group["said"], group["missing"]) for group in result["pending"]] == [
+        (
+            "big",
+            "no suitable node (insufficient resources on 1 node)",
+            ["wants 8 NVIDIA-GPU; the most that a node has: 4 (n1)"],
+        )
+    ]
+    assert [(one["service"], one["variables"]) for one in result["unreserved"]] == [("peek", {"NVIDIA_VISIBLE_DEVICES": "all"})]
+    assert result["pools"]["NVIDIA-GPU"] == {"nodes": 1, "total": 4, "held": 2, "free": 2, "most_free": 2}

@@ -151,7 +151,7 @@ def test_old_leaders_leave_nodes_alone_that_are_not_active():
 
 
 def test_the_version_that_counts_is_the_leaders():
-    assert leader_engine([node(engine="20.10.24"), node("n2", leader=True)]) == (26, 1, 5)
+    assert leader_engine([node(engine="20.10.24"), node("n2", leader=True)]) == "26.1.5+dfsg1"
     assert leader_engine([node()]) is None
 
 

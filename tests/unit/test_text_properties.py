@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _daemon_json, _resources, _runtime_toml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError
 
 examples = settings(max_examples=100, deadline=None)
 
@@ -82,7 +83,9 @@ wants = st.builds(
     st.just(KINDS),
     st.sampled_from([[], ["gpu=x"]]),
     st.sampled_from(["nvidia-container-runtime", None]),
+    st.just(()),
 )
+moved = st.lists(st.sampled_from(["SSD=2", "FPGA=c", "nvidia-gpu=old", "Ω=ü"]), max_size=3)
 
 
 def edit_json(content, want):
@@ -198,6 +201,22 @@ def in_no_order(doc):
 def test_json_deep_nesting(depth, want):
     content = b'{"a": ' + b'[{"b":' * depth + b"1" + b"}]" * depth + b"}"
     assert edit_json(content, want).startswith(content[:-1])
+
+
+@examples
+@given(documents(), layouts(), wants, moved)
+def test_json_what_came_from_elsewhere_stands_there_once_and_goes_again(doc, write, want, moved):
+    content, want = write(doc), want._replace(moved=moved)
+    try:
+        edited = edit_json(content, want)
+    except ConfigError:
+        assume(False)
+    listed = _daemon_json.parse(edited, PATH).get("node-generic-resources", [])
+    theirs = [one for one in dict.fromkeys(moved) if one not in ("nvidia-gpu=old",)]
+    assert all(listed.count(one) >= 1 for one in theirs)
+    assert all(listed.count(one) == 1 for one in theirs if one not in doc.get("node-generic-resources", []))
+    assert edit_json(edited, want) == edited
+    assert _daemon_json.take_out(edited, PATH, content, want) == content
 
 
 # --- config.toml ----------------------------------------------------------------------------------------------------

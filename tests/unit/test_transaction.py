@@ -8,6 +8,7 @@ import errno
 import importlib.util
 import json
 import os
+import re
 import stat
 
 import pytest
@@ -181,6 +182,157 @@ def test_an_empty_policy_takes_back_what_was_ours(tmp_path):
     assert it.content("runtime_config") == CONFIG_TOML
 
 
+# --- what somebody gave dockerd as flags ------------------------------------------------------------------------------
+
+ARTICLE = """\
+[Service]
+ExecStart=
+ExecStart=/usr/bin/dockerd -H fdd:// --default-runtime=nvidia --node-generic-resource gpu=GPU-00000000
+"""
+OPTIONS = 'DOCKER_OPTS="--node-generic-resource SSD=1 --log-level=warn --node-generic-resource NVIDIA-GPU=GPU-00000000"\n'
+DROP_IN, DEFAULTS = "docker.service.d/override.conf", "etc/default/docker"
+
+
+def test_a_recipe_of_flags_is_taken_over_with_one_restart_and_given_back(tmp_path):
+    it = node(tmp_path).unit(ARTICLE * 2, loaded=False)
+    before = it.everything()
+    assessed = it.assess()
+    assert it.everything() == before
+    assert [text.partition(": ")[2][:14] for text in assessed["adopted"][:3]] == ["-H fdd:// is a", "dockerd was gi", "it held nothin"]
+    assert not set(assessed["adopted"]) & set(assessed["warnings"])
+    assert DROP_IN in "".join(diff["before_header"] for diff in assessed["diff"])
+    done = it.converge()
+    assert (done["restarted"], it.engine.calls()) == (True, ["restart"])
+    assert done["adopted"] == assessed["adopted"]
+    assert set(done["adopted"]) <= set(done["warnings"])
+    assert not [path for path in it.everything() if path.endswith(".conf")]
+    assert it.doc()["node-generic-resources"] == ["SSD=1", *resources(0, 1)]  # the kind gpu named a GPU of ours
+    assert "--default-runtime=nvidia" not in it.engine.look()["flags"]
+    again = it.converge()
+    assert (again["changed"], again["drift"], again["adopted"]) == (False, [], [])
+    back = it.option(state="absent").converge()
+    assert it.everything() == before
+    # As before: a file that keeps dockerd from starting, and that systemd has not read.
+    assert it.engine.needs_reload() is True
+    assert "override.conf: it is as it was, and systemd has not read it" in "".join(back["warnings"])
+
+
+def test_what_others_gave_as_a_flag_moves_along_and_goes_back(tmp_path):
+    it = node(tmp_path, daemon=b"{}").unit(environment=OPTIONS)
+    before = it.everything()
+    assert it.converge()["restarted"] is True
+    assert (tmp_path / DEFAULTS).read_text() == 'DOCKER_OPTS="--log-level=warn"\n'
+    assert it.doc()["node-generic-resources"] == ["SSD=1", *resources(0, 1)]
+    assert it.shown() == [*resources(0, 1), "SSD=1"]
+    # What somebody takes out of daemon.json later does not come back by itself.
+    it.put("daemon_config", it.content().replace(b'"SSD=1",', b""))
+    it.converge()
+    assert it.doc()["node-generic-resources"] == resources(0, 1)
+    it.option(state="absent").converge()
+    assert (tmp_path / DEFAULTS).read_text() == before[str(tmp_path / DEFAULTS)][0].decode()
+
+
+def test_flags_in_a_file_that_somebody_edited_since_are_put_back_beside_the_edit(tmp_path):
+    it = node(tmp_path, daemon=b"{}").unit(environment=OPTIONS)
+    it.converge()
+    (tmp_path / DEFAULTS).write_text('# mine\nDOCKER_OPTS="--log-level=debug"\n')
+    it.option(state="absent").converge()
+    assert (tmp_path / DEFAULTS).read_text() == (
+        '# mine\nDOCKER_OPTS="--log-level=debug --node-generic-resource=SSD=1 --node-generic-resource=NVIDIA-GPU=GPU-00000000"\n'
+    )
+    assert it.doc() == {}
+
+
+def test_flags_for_which_no_place_is_left_are_told(tmp_path):
+    it = node(tmp_path, daemon=b"{}").unit(environment=OPTIONS)
+    it.converge()
+    (tmp_path / DEFAULTS).write_text("# nothing\n")
+    done = it.option(state="absent").converge()
+    assert "no place is left in it for --node-generic-resource=SSD=1, " in "".join(done["warnings"])
+    assert it.engine.process()["running"]
+
+
+def test_right_resources_by_flags_are_proven_by_a_restart_all_the_same(tmp_path):
+    flags = " ".join(f"--node-generic-resource {one}" for one in resources(0, 1))
+    it = node(tmp_path, daemon=b"{}").unit(environment=f'DOCKER_OPTS="--default-runtime=nvidia {flags}"\n')
+    assert it.shown() == resources(0, 1)
+    assessed = it.assess()
+    assert (assessed["restart_required"], bool(assessed["drift"])) == (True, True)
+    it.engine.carries = [BUSY]
+    with pytest.raises(GpuSwarmError, match="would stop 1 running container"):
+        it.converge()
+
+
+def test_a_flag_that_only_the_running_process_has_ends_with_it(tmp_path):
+    it = node(tmp_path, daemon=b"{}").unit(environment='DOCKER_OPTS="--default-runtime=nvidia"\n')
+    (tmp_path / DEFAULTS).write_text("# taken out by hand\n")
+    assert it.converge()["restarted"] is True
+    assert it.engine.look()["flags"] == ["-H", "fd://", "--containerd=/run/containerd/containerd.sock"]
+
+
+@pytest.mark.parametrize(
+    ("drop_in", "words"),
+    [
+        ("[Service]\nExecStart=\nExecStart=/usr/sbin/dockerd --node-generic-resource gpu=${GPU}\n", "--node-generic-resource=gpu=${GPU}"),
+        ("[Service]\nExecStart=\nExecStart=/usr/sbin/dockerd --node-generic-resource SSD\n", "--node-generic-resource: "),
+    ],
+)
+def test_flags_that_cannot_be_taken_over_are_an_error_that_names_them(tmp_path, drop_in, words):
+    it = node(tmp_path)
+    it.engine._drop_ins.mkdir(parents=True)
+    (it.engine._drop_ins / "override.conf").write_text(drop_in)
+    before = it.everything()
+    with pytest.raises(GpuSwarmError) as raised:
+        it.converge()
+    assert words in raised.value.message
+    assert it.everything() == before
+
+
+def test_files_alone_are_adopted_where_nothing_is_to_be_restarted(tmp_path):
+    it = node(tmp_path).unit(ARTICLE, loaded=False)
+    done = it.option(restart="never").converge()
+    assert (done["restarted"], it.engine.calls(), it.engine.needs_reload()) == (False, [], False)
+    assert it.option(restart="if_needed").converge()["restarted"] is True
+
+
+# --- originals --------------------------------------------------------------------------------------------------------
+
+
+def test_every_file_that_is_changed_has_one_dated_backup(tmp_path):
+    it = node(tmp_path).unit(ARTICLE, loaded=False)
+    os.chmod(it.params["daemon_config"], 0o640)
+    done = it.converge()
+    config, toml, drop_in = it.params["daemon_config"], it.params["runtime_config"], str(it.engine._drop_ins / "override.conf")
+    assert it.backups() == {config: DAEMON_JSON, toml: CONFIG_TOML, drop_in: ARTICLE.encode()}
+    assert sorted(done["backups"]) == sorted([config, toml, drop_in])
+    for path, backup in done["backups"].items():
+        assert re.fullmatch(re.escape(str(tmp_path / "state" / "backup") + path) + r"\.\d{8}T\d{6}Z", backup)
+    assert stat.S_IMODE(os.stat(done["backups"][config]).st_mode) == 0o640
+    it.gpus = [gpu(0), gpu(1), gpu(2)]
+    assert it.converge()["backups"] == done["backups"]
+    assert it.assess()["backups"] == done["backups"]
+    it.option(state="absent").converge()
+    assert it.backups() == {}
+
+
+def test_a_backup_of_what_somebody_edited_since_stays(tmp_path):
+    it = node(tmp_path)
+    it.converge()
+    it.put("daemon_config", it.content().replace(b'"local"', b'"journald"'))
+    it.option(state="absent").converge()
+    assert it.backups() == {it.params["daemon_config"]: DAEMON_JSON}
+
+
+def test_a_file_that_did_not_exist_has_no_backup_and_a_change_that_fails_leaves_none(tmp_path):
+    it = node(tmp_path, daemon=None)
+    assert list(it.converge()["backups"]) == [it.params["runtime_config"]]
+    other = node(tmp_path / "other")
+    other.engine.refuses = "unable to configure"
+    with pytest.raises(GpuSwarmError):
+        other.converge()
+    assert other.backups() == {}
+
+
 # --- what is not begun ----------------------------------------------------------------------------------------------
 
 
@@ -344,7 +496,7 @@ def test_rolled_back_from_absent(tmp_path):
     before = it.everything()
     failing = iter([GpuSwarmError("docker.service did not start: no reason given"), None])
 
-    def restart():
+    def restart(_reread=True):
         problem = next(failing)
         it.engine.start("restart")
         if problem:
@@ -382,7 +534,7 @@ def test_a_daemon_that_was_down_is_not_judged(tmp_path):
 def test_when_the_way_back_is_barred_both_causes_are_told_and_the_journal_stays(tmp_path):
     it = node(tmp_path)
 
-    def restart():
+    def restart(_reread=True):
         it.engine.stop()
         raise GpuSwarmError("docker.service did not start: start-limit-hit")
 

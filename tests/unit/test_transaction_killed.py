@@ -98,6 +98,17 @@ def stopped(home):
     return node(home, running=False)
 
 
+def of_an_article(home):
+    """Options in a drop-in that says nothing else, under a daemon that never read it, and more in a variable."""
+    drop_in = "[Service]\nExecStart=\nExecStart=/usr/bin/dockerd -H fdd:// --default-runtime=nvidia --node-generic-resource gpu=GPU-00000000\n"
+    return node(home).unit(drop_in, loaded=False)
+
+
+def of_variables(home):
+    """A daemon that runs with options out of a variable, and a person's own beside them."""
+    return node(home, daemon=b'{"debug": true}').unit(environment='DOCKER_OPTS="--default-runtime=nvidia --node-generic-resource SSD=1 --debug"\n')
+
+
 def first_run(it):
     pass
 
@@ -123,7 +134,7 @@ def giving_back_an_edited_file(it):
     it.option(state="absent")
 
 
-NODES = [plain, without_daemon_json, of_a_recipe, stopped]
+NODES = [plain, without_daemon_json, of_a_recipe, stopped, of_an_article, of_variables]
 RUNS = [first_run, one_gpu_less, a_daemon_that_refuses, giving_back]
 
 

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _unit
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._unit import (
     EngineError,
     Unit,
@@ -110,12 +111,41 @@ def test_look():
         "started_at": "7",
         "flags": [],
         "unit_flags": ["-H", "fd://", "$DOCKER_OPTS"],
+        "files": [],
+        "needs_reload": False,
     }
 
 
 @pytest.mark.parametrize(("answer", "flags"), [(EXEC, ["-H", "fd://", "$DOCKER_OPTS"]), ("", []), ("{ path=x ; argv[]=x ; }", [])])
 def test_flags_of_the_unit(answer, flags):
     assert exec_start_flags(answer) == flags
+
+
+def test_files_of_the_unit(tmp_path, monkeypatch):
+    monkeypatch.setattr(_unit, "DROP_INS", str(tmp_path / "%s.d" / "*.conf"))
+    (tmp_path / "docker.service.d").mkdir()
+    (tmp_path / "docker.service.d" / "b.conf").write_text("")  # since the last daemon-reload
+    text = shown(
+        FragmentPath="/lib/systemd/system/docker.service",
+        DropInPaths="/run/systemd/system/docker.service.d/c.conf /etc/systemd/system/docker.service.d/a\\x20b.conf",
+        EnvironmentFiles="/etc/default/docker (ignore_errors=yes)\nEnvironmentFiles=/usr/lib/x (ignore_errors=no)",
+        NeedDaemonReload="yes",
+    )
+    view = unit(text)[0].look()
+    assert view["needs_reload"] is True
+    assert view["files"] == [
+        ("/lib/systemd/system/docker.service", "unit", False),
+        ("/etc/systemd/system/docker.service.d/a b.conf", "drop-in", True),
+        (str(tmp_path / "docker.service.d" / "b.conf"), "drop-in", False),
+        ("/run/systemd/system/docker.service.d/c.conf", "drop-in", False),
+        ("/etc/default/docker", "environment", True),
+        ("/usr/lib/x", "environment", False),
+    ]
+
+
+@pytest.mark.parametrize("state", ["bad-setting", "error"])
+def test_a_unit_whose_files_contradict_themselves_is_one(state):
+    assert unit(shown().replace("LoadState=loaded", f"LoadState={state}"))[0].look()["state"] == "active"
 
 
 @pytest.mark.parametrize("text", ["LoadState=not-found\nMainPID=0\n", "LoadState=masked\n", ""])
@@ -126,6 +156,15 @@ def test_no_unit(text):
 
 
 # --- acting ---------------------------------------------------------------------------------------------------------
+
+
+def test_units_that_were_edited_are_read_anew_with_a_restart_and_never_without():
+    it, systemd = unit(shown(NeedDaemonReload="yes"))
+    it.restart()
+    assert systemd.ran[0] == ["systemctl", "daemon-reload"]
+    it, systemd = unit(shown(NeedDaemonReload="yes"))
+    it.reload()
+    assert [argv[1] for argv in systemd.ran] == ["kill"]
 
 
 def test_a_restart_clears_the_start_limit_first_and_does_not_block():
@@ -166,7 +205,7 @@ def test_a_restart_that_is_under_way(text):
 
 @pytest.mark.parametrize("job", ["", "0", None])
 def test_a_restart_that_is_done(job):
-    it, _systemd = unit(shown(Job=81), shown() if job is None else shown(Job=job))
+    it, _systemd = unit(shown(), shown(Job=81), shown() if job is None else shown(Job=job))
     it.restart()
     assert it.pending() is None
 
@@ -181,7 +220,7 @@ FAILED = [
 
 @pytest.mark.parametrize("text", FAILED)
 def test_a_restart_that_failed(text):
-    it, systemd = unit(shown("activating", "start", Job=81, NRestarts=0), text, journal=JOURNAL_OF_A_LATE_FAILURE)
+    it, systemd = unit(shown(), shown("activating", "start", Job=81, NRestarts=0), text, journal=JOURNAL_OF_A_LATE_FAILURE)
     before = int(time.time())
     it.restart()
     with pytest.raises(EngineError) as raised:
@@ -193,7 +232,7 @@ def test_a_restart_that_failed(text):
 
 
 def test_a_restart_that_failed_without_a_word():
-    it, _systemd = unit(shown(), shown("failed", "failed"))
+    it, _systemd = unit(shown(), shown(), shown("failed", "failed"))
     it.restart()
     with pytest.raises(EngineError, match="did not start: the journal does not say why$"):
         it.pending()

@@ -35,6 +35,7 @@ def test_the_node_id_as_joined_goes_before_the_one_found():
     assert node_id_of(variables()) == "n1"
     assert node_id_of(variables(swarm_member_state={"node_id": "n2"})) == "n2"
     assert node_id_of(variables(swarm_member_state={"node_id": None})) == "n1"
+    assert node_id_of(variables(swarm_member_state={"state": "inactive", "node_id": ""})) is None
     assert node_id_of({}) is None
     assert node_id_of({"gpu_node_assessed": {"failed": True}}) is None
     assert node_id_of({"gpu_node_assessed": {"failed": True, "swarm": {"node_id": "n3"}}}) == "n3"
@@ -112,6 +113,13 @@ def test_every_member_on_which_nothing_failed_is_labelled():
         {"id": "n3", "labels": {}},
         {"id": "n5", "labels": LABELS},
     ]
+
+
+def test_labels_of_a_plan_go_before_what_was_decided():
+    assert label_updates(["a"], {"a": variables(**planned("a", labels={"leaving": "a"}))}) == [{"id": "n1", "labels": {"leaving": "a"}}]
+    assert label_updates(["a"], {"a": variables(**planned("a", labels={}))}) == [{"id": "n1", "labels": {}}]
+    left = variables(swarm_member_state={"state": "inactive"}, **planned("a", labels={}))
+    assert label_updates(["a"], {"a": left}) == availability_updates(["a"], {"a": left}, "former") == []
 
 
 @pytest.mark.parametrize(

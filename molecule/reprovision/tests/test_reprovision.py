@@ -27,7 +27,7 @@ def nodes(host: Host, pytestconfig: pytest.Config) -> dict[str, Host]:
 @pytest.fixture(scope="module")
 def events(host: Host) -> list[dict[str, Any]]:
     """The swarm's own account of what became of its nodes, in order."""
-    return [json.loads(line) for line in host.file("/run/watch/events").content_string.splitlines()]
+    return [json.loads(line) for line in host.file("/run/watch/node-events").content_string.splitlines()]
 
 
 def changes(events: list[dict[str, Any]]) -> list[tuple[str, str, str]]:

@@ -1,0 +1,239 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nodes import docker, docker_json, gpus, hostname, named, tasks_of, wait_until
+from testinfra.host import Host
+
+testinfra_hosts = ["ansible://swarm_managers"]
+
+KIND = "NVIDIA-GPU"
+NODES = ["edited", "scripted", "overridden", "optioned"]
+REFUSING = ["overridden", "optioned"]
+READY = re.compile(r"^ready$", re.MULTILINE)
+RECIPES = Path(__file__).parents[1] / "recipes"
+
+DAEMON_JSON = "/etc/docker/daemon.json"
+CONFIG_TOML = "/etc/nvidia-container-runtime/config.toml"
+OPTIONS = "/etc/default/docker"
+DROP_IN = "/etc/systemd/system/docker.service.d/override.conf"
+BACKUP = "/var/lib/gpu-swarm/backup"
+NVIDIA_DOCKER = "/var/lib/nvidia-docker/volumes/nvidia_driver"
+
+# What systemd starts: Debian's unit, and what is left of the one that somebody overrode.
+VENDOR = "/usr/sbin/dockerd -H fd:// --containerd=/run/containerd/containerd.sock $DOCKER_OPTS"
+STARTED = {**dict.fromkeys(NODES, VENDOR), "overridden": "/usr/sbin/dockerd -H unix:///var/run/docker.sock"}
+# What people advertised beside GPUs.
+OWN = {"overridden": ["VRAM=8000"], "optioned": ["SSD=1"]}
+# systemd's own mark of "a unit was started".
+UNIT_STARTED = "39f53479d3a045ac8e11786248231fbf"
+
+
+@pytest.fixture(scope="module")
+def nodes(host: Host, pytestconfig: pytest.Config) -> dict[str, Host]:
+    inventory = pytestconfig.getoption("ansible_inventory")
+    return {node.backend.host: node for node in host.get_hosts(["ansible://gpu_nodes"], ansible_inventory=inventory)}
+
+
+@pytest.fixture
+def node(nodes: dict[str, Host], name: str) -> Host:
+    return nodes[name]
+
+
+each_node = pytest.mark.parametrize("name", NODES)
+
+
+def text(node: Host, path: str) -> str:
+    return node.file(path).content_string
+
+
+def daemon_json(node: Host) -> dict[str, Any]:
+    return json.loads(text(node, DAEMON_JSON))
+
+
+def running_flags(node: Host) -> list[str]:
+    pid = node.check_output("systemctl show --property MainPID --value docker.service")
+    return text(node, f"/proc/{pid}/cmdline").split("\0")[1:]
+
+
+def kept(node: Host, path: str) -> list[str]:
+    """The contents of the dated copies of a file, the oldest first."""
+    return [text(node, copy) for copy in sorted(node.check_output("ls %s.*" % f"{BACKUP}{path}").split())]
+
+
+def told(node: Host) -> dict[str, Any]:
+    return json.loads(text(node, "/root/told.json"))
+
+
+# -- what every node is now ------------------------------------------------------------------------------------------
+
+
+@each_node
+def test_it_advertises_its_gpus_by_their_full_uuids_and_what_it_advertised_beside(node: Host, name: str) -> None:
+    assert gpus(node)
+    assert sorted(daemon_json(node)["node-generic-resources"]) == sorted([*(f"{KIND}={uuid}" for uuid in gpus(node)), *OWN.get(name, [])])
+
+
+@each_node
+def test_the_running_daemon_has_what_the_file_says(node: Host) -> None:
+    info = docker_json(node, "info", "--format", "{{json .}}")
+    assert named(info["GenericResources"], KIND) == gpus(node)
+    assert info["DefaultRuntime"] == daemon_json(node)["default-runtime"] == "nvidia"
+
+
+@each_node
+def test_no_flag_is_left_that_is_in_the_file_now(node: Host, name: str) -> None:
+    shown = node.check_output("systemctl show --property ExecStart docker.service")
+    assert re.findall(r"argv\[\]=(.*?) ;", shown) == [STARTED[name]]
+    assert not [flag for flag in running_flags(node) if "generic-resource" in flag or "runtime" in flag]
+
+
+@each_node
+def test_swarm_resource_stands_once_above_all_tables_in_a_file_that_parses(node: Host) -> None:
+    config = text(node, CONFIG_TOML)
+    assert tomllib.loads(config)["swarm-resource"] == f"DOCKER_RESOURCE_{KIND}"
+    assert len(re.findall(r"^\s*swarm-resource", config, re.MULTILINE)) == 1
+
+
+@each_node
+def test_dockerd_was_started_once(node: Host) -> None:
+    started = node.check_output(
+        "journalctl --after-cursor=%s --output=cat UNIT=docker.service MESSAGE_ID=%s", text(node, "/root/started"), UNIT_STARTED
+    )
+    assert len(started.splitlines()) == 1
+
+
+def test_it_is_still_the_swarm_that_was_made_by_hand(host: Host) -> None:
+    listed = docker(host, "node", "ls", "--format", "{{.Hostname}} {{.Status}} {{.Availability}} {{.ManagerStatus}}").splitlines()
+    assert sorted(line.strip() for line in listed) == [
+        "edited Ready Active",
+        "optioned Ready Active Leader",
+        "overridden Ready Active",
+        "scripted Ready Active",
+    ]
+
+
+# -- what people had set ---------------------------------------------------------------------------------------------
+
+
+def test_settings_in_daemon_json_are_kept(nodes: dict[str, Host]) -> None:
+    written = daemon_json(nodes["edited"])
+    assert written["max-concurrent-downloads"] == 2
+    assert written["runtimes"]["nvidia"]["runtimeArgs"] == []
+
+
+def test_the_drop_in_that_nobody_needs_is_gone(nodes: dict[str, Host]) -> None:
+    assert not nodes["scripted"].file(DROP_IN).exists
+
+
+def test_the_rest_of_the_drop_in_is_kept(nodes: dict[str, Host]) -> None:
+    assert text(nodes["overridden"], DROP_IN).splitlines() == ["[Service]", "ExecStart=", f"ExecStart={STARTED['overridden']}"]
+
+
+def test_the_rest_of_the_options_is_kept_and_in_force(nodes: dict[str, Host]) -> None:
+    options = text(nodes["optioned"], OPTIONS)
+    assert re.findall(r"^DOCKER_OPTS=(.*)$", options, re.MULTILINE) == ['"--log-level=warn"']
+    assert options.startswith("# Here in Debian")
+    assert "--log-level=warn" in running_flags(nodes["optioned"])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("scripted", [DROP_IN, "--default-runtime", "--node-generic-resource", "fdd://"]),
+        ("overridden", [DROP_IN, "--node-generic-resource"]),
+        ("optioned", [OPTIONS, "--node-generic-resource"]),
+    ],
+)
+def test_what_was_taken_over_is_told(node: Host, words: list[str]) -> None:
+    sentences = " ".join(told(node)["adopted"])
+    for word in words:
+        assert word in sentences
+
+
+def test_files_as_they_were_are_kept_with_their_date(nodes: dict[str, Host]) -> None:
+    (script,) = re.findall(r"tee [^\n]*\n(.*?)^EOF", (RECIPES / "drop-in").read_text(), re.MULTILINE | re.DOTALL)
+    former = kept(nodes["scripted"], DROP_IN)[0]
+    assert re.sub(r"=GPU-\w+", "=${GPU_ID}", former) == script * 2
+    assert "--node-generic-resource VRAM=8000" in kept(nodes["overridden"], DROP_IN)[0]
+    assert '"--node-generic-resource SSD=1 --log-level=warn"' in kept(nodes["optioned"], OPTIONS)[0]
+
+
+# -- what came before the toolkit ------------------------------------------------------------------------------------
+
+
+@each_node
+def test_what_came_before_the_toolkit_is_gone(node: Host) -> None:
+    for package in ("nvidia-docker", "nvidia-docker2", "nvidia-container-runtime"):
+        assert not node.package(package).is_installed
+    assert node.package("nvidia-container-toolkit").version == "1.20.0-1"
+
+
+def test_apt_reads_its_lists_again_and_the_former_ones_are_kept(nodes: dict[str, Host]) -> None:
+    edited = nodes["edited"]
+    edited.check_output("apt-get --simulate install nvidia-container-toolkit")
+    copies = edited.check_output("cat /etc/apt/sources.list.d/*~").splitlines()
+    assert [re.sub(r".*keyrings/|-keyring.*", "", line) for line in copies] == ["libnvidia-container", "nvidia-docker"]
+
+
+def test_a_volume_of_nvidia_docker_that_nobody_uses_is_gone(nodes: dict[str, Host]) -> None:
+    assert not nodes["scripted"].file(f"{NVIDIA_DOCKER}/375.66").exists
+
+
+def test_a_volume_that_a_container_uses_is_left_and_told(nodes: dict[str, Host]) -> None:
+    scripted = nodes["scripted"]
+    (version,) = scripted.file(NVIDIA_DOCKER).listdir()
+    assert docker(scripted, "ps", "--all", "--format", "{{.Names}} {{.State}}") == "trainer exited"
+    for word in ("scripted", f"nvidia_driver_{version}", "trainer exited", "docker rm"):
+        assert word in told(scripted)["volumes"]
+
+
+# -- what tasks get --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def services(host: Host) -> Iterator[dict[str, str]]:
+    """By node, a service with one GPU of it. Like every CUDA image, this one asks for all GPUs."""
+    placed = {name: f"on-{name}" for name in ("edited", "scripted")}
+    for name, service in placed.items():
+        where = ["--constraint", f"node.hostname=={name}", "--generic-resource", f"{KIND}=1"]
+        docker(host, "service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", service, *where, "lab/cuda")
+    yield placed
+    docker(host, "service", "rm", *placed.values())
+
+
+@pytest.mark.parametrize("name", ["edited", "scripted"])
+def test_a_task_sees_its_gpu_and_no_other(host: Host, node: Host, name: str, services: dict[str, str]) -> None:
+    log = wait_until("the task to be ready", lambda: READY.search(docker(host, "service", "logs", "--raw", services[name]))).string
+    (task,) = tasks_of(host, services[name])
+    (given,) = named(task["GenericResources"], KIND)
+    assert hostname(host, task["NodeID"]) == name
+    assert re.findall(r"^devices: (.*)$", log, re.MULTILINE) == [f"/dev/nvidia{gpus(node).index(given)}"]
+
+
+# -- what a node is left as whose dockerd refused --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_a_node_whose_dockerd_refuses_is_left_as_it_was(node: Host) -> None:
+    refused = json.loads(text(node, "/root/refused.json"))
+    assert refused["before"]
+    assert refused["after"] == refused["before"]
+    assert refused["answers"]
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_the_reason_is_what_dockerd_said(node: Host) -> None:
+    reason = json.loads(text(node, "/root/refused.json"))["reason"]
+    for words in ("default-runtime: (from flag: runc, from file: nvidia)", "specified both as a flag", "as they were before"):
+        assert words in reason

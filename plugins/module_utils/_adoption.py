@@ -1,0 +1,256 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Options of dockerd that somebody gave as flags, moved to where they belong (pure).
+
+dockerd refuses to start when an option stands both as a flag and in daemon.json. Recipes put them into a drop-in that
+replaces the whole ExecStart, or into a variable that ExecStart expands.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple, Sequence
+
+from . import _unit_text
+from ._daemon_json import RUNTIME, RUNTIME_PATH
+from ._errors import ConfigError
+
+# What dockerd does without being told. Its own units say the first two and the last.
+_DEFAULTS = (
+    ("-H", "fd://"), ("--host", "fd://"),
+    ("-H", "unix:///var/run/docker.sock"), ("--host", "unix:///var/run/docker.sock"),
+    ("-H", "unix:///run/docker.sock"), ("--host", "unix:///run/docker.sock"),
+    ("--containerd", "/run/containerd/containerd.sock"),
+)  # fmt: skip
+_HOST = ("-H", "--host")
+# A misprint that a much-copied recipe carries; dockerd knows no such protocol.
+_MISPRINT, _MEANT = "fdd://", "fd://"
+_RESOURCES = ("--node-generic-resource", "--node-generic-resources")
+_DEFAULT_RUNTIME = "--default-runtime"
+_ADD_RUNTIME = "--add-runtime"
+_EXEC = "ExecStart"
+
+UNIT, DROP_IN, ENVIRONMENT = "unit", "drop-in", "environment"
+
+
+class UnitFile(NamedTuple):
+    """A file that has a say in how dockerd is started: of what kind, and whether it is ours to edit."""
+
+    path: str
+    kind: str
+    content: bytes | None
+    ours: bool
+
+
+class Flag(NamedTuple):
+    """An option with its value, in the words that say it."""
+
+    name: str
+    value: str | None
+    words: Sequence[_unit_text.Word]
+
+    @property
+    def text(self):
+        return self.name if self.value is None else "%s=%s" % (self.name, self.value)
+
+    @property
+    def said(self):
+        return [word.text for word in self.words]
+
+
+class Taken(NamedTuple):
+    """What is to become of the files ({path: new bytes, None to remove it}), and what was in them.
+
+    ``words``: {path: [{"variable": name, or None for ExecStart, "words": […]}]}, to be put back one day. ``resources``:
+    entries for node-generic-resources. ``command``: what systemd will then start. ``notes``: sentences.
+    """
+
+    files: dict
+    words: dict
+    resources: Sequence[str]
+    command: Sequence[str]
+    notes: Sequence[str]
+
+
+def take(files):
+    """Takes our options out of the files, which come in the order in which systemd reads them."""
+    texts = {one.path: _decode(one) for one in files if one.content is not None}
+    edited, words, resources, notes = dict(texts), {}, [], []
+    for one in files:
+        if not one.ours or one.path not in texts:
+            continue
+        text = _mended(texts[one.path], one, notes)
+        edited[one.path], taken = _without_ours(text, one)
+        if taken:
+            words[one.path] = [{"variable": variable, "words": [flag.text for flag in found]} for variable, found in taken]
+            found = [flag for dummy_variable, some in taken for flag in some]
+            resources += [flag.value or "" for flag in found if flag.name in _RESOURCES]
+            told = ", ".join(dict.fromkeys(flag.text for flag in found))
+            notes.append("%s: dockerd was given %s there; daemon.json says now what it is to be." % (one.path, told))
+    for one in files:
+        if one.path in words and one.kind == DROP_IN and _says_nothing(one, files, edited):
+            del edited[one.path]
+            notes.append("%s: it held nothing else, and was removed." % one.path)
+    changed = {path: edited[path].encode("utf-8") if path in edited else None for path in texts if edited.get(path) != texts[path]}
+    return Taken(changed, words, resources, command(files, edited), notes)
+
+
+def kind_of(path):
+    return {".conf": DROP_IN, ".service": UNIT}.get(os.path.splitext(path)[1], ENVIRONMENT)
+
+
+def started_with(files, contents):
+    """What systemd starts once the files hold ``contents`` ({path: bytes, or None where there is none})."""
+    there = {one.path: one for one in files}
+    there.update((path, UnitFile(path, kind_of(path), content, True)) for path, content in contents.items())
+    known = [one for one in there.values() if one.content is not None]
+    order = (UNIT, DROP_IN, ENVIRONMENT)
+    known.sort(key=lambda one: (order.index(one.kind), os.path.basename(one.path)))
+    return command(known, {one.path: _decode(one) for one in known})
+
+
+def put_back(content, kind, taken):
+    """(the file with the words that were taken out of it, those for which there is no place any more)."""
+    text, homeless = (content or b"").decode("utf-8", "replace"), []
+    for part in taken:
+        fitting = [line for line in _lines(text, kind == ENVIRONMENT) if line.variable == part["variable"] and (line.words or line.variable)]
+        if not fitting:
+            homeless += part["words"]
+            continue
+        line = fitting[-1]
+        added = [one for one in dict.fromkeys(part["words"]) if one not in [flag.text for flag in flags(line.words)]]
+        if added:
+            text = _unit_text.append(text, line.words, added) if line.words else _unit_text.fill(text, line.setting, added)
+    return text.encode("utf-8"), homeless
+
+
+def command(files, texts):
+    """The program and the words that systemd would start with these texts of the files, variables in their place."""
+    argv, values = [], {}
+    for one in files:
+        for line in _lines(texts[one.path], one.kind == ENVIRONMENT) if one.path in texts else []:
+            if line.variable:
+                values[line.variable] = [word.text for word in line.words]
+            elif line.setting.name == _EXEC:
+                argv = [word.text for word in line.words]  # an empty one clears what stood before
+    return [part for word in argv for part in _expanded(word, values)]
+
+
+def flags(words):
+    """The options in a command line, whether their value is in the same word or in the next."""
+    found, here = [], 0
+    while here < len(words):
+        name, equals, value = words[here].text.partition("=")
+        takes_next = not equals and name in (_DEFAULT_RUNTIME, _ADD_RUNTIME, "--containerd", *_RESOURCES, *_HOST) and here + 1 < len(words)
+        if name.startswith("-"):
+            found.append(Flag(name, value if equals else words[here + 1].text if takes_next else None, words[here : here + 1 + takes_next]))
+        here += 1 + takes_next
+    return found
+
+
+def flags_of(argv):
+    """The same of plain words."""
+    return flags([_unit_text.Word(0, 0, word) for word in argv])
+
+
+def is_dockerd(argv):
+    """Whether systemd starts dockerd itself, and no script around it."""
+    return bool(argv) and _program(argv) == "dockerd"
+
+
+def is_ours(flag):
+    if flag.name == _ADD_RUNTIME:
+        name, dummy, path = (flag.value or "").partition("=")
+        return name == RUNTIME and os.path.basename(path) == os.path.basename(RUNTIME_PATH)
+    return flag.name == _DEFAULT_RUNTIME or flag.name in _RESOURCES
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+class _Line(NamedTuple):
+    """A command line, or the value of a variable with its name."""
+
+    setting: _unit_text.Setting
+    variable: str | None
+    words: Sequence[_unit_text.Word]
+
+
+def _lines(text, environment=False):
+    found = []
+    for setting in _unit_text.settings(text):
+        if environment:
+            found.append(_Line(setting, setting.name, _unit_text.variable(text, setting)))
+        elif setting.section == "Service" and setting.name == _EXEC:
+            found.append(_Line(setting, None, _unit_text.words(text, setting)))
+        elif setting.section == "Service" and setting.name == "Environment":
+            found += [_Line(setting, name, words) for name, words in _unit_text.variables(text, setting).items()]
+    return found
+
+
+def _decode(one):
+    try:
+        return one.content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError("%s: it is not UTF-8 text (byte %d). Correct the file, then run again." % (one.path, error.start)) from error
+
+
+def _expanded(word, values):
+    name = re.match(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?\Z", word)
+    return values.get(name.group(1), []) if name else [word]
+
+
+# -- taking out ------------------------------------------------------------------------------------------------------
+
+
+def _mended(text, one, notes):
+    """The text without the misprint that keeps dockerd from starting."""
+    for line in reversed(_lines(text, one.kind == ENVIRONMENT)):
+        for flag in reversed(flags(line.words)):
+            if flag.name in _HOST and flag.value == _MISPRINT:
+                word = flag.words[-1]
+                text = text[: word.start] + text[word.start : word.end].replace(_MISPRINT, _MEANT) + text[word.end :]
+                note = "%s: -H %s is a misprint of %s, with which dockerd never starts." % (one.path, _MISPRINT, _MEANT)
+                notes += [note] if note not in notes else []
+    return text
+
+
+def _without_ours(text, one):
+    """(the text, [(variable or None, the flags that were taken out)])."""
+    taken = []
+    for line in reversed(_lines(text, one.kind == ENVIRONMENT)):
+        mine = [flag for flag in flags(line.words) if is_ours(flag) and not _is_opaque(text, flag)]
+        if mine:
+            text = _unit_text.remove(text, line.words, [word for flag in mine for word in flag.words])
+            taken.insert(0, (line.variable, mine))
+    return text, taken
+
+
+def _is_opaque(text, flag):
+    """A value that only systemd or a shell can tell."""
+    raw = "".join(text[word.start : word.end] for word in flag.words)
+    return "$" in raw or "\\" in raw or "%" in raw
+
+
+def _says_nothing(one, files, edited):
+    """Whether dockerd would be started the same without this drop-in."""
+    settings = _unit_text.settings(edited[one.path])
+    if any((setting.section, setting.name) != ("Service", _EXEC) for setting in settings):
+        return False
+    rest = {path: text for path, text in edited.items() if path != one.path}
+    without = command(files, rest)
+    return bool(without) and _meaning(command(files, edited)) == _meaning(without)
+
+
+def _meaning(argv):
+    """The program and what it is told that it would not do anyway."""
+    told = [(flag.name, flag.value) for flag in flags_of(argv[1:])]
+    return _program(argv) if argv else "", sorted(str(one) for one in told if one not in _DEFAULTS)
+
+
+def _program(argv):
+    return os.path.basename(argv[0].lstrip("@-:+!"))

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Placement constraints and platforms of services, matched with nodes as swarmkit does (pure).
+
+swarmkit manager/constraint/constraint.go, manager/scheduler/filter.go
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+NODE_LABEL = "node.labels."
+ENGINE_LABEL = "engine.labels."
+_SAME_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
+
+_FIELDS = {
+    "node.id": lambda node: node.get("ID"),
+    "node.hostname": lambda node: node.get("Description", {}).get("Hostname"),
+    "node.role": lambda node: node.get("Spec", {}).get("Role"),
+    "node.platform.os": lambda node: node.get("Description", {}).get("Platform", {}).get("OS"),
+    "node.platform.arch": lambda node: node.get("Description", {}).get("Platform", {}).get("Architecture"),
+}
+
+
+def is_met(constraint, node):
+    """Whether the API's node meets one constraint, such as ``node.labels.gpu.model==T4``."""
+    if "==" not in constraint and "!=" not in constraint:
+        return True  # the scheduler looks over what it cannot read
+    key, equal, wanted = _parse(constraint)
+    if key.lower() == "node.ip":
+        same = _same_address(wanted, node.get("Status", {}).get("Addr"))
+        return same is not None and same == equal
+    value = _value(key, node)
+    # A value is not case-sensitive, and one that is not there counts as empty.
+    return value is not None and (value.lower() == wanted.lower()) == equal
+
+
+def is_on_node_label(constraint):
+    return constraint.strip()[: len(NODE_LABEL)].lower() == NODE_LABEL
+
+
+def runs_on(platforms, node):
+    """Whether the node is of one of these platforms; an image that names none runs anywhere."""
+    platform = node.get("Description", {}).get("Platform")
+    return not platforms or (platform is not None and any(_fits(wanted, platform) for wanted in platforms))
+
+
+def _parse(constraint):
+    """(key, whether it is ``==``, value)"""
+    operator = "==" if "==" in constraint else "!="
+    key, dummy_operator, value = constraint.partition(operator)
+    return key.strip(), operator == "==", value.strip()
+
+
+def _value(key, node):
+    """What the key is on this node; None for a key that swarm does not know, which no node meets."""
+    name = key.lower()
+    if name in _FIELDS:
+        return _FIELDS[name](node) or ""
+    # The label's own key is case-sensitive.
+    if name.startswith(NODE_LABEL):
+        return (node.get("Spec", {}).get("Labels") or {}).get(key[len(NODE_LABEL) :], "")
+    if name.startswith(ENGINE_LABEL):
+        return (node.get("Description", {}).get("Engine", {}).get("Labels") or {}).get(key[len(ENGINE_LABEL) :], "")
+    return None
+
+
+def _same_address(wanted, address):
+    """Whether the address is the wanted one, or in the wanted network; None if neither can be read."""
+    try:
+        return ipaddress.ip_address(address) in ipaddress.ip_network(wanted, strict=False)
+    except (ValueError, TypeError):
+        return None
+
+
+def _fits(wanted, platform):
+    architecture, system = _architecture(wanted), wanted.get("OS")
+    return architecture in ("", _architecture(platform)) and system in (None, "", platform.get("OS"))
+
+
+def _architecture(platform):
+    name = platform.get("Architecture") or ""
+    return _SAME_ARCHITECTURE.get(name, name)

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A JSON list of objects, read object by object (pure): chunks of bytes in, objects out, never all of them at once.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+
+# Read in pieces of about this many characters: each piece ends within an object, which is then read twice.
+PIECE = 1 << 18
+
+_GAP = re.compile(r"[ \t\r\n]*[\[,]?[ \t\r\n]*")
+
+
+def objects(chunks, piece=PIECE):
+    """Yields the list's objects. Raises ValueError where the text is no such list, or ends before its end."""
+    read = json.JSONDecoder().raw_decode
+    text, at = "", 0
+    for more in _pieces(chunks, piece):
+        text, at = text[at:] + more, 0
+        while True:
+            start = _GAP.match(text, at).end()
+            if not text.startswith("{", start):
+                break
+            try:
+                value, at = read(text, start)
+            except ValueError:
+                break  # the rest of it is still to come, or never comes: told below
+            yield value
+    if "".join(text[at:].split()) not in ("]", "[]", "null"):
+        raise ValueError("no list of objects, or one that is cut off, at %s" % (text[at : at + 60] or "its beginning"))
+
+
+def _pieces(chunks, size):
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    waiting, length = [], 0
+    for chunk in chunks:
+        waiting.append(decode(chunk))
+        length += len(waiting[-1])
+        if length >= size:
+            yield "".join(waiting)
+            waiting, length = [], 0
+    waiting.append(decode(b"", True))
+    yield "".join(waiting)

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Resources that a swarm counts more than once (pure): held by two tasks, or still counted for jobs that have ended.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+# What the amounts of a discrete kind are counted under, as names are under themselves.
+AMOUNT = None
+
+
+def held_twice(records):
+    """The named resources of the ledger's nodes that more live tasks hold than the node has of them."""
+    found = []
+    for record in records:
+        for kind, entry in record["resources"].items():
+            holders = {}
+            for item in entry["held"] if entry["type"] == "named" else ():
+                holders.setdefault(item.get("value"), []).append(item)
+            for value, items in holders.items():
+                if len(items) > max(1, entry["values"].count(value)):
+                    found.append({"kind": kind, "value": value, "node": record["id"], "hostname": record["hostname"], "holders": items})
+    return found
+
+
+def add_finished(finished, node_id, service, resources):
+    """Notes what an ended task of a job was given: ``finished`` is node id -> (service, kind) -> {tasks, given}."""
+    by_kind = finished.setdefault(node_id, {})
+    for kind, value in resources.items():
+        entry = by_kind.setdefault((service, kind), {"tasks": 0, "given": Counter()})
+        entry["tasks"] += 1
+        entry["given"].update(value if isinstance(value, list) else {AMOUNT: value})
+
+
+def finished_jobs(records, finished):
+    """What the ended tasks of jobs still have of each node, for a leader that counts it.
+
+    Not its scheduler does, but its constraint enforcer, whenever an active node is updated: it adds up what live and
+    ended tasks were given, and rejects a task whose share is not there any more (moby#52652; with Docker Engine 26.1.5
+    the ended one was seen rejected, and its job run again).
+    """
+    found = []
+    for record in records:
+        by_kind = finished.get(record["id"], {})
+        over = {kind: _overdrawn(kind, record["resources"].get(kind), by_kind) for dummy_service, kind in by_kind}
+        for (service, kind), entry in sorted(by_kind.items()):
+            found.append(
+                {
+                    "service": service,
+                    "node": record["id"],
+                    "hostname": record["hostname"],
+                    "kind": kind,
+                    "amount": sum(entry["given"].values()),
+                    "values": None if AMOUNT in entry["given"] else sorted(entry["given"]),
+                    "tasks": entry["tasks"],
+                    "clash": any(one in over[kind] for one in entry["given"]),
+                }
+            )
+    return found
+
+
+def _overdrawn(kind, entry, by_kind):
+    """What is given out more often than the node has it."""
+    given, there = Counter(), Counter()
+    for (dummy_service, one), finished in by_kind.items():
+        given.update(finished["given"] if one == kind else ())
+    if entry:
+        for item in entry["held"]:
+            given[item.get("value")] += item.get("amount", 1)
+        there.update(entry["values"] if entry["type"] == "named" else {AMOUNT: entry["total"]})
+    return {one for one, count in given.items() if count > there[one]}

@@ -1,0 +1,57 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What of the ledger somebody should do something about (pure), each with its row of the known traps.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from . import _gates, _resources
+
+# So many are named; the rest of the ledger has them all.
+NAMED = 5
+
+
+def findings(told, leader):
+    """[{id, text}] for a ledger, one for each trap that it shows: what goes wrong, who is concerned, and the remedy."""
+    # A share of a GPU's memory comes without a device: such a service sets the variable rightly.
+    seeing = [one for one in told["unreserved"] if not one["reserves"]]
+    found = (
+        ("new-leader-claims-again", [_twice(one) for one in told["held_twice"]]),
+        ("finished-jobs-count", [_finished(one, leader) for one in told["finished_jobs"] if one["clash"]]),
+        ("variable-set-by-hand", [_seeing(one) for one in seeing if _is_by_hand(one)]),
+        ("no-reservation-sees-all", [_seeing(one) for one in seeing if not _is_by_hand(one)]),
+    )
+    return [_finding(_gates.BY_ID[trap_id], who) for trap_id, who in found if who]
+
+
+def _finding(trap, who):
+    return {"id": trap.id, "text": "%s Here: %s. %s (%s; %s)" % (trap.wrong, shortened(who, "; "), trap.remedy, trap.id, trap.reference)}
+
+
+def shortened(names, separator=", "):
+    """The first of a list, and how many more there are."""
+    more = ["and %d more" % (len(names) - NAMED)] if len(names) > NAMED else []
+    return separator.join(list(names[:NAMED]) + more)
+
+
+def _twice(one):
+    return "%s %s on node %s, held by %s" % (one["kind"], one["value"], one["hostname"], " and ".join(holder["name"] for holder in one["holders"]))
+
+
+def _finished(one, leader):
+    what = shortened(one["values"]) if one["values"] else "%d %s" % (one["amount"], one["kind"])
+    return "job %s on node %s with %s, under the leader's Docker Engine %s" % (one["service"], one["hostname"], what, leader)
+
+
+def _is_by_hand(one):
+    return any(name.startswith(_resources.ENV_PREFIX) for name in one["variables"])
+
+
+def _seeing(one):
+    variables = ", ".join("%s=%s" % item for item in one["variables"].items())
+    where = "on node %s" % shortened(one["nodes"]) if one["nodes"] else "on whatever node it is placed"
+    return "service %s with %s %s" % (one["service"], variables, where)

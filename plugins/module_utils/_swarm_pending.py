@@ -1,0 +1,179 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What tasks that swarm found no node for are waiting for (pure), beside what the scheduler says of it.
+
+Looks at what swarmkit's scheduler looks at (manager/scheduler/filter.go) but for plugins, ports, volumes and the limit of
+replicas on a node. Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from . import _constraints, _resources
+from ._swarm_findings import shortened
+from ._swarm_tasks import age, reservations
+
+# No kind of generic resources holds a "=".
+CPUS, MEMORY = "=CPUs", "=GiB of memory"
+UNITS = {CPUS: 1e9, MEMORY: 2.0**30}
+
+
+class Place(NamedTuple):
+    node: dict  # of the API
+    record: dict  # of the ledger
+    total: dict
+    free: dict
+
+
+def is_open(record):
+    """Whether the scheduler gives this node new tasks at all."""
+    return record["state"] == "ready" and record["availability"] == "active"
+
+
+def add(waiting, task, service_name):
+    """Puts a task to those that wait for the same: a service may have thousands, and one specification."""
+    status, spec = task["Status"], task.get("Spec") or {}
+    said = (status["State"], status.get("Message", ""), status.get("Err", ""))
+    needs = {"Resources": spec.get("Resources"), "Placement": spec.get("Placement")}
+    key = (task.get("ServiceID"), task.get("NodeID"), said, repr(needs))
+    group = waiting.setdefault(key, {"service": service_name, "spec": needs, "tasks": [], "since": status.get("Timestamp")})
+    group["tasks"].append(task["ID"])
+    group["since"] = min(group["since"] or "", status.get("Timestamp") or "") or None
+
+
+def pending(waiting, nodes, records, reserved, now):
+    """The groups as they are told, the largest first."""
+    by_id = {record["id"]: record for record in records}
+    # Of nobody's interest while nothing waits.
+    places = [_place(node, by_id[node["ID"]], reserved) for node in nodes] if waiting else []
+    fitting = {}
+    found = []
+    for (dummy_service, node_id, said, dummy_needs), group in waiting.items():
+        wants = _wants(group["spec"])
+        generic = {kind: amount for kind, amount in wants.items() if kind not in UNITS}
+        found.append(
+            {
+                "service": group["service"],
+                "count": len(group["tasks"]),
+                "tasks": sorted(group["tasks"]),
+                "node": node_id,
+                "hostname": by_id[node_id]["hostname"] if node_id in by_id else None,
+                "state": said[0],
+                "since": group["since"],
+                "age": age(group["since"], now),
+                "said": said[2] or said[1],
+                "wants": generic,
+                "missing": _missing(group["spec"], wants, places, node_id, fitting),
+            }
+        )
+    return sorted(found, key=lambda one: (-one["count"], one["service"] or "", one["node"] or ""))
+
+
+def _place(node, record, reserved):
+    resources = node.get("Description", {}).get("Resources", {})
+    used = reserved.get(node["ID"], (0, 0))
+    total = {CPUS: resources.get("NanoCPUs", 0), MEMORY: resources.get("MemoryBytes", 0)}
+    free = {CPUS: total[CPUS] - used[0], MEMORY: total[MEMORY] - used[1]}
+    for kind, entry in record["resources"].items():
+        total[kind] = entry["total"]
+        free[kind] = len(entry["free"]) if entry["type"] == "named" else entry["free"]
+    return Place(node, record, total, free)
+
+
+def _wants(spec):
+    reserved = reservations(spec)
+    wants = dict(_resources.from_info(reserved.get("GenericResources")))  # swarmkit takes amounts alone here
+    wants.update({kind: reserved[key] for kind, key in ((CPUS, "NanoCPUs"), (MEMORY, "MemoryBytes")) if reserved.get(key)})
+    return wants
+
+
+def _missing(spec, wants, places, node_id, fitting):
+    """What keeps the tasks from every node, in words; [] where the ledger sees nothing that does."""
+    placement = spec.get("Placement") or {}
+    constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []
+    if node_id:  # of a global service: it can run there or nowhere
+        places = [place for place in places if place.node["ID"] == node_id]
+        able = _fitting(constraints, platforms, places)
+    else:
+        key = (tuple(constraints), tuple((one.get("OS"), one.get("Architecture")) for one in platforms))
+        if key not in fitting:
+            fitting[key] = _fitting(constraints, platforms, places)
+        able = fitting[key]
+    if not places:
+        return ["its node is no longer in the swarm"]
+    if not able:
+        return [_unfulfilled(constraints, platforms, places)]
+    return _too_large(wants, able) or _not_now(wants, able)
+
+
+def _fitting(constraints, platforms, places):
+    return [
+        place
+        for place in places
+        if _constraints.runs_on(platforms, place.node) and all(_constraints.is_met(constraint, place.node) for constraint in constraints)
+    ]
+
+
+def _unfulfilled(constraints, platforms, places):
+    never = [constraint for constraint in constraints if not any(_constraints.is_met(constraint, place.node) for place in places)]
+    if never:
+        return "no node meets %s" % " or ".join(never)
+    if not any(_constraints.runs_on(platforms, place.node) for place in places):
+        return "no node is of the image's platform, %s" % " or ".join("%s/%s" % (one.get("OS"), one.get("Architecture")) for one in platforms)
+    return "no node meets all of %s" % ", ".join(constraints + (["the image's platform"] if platforms else []))
+
+
+def _too_large(wants, places):
+    """What no node has, even when it is idle."""
+    told = []
+    for kind, amount in wants.items():
+        most, hostname = max((place.total.get(kind, 0), place.record["hostname"]) for place in places)
+        if most < amount:
+            told.append("wants %s; the most that a node has: %s" % (_told(kind, amount, unit=True), _at(kind, most, hostname)))
+    return told
+
+
+def _not_now(wants, places):
+    roomy = [place for place in places if all(place.free.get(kind, 0) >= amount for kind, amount in wants.items())]
+    opened = [place for place in places if is_open(place.record)]
+    if any(is_open(place.record) for place in roomy):
+        return []  # it has just come, or waits for what is not looked at here
+    if roomy:
+        return ["every node with room for it takes no new tasks: %s" % _names(roomy)]
+    if not opened:
+        return ["every node that could take it takes no new tasks: %s" % _names(places)]
+    everything = ", ".join(_told(kind, amount, unit=True) for kind, amount in wants.items())
+    return _short(wants, opened) or ["no node has all of it free at once: %s" % everything]
+
+
+def _short(wants, places):
+    told = []
+    for kind, amount in wants.items():
+        most, hostname = max((place.free.get(kind, 0), place.record["hostname"]) for place in places)
+        if most < amount:
+            everywhere = _told(kind, sum(place.free.get(kind, 0) for place in places))
+            told.append("wants %s; most free on one node: %s; %s in all" % (_told(kind, amount, unit=True), _at(kind, most, hostname), everywhere))
+    return told
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+def _told(kind, amount, unit=False):
+    number = "%d" % amount if kind not in UNITS else ("%.2f" % (amount / UNITS[kind])).rstrip("0").rstrip(".")
+    return "%s %s" % (number, kind.lstrip("=")) if unit else number
+
+
+def _at(kind, amount, hostname):
+    return "%s (%s)" % (_told(kind, amount), hostname) if amount else "0"
+
+
+def _names(places):
+    return shortened(["%s (%s)" % (place.record["hostname"], _why_closed(place.record)) for place in places])
+
+
+def _why_closed(record):
+    return record["state"] if record["state"] != "ready" else record["availability"]

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What one task of the API says of itself (pure): what it holds and reserves, its name, whether it can be moved.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from . import _resources
+
+# A task holds what it was assigned from its assignment to its end, whatever it is desired to be meanwhile: a task
+# that is told to shut down still has its GPU open. The scheduler counts the same way.
+HOLDING = frozenset(["assigned", "accepted", "preparing", "ready", "starting", "running"])
+# Not assigned yet. A task of a global service has its node already then, but has not been admitted to it.
+WAITING = frozenset(["new", "pending"])
+ENDED = frozenset(["complete", "shutdown", "failed", "rejected", "remove", "orphaned"])
+# "complete" is what a job's task is desired to become, and what it is when it ended.
+WANTED = HOLDING | frozenset(["complete"])
+JOBS = ("ReplicatedJob", "GlobalJob")
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+def assigned(task):
+    """What the scheduler gave a task, by kind. Docker's API reference and its engine disagree on the key's name."""
+    return _resources.from_info(task.get("AssignedGenericResources") or task.get("GenericResources"))
+
+
+def reservations(spec):
+    """What a task's specification reserves, as the API has it."""
+    return (spec.get("Resources") or {}).get("Reservations") or {}
+
+
+def is_job(task, service):
+    return "JobIteration" in task or is_job_service(service)
+
+
+def is_job_service(service):
+    return bool(service) and any(mode in service["Spec"].get("Mode", {}) for mode in JOBS)
+
+
+def is_movable(task, service):
+    """Whether swarm starts another task in its place when this one is stopped.
+
+    By the task's own policy (swarmkit orchestrator/task.go). What has not been restarted yet counts: a limit of attempts
+    is kept by the leader in its memory alone.
+    """
+    condition = ((task.get("Spec") or {}).get("RestartPolicy") or {}).get("Condition")
+    return condition != "none" and not is_job(task, service)
+
+
+def name_of(task, service_name):
+    """As 'docker service ps' has it."""
+    return "%s.%s" % (service_name, task.get("Slot") or task.get("NodeID") or task["ID"])
+
+
+def epoch(stamp):
+    """Seconds since 1970 of a timestamp of the API (RFC 3339, nanoseconds, any zone); None if there is none."""
+    try:
+        moment = datetime.fromisoformat(stamp[:19])
+        zone = stamp[-6:] if stamp[-6] in "+-" else "+00:00"
+        ahead = timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+    except (TypeError, ValueError, IndexError):
+        return None
+    seconds = (moment - _EPOCH - (ahead if zone[0] == "+" else -ahead)).total_seconds()
+    return seconds if seconds > 0 else None  # Go's zero time is in the year 1
+
+
+def age(stamp, now):
+    """Whole seconds since then, by the clock that ``now`` was read from; None where either is not known."""
+    then = epoch(stamp)
+    return None if then is None or now is None else max(0, int(now - then))

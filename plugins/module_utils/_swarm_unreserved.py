@@ -1,0 +1,80 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Services that can see GPUs without reserving one (pure): by the variables in their own specification.
+
+What an image sets is not in a service's specification, and is not seen here.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from . import _constraints, _resources
+from ._labels import Options
+from ._swarm_tasks import is_job_service, reservations
+
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+# With "none" a task still gets the driver's libraries and control devices; these two leave it as without the runtime.
+# https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
+CLOSING = frozenset(["", "void"])
+GPU_VALUES = ("GPU-", "MIG-")
+
+
+def unreserved(nodes, records, services, waiting):
+    """[{service, variables, reserves, nodes}] for services that run on nodes with GPUs, or may be placed on one."""
+    suspects = [(service, variables) for service, variables in ((one, _variables(one)) for one in services) if variables]
+    if not suspects:
+        return []
+    kinds = {kind for record in records for kind, entry in record["resources"].items() if is_of_gpus(entry)}
+    others = {_resources.env_name(kind) for record in records for kind in record["resources"]} - {_resources.env_name(kind) for kind in kinds}
+    with_gpus = {record["id"]: record for record in records if has_gpus(record)}
+    places = [node for node in nodes if node["ID"] in with_gpus]
+    active = _active(records, waiting)
+    found = []
+    for service, variables in suspects:
+        spec = service["Spec"]
+        reserves = list(_resources.from_info(reservations(spec["TaskTemplate"]).get("GenericResources")))
+        # What stands for an amount of something else is no list of GPUs.
+        variables = {name: value for name, value in variables.items() if name not in others}
+        on = sorted({with_gpus[node_id]["hostname"] for node_id in active.get(spec["Name"], ()) if node_id in with_gpus})
+        if variables and not kinds.intersection(reserves) and (on or _may_come(service, places, active)):
+            found.append({"service": spec["Name"], "variables": variables, "reserves": reserves, "nodes": on})
+    return sorted(found, key=lambda one: one["service"])
+
+
+def is_of_gpus(entry):
+    """Whether a kind of the ledger is one of GPUs or MIG devices by name."""
+    return entry["type"] == "named" and bool(entry["values"]) and all(value.startswith(GPU_VALUES) for value in entry["values"])
+
+
+def has_gpus(record):
+    """By what the node advertises, or by the label that gpu_node gives it: its GPUs may be handed out by memory alone."""
+    return Options().prefix + "count" in record["labels"] or any(is_of_gpus(entry) for entry in record["resources"].values())
+
+
+def _variables(service):
+    """The variables of this service that let its tasks see GPUs, with their values."""
+    environment = (service["Spec"].get("TaskTemplate", {}).get("ContainerSpec") or {}).get("Env") or []
+    told = dict(item.partition("=")[::2] for item in environment if item.startswith((VISIBLE + "=", _resources.ENV_PREFIX)))
+    return {name: value for name, value in told.items() if not CLOSING.intersection(part.strip() for part in value.split(","))}
+
+
+def _active(records, waiting):
+    """Service name -> the nodes that its tasks are on; with an empty set where they only wait."""
+    active = {group["service"]: set() for group in waiting.values()}
+    for record in records:
+        for task in record["tasks"]:
+            active.setdefault(task["service"], set()).add(record["id"])
+    return active
+
+
+def _may_come(service, places, active):
+    # A job that is through comes nowhere.
+    if is_job_service(service) and service["Spec"]["Name"] not in active:
+        return False
+    placement = service["Spec"]["TaskTemplate"].get("Placement") or {}
+    constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []
+    return any(
+        _constraints.runs_on(platforms, node) and all(_constraints.is_met(constraint, node) for constraint in constraints) for node in places
+    )

@@ -1,0 +1,231 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a run has to take back, host by host (pure): the assessments and the manager's ledger in, groups of hosts out.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..module_utils import _swarm_labels
+from ._membership import demotion_error, membership
+from ._plan import (
+    CONTAINERS,
+    IDLE,
+    LABEL_PREFIX,
+    MARKED,
+    NOTHING,
+    PREPARE,
+    TASKS,
+    WINDOW_MANAGERS,
+    Host,
+    Step,
+    Swarm,
+    as_docker_has_them,
+    heed_work,
+    settle,
+)
+from ._work import ALL
+
+# The label with which a node goes: the host's name. An entry that a killed run left behind is known by it, since the host
+# itself has no node id any more, and host names of nodes are not unique.
+LEAVING = "gpu-swarm-leaving"
+
+# What is taken back, in this order: in words before it is done, and after.
+WORDS = {
+    "labels": ("removes node labels", "node labels"),
+    "configure": ("gives its files back", "files"),
+    "restart": ("restarts dockerd", "generic resources"),
+    "packages": ("removes the NVIDIA Container Toolkit", "toolkit"),
+    "state": ("clears /var/lib/gpu-swarm", ""),
+    "leave": ("leaves the swarm", "membership"),
+    "dissolve": ("ends the swarm, being its last manager", ""),
+    "entry": ("goes from the manager's list of nodes", "list of nodes"),
+}
+
+# What the swarm holds, by the names that Docker's API has for it: services, secrets, configs.
+Holds = Mapping[str, list[str]]
+
+
+@dataclass
+class TakeBack(Step):
+    """``labels`` are those of ours that the node has from here on, ``entry`` is what an earlier run left in the list."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    stays: str | None = None  # why it remains a member, though it was to leave
+    entry: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        return self.error or self.stays
+
+
+def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, TakeBack]:
+    """The step of each host, by name. ``holds`` is None where nobody could tell what the swarm holds."""
+    nodes = swarm.nodes
+    gone: dict[str, str] = {}
+    steps: dict[str, TakeBack] = {}
+
+    def turn(host: Host) -> tuple[bool, bool]:
+        node = nodes.get(host.node_id or "", {})
+        return node.get("role") == "manager", bool(node.get("leader"))
+
+    # Each manager is judged as if all before it had left.
+    for host in sorted(hosts, key=turn):
+        node = nodes.get(host.node_id or "")
+        step = settle(_decide(host, node, swarm, gone, holds), host, node)
+        if step.entry:
+            gone[step.entry] = host.name
+        elif node and "leave" in step.needs and not step.left_alone:
+            gone[node["id"]] = host.name
+        steps[host.name] = step
+    return {host.name: steps[host.name] for host in hosts}
+
+
+def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[str, str], holds: Holds | None) -> TakeBack:
+    error = host.unfit or _cannot(host, node, swarm) or _manager_error(host, node, swarm, gone)
+    if error or not host.assessed:
+        return TakeBack(error=error)
+    stays = _stays(host, node, swarm, gone, holds) if _is_last(host, node, swarm, gone) else None
+    leaves = _would_leave(host) and not stays
+    entry = None if _in_a_swarm(host) else _left_behind(host, swarm)
+    step = TakeBack(stays=stays, entry=entry, labels={LEAVING: host.name} if leaves and node else {}, disrupt=host.disrupt)
+    step.needs = _needs(host, node, leaves, entry, _is_last(host, node, swarm, gone))
+    step.impact = _impact(step, holds)
+    step.stops = _stops(step)
+    if step.needs:
+        windowed = [WINDOW_MANAGERS if node and node["role"] == "manager" else IDLE, MARKED]
+        heed_work(step, host, node, swarm, windowed if node else [PREPARE])
+    return step
+
+
+def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | None, last: bool) -> list[str]:
+    assessed = host.assessed or {}
+    needs = {
+        "labels": bool(node and (_labels_of_ours(node) - {LEAVING} if leaves else _labels_of_ours(node))),
+        "configure": bool(assessed["drift"]),
+        "restart": assessed["restart_required"],
+        "packages": host.packages and host.gpu and bool(assessed["toolkit_version"]),
+        "state": host.kept,
+        "leave": leaves,
+        "dissolve": leaves and last,
+        "entry": entry is not None,
+    }
+    return [name for name, needed in needs.items() if needed]
+
+
+def _labels_of_ours(node: Mapping[str, Any]) -> set[str]:
+    return _swarm_labels.recorded(node["labels"], LABEL_PREFIX) & set(node["labels"])
+
+
+def _stops(step: TakeBack) -> str:
+    if {"restart", "packages"} & set(step.needs):
+        return CONTAINERS
+    # A node that leaves stops swarm's tasks; what was started by hand runs on.
+    return TASKS if "leave" in step.needs else NOTHING
+
+
+# -- membership --------------------------------------------------------------------------------------------------------
+
+
+def _in_a_swarm(host: Host) -> bool:
+    return host.has_engine and ((host.assessed or {}).get("swarm") or {}).get("state") != "inactive"
+
+
+def _would_leave(host: Host) -> bool:
+    return host.leave and _in_a_swarm(host)
+
+
+def _left_behind(host: Host, swarm: Swarm) -> str | None:
+    """The entry of this host that a run left in the manager's list when it was killed after the host had left."""
+    return next((node_id for node_id, node in swarm.nodes.items() if node["labels"].get(LEAVING) == host.name), None)
+
+
+def _cannot(host: Host, node: dict[str, Any] | None, swarm: Swarm) -> str | None:
+    """Why this host's membership cannot be judged or ended."""
+    if not host.has_engine:
+        return None
+    member = membership(host.assessed, None, "worker")
+    if member["error"] or member["action"] != "unknown":  # in no swarm, or only half in one
+        return member["error"]
+    if not swarm.nodes:
+        reason = swarm.error if swarm.found.get("live") else "None of its managers answered"
+        return (
+            f"This host is in a swarm. {reason}. Mend that and run this again; if the swarm is worth nothing, run "
+            "'docker swarm leave --force' on this host first."
+        )
+    if node is None and host.leave:
+        return (
+            f"This host (node id {host.node_id}) is in a swarm that is not that of {swarm.found['live'][0]}, or was taken off its list. "
+            "Run 'docker swarm leave' on it, or set deprovision_leave: false for it, and run this again."
+        )
+    return None
+
+
+def _other_managers(host: Host, swarm: Swarm, gone: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [node for node_id, node in swarm.nodes.items() if node["role"] == "manager" and node_id not in gone and node_id != host.node_id]
+
+
+def _is_last(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[str, str]) -> bool:
+    """Whether no manager is left but this one, which is to leave."""
+    return bool(node and node["role"] == "manager" and host.leave and not _other_managers(host, swarm, gone))
+
+
+def _manager_error(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[str, str]) -> str | None:
+    """Why this manager may not become a worker, which it has to before it leaves."""
+    others = _other_managers(host, swarm, gone)
+    if not node or node["role"] != "manager" or not host.leave or not others:
+        return None
+    if not set(swarm.found["live"]) - {host.name, *gone.values()}:
+        return (
+            f"The other managers of its swarm ({_names(others)}) are not in the group swarm_managers or did not answer, so that "
+            "none could take this one off its list. Put one of them into that group and run this again."
+        )
+    return demotion_error(as_docker_has_them(swarm), node["id"], leaving=gone)
+
+
+def _stays(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[str, str], holds: Holds | None) -> str | None:
+    """Why the last manager does not leave: the swarm would end with it."""
+    others = [other for node_id, other in swarm.nodes.items() if node_id not in gone and node_id != host.node_id]
+    if others:
+        return (
+            f"it is the swarm's last manager, and {_names(others)} would be left without one. Run this again when they have "
+            "left; a node that is gone for good is taken off the list with 'docker node rm --force'."
+        )
+    if holds is None:
+        return "it is the swarm's last manager, and what the swarm holds could not be read. Run this again."
+    held = _held(holds)
+    if held and host.disrupt != ALL:
+        return (
+            f"it is the swarm's last manager, and {', '.join(held)} would be lost with the swarm. Remove what nobody needs and run "
+            f"this again, or consent to the loss with provision_disrupt: {ALL}."
+        )
+    return None
+
+
+def _held(holds: Holds) -> list[str]:
+    return [f"{kind[:-1]} {name}" for kind, names in holds.items() for name in names]
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def _names(nodes: list[dict[str, Any]]) -> str:
+    return ", ".join(sorted(node["hostname"] for node in nodes))
+
+
+def _impact(step: TakeBack, holds: Holds | None) -> list[str]:
+    lost = _held(holds or {}) if "dissolve" in step.needs else []
+    told = [WORDS[need][0] for need in step.needs if not (need == "leave" and "dissolve" in step.needs)]
+    return told + ["destroys " + ", ".join(lost)] * bool(lost)
+
+
+def taken_back(step: TakeBack) -> str:
+    """What a run that went well took back."""
+    return ", ".join(words for need in step.needs if (words := WORDS[need][1]))

@@ -1,0 +1,170 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""deprovision: a small fleet of its own is provisioned and taken back in steps, each test on what the one before it left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, lab
+
+NAME = "e2e-deprovision"
+PLAYBOOK = "fleet.gpu_swarm.deprovision"
+FLEET = """
+vars:
+  nvidia_container_toolkit_repository: http://lab-repo/libnvidia-container
+nodes:
+  d1: {groups: [swarm_managers, gpu_nodes], gpus: t4x4, image: debian12}
+  d2: {groups: [swarm_managers]}
+  d3: {gpus: rtx4090x2, daemon_json: '{ "log-opts": {"max-size": "10m"},   "debug":false}'}
+"""
+NODES = ["d1", "d2", "d3"]
+GPU_NODES = ["d1", "d3"]
+DEFINITION = "/etc/apt/sources.list.d/nvidia-container-toolkit.list"
+KEY = "/usr/share/keyrings/nvidia-container-toolkit-keyring.asc"
+# What is there only because packages were installed.
+OF_PACKAGES = {CONFIG_TOML}
+OF_REPOSITORY = {DEFINITION, KEY}
+
+
+def digests(node: Node) -> dict[str, str]:
+    """Every file under /etc and every key of a package source, with its content's hash."""
+    lines = node.run("find", "/etc", "/usr/share/keyrings", "-type", "f", "-exec", "sha256sum", "{}", "+").splitlines()
+    return {path: digest for digest, path in (line.split(maxsplit=1) for line in lines)}
+
+
+def differing(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+
+
+def listed(manager: Node) -> dict[str, dict[str, Any]]:
+    """The manager's list of nodes by host name."""
+    found = manager.docker_json("node", "inspect", *manager.docker("node", "ls", "--quiet").split())
+    return {node["Description"]["Hostname"]: node for node in found}
+
+
+def offered(node: Node) -> tuple[str, Any]:
+    """What its daemon runs with: the default runtime and the generic resources."""
+    info = node.docker_json("info", "--format", "{{json .}}")
+    return info["DefaultRuntime"], info.get("GenericResources")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    work = tmp_path_factory.mktemp("deprovision")
+    description = work / "fleet.yml"
+    description.write_text(FLEET)
+    lab("up", str(description), "--name", NAME)
+    yield Fleet.of(NAME, work)
+    lab("down", NAME)
+
+
+@pytest.fixture(scope="module")
+def inventory(fleet: Fleet) -> Path:
+    """The swarm is made on d1, which leads it."""
+    return fleet.inventory(swarm_managers=["d1", "d2"], gpu_nodes=GPU_NODES)
+
+
+@pytest.fixture(scope="module")
+def before(fleet: Fleet, inventory: Path) -> dict[str, dict[str, str]]:
+    """The files of each node before it was provisioned, which it is by now."""
+    found = {name: digests(fleet[name]) for name in NODES}
+    run = fleet.playbook(inventory)
+    assert run.rc == 0, run.output
+    for name in GPU_NODES:
+        assert offered(fleet[name])[0] == "nvidia"
+        assert differing(found[name], digests(fleet[name])) == {DAEMON_JSON, *OF_PACKAGES, *OF_REPOSITORY}
+    return found
+
+
+def take_back(fleet: Fleet, inventory: Path, *arguments: str) -> Run:
+    return fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
+
+
+def test_check_tells_the_plan_and_touches_nothing(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
+    started = {name: fleet[name].started() for name in NODES}
+    for name in NODES:
+        fleet[name].touch()
+    run = take_back(fleet, inventory, "--check", "--diff")
+    assert run.rc == 0, run.output
+    for words in ("d3    removes node labels; gives its files back; restarts dockerd;", "d1    removes", "ends the swarm", "d2    leaves the swarm"):
+        assert words in run.output, run.output
+    assert {name: fleet[name].touched() for name in NODES} == {name: [] for name in NODES}
+    assert {name: fleet[name].started() for name in NODES} == started
+
+
+def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
+    """In the availability that its operator gave it, and with a label of somebody else."""
+    manager, node = fleet["d1"], fleet["d3"]
+    manager.docker("node", "update", "--availability", "drain", "--label-add", "rack=r1", node.swarm()["NodeID"])
+    run = take_back(fleet, inventory, "--limit", "d3", "--extra-vars", json.dumps({"deprovision_leave": False, "deprovision_packages": True}))
+    assert run.rc == 0, run.output
+    assert list(run.recap) == ["d3"]
+    spec = listed(manager)["d3"]["Spec"]
+    assert (spec["Labels"], spec["Availability"]) == ({"rack": "r1"}, "drain")
+    assert offered(node) == ("runc", None)
+    assert differing(before["d3"], digests(node)) == OF_PACKAGES
+    assert node.run("sh", "-c", "command -v nvidia-ctk", check=False) == ""
+    assert node.read(f"{STATE_DIR}/lock") is None
+    assert offered(manager)[0] == "nvidia"
+
+
+def test_work_is_waited_for_and_the_others_leave(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
+    """d2 is demoted first. d3 holds nothing of ours by now, and leaves since it stands in the inventory."""
+    busy = fleet["d1"]
+    busy.docker("run", "--detach", "--rm", "--name", "notebook", "lab/task")
+    was = (busy.files(), busy.started())
+    run = take_back(fleet, inventory)
+    assert run.rc != 0
+    assert "waiting for container notebook" in run.failures("d1")[-1]
+    assert not run.failures("d2") + run.failures("d3")
+    assert (busy.files(), busy.started(), list(listed(busy))) == (*was, ["d1"])
+    assert listed(busy)["d1"]["Spec"]["Availability"] == "active"
+    assert {name: fleet[name].swarm()["LocalNodeState"] for name in ("d2", "d3")} == {"d2": "inactive", "d3": "inactive"}
+    busy.docker("rm", "--force", "notebook")
+
+
+def test_the_last_manager_stays_while_its_swarm_holds_something(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
+    """And the entry goes that a run left, which was killed after d3 had left and before it was off the list."""
+    last, left = fleet["d1"], fleet["d3"]
+    left.docker("swarm", "join", "--token", last.docker("swarm", "join-token", "--quiet", "worker"), f"{last.address}:2377")
+    last.docker("node", "update", "--label-add", "gpu-swarm-leaving=d3", left.swarm()["NodeID"])
+    left.leave()
+    last.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--replicas", "0", "--name", "shop", "lab/task")
+
+    run = take_back(fleet, inventory)
+    assert run.rc != 0
+    assert "service shop would be lost with the swarm" in run.failures("d1")[-1]
+    assert not run.failures("d3")
+    assert list(listed(last)) == ["d1"]
+    spec = listed(last)["d1"]["Spec"]
+    assert (spec["Labels"], spec["Availability"]) == ({}, "active")
+    assert offered(last) == ("runc", None)
+
+
+def test_the_swarm_ends_with_its_last_manager(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
+    fleet["d1"].docker("service", "rm", "shop")
+    run = take_back(fleet, inventory)
+    assert run.rc == 0, run.output
+    for name in NODES:
+        assert fleet[name].swarm()["LocalNodeState"] == "inactive"
+        assert offered(fleet[name]) == ("runc", None)
+        assert fleet[name].run("find", "/var/lib", "-maxdepth", "1", "-name", "gpu-swarm*") == ""
+    changed = {name: differing(before[name], digests(fleet[name])) for name in NODES}
+    assert changed == {"d1": OF_PACKAGES | OF_REPOSITORY, "d2": set(), "d3": OF_PACKAGES}
+
+
+def test_another_run_changes_nothing(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
+    for name in NODES:
+        fleet[name].touch()
+    run = take_back(fleet, inventory)
+    assert run.rc == 0, run.output
+    assert run.changed() == dict.fromkeys(NODES, 0)
+    assert {name: fleet[name].touched() for name in NODES} == {name: [] for name in NODES}

@@ -1,0 +1,200 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from node_lab import VENDOR_UNIT
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _adoption, _unit_text
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._adoption import DROP_IN, ENVIRONMENT, UNIT, UnitFile
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError
+
+VENDOR, OVERRIDE, DEFAULTS = "/lib/systemd/system/docker.service", "/etc/systemd/system/docker.service.d/override.conf", "/etc/default/docker"
+# As a much-copied article writes it, misprint and all.
+ARTICLE = """\
+[Service]
+ExecStart=
+ExecStart=/usr/bin/dockerd -H fdd:// --default-runtime=nvidia --node-generic-resource gpu=GPU-c143e771
+"""
+MULTILINE = """\
+# the site's own
+[Service]
+LimitNOFILE=1048576
+ExecStart=
+ExecStart=/usr/sbin/dockerd \\
+    -H fd:// \\
+    --default-runtime nvidia \\
+    --log-level=debug
+"""
+
+
+def files(drop_in=None, environment=None, unit=None):
+    found = [UnitFile(VENDOR, UNIT, (unit or VENDOR_UNIT).encode(), False)]
+    found += [UnitFile(OVERRIDE, DROP_IN, drop_in.encode(), True)] if drop_in is not None else []
+    return found + ([UnitFile(DEFAULTS, ENVIRONMENT, environment.encode(), True)] if environment is not None else [])
+
+
+def drop_in(flags, program="/usr/bin/dockerd"):
+    return f"[Service]\nExecStart=\nExecStart={program} {flags}\n"
+
+
+# what is there -> the files afterwards (None: removed), the resources that move
+CASES = {
+    "nothing of ours": (files(drop_in("--debug"), 'DOCKER_OPTS="--log-level=warn"\n'), {}, []),
+    "no files": ([], {}, []),
+    "the article": (files(ARTICLE), {OVERRIDE: None}, ["gpu=GPU-c143e771"]),
+    "the article, run twice": (files(ARTICLE * 2), {OVERRIDE: None}, ["gpu=GPU-c143e771"] * 2),
+    "a socket that dockerd listens on anyway": (
+        files(drop_in("-H unix:///var/run/docker.sock --node-generic-resource VRAM=8000")),
+        {OVERRIDE: None},
+        ["VRAM=8000"],
+    ),
+    "each in a word of its own, and in one": (
+        files(drop_in("--node-generic-resource=A=1 --node-generic-resources B=2 --add-runtime nvidia=/usr/bin/nvidia-container-runtime")),
+        {OVERRIDE: None},
+        ["A=1", "B=2"],
+    ),
+    "more than ours stays": (files(drop_in("--default-runtime=nvidia --debug")), {OVERRIDE: drop_in("--debug")}, []),
+    "another socket stays": (
+        files(drop_in("-H tcp://0.0.0.0:2376 --default-runtime=nvidia")),
+        {OVERRIDE: drop_in("-H tcp://0.0.0.0:2376")},
+        [],
+    ),
+    "a runtime of others stays": (
+        files(drop_in("--add-runtime=kata=/opt/kata --default-runtime=kata")),
+        {OVERRIDE: drop_in("--add-runtime=kata=/opt/kata")},
+        [],
+    ),
+    "over several lines, with comments and other settings": (
+        files(MULTILINE),
+        {OVERRIDE: MULTILINE.replace(" \\\n    --default-runtime nvidia", "")},
+        [],
+    ),
+    "a comment alone does not keep a drop-in": (files("# nvidia\n" + drop_in("--default-runtime=nvidia")), {OVERRIDE: None}, []),
+    "another setting does": (
+        files("[Service]\nTasksMax=9\n" + drop_in("--default-runtime=nvidia")),
+        {OVERRIDE: "[Service]\nTasksMax=9\n" + drop_in("").replace(" \n", "\n")},
+        [],
+    ),
+    "without the reset that systemd asks for": (
+        files("[Service]\nExecStart=/usr/sbin/dockerd --default-runtime=nvidia\n"),
+        {OVERRIDE: None},
+        [],
+    ),
+    "a variable of an environment file": (
+        files(environment='# see dockerd(8)\nDOCKER_OPTS="--node-generic-resource SSD=1 --log-level=warn"\n#DOCKER_OPTS="--dns"\n'),
+        {DEFAULTS: '# see dockerd(8)\nDOCKER_OPTS="--log-level=warn"\n#DOCKER_OPTS="--dns"\n'},
+        ["SSD=1"],
+    ),
+    "nothing but ours in it": (files(environment="DOCKER_OPTS='--default-runtime=nvidia'"), {DEFAULTS: "DOCKER_OPTS=''"}, []),
+    "without quotes": (files(environment="DOCKER_OPTS=--default-runtime=nvidia --debug\n"), {DEFAULTS: "DOCKER_OPTS=--debug\n"}, []),
+    "an Environment of a drop-in": (
+        files('[Service]\nEnvironment="DOCKER_OPTS=--default-runtime=nvidia --debug" A=b\n'),
+        {OVERRIDE: '[Service]\nEnvironment="DOCKER_OPTS=--debug" A=b\n'},
+        [],
+    ),
+    "a drop-in that hides what others gave stays": (
+        files(ARTICLE, "DOCKER_OPTS=--log-level=warn\n"),
+        {OVERRIDE: drop_in("-H fd://")},
+        ["gpu=GPU-c143e771"],
+    ),
+    "what nobody but a shell can tell": (files(drop_in("--node-generic-resource gpu=${GPU_ID} --debug")), {}, []),
+}
+
+
+@pytest.mark.parametrize(("there", "after", "resources"), CASES.values(), ids=CASES)
+def test_take(there, after, resources):
+    taken = _adoption.take(there)
+    assert {path: content and content.decode() for path, content in taken.files.items()} == after
+    assert taken.resources == resources
+    # Once is enough.
+    left = [one._replace(content=taken.files.get(one.path, one.content)) for one in there]
+    again = _adoption.take([one for one in left if one.content is not None])
+    assert (again.files, again.resources, again.notes) == ({}, [], [])
+    assert again.command == taken.command
+
+
+@pytest.mark.parametrize(("there", "after", "resources"), CASES.values(), ids=CASES)
+def test_what_was_taken_out_can_be_put_back(there, after, resources):
+    taken = _adoption.take(there)
+    for one in there:
+        if after.get(one.path) is None:
+            continue
+        back, homeless = _adoption.put_back(taken.files[one.path], one.kind, taken.words[one.path])
+        assert homeless == []
+        again = _adoption.take([back_of._replace(content=back) if back_of.path == one.path else back_of for back_of in there])
+        assert [sorted(part["words"]) for part in again.words[one.path]] == [sorted(part["words"]) for part in taken.words[one.path]]
+
+
+def test_words_find_no_place_in_a_file_that_says_something_else_now():
+    taken = [{"variable": None, "words": ["--debug"]}, {"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}]
+    text = b"[Service]\nExecStart=\nLimitNOFILE=9\n"
+    assert _adoption.put_back(text, DROP_IN, taken) == (text, ["--debug", "--default-runtime=nvidia"])
+    text = b"DOCKER_OPTS=\n"
+    assert _adoption.put_back(text, ENVIRONMENT, taken) == (b'DOCKER_OPTS="--default-runtime=nvidia"\n', ["--debug"])
+    assert _adoption.put_back(None, ENVIRONMENT, taken[1:]) == (b"", ["--default-runtime=nvidia"])
+
+
+RUNTIME_FLAG, GPU_FLAG = "--default-runtime=nvidia", "--node-generic-resource=gpu=GPU-c143e771"
+
+
+def test_what_was_done_is_told():
+    notes = _adoption.take(files(ARTICLE)).notes
+    assert notes == [
+        f"{OVERRIDE}: -H fdd:// is a misprint of fd://, with which dockerd never starts.",
+        f"{OVERRIDE}: dockerd was given {RUNTIME_FLAG}, {GPU_FLAG} there; daemon.json says now what it is to be.",
+        f"{OVERRIDE}: it held nothing else, and was removed.",
+    ]
+
+
+def test_what_systemd_starts_then():
+    assert _adoption.take(files(ARTICLE)).command == ["/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock"]
+    assert _adoption.take(files(environment='DOCKER_OPTS="--debug --default-runtime=nvidia"')).command[-1] == "--debug"
+    given = _adoption.take(files(drop_in("--node-generic-resource gpu=${GPU_ID}"))).command
+    assert given == ["/usr/bin/dockerd", "--node-generic-resource", "gpu=${GPU_ID}"]
+    assert _adoption.take([]).command == []
+
+
+def test_files_that_belong_to_packages_are_not_edited():
+    vendor = VENDOR_UNIT.replace("$DOCKER_OPTS", "--default-runtime=nvidia")
+    taken = _adoption.take(files(unit=vendor))
+    assert (taken.files, taken.command[-1]) == ({}, "--default-runtime=nvidia")
+
+
+def test_a_file_that_is_no_text():
+    with pytest.raises(ConfigError, match=r"/etc/default/docker: it is not UTF-8 text \(byte 1\)\. Correct the file"):
+        _adoption.take([UnitFile(DEFAULTS, ENVIRONMENT, b"#\xff", True)])
+
+
+@pytest.mark.parametrize(
+    ("argv", "is_it"),
+    [(["/usr/bin/dockerd"], True), (["-/usr/sbin/dockerd", "-x"], True), (["/opt/start-docker.sh"], False), ([], False)],
+)
+def test_is_dockerd(argv, is_it):
+    assert _adoption.is_dockerd(argv) is is_it
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("ExecStart=a b", ["a", "b"]),
+        ("  ExecStart = a \\\n   b\\\n c ", ["a", "b", "c"]),
+        ("ExecStart=a \"b c\" 'd'e f\\ g", ["a", "b c", "de", "f g"]),
+        ("ExecStart=", []),
+        ("ExecStart=a", ["a"]),
+    ],
+)
+def test_words(line, words):
+    text = "[Service]\n" + line + "\n[Install]\nWantedBy=x"
+    setting, other = _unit_text.settings(text)
+    assert [word.text for word in _unit_text.words(text, setting)] == words
+    assert (setting.section, other.section, other.name) == ("Service", "Install", "WantedBy")
+
+
+def test_comments_are_no_settings():
+    assert _unit_text.settings("# a=b\n; c=d\n\n   \nplain\n") == []

@@ -1,0 +1,271 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+from fleet_lab import assessed, ledger, member, swarm, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _deprovision
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import LEAVING, TakeBack, taken_back
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, IDLE, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, Host, Swarm
+
+OURS = "gpu-swarm.labels"
+EMPTY = {"services": [], "secrets": [], "configs": []}
+TAKEN = {"drift": ["/etc/docker/daemon.json still holds what was put there"], "restart_required": True}
+BUSY = [("train.1.x", "train"), ("by-hand", None)]
+OUTSIDE = [PREPARE, END]
+WORKER = [IDLE, MARKED, END]
+BUSY_WORKER = [WINDOW, MARKED, END]
+MANAGER = [WINDOW_MANAGERS, MARKED, END]
+
+
+def host(name="g1", node_id="n1", gpu=True, disrupt="never", leave=True, packages=False, kept=False, **answer):
+    """A host as it answers with state absent: with nothing of ours, unless said otherwise."""
+    return Host(
+        name, gpu, False, assessed(node_id, gpus=0, **dict({"toolkit_version": "1.20.0"}, **answer)),
+        disrupt=disrupt, leave=leave, packages=packages, kept=kept,
+    )  # fmt: skip
+
+
+def entry(node_id="n1", **other):
+    return member(node_id, hostname=f"host-{node_id}", **other)
+
+
+def bare(node_id="n1", **other):
+    return entry(node_id, labels={"rack": "r1"}, shown=(), **other)
+
+
+M1 = bare("m1", role="manager", leader=True)
+
+
+def plan(hosts, known, holds=None):
+    return _deprovision.plan(hosts, known, EMPTY if holds is None else holds)
+
+
+def step_of(one, known, *others, **options):
+    return plan([one, *others], known, **options)[one.name]
+
+
+PROVISIONED = ["labels", "configure", "restart", "state", "leave"]
+
+# the host, the swarm -> (what it needs, its groups)
+STEPS = {
+    "never provisioned": (host(node_id=None), swarm(), [], []),
+    "never provisioned, while there is a swarm": (host(node_id=None), swarm(M1), [], []),
+    "without Docker": (host(node_id=None, missing=["engine"]), swarm(M1), [], []),
+    "without Docker, but with our files": (host(node_id=None, missing=["engine"], drift=["x"], kept=True), swarm(), ["configure", "state"], OUTSIDE),
+    "a worker": (host(kept=True, **TAKEN), swarm(M1, entry()), PROVISIONED, WORKER),
+    "a worker of somebody else": (host(), swarm(M1, bare()), ["leave"], WORKER),
+    "a worker that is to stay": (host(leave=False, kept=True, **TAKEN), swarm(M1, entry()), PROVISIONED[:-1], WORKER),
+    "one with nothing of ours that is to stay": (host(leave=False), swarm(M1, bare()), [], []),
+    "in another swarm, where it is to stay": (host(node_id="x", leave=False, **TAKEN), swarm(M1), ["configure", "restart"], OUTSIDE),
+    "half-joined": (host(swarm={"state": "error", "node_id": "x", "half_joined": True}), swarm(M1), ["leave"], OUTSIDE),
+    "files of ours, in no swarm": (host(node_id=None, **TAKEN), swarm(), ["configure", "restart"], OUTSIDE),
+    "only the libraries": (host(node_id=None, kept=True), swarm(), ["state"], OUTSIDE),
+    "the toolkit": (host(node_id=None, packages=True), swarm(), ["packages"], OUTSIDE),
+    "no toolkit": (host(node_id=None, packages=True, toolkit_version=None), swarm(), [], []),
+    "a toolkit of a host without GPUs": (host(node_id=None, packages=True, gpu=False), swarm(), [], []),
+    "a manager among others": (host(node_id="m1"), swarm(M1, bare("m2", role="manager")), ["leave"], MANAGER),
+    "the last manager": (host(node_id="m1"), swarm(M1), ["leave", "dissolve"], MANAGER),
+    "the last manager that is to stay": (host(node_id="m1", leave=False), swarm(M1), [], []),
+    "killed after it had left": (host(node_id=None), swarm(M1, bare(state="down") | {"labels": {LEAVING: "g1"}}), ["entry"], OUTSIDE),
+    "killed before it left": (host(), swarm(M1, bare() | {"labels": {LEAVING: "g1", OURS: LEAVING}}), ["leave"], WORKER),
+    "killed before it left, and to stay now": (
+        host(leave=False), swarm(M1, bare() | {"labels": {LEAVING: "g1", OURS: LEAVING}}), ["labels"], WORKER,
+    ),
+    "drained and marked by a killed run": (host(), swarm(M1, bare(availability="drain", former_availability="active")), ["leave"], WORKER),
+    "marked, and to stay": (host(leave=False), swarm(M1, bare(availability="pause", former_availability="active")), [], [MARKED, END]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "known", "needs", "groups"), STEPS.values(), ids=STEPS)
+def test_what_is_taken_back(one, known, needs, groups):
+    step = step_of(one, known)
+    assert (step.needs, step.groups, step.waits_for, step.problem) == (needs, groups, [], None)
+    assert bool(step.impact) == bool(needs)
+
+
+def test_a_node_leaves_with_a_label_that_tells_whose_it_was():
+    assert step_of(host(), swarm(M1, entry())).labels == {LEAVING: "g1"}
+    assert step_of(host(leave=False), swarm(M1, entry())).labels == {}
+    assert step_of(host(node_id=None, **TAKEN), swarm(M1)).labels == {}
+
+
+def test_the_entry_of_another_host_is_never_ours_to_remove():
+    left = bare("old", state="down") | {"labels": {LEAVING: "g1"}}
+    assert step_of(host("g1", node_id=None), swarm(M1, left)).entry == "old"
+    assert step_of(host("g2", node_id=None), swarm(M1, left)).entry is None
+    # A member again: whichever entry that was, it is none of a host that has one.
+    assert step_of(host("g1"), swarm(M1, entry(), left)).entry is None
+    # Down, but nobody knows of whom.
+    assert step_of(host("g1", node_id=None), swarm(M1, bare("old", state="down"))).entry is None
+
+
+# --- what runs there --------------------------------------------------------------------------------------------------
+
+ALL_OF_IT = ["service train", "container by-hand"]
+
+# what is taken back -> what that would stop
+STOPPED = {
+    "a restart": (dict(leave=False, **TAKEN), ALL_OF_IT),
+    "the packages": ({"leave": False, "packages": True}, ALL_OF_IT),
+    "the membership": ({}, ["service train"]),
+    "the membership and a restart": (TAKEN, ALL_OF_IT),
+    "nothing but labels": ({"leave": False}, []),
+}
+
+
+@pytest.mark.parametrize(("what", "stopped"), STOPPED.values(), ids=STOPPED)
+def test_nobodys_work_is_stopped_unasked(what, stopped):
+    known = swarm(M1, entry(tasks=[task("train.1.x", "train")]))
+    step = step_of(host(containers=BUSY, **what), known)
+    assert (step.waits_for, step.left_alone, step.groups) == (stopped, bool(stopped), [END] if stopped else WORKER)
+    step = step_of(host(containers=BUSY, disrupt="services", **what), known)
+    assert step.waits_for == [one for one in stopped if one != "service train"]
+    assert step.groups == (BUSY_WORKER if stopped else WORKER)
+    step = step_of(host(containers=BUSY, disrupt="all", **what), known)
+    assert (step.waits_for, step.groups) == ([], BUSY_WORKER if stopped else WORKER)
+    assert ("moves service train" in step.impact) == ("service train" in stopped)
+    assert ("stops container by-hand" in step.impact) == ("container by-hand" in stopped)
+
+
+def test_tasks_that_need_a_label_of_ours_are_waited_for():
+    known = swarm(M1, entry(), evicted={"n1": {"t1": "task train.1"}})
+    assert step_of(host(leave=False), known).waits_for == ["task train.1"]
+    assert step_of(host(leave=False, disrupt="all"), known).impact[-1] == "evicts task train.1"
+    assert step_of(host(leave=False), swarm(M1, bare(), evicted={"n1": {"t1": "task train.1"}})).waits_for == []
+
+
+# --- managers ---------------------------------------------------------------------------------------------------------
+
+
+def three(**down):
+    names = ("m1", "m2", "m3")
+    return [bare(name, role="manager", leader=name == "m1", **({"reachability": "unreachable"} if name in down else {})) for name in names]
+
+
+def live(*names, nodes=()):
+    return Swarm({"live": list(names), "init_on": None, "error": None}, ledger(*nodes))
+
+
+def managers(*names):
+    return [host(name, node_id=name, gpu=False) for name in names]
+
+
+def test_managers_leave_up_to_the_last_which_ends_the_swarm():
+    steps = plan([*managers("m1", "m2", "m3"), host()], live("m1", "m2", "m3", nodes=[*three(), entry()]))
+    assert {name: step.problem for name, step in steps.items()} == dict.fromkeys(steps)
+    assert list(steps) == ["m1", "m2", "m3", "g1"]
+    assert [name for name, step in steps.items() if "dissolve" in step.needs] == ["m1"]  # the leader
+    assert steps["m1"].impact == ["ends the swarm, being its last manager"]
+    assert steps["m2"].impact == ["leaves the swarm"]
+
+
+def test_a_manager_of_three_may_leave_alone_and_never_past_quorum():
+    nodes = three()
+    assert step_of(managers("m1")[0], live("m1", "m2", nodes=nodes)).needs == ["leave"]
+    step = step_of(managers("m1")[0], live("m1", "m2", nodes=three(m3=True)))
+    assert "1 of 2 managers would be reachable and 2 are needed" in step.error
+    assert (step.needs, step.groups) == ([], [END])
+
+
+def test_another_manager_has_to_be_there_to_take_it_off_the_list():
+    step = step_of(managers("m1")[0], live("m1", nodes=three()))
+    assert "The other managers of its swarm (host-m2, host-m3) are not in the group swarm_managers" in step.error
+    # The last one that could be asked is gone by then.
+    steps = plan(managers("m1", "m2"), live("m1", "m2", nodes=three()))
+    assert (steps["m1"].error is None, steps["m2"].error) == (False, None)
+
+
+# who else is in the swarm, what it holds, the consent -> why the last manager stays
+LAST = {
+    "another node": ([bare("w9")], EMPTY, "all", "host-w9 would be left without one"),
+    "a service": ([], dict(EMPTY, services=["shop"]), "never", "service shop would be lost with the swarm"),
+    "everything": ([], {"services": ["a"], "secrets": ["b"], "configs": ["c"]}, "never", "service a, secret b, config c would be lost"),
+    "who knows": ([], None, "never", "what the swarm holds could not be read"),
+    "even by consent": ([], None, "all", "what the swarm holds could not be read"),
+}
+
+
+@pytest.mark.parametrize(("others", "holds", "disrupt", "told"), LAST.values(), ids=LAST)
+def test_the_last_manager_stays_and_is_given_back_all_the_same(others, holds, disrupt, told):
+    known = swarm(entry("m1", role="manager", leader=True), *others)
+    step = _deprovision.plan([host(node_id="m1", disrupt=disrupt, **TAKEN)], known, holds)["g1"]
+    assert told in step.stays
+    assert (step.problem, step.error) == (step.stays, None)
+    assert (step.needs, step.groups, step.labels) == (["labels", "configure", "restart"], MANAGER, {})
+    # With nothing else to do, it is told all the same.
+    step = _deprovision.plan([host(node_id="m1", disrupt=disrupt)], swarm(M1, *others), holds)["g1"]
+    assert (step.needs, step.groups, told in step.stays) == ([], [END], True)
+
+
+def test_with_consent_the_swarm_ends_with_what_it_holds():
+    step = step_of(host(node_id="m1", disrupt="all"), swarm(M1), holds=dict(EMPTY, services=["shop"], configs=["c"]))
+    assert (step.problem, step.impact) == (None, ["ends the swarm, being its last manager", "destroys service shop, config c"])
+
+
+def test_a_node_that_does_not_leave_keeps_the_last_manager():
+    known = swarm(M1, entry(), bare("n2"))
+    waits, error = host(containers=BUSY, **TAKEN), host("w2", node_id="n2", disrupt="x")
+    for other, kept in ((waits, "host-n1, host-n2"), (error, "host-n1, host-n2"), (host("w2", node_id="n2"), "host-n1 would")):
+        assert kept in step_of(host("m", node_id="m1"), known, other).stays
+    assert step_of(host("m", node_id="m1"), known, host(), host("w2", node_id="n2")).problem is None
+    # An entry that goes is nobody.
+    left = bare("old", state="down") | {"labels": {LEAVING: "g1"}}
+    assert step_of(host("m", node_id="m1"), swarm(M1, left), host(node_id=None)).problem is None
+
+
+# --- what cannot be done ----------------------------------------------------------------------------------------------
+
+ACTIVE = {"state": "active", "node_id": "n1"}
+
+# what the host says, the swarm -> the error
+ERRORS = {
+    "dockerd is stopped": ({"swarm": {"state": "unknown", "node_id": None}}, swarm(M1), "dockerd is not running on this host: start it"),
+    "locked": ({"swarm": {"state": "locked", "node_id": ""}}, swarm(M1), "docker swarm unlock"),
+    "lost": ({"swarm": {"state": "error", "node_id": "n1", "error": "expired"}}, swarm(M1), "(expired)"),
+    "no manager answered": ({"swarm": ACTIVE}, swarm(), "None of its managers answered"),
+    "no list": ({"swarm": ACTIVE}, Swarm({"live": ["m"]}, {"msg": "no quorum"}), "could not be asked about the swarm: no quorum"),
+    "another swarm": ({"node_id": "x9"}, swarm(M1), "is in a swarm that is not that of m"),
+    "nonsense": ({"disrupt": "some"}, swarm(M1, entry()), "use never, services or all"),
+}
+
+
+@pytest.mark.parametrize(("answer", "known", "told"), ERRORS.values(), ids=ERRORS)
+def test_a_host_that_cannot_be_judged_is_left_alone(answer, known, told):
+    step = step_of(host(kept=True, **TAKEN, **answer), known)
+    assert told in step.error
+    assert (step.needs, step.groups, step.impact) == ([], [END], [])
+
+
+@pytest.mark.parametrize("answer", [None, {"unreachable": True, "msg": "no route"}, dict(assessed(), failed=True, msg="no")])
+def test_a_host_that_ansible_gave_up_is_not_failed_twice(answer):
+    step = plan([Host("g1", True, False, answer)], swarm(M1))["g1"]
+    assert step.error
+    assert step.groups == []
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_plan_and_the_table_in_words():
+    step = step_of(host(kept=True, packages=True, **TAKEN), swarm(M1, entry()))
+    assert step.impact == [
+        "removes node labels",
+        "gives its files back",
+        "restarts dockerd",
+        "removes the NVIDIA Container Toolkit",
+        "clears /var/lib/gpu-swarm",
+        "leaves the swarm",
+    ]
+    assert taken_back(step) == "node labels, files, generic resources, toolkit, membership"
+    assert taken_back(TakeBack(needs=["state"])) == ""
+
+
+def test_a_step_travels_as_plain_data():
+    step = step_of(host(containers=BUSY, **TAKEN), swarm(M1, entry()))
+    assert TakeBack(**asdict(step)) == step

@@ -1,0 +1,159 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the ledger finds wrong: resources that are counted twice, and GPUs that are seen without a reservation."""
+
+from __future__ import annotations
+
+import pytest
+from swarm_api import A, B, discrete, named, node, service, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_ledger import ledger
+
+JOB = service("s2", "sweep", mode="ReplicatedJob")
+
+
+def told(nodes, tasks, services=None, leader="26.1.5+dfsg1"):
+    return ledger([node("m1", leader=True, engine=leader), *nodes], tasks, services or [service(), JOB], "gpu-swarm.")
+
+
+def texts(result, trap):
+    assert {finding["id"] for finding in result["findings"]} <= {trap}
+    return [finding["text"] for finding in result["findings"]]
+
+
+def ended(task_id, given, state="complete", **options):
+    return task(task_id, given=given, state=state, desired="complete", service="s2", job=True, **options)
+
+
+def test_a_gpu_that_two_tasks_hold():
+    tasks = [task("t1", given=named(A)), task("t2", given=named(B), slot=2), task("t3", given=named(A), slot=3, state="starting")]
+    result = told([node(resources=named(A, B))], tasks)
+    (twice,) = result["held_twice"]
+    assert {key: twice[key] for key in ("kind", "value", "node", "hostname")} == {
+        "kind": "NVIDIA-GPU",
+        "value": A,
+        "node": "n1",
+        "hostname": "host-n1",
+    }
+    assert [(holder["task_id"], holder["name"], holder["state"]) for holder in twice["holders"]] == [
+        ("t1", "train.1", "running"),
+        ("t3", "train.3", "starting"),
+    ]
+    (text,) = texts(result, "new-leader-claims-again")
+    assert "Here: NVIDIA-GPU %s on node host-n1, held by train.1 and train.3." % A in text
+
+
+@pytest.mark.parametrize(
+    ("advertised", "tasks"),
+    [
+        (named(A, B), [task("t1", given=named(A)), task("t2", given=named(B))]),
+        (named(A, A), [task("t1", given=named(A)), task("t2", given=named(A))]),
+        (named(A), [task("t1", given=named(A), state="shutdown"), task("t2", given=named(A))]),
+        (discrete(8000), [task("t1", given=discrete(8000)), task("t2", given=discrete(8000))]),
+    ],
+    ids=["one each", "advertised twice", "one has ended", "an amount"],
+)
+def test_what_is_not_held_twice(advertised, tasks):
+    result = told([node(resources=advertised)], tasks)
+    assert (result["held_twice"], result["findings"]) == ([], [])
+
+
+def test_the_same_name_on_two_nodes_is_two_resources():
+    nodes = [node(node_id, resources=named("nvme0", kind="SSD")) for node_id in ("n1", "n2")]
+    tasks = [task("t1", "n1", named("nvme0", kind="SSD")), task("t2", "n2", named("nvme0", kind="SSD"))]
+    assert told(nodes, tasks)["held_twice"] == []
+
+
+@pytest.mark.parametrize("leader", ["20.10.24+dfsg1", "26.1.5+dfsg1", "29.5.3"])
+def test_finished_jobs_that_are_in_the_way(leader):
+    tasks = [task("t1", given=named(A)), ended("t2", named(A)), ended("t3", named(B))]
+    result = told([node(resources=named(A, B))], tasks, leader=leader)
+    assert result["finished_jobs"] == [
+        {
+            "service": "sweep",
+            "node": "n1",
+            "hostname": "host-n1",
+            "kind": "NVIDIA-GPU",
+            "amount": 2,
+            "values": [A, B],
+            "tasks": 2,
+            "clash": True,
+        }
+    ]
+    (text,) = texts(result, "finished-jobs-count")
+    for words in ("Docker Engine " + leader, "Here: job sweep on node host-n1 with %s, %s," % (A, B), "docker service rm", "29.6.0"):
+        assert words in text
+
+
+@pytest.mark.parametrize("leader", ["29.6.0", "30.0.0", "library-import"])
+def test_newer_leaders_do_not_count_finished_jobs(leader):
+    result = told([node(resources=named(A))], [task("t1", given=named(A)), ended("t2", named(A))], leader=leader)
+    assert (result["finished_jobs"], result["findings"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("advertised", "tasks", "amount", "clash"),
+    [
+        (named(A, B), [ended("t1", named(A)), task("t2", given=named(B))], 1, False),
+        (named(A, B), [ended("t1", named(A)), ended("t2", named(A))], 2, True),
+        (named(B), [ended("t1", named(A))], 1, True),
+        ([], [ended("t1", named(A))], 1, True),
+        (discrete(8000), [ended("t1", discrete(3000)), task("t2", given=discrete(5000))], 3000, False),
+        (discrete(8000), [ended("t1", discrete(3000)), task("t2", given=discrete(6000))], 3000, True),
+        (discrete(8000), [ended("t1", discrete(3000)), ended("t2", discrete(6000))], 9000, True),
+        ([], [ended("t1", discrete(1))], 1, True),
+    ],
+    ids=["apart", "two runs of one job", "gone", "no GPU left", "fits", "too much", "too much by itself", "no such kind left"],
+)
+def test_what_finished_jobs_still_count(advertised, tasks, amount, clash):
+    result = told([node(resources=advertised)], tasks)
+    assert [(one["amount"], one["clash"]) for one in result["finished_jobs"]] == [(amount, clash)]
+    assert len(texts(result, "finished-jobs-count")) == clash
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        ended("t1", named(A), state="running"),
+        ended("t1", []),
+        task("t1", given=named(A), state="failed", desired="shutdown", service="s2", job=True),
+        task("t1", given=named(A), state="shutdown", desired="shutdown"),
+        task("t1", given=named(A), state="failed", desired="running"),
+    ],
+    ids=["still running", "nothing given", "given up by swarm", "no job", "no job, about to be restarted"],
+)
+def test_what_is_no_finished_job(one):
+    assert told([node(resources=named(A))], [one])["finished_jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("env", "trap", "variable"),
+    [
+        (["NVIDIA_VISIBLE_DEVICES=all"], "no-reservation-sees-all", "NVIDIA_VISIBLE_DEVICES=all"),
+        (["DOCKER_RESOURCE_NVIDIA-GPU=all"], "variable-set-by-hand", "DOCKER_RESOURCE_NVIDIA-GPU=all"),
+    ],
+)
+def test_who_sees_gpus_without_a_reservation(env, trap, variable):
+    result = told([node(resources=named(A))], [task("t1")], [service(env=env)])
+    (text,) = texts(result, trap)
+    assert "Here: service train with %s on node host-n1." % variable in text
+
+
+def test_of_many_only_some_are_named():
+    tasks = [task("t%d" % number, "n%d" % (number // 2), named(A), slot=number) for number in range(14)]
+    result = told([node("n%d" % number, resources=named(A)) for number in range(7)], tasks)
+    (text,) = texts(result, "new-leader-claims-again")
+    assert len(result["held_twice"]) == 7
+    assert "on node host-n4, held by t8 and t9; and 2 more." in text.replace("train.8", "t8").replace("train.9", "t9")
+
+
+def test_who_reserves_memory_sets_the_variable_rightly():
+    shared = service(env=["NVIDIA_VISIBLE_DEVICES=all"], reserves={"VRAM": 4000})
+    result = told([node(resources=named(A) + discrete(8000))], [task("t1")], [shared])
+    assert (len(result["unreserved"]), result["findings"]) == (1, [])
+
+
+def test_a_sound_swarm_has_no_findings():
+    assert told([node(resources=named(A))], [task("t1", given=named(A))])["findings"] == []

@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from swarm_api import A, B, discrete, named, node, pending, service, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_tasks import epoch
+
+GPU = "NVIDIA-GPU"
+GIB = 2**30
+
+
+def gpus(count, start=0):
+    return named(*("GPU-%d" % number for number in range(start, start + count)))
+
+
+def groups(nodes, tasks, services=None, now=None):
+    return ledger(nodes, tasks, services or [service()], "gpu-swarm.", now)["pending"]
+
+
+def missing(nodes, *tasks):
+    (group,) = groups(nodes, tasks)
+    return group["missing"]
+
+
+def test_a_group_says_who_waits_for_what_since_when_and_why():
+    tasks = [pending("t2", {GPU: 2}, since="2026-11-20T12:00:05Z"), pending("t1", {GPU: 2}, since="2026-11-20T12:00:00.5Z", slot=2)]
+    assert groups([node(resources=gpus(1))], tasks, now=epoch("2026-11-20T12:01:00.5Z")) == [
+        {
+            "service": "train",
+            "count": 2,
+            "tasks": ["t1", "t2"],
+            "node": None,
+            "hostname": None,
+            "state": "pending",
+            "since": "2026-11-20T12:00:00.5Z",
+            "age": 60,
+            "said": "no suitable node (insufficient resources on 1 node)",
+            "wants": {GPU: 2},
+            "missing": ["wants 2 NVIDIA-GPU; the most that a node has: 1 (host-n1)"],
+        }
+    ]
+
+
+def test_the_scheduler_may_have_said_nothing_yet():
+    (group,) = groups([node()], [pending("t1", error=None, state="new", said="created")])
+    assert (group["state"], group["said"], group["missing"]) == ("new", "created", [])
+
+
+def test_what_differs_is_told_apart_and_the_most_first():
+    tasks = [pending("t1", {GPU: 9}), pending("t2", {GPU: 8}), pending("t3", {GPU: 8}), pending("t4", {GPU: 8}, service="s2")]
+    told = groups([node()], tasks, [service(), service("s2", "other")])
+    assert [(group["service"], group["count"], group["wants"]) for group in told] == [
+        ("train", 2, {GPU: 8}),
+        ("other", 1, {GPU: 8}),
+        ("train", 1, {GPU: 9}),
+    ]
+
+
+@pytest.mark.parametrize("desired", ["shutdown", "remove"])
+def test_what_nobody_wants_any_more_does_not_wait(desired):
+    assert groups([node()], [pending("t1", desired=desired)]) == []
+
+
+def test_enough_in_all_and_too_few_on_each():
+    nodes = [node("g1", resources=gpus(4)), node("g2", resources=gpus(4, 4)), node("g3", resources=gpus(2, 8), availability="pause")]
+    held = [task("h1", "g1", gpus(3)), task("h2", "g2", gpus(2, 4))]
+    assert missing(nodes, pending("t1", {GPU: 3}), *held) == ["wants 3 NVIDIA-GPU; most free on one node: 2 (host-g2); 3 in all"]
+
+
+def test_nothing_is_left():
+    assert missing([node(resources=named(A))], pending("t1", {GPU: 1}), task("h1", given=named(A))) == [
+        "wants 1 NVIDIA-GPU; most free on one node: 0; 0 in all"
+    ]
+
+
+def test_a_kind_that_nobody_has():
+    assert missing([node(resources=named(A))], pending("t1", {"NVIDIA-H100": 1})) == [
+        "wants 1 NVIDIA-H100; the most that a node has: 0"
+    ]
+
+
+def test_an_amount():
+    nodes = [node(resources=discrete(16000))]
+    assert missing(nodes, pending("t1", {"VRAM": 9000}), task("h1", given=discrete(8000))) == [
+        "wants 9000 VRAM; most free on one node: 8000 (host-n1); 8000 in all"
+    ]
+
+
+def test_cpus_and_memory_count_too():
+    small = node()  # two CPUs and 23.5 GiB
+    assert missing([small], pending("t1", {"NanoCPUs": 4 * 10**9})) == ["wants 4 CPUs; the most that a node has: 2 (host-n1)"]
+    held = task("h1", reserves={"MemoryBytes": 20 * GIB, "NanoCPUs": 10**8})
+    assert missing([small], pending("t1", {"MemoryBytes": 4 * GIB, "NanoCPUs": 10**9}), held) == [
+        "wants 4 GiB of memory; most free on one node: 3.54 (host-n1); 3.54 in all"
+    ]
+
+
+def test_no_node_has_all_of_it_at_once():
+    nodes = [node("g1", resources=named(A)), node("g2", resources=named(B))]
+    tasks = [task("h1", "g1", reserves={"NanoCPUs": 2 * 10**9}), task("h2", "g2", given=named(B))]
+    assert missing(nodes, pending("t1", {GPU: 1, "NanoCPUs": 10**9}), *tasks) == [
+        "no node has all of it free at once: 1 NVIDIA-GPU, 1 CPUs"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "told"),
+    [
+        (["node.labels.gpu.model==B200"], "no node meets node.labels.gpu.model==B200"),
+        (["node.labels.gpu.model==B200", "node.role==manager"], "no node meets node.labels.gpu.model==B200 or node.role==manager"),
+        (
+            ["node.labels.gpu.model==T4", "node.id==g2"],
+            "no node meets all of node.labels.gpu.model==T4, node.id==g2",
+        ),
+    ],
+)
+def test_constraints_that_no_node_meets(constraints, told):
+    nodes = [node("g1", {"gpu.model": "T4"}, resources=named(A)), node("g2", resources=named(B))]
+    assert missing(nodes, pending("t1", {GPU: 1}, constraints=constraints)) == [told]
+
+
+def test_only_nodes_that_meet_the_constraints_are_looked_at():
+    nodes = [node("g1", {"gpu.model": "T4"}, resources=named(A)), node("g2", resources=gpus(8))]
+    assert missing(nodes, pending("t1", {GPU: 2}, constraints=["node.labels.gpu.model==t4"])) == [
+        "wants 2 NVIDIA-GPU; the most that a node has: 1 (host-g1)"
+    ]
+
+
+def test_an_image_for_another_machine():
+    assert missing([node()], pending("t1", platforms=[("linux", "arm64")])) == [
+        "no node is of the image's platform, linux/arm64"
+    ]
+    assert missing([node()], pending("t1", platforms=[("linux", "amd64")])) == []
+
+
+def test_nodes_with_room_that_take_nothing():
+    nodes = [
+        node("g1", resources=gpus(1)),
+        node("g2", resources=gpus(2, 1), availability="pause"),
+        node("g3", resources=gpus(2, 3), availability="drain"),
+        node("g4", resources=gpus(2, 5), State="down"),
+        node("g5", resources=gpus(1, 7), State="down"),
+    ]
+    assert missing(nodes, pending("t1", {GPU: 2})) == [
+        "every node with room for it takes no new tasks: host-g2 (pause), host-g3 (drain), host-g4 (down)"
+    ]
+
+
+def test_a_node_that_takes_nothing_and_is_full():
+    nodes = [node("g1", resources=named(A), availability="pause")]
+    assert missing(nodes, pending("t1", {GPU: 1}), task("h1", "g1", named(A))) == [
+        "every node that could take it takes no new tasks: host-g1 (pause)"
+    ]
+
+
+def test_not_all_of_many_nodes_are_named():
+    nodes = [node("g%d" % number, resources=gpus(1, number), availability="drain") for number in range(8)]
+    (told,) = missing(nodes, pending("t1", {GPU: 1}))
+    assert told.endswith("host-g4 (drain), and 3 more")
+
+
+def test_a_task_of_a_global_service_looks_at_its_node_alone():
+    nodes = [node("g1", resources=named(A)), node("g2", resources=named(B))]
+    waiting = pending("t1", {GPU: 1}, node_id="g1", desired="ready", error="insufficient resources on 1 node", slot=None)
+    (group,) = groups(nodes, [waiting, task("h1", "g1", named(A))], [service(mode="Global")])
+    assert (group["node"], group["hostname"]) == ("g1", "host-g1")
+    assert group["missing"] == ["wants 1 NVIDIA-GPU; most free on one node: 0; 0 in all"]
+
+
+def test_the_node_of_a_global_service_is_gone():
+    (group,) = groups([node()], [pending("t1", node_id="gone", slot=None)], [service(mode="Global")])
+    assert (group["node"], group["hostname"], group["missing"]) == ("gone", None, ["its node is no longer in the swarm"])
+
+
+def test_there_is_room_by_now():
+    assert missing([node(resources=named(A))], pending("t1", {GPU: 1})) == []

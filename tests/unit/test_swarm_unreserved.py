@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from swarm_api import A, B, discrete, named, node, pending, service, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_ledger import ledger
+
+ALL = "NVIDIA_VISIBLE_DEVICES=all"
+BY_HAND = "DOCKER_RESOURCE_NVIDIA-GPU=all"
+GPU_NODE = node("g1", {"gpu.model": "T4"}, resources=named(A) + discrete(1, "SSD"))
+
+
+def unreserved(services, nodes=(GPU_NODE,), tasks=()):
+    return ledger(list(nodes), list(tasks), services, "gpu-swarm.")["unreserved"]
+
+
+@pytest.mark.parametrize(
+    ("env", "variables"),
+    [
+        ([ALL], {"NVIDIA_VISIBLE_DEVICES": "all"}),
+        (["NVIDIA_VISIBLE_DEVICES=0,1"], {"NVIDIA_VISIBLE_DEVICES": "0,1"}),
+        (["NVIDIA_VISIBLE_DEVICES=" + A], {"NVIDIA_VISIBLE_DEVICES": A}),
+        (["NVIDIA_VISIBLE_DEVICES=none"], {"NVIDIA_VISIBLE_DEVICES": "none"}),
+        ([ALL, "NVIDIA_VISIBLE_DEVICES=0"], {"NVIDIA_VISIBLE_DEVICES": "0"}),
+        ([BY_HAND, ALL, "X=1"], {"DOCKER_RESOURCE_NVIDIA-GPU": "all", "NVIDIA_VISIBLE_DEVICES": "all"}),
+        (["DOCKER_RESOURCE_GPU=0"], {"DOCKER_RESOURCE_GPU": "0"}),
+    ],
+)
+def test_variables_that_show_gpus(env, variables):
+    assert unreserved([service(env=env)], tasks=[task("t1", "g1")]) == [
+        {"service": "train", "variables": variables, "reserves": [], "nodes": ["host-g1"]}
+    ]
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        [],
+        ["X=1", "NVIDIA_DRIVER_CAPABILITIES=all"],
+        ["NVIDIA_VISIBLE_DEVICES=void"],
+        ["NVIDIA_VISIBLE_DEVICES="],
+        [ALL, "NVIDIA_VISIBLE_DEVICES=void"],
+        ["NVIDIA_VISIBLE_DEVICES"],
+        ["DOCKER_RESOURCE_SSD=1"],
+        ["DOCKER_RESOURCE_NVIDIA-GPU=void"],
+    ],
+)
+def test_variables_that_show_none(env):
+    assert unreserved([service(env=env)], tasks=[task("t1", "g1")]) == []
+
+
+def test_who_reserves_gets_what_the_scheduler_gave():
+    assert unreserved([service(env=[ALL, BY_HAND], reserves={"NVIDIA-GPU": 1})]) == []
+
+
+def test_another_reservation_does_not_count_and_is_told():
+    (found,) = unreserved([service(env=[ALL], reserves={"VRAM": 4000})], [node("g1", resources=named(A) + discrete(8000))])
+    assert found["reserves"] == ["VRAM"]
+
+
+def test_a_service_that_may_come_is_told_without_nodes():
+    (found,) = unreserved([service(env=[ALL])], [GPU_NODE, node("w1")], [task("t1", "w1")])
+    assert found["nodes"] == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"constraints": ["node.role==manager"]},
+        {"constraints": ["node.labels.gpu.model!=T4"]},
+        {"platforms": [("linux", "arm64")]},
+    ],
+)
+def test_a_service_that_can_come_to_no_gpu_is_not_told(options):
+    assert unreserved([service(env=[ALL], **options)]) == []
+
+
+def test_it_is_told_where_it_runs_whatever_its_constraints_say_now():
+    moved = service(env=[ALL], constraints=["node.role==manager"])
+    assert [found["nodes"] for found in unreserved([moved], tasks=[task("t1", "g1")])] == [["host-g1"]]
+
+
+@pytest.mark.parametrize(("tasks", "told"), [([], 0), ([task("t1", "g1", job=True)], 1), ([pending("t1", job=True)], 1)])
+def test_a_job_that_is_through_comes_nowhere(tasks, told):
+    assert len(unreserved([service(mode="ReplicatedJob", env=[ALL])], tasks=tasks)) == told
+
+
+def test_a_node_whose_gpus_are_handed_out_by_memory_has_gpus():
+    shared = node("g1", {"gpu.count": "1"}, resources=discrete(8000))
+    assert len(unreserved([service(env=[ALL])], [shared])) == 1
+    assert unreserved([service(env=[ALL])], [node("g1", resources=discrete(8000, "SSD"))]) == []
+
+
+def test_nodes_are_named_once_and_in_order():
+    nodes = [node("g2", resources=named(B)), GPU_NODE]
+    tasks = [task("t1", "g2"), task("t2", "g1"), task("t3", "g1")]
+    (found,) = unreserved([service(env=[ALL])], nodes, tasks)
+    assert found["nodes"] == ["host-g1", "host-g2"]
