@@ -41,14 +41,15 @@ def decide(params, seen):
         rules, extra = [], []
     present = bool(rules or extra)
     taken = _adoption.take(seen.units)
-    found = _present(params, seen, taken) if present else {}
+    coming = _coming(seen, params["daemon_config"], taken)
+    found = _present(params, seen, coming) if present else {}
     advertisement = _advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
     advertisement["labels"] = _labels(params, seen, advertisement)
     findings = _gates.check(_facts(seen, advertisement), params.get("accept_risks") or []) if present else []
     if params["state"] == "absent":
         edits = _take_out(params, seen)
     elif advertisement["owned_kinds"] or params["daemon_config"] in seen.record:
-        edits = dict(_put_in(params, seen, advertisement, findings, taken))
+        edits = dict(_put_in(params, seen, advertisement, findings, taken, _checked(coming, taken)))
     else:
         edits = {}
     return _decision(params, seen, advertisement, edits, findings)
@@ -109,11 +110,11 @@ def _starts_otherwise(seen, edits, writes):
 # -- what is thought of it -------------------------------------------------------------------------------------------
 
 
-def _present(params, seen, taken):
+def _present(params, seen, coming):
     """What the node has now, in its files and in its daemon; what cannot be read as resources is told by others."""
     listed = _daemon_json.parse(seen.daemon.data, params["daemon_config"]).get(_daemon_json.RESOURCES)
     found = {}
-    for entries in (listed if isinstance(listed, list) else [], taken.resources):
+    for entries in (listed if isinstance(listed, list) else [], coming):
         try:
             found.update(_resources.parse(entries))
         except (AttributeError, _resources.ResourceError):
@@ -156,7 +157,7 @@ def _labels(params, seen, advertisement):
 Edit = namedtuple("Edit", "content notes ours")
 
 
-def _put_in(params, seen, advertisement, findings, taken):
+def _put_in(params, seen, advertisement, findings, taken, coming):
     """(path, edit) of all files, with ours put in and what dockerd was given as flags moved."""
     path = params["daemon_config"]
     problems = _problems(_daemon_json.parse(seen.daemon.data, path), path, seen, taken)
@@ -168,7 +169,6 @@ def _put_in(params, seen, advertisement, findings, taken):
         yield unit, Edit(content, [], {"taken": words, "in_force": before.get("in_force", _runs_with(seen, words))})
     earlier = seen.record.get(path, {}).get("ours", {})
     ours = {"resources": advertisement["resources"], "kinds": advertisement["owned_kinds"]}
-    coming = _coming(seen, path, taken)
     moved = list(dict.fromkeys([*earlier.get("moved", []), *coming]))
     if moved:
         ours["moved"] = moved
@@ -204,19 +204,19 @@ def _coming(seen, path, taken):
     entry = seen.record.get(path)
     written = entry and Snapshot.from_json(entry["original"]).sha256 != seen.daemon.sha256
     kept = [] if written else [part for one in seen.own for part in seen.record.get(one.path, {}).get("ours", {}).get("taken", [])]
-    return list(dict.fromkeys([*_adoption.resources_in(kept), *_checked(taken)]))
+    return list(dict.fromkeys([*_adoption.resources_in(kept), *taken.resources]))
 
 
-def _checked(taken):
-    """The resources that stood in flags; raises GpuSwarmError for one that is none."""
+def _checked(coming, taken):
+    """The same; raises GpuSwarmError for one that is no resource."""
     try:
-        _resources.parse(taken.resources)
+        _resources.parse(coming)
     except _resources.ResourceError as error:
         raise GpuSwarmError(
             "%s: dockerd is given a resource that is none by --node-generic-resource: %s Correct it there, then run again."
             % (", ".join(taken.words), error)
         ) from error
-    return taken.resources
+    return coming
 
 
 def _mode(params, seen, findings):
