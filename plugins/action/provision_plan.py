@@ -34,12 +34,13 @@ class ActionModule(ActionBase):
                 "docker_host": {"type": "str", "default": "unix:///var/run/docker.sock"},
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
                 "holds": {"type": "dict"},
+                "maintain": {"type": "str"},
             }
         )
         absent = args["state"] == "absent"
         hosts = hosts_of(task_vars, args["hosts"], ASSESSED)
         swarm = Swarm(args["swarm"], args["ledger"], _by_node(args["evicted"]))
-        steps = _deprovision.plan(hosts, swarm, args["holds"]) if absent else plan(hosts, swarm)
+        steps = _deprovision.plan(hosts, swarm, args["holds"]) if absent else plan(hosts, swarm, args["maintain"])
         cut = in_batches(hosts, steps, args["batch"])
         groups = _only_errors(steps) if self._task.check_mode else {**_members(steps), **cut}
         placed = placements(steps, groups)

@@ -44,6 +44,9 @@ options:
       - How many hosts that carry work are changed at a time. A number, a percentage, or a list of these.
       - By default one host of each GPU model first, then a tenth of them at a time.
     type: raw
+  maintain:
+    description: For what every member of the swarm gets a window, besides what it needs, in words. Without it, only those that need one.
+    type: str
   docker_host:
     description: The manager's Docker API, which is returned for the plays that follow.
     type: str

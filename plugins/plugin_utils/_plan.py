@@ -33,6 +33,8 @@ LABEL = "gpu_swarm_label"
 MARKED = "gpu_swarm_marked"  # paused by us, in this run or in one that was killed
 END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
 
+# The needs for which nothing may run there.
+HURTS = frozenset(("toolkit", "restart", "move", "maintain"))
 # What a change stops: whatever runs there, only swarm's tasks, or nothing.
 CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
 
@@ -148,12 +150,12 @@ class Step:
 AnyStep = TypeVar("AnyStep", bound=Step)
 
 
-def plan(hosts: list[Host], swarm: Swarm) -> dict[str, Step]:
-    """The step of each host, by name."""
+def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None) -> dict[str, Step]:
+    """The step of each host, by name. ``maintain`` says for what besides every member gets a window."""
     nodes = swarm.nodes
     # What is to be a manager is one before another is demoted.
     coming = [host.assessed for host in hosts if host.manager and not host.error]
-    return {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming) for host in hosts}
+    return {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming, maintain) for host in hosts}
 
 
 def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> dict[str, list[str]]:
@@ -183,8 +185,8 @@ def to_change(placed: Iterable[Mapping[str, Any]]) -> list[str]:
     return [item["host"] for item in placed if set(item["groups"]) != {END}]
 
 
-def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any]) -> Step:
-    return settle(_decide(host, node, swarm, coming), host, node)
+def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
+    return settle(_decide(host, node, swarm, coming, maintain), host, node)
 
 
 def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
@@ -199,7 +201,7 @@ def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
     return step
 
 
-def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any]) -> Step:
+def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
     if host.error or not host.assessed:
         return Step(error=host.error)
     role = "manager" if host.manager else "worker"
@@ -207,11 +209,14 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     error = swarm.error or member["error"] or _refused(host) or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
-    step = Step(needs=_needs(host, host.assessed, node, member["action"]), disrupt=host.disrupt)
-    if "restart" in step.needs and node and node["role"] == "manager" and swarm.autolocked:
+    if maintain and node is None:
+        return Step(error="it is no member of the swarm. Make it one with fleet.gpu_swarm.provision, or leave it out with --limit.")
+    step = Step(needs=_needs(host, host.assessed, node, member["action"]) + ["maintain"] * bool(maintain), disrupt=host.disrupt)
+    if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
     _tell_impact(step, host)
-    step.stops = CONTAINERS if {"toolkit", "restart", "move"} & set(step.needs) else NOTHING
+    step.impact += [maintain] if maintain else []
+    step.stops = CONTAINERS if HURTS & set(step.needs) else NOTHING
     heed_work(step, host, node, swarm, _groups(step, node))
     return step
 
@@ -295,7 +300,7 @@ def version_of(package: str | None) -> str | None:
 
 def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
     needs, groups = set(step.needs), []
-    hurts = bool({"toolkit", "restart"} & needs)
+    hurts = bool({"toolkit", "restart", "maintain"} & needs)
     if hurts and node:
         groups += [WINDOW_MANAGERS if node["role"] == "manager" else IDLE, MARKED]
     elif hurts or "configure" in needs:

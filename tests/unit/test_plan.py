@@ -520,3 +520,17 @@ def test_hosts_that_carry_work_go_in_batches_and_those_that_wait_come_last():
 
 def test_without_work_there_are_no_batches():
     assert in_batches([host(**RESTART)], plan([host(**RESTART)], swarm(member())), "10%") == {}
+
+
+# --- maintenance ------------------------------------------------------------------------------------------------------
+
+
+def test_every_member_gets_a_window_for_maintenance():
+    known = swarm(member(), member("n2", tasks=[task("train.1", "train")]), member("m1", role="manager"))
+    hosts = [host("a"), host("b", node_id="n2"), host("m", gpu=False, manager=True, node_id="m1"), host("new", node_id=None)]
+    steps = plan(hosts, known, "runs driver.yml and reboots")
+    assert [steps[name].groups[:2] for name in "abm"] == [[IDLE, MARKED], [WINDOW, MARKED], [WINDOW_MANAGERS, MARKED]]
+    assert steps["b"].impact == ["runs driver.yml and reboots", "moves service train"]
+    assert "no member of the swarm" in steps["new"].error
+    step = plan([host(containers=BUSY[2:], disrupt="never")], known, "runs driver.yml")["gpu-1"]
+    assert (step.left_alone, step.waits_for) == (True, ["container by-hand"])
