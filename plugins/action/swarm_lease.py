@@ -9,6 +9,7 @@ from functools import partial
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
+from ..plugin_utils._reach import answered
 from ..plugin_utils._run import is_gone, this_run
 
 
@@ -21,7 +22,8 @@ class ActionModule(ActionBase):
         return merge_hash(result, reach(partial(self._run_module, task_vars), dict(args, holder=args.get("holder") or this_run())))
 
     def _run_module(self, task_vars, args):
-        return self._execute_module(module_name="fleet.gpu_swarm.swarm_lease", module_args=args, task_vars=task_vars)
+        who = self._task.delegate_to or task_vars["inventory_hostname"]
+        return answered(lambda: self._execute_module(module_name="fleet.gpu_swarm.swarm_lease", module_args=args, task_vars=task_vars), who)
 
 
 def reach(run, args):

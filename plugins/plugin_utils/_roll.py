@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._outcome import BAD, outcome_of
-from ._plan import CONTAINERS, what_is_stopped
-from ._updates import Variables, node_id_of, step_of
-from ._work import SERVICES, in_words, must_stay, work_on
+from ._updates import Variables, node_id_of, stays, stopped_work
+from ._work import in_words
 
 
 def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, containers: list[dict[str, Any]] | None = None) -> list[str]:
@@ -29,10 +28,8 @@ def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, cont
     for name in names:
         if outcome_of(variables[name]):
             continue
-        found = (variables[name].get("gpu_node_assessed") or {}).get("containers") or [] if containers is None else containers
-        step = step_of(name, variables)
-        work = what_is_stopped(step.get("stops", CONTAINERS), work_on(found, nodes.get(node_id_of(variables[name]) or "")))
-        held += in_words(must_stay(work, step.get("disrupt", SERVICES)))
+        work = stopped_work(name, variables, nodes.get(node_id_of(variables[name]) or ""), containers)
+        held += in_words(stays(name, variables, work))
     return held
 
 

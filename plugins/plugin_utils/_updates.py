@@ -17,7 +17,8 @@ from typing import Any
 
 from ..module_utils import _resources, _swarm_labels
 from ._outcome import STAYS_AWAY, outcome_of
-from ._plan import LABEL_PREFIX
+from ._plan import CONTAINERS, LABEL_PREFIX, what_is_stopped
+from ._work import SERVICES, Work, must_stay, work_on
 
 PAUSE, DRAIN, FORMER = "pause", "drain", "former"
 
@@ -55,13 +56,34 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
         node_id, outcome = node_id_of(variables[name]), outcome_of(variables[name])
         if not node_id or (outcome and (to != FORMER or outcome.state in STAYS_AWAY)):
             continue
-        if (variables[name].get("gpu_swarm_lease") or {}).get("acquired") is False:
-            continue  # what is paused there, the run that holds the lease has paused
-        if to == DRAIN and not nodes.get(node_id, {}).get("tasks"):
+        lease = variables[name].get("gpu_swarm_lease")
+        if lease is not None and not lease.get("acquired"):
+            continue  # what is paused there, the run that holds the lease may have paused
+        if to == DRAIN and not _may_be_drained(name, variables, nodes.get(node_id)):
             continue
-        labels = _labels(name, variables) if to == FORMER and not outcome else {}
+        step = step_of(name, variables)
+        relabelled = to == FORMER and not (outcome or step.get("left_alone") or step.get("error"))
+        labels = _labels(name, variables) if relabelled else {}
         updates.append({"id": node_id, "availability": to, "remember": to != FORMER, **labels})
     return updates
+
+
+def _may_be_drained(name: str, variables: Variables, node: Mapping[str, Any] | None) -> bool:
+    """Whether something of swarm's runs there that the change would stop, and nothing that a drain would end for good."""
+    looked = variables[name].get("gpu_node_assessed") or {}
+    work = stopped_work(name, variables, node)
+    return "containers" in looked and not looked.get("failed") and bool((node or {}).get("tasks") and work) and not stays(name, variables, work)
+
+
+def stopped_work(name: str, variables: Variables, node: Mapping[str, Any] | None, containers: list[dict[str, Any]] | None = None) -> list[Work]:
+    """What runs on a host and the change would stop; ``containers`` are by default those of the node's last look."""
+    found = (variables[name].get("gpu_node_assessed") or {}).get("containers") or [] if containers is None else containers
+    return what_is_stopped(step_of(name, variables).get("stops", CONTAINERS), work_on(found, node))
+
+
+def stays(name: str, variables: Variables, work: list[Work]) -> list[Work]:
+    """The part of it that must not be stopped."""
+    return must_stay(work, step_of(name, variables).get("disrupt", SERVICES))
 
 
 def _labels(name: str, variables: Variables) -> dict[str, Any]:
@@ -101,7 +123,9 @@ def not_shown(names: Iterable[str], variables: Variables, ledger: Any) -> list[s
         if outcome_of(variables[name]) or step.get("left_alone") or step.get("error"):
             continue
         node = nodes.get(node_id_of(variables[name]) or "")
-        if node is None or node["state"] != "ready" or difference(decided(variables[name]), node):
+        # A manager that was restarted is one of the swarm's again when the others reach it.
+        away = node is None or node["state"] != "ready" or node["reachability"] not in (None, "reachable")
+        if away or difference(decided(variables[name]), node or {}):
             waiting.append(name)
     return waiting
 

@@ -90,10 +90,42 @@ def test_hosts_are_given_back_with_their_labels_but_not_those_that_wait_or_are_l
 def test_what_another_run_has_paused_is_not_given_back():
     hosts = {
         "ours": variables("n1", gpu_swarm_lease={"acquired": True}),
-        "no lease": variables("n2", gpu_swarm_lease={"failed": True}, gpu_swarm_outcome=UNTOUCHED),
+        "who knows": variables("n2", gpu_swarm_lease={"failed": True}, gpu_swarm_outcome=UNTOUCHED),
         "theirs": variables("n3", gpu_swarm_lease={"acquired": False}, gpu_swarm_outcome=UNTOUCHED),
     }
-    assert [update["id"] for update in availability_updates(hosts, hosts, "former")] == ["n1", "n2"]
+    assert [update["id"] for update in availability_updates(hosts, hosts, "former")] == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("host", "drained"),
+    [
+        (variables(), True),
+        (variables(**planned("a", stops="nothing")), False),
+        (variables(**planned("a", stops="tasks")), True),
+        ({"gpu_node_assessed": {"failed": True, "swarm": {"node_id": "n1"}}}, False),
+        ({"gpu_node_assessed": assessed("n1", containers=[("x", None)])}, False),
+        ({"gpu_node_assessed": assessed("n1", containers=[("x", None)]), **planned("a", disrupt="all")}, True),
+    ],
+)
+def test_only_what_may_be_stopped_is_drained(host, drained):
+    book = ledger(member("n1", tasks=[task("t", "s")]))
+    assert bool(availability_updates(["a"], {"a": host}, "drain", book)) is drained
+    # A drain would end this one for good.
+    book = ledger(member("n1", tasks=[task("t", "s"), task("j", "job", movable=False)]))
+    assert bool(availability_updates(["a"], {"a": host}, "drain", book)) is (step_of("a", {"a": host}).get("disrupt") == "all")
+
+
+def test_a_host_that_was_left_alone_gets_no_labels_with_its_availability():
+    for step in ({"left_alone": True}, {"error": "a clash"}):
+        (update,) = availability_updates(["a"], {"a": variables(**planned("a", **step))}, "former")
+        assert "labels" not in update
+
+
+def test_a_manager_that_its_peers_do_not_reach_yet_is_waited_for():
+    wanted = ["NVIDIA-GPU=" + uuid for uuid in member("n1")["resources"]["NVIDIA-GPU"]["values"]]
+    host = {"a": {"gpu_node_assessed": {**assessed("n1"), "resources": wanted}}}
+    assert not_shown(["a"], host, ledger(member("n1", role="manager"))) == []
+    assert not_shown(["a"], host, ledger(member("n1", role="manager", reachability="unreachable"))) == ["a"]
 
 
 def test_every_member_on_which_nothing_failed_is_labelled():
