@@ -294,23 +294,33 @@ def test_tasks_move_once_nothing_has_to_be_waited_for(fleet: Fleet, inventory: P
         assert len({task["ID"] for task in web} & {task["ID"] for task in moved}) == 1  # the one that was there stayed
 
 
+@contextmanager
+def lease_of(fleet: Fleet, holder: str) -> Iterator[None]:
+    planted = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": holder})
+    assert planted.rc == 0, planted.output
+    try:
+        yield
+    finally:
+        ended = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": holder, "state": "absent"})
+        assert ended.rc == 0, ended.output
+
+
 def test_another_run_s_lease_holds_until_it_is_taken(fleet: Fleet, inventory: Path, as_before: None) -> None:
     manager, other = fleet["m1"], "bob@elsewhere pid 7"
-    planted = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": other})
-    assert planted.rc == 0, planted.output
-    before, since = {name: (fleet[name].started(), fleet[name].files()) for name in NODES}, manager.run("date", "+%s.%N")
-    run = fleet.playbook(inventory, *RENAMED)
-    assert run.rc == 2
-    for name in GPU_NODES:
-        assert f"untouched: its turn did not come, since another run changes this swarm: {other}" in run.failures(name)[-1]
-        assert availabilities(fleet, name, since) == []
-    assert not run.failures("m1")
-    assert {name: (fleet[name].started(), fleet[name].files()) for name in NODES} == before
+    with lease_of(fleet, other):
+        before, since = {name: (fleet[name].started(), fleet[name].files()) for name in NODES}, manager.run("date", "+%s.%N")
+        run = fleet.playbook(inventory, *RENAMED)
+        assert run.rc == 2
+        for name in GPU_NODES:
+            assert f"untouched: its turn did not come, since another run changes this swarm: {other}" in run.failures(name)[-1]
+            assert availabilities(fleet, name, since) == []
+        assert not run.failures("m1")
+        assert {name: (fleet[name].started(), fleet[name].files()) for name in NODES} == before
 
-    run = fleet.playbook(inventory, *RENAMED, "--extra-vars", "provision_take_lease=true")
-    assert run.rc == 0, run.output
-    assert shown(fleet, "g1") == {"RENTED": sorted(fleet["g1"].gpus())}
-    assert json.loads(manager.docker("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")) == {}
+        run = fleet.playbook(inventory, *RENAMED, "--extra-vars", "provision_take_lease=true")
+        assert run.rc == 0, run.output
+        assert shown(fleet, "g1") == {"RENTED": sorted(fleet["g1"].gpus())}
+        assert json.loads(manager.docker("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")) == {}
 
 
 def test_a_member_that_cannot_be_changed_is_given_back(fleet: Fleet, inventory: Path, first: Loud) -> None:
