@@ -10,7 +10,8 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _deprovision, _report
 from ..plugin_utils._fleet import hosts_of
-from ..plugin_utils._plan import END, Swarm, leader_warnings, placements, plan
+from ..plugin_utils._plan import END, Swarm, in_batches, leader_warnings, placements, plan, to_change
+from ..plugin_utils._roll import pending
 
 ASSESSED = ("gpu_node_assessed",)
 
@@ -29,26 +30,32 @@ class ActionModule(ActionBase):
                 "swarm": {"type": "dict", "required": True},
                 "ledger": {"type": "dict"},
                 "evicted": {"type": "list", "elements": "dict", "default": []},
+                "batch": {"type": "raw"},
                 "docker_host": {"type": "str", "default": "unix:///var/run/docker.sock"},
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
                 "holds": {"type": "dict"},
+                "maintain": {"type": "str"},
             }
         )
         absent = args["state"] == "absent"
         hosts = hosts_of(task_vars, args["hosts"], ASSESSED)
         swarm = Swarm(args["swarm"], args["ledger"], _by_node(args["evicted"]))
-        steps = _deprovision.plan(hosts, swarm, args["holds"]) if absent else plan(hosts, swarm)
-        groups = _only_errors(steps) if self._task.check_mode else _members(steps)
+        steps = _deprovision.plan(hosts, swarm, args["holds"]) if absent else plan(hosts, swarm, args["maintain"])
+        cut = in_batches(hosts, steps, args["batch"])
+        groups = _only_errors(steps) if self._task.check_mode else {**_members(steps), **cut}
+        placed = placements(steps, groups)
         self._show(hosts, steps, swarm.nodes, absent)
         result.update(
             changed=False,
             warnings=leader_warnings(hosts, steps, swarm),
-            managers=args["swarm"]["live"],
             steps={name: asdict(step) for name, step in steps.items()},
             manager=next(iter(args["swarm"]["live"]), ""),
+            managers=args["swarm"]["live"],
+            pending=pending(args["ledger"]),
             docker_host=args["docker_host"],
             hosts_in=groups,
-            placements=placements(steps, groups),
+            placements=placed,
+            to_change=to_change(placed),
         )
         return result
 
@@ -70,12 +77,12 @@ class ActionModule(ActionBase):
 
 
 def _by_node(evicted):
-    """The tasks that setting labels would evict, with the reason, by node id."""
-    tasks = {}
+    """By node id, the tasks that setting labels would evict, each with the reason."""
+    tasks: dict = {}
     for item in evicted:
         name = f"{item['service']}.{item['slot'] or item['task']}"
-        why = f"{item['constraint']} would no longer hold" if item["constraint"] else "Docker < 23.0.2 leads the swarm and may reject it"
-        tasks.setdefault(item["node"], []).append(f"task {name} ({why})")
+        why = f"{item['constraint']} would no longer hold" if item["constraint"] else "the Docker Engine that leads the swarm may reject it"
+        tasks.setdefault(item["node"], {})[item["task"]] = f"task {name} ({why})"
     return tasks
 
 

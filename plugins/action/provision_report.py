@@ -4,17 +4,21 @@
 
 from __future__ import annotations
 
+import shlex
+
+from ansible import context
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _report
 from ..plugin_utils._deprovision import TakeBack
 from ..plugin_utils._fleet import hosts_of
+from ..plugin_utils._outcome import FAILED, UNTOUCHED, WAITING, Outcome, outcome_of
 from ..plugin_utils._plan import LABEL, Step
 from ..plugin_utils._updates import node_id_of
 
 # What was found, and over it what was done.
 ASSESSED = ("gpu_node_assessed", "gpu_node_applied")
-OUTCOME = "gpu_swarm_outcome"
+UNLABELLED = "its labels could not be set: %s"
 
 
 class ActionModule(ActionBase):
@@ -35,8 +39,10 @@ class ActionModule(ActionBase):
         )
         tell = self._given_back if args["state"] == "absent" else self._provisioned
         states, table = tell(hosts_of(task_vars, list(args["steps"]), ASSESSED), args, task_vars["hostvars"])
-        self._display.display("\n" + table + "\n")
-        result.update(changed=False, states=states)
+        verdicts = _report.by_verdict(states)
+        told = [table, _report.summary(verdicts, _command())]
+        self._display.display("\n" + "\n\n".join(part for part in told if part) + "\n")
+        result.update(changed=False, states=states, waiting=verdicts[WAITING], not_ready=verdicts[FAILED] + verdicts[UNTOUCHED])
         return result
 
     def _provisioned(self, hosts, args, hostvars):
@@ -44,9 +50,11 @@ class ActionModule(ActionBase):
         for host in hosts:
             variables = hostvars.raw_get(host.name)
             step = Step(**args["steps"][host.name])
-            unlabelled = args["unlabelled"] if LABEL in step.groups else ""
+            outcome = outcome_of(variables)
+            if not outcome and args["unlabelled"] and LABEL in step.groups:
+                outcome = Outcome(FAILED, UNLABELLED % args["unlabelled"])
             node = nodes.get(node_id_of(variables))
-            states[host.name] = _report.state_of(host, step, node, variables.get(OUTCOME) or unlabelled)
+            states[host.name] = _report.state_of(host, step, node, outcome)
             rows.append(_report.row(host, node, states[host.name]))
         return states, _report.table(rows)
 
@@ -56,10 +64,18 @@ class ActionModule(ActionBase):
             step = TakeBack(**args["steps"][host.name])
             # By the id that it had: whether the manager has forgotten it is the question.
             node = nodes.get(step.entry or host.node_id)
-            states[host.name] = _report.state_given_back(step, node, hostvars.raw_get(host.name).get(OUTCOME))
+            states[host.name] = _report.state_given_back(step, node, outcome_of(hostvars.raw_get(host.name)))
             rows.append(_report.row_given_back(host, step, states[host.name]))
         return states, _report.table(rows, _report.HEADINGS_GIVEN_BACK)
 
 
 def _nodes(ledger):
     return {node["id"]: node for node in (ledger or {}).get("nodes", [])}
+
+
+def _command():
+    """This run's command without its options but the inventory: extra variables may hold secrets."""
+    given = context.CLIARGS
+    inventory = [word for source in given.get("inventory") or () for word in ("-i", source)]
+    more = ["-e …"] if given.get("extra_vars") else []
+    return " ".join([shlex.join(["ansible-playbook", *inventory, *given.get("args", ())]), *more])

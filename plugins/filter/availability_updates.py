@@ -11,7 +11,7 @@ version_added: 0.1.0
 description:
   - Takes hosts and what this run knows of them and returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) for
     those that are members of the swarm.
-positional: variables, away
+positional: variables, to, ledger
 options:
   _input:
     description: Names of hosts.
@@ -22,10 +22,18 @@ options:
     description: The variable C(hostvars).
     type: dict
     required: true
-  away:
-    description: Whether to pause the nodes (drain them, where the plan says so), or to give them their former availability back.
-    type: bool
+  to:
+    description:
+      - With V(pause), work is kept away from hosts with which nothing is wrong.
+      - With V(drain), swarm starts elsewhere what still runs on them, where O(ledger) shows that something does.
+      - With V(former), hosts get their former availability back, with their labels as decided. Those that wait, or do not
+        answer any more, stay away.
+    type: str
+    choices: [pause, drain, former]
     required: true
+  ledger:
+    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
+    type: dict
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """
@@ -33,7 +41,7 @@ author:
 EXAMPLES = r"""
 - name: Pause the nodes
   fleet.gpu_swarm.swarm_nodes:
-    nodes: "{{ ansible_play_batch | fleet.gpu_swarm.availability_updates(hostvars, away=true) }}"
+    nodes: "{{ ansible_play_batch | fleet.gpu_swarm.availability_updates(hostvars, 'pause') }}"
   delegate_to: "{{ groups['swarm_managers'][0] }}"
   run_once: true
 """

@@ -49,7 +49,7 @@ _value:
   type: str
 """
 
-from ..plugin_utils._updates import manager_gate
+from ..plugin_utils._roll import manager_gate
 
 
 class FilterModule:

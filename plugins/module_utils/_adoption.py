@@ -155,6 +155,12 @@ def flags_of(argv):
     return flags([_unit_text.Word(0, 0, word) for word in argv])
 
 
+def resources_in(taken):
+    """The entries for node-generic-resources in words that were taken out."""
+    found = [flag for part in taken for flag in flags_of(part["words"])]
+    return [flag.value or "" for flag in found if flag.name in _RESOURCES]
+
+
 def is_dockerd(argv):
     """Whether systemd starts dockerd itself, and no script around it."""
     return bool(argv) and _program(argv) == "dockerd"

@@ -26,8 +26,9 @@ Decision = namedtuple(
     # writes: {path: new bytes, or None to remove the file}; ours: {path: what we put in, for the record};
     # released: paths that hold nothing of ours any more; act: restart | reload | None; running: what the daemon
     # must show afterwards; refused: [{id, text}], why this must not be carried out; adopted: what of somebody's settings
-    # is taken over, in sentences, which are among the warnings too; reread: whether systemd may read the units anew.
-    "advertisement writes ours released act restart changed drift running diff warnings refused adopted reread",
+    # is taken over, in sentences, which are among the warnings too; reread: whether systemd may read the units anew, and
+    # reread_back: whether it may where all is put back.
+    "advertisement writes ours released act restart changed drift running diff warnings refused adopted reread reread_back",
 )
 
 Running = namedtuple("Running", "resources default_runtime")
@@ -40,14 +41,15 @@ def decide(params, seen):
         rules, extra = [], []
     present = bool(rules or extra)
     taken = _adoption.take(seen.units)
-    found = _present(params, seen, taken) if present else {}
+    coming = _coming(seen, params["daemon_config"], taken)
+    found = _present(params, seen, coming) if present else {}
     advertisement = _advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
     advertisement["labels"] = _labels(params, seen, advertisement)
     findings = _gates.check(_facts(seen, advertisement), params.get("accept_risks") or []) if present else []
     if params["state"] == "absent":
         edits = _take_out(params, seen)
     elif advertisement["owned_kinds"] or params["daemon_config"] in seen.record:
-        edits = dict(_put_in(params, seen, advertisement, findings, taken))
+        edits = dict(_put_in(params, seen, advertisement, findings, taken, _checked(coming, taken)))
     else:
         edits = {}
     return _decision(params, seen, advertisement, edits, findings)
@@ -85,21 +87,22 @@ def _decision(params, seen, advertisement, edits, findings):
         + _gates.told(findings),
         refused=shrunk + _gates.refused(findings),
         adopted=adopted,
-        reread=not _unread(seen, edits),
+        reread=not _not_in_force(seen, edits),
+        reread_back=all(edits[path].ours.get("in_force", True) for path in edits),
     )
 
 
-def _unread(seen, edits):
-    """The files that are given back as systemd had never read them. At best dockerd does not need them, at worst it does not
-    start with them: that is for whoever wrote them."""
+def _not_in_force(seen, edits):
+    """The files that are given back, and with which dockerd had never been started. At best it does not need them, at worst
+    it does not start with them: that is for whoever wrote them."""
     back = [path for path in (one.path for one in seen.own) if path in edits and edits[path].content is not None]
-    return [path for path in back if not edits[path].ours.get("was_read", True)]
+    return [path for path in back if not edits[path].ours.get("in_force", True)]
 
 
 def _starts_otherwise(seen, edits, writes):
     """Whether dockerd must be proven to start: as it is told to by its unit now, which it was not when it was started."""
     own = {one.path for one in seen.own}
-    units, ours_once = own & set(writes) - set(_unread(seen, edits)), own & set(seen.record)
+    units, ours_once = own & set(writes) - set(_not_in_force(seen, edits)), own & set(seen.record)
     old_flags = seen.engine["running"] and any(_adoption.is_ours(flag) for flag in _adoption.flags_of(seen.engine["flags"]))
     return bool(units or old_flags or (ours_once and seen.engine["needs_reload"]))
 
@@ -107,11 +110,11 @@ def _starts_otherwise(seen, edits, writes):
 # -- what is thought of it -------------------------------------------------------------------------------------------
 
 
-def _present(params, seen, taken):
+def _present(params, seen, coming):
     """What the node has now, in its files and in its daemon; what cannot be read as resources is told by others."""
     listed = _daemon_json.parse(seen.daemon.data, params["daemon_config"]).get(_daemon_json.RESOURCES)
     found = {}
-    for entries in (listed if isinstance(listed, list) else [], taken.resources):
+    for entries in (listed if isinstance(listed, list) else [], coming):
         try:
             found.update(_resources.parse(entries))
         except (AttributeError, _resources.ResourceError):
@@ -154,26 +157,26 @@ def _labels(params, seen, advertisement):
 Edit = namedtuple("Edit", "content notes ours")
 
 
-def _put_in(params, seen, advertisement, findings, taken):
+def _put_in(params, seen, advertisement, findings, taken, coming):
     """(path, edit) of all files, with ours put in and what dockerd was given as flags moved."""
     path = params["daemon_config"]
     problems = _problems(_daemon_json.parse(seen.daemon.data, path), path, seen, taken)
     if problems:
         raise GpuSwarmError(" ".join(problems))
     for unit, content in taken.files.items():
-        before = seen.record.get(unit, {}).get("ours", {}).get("taken", [])
-        was_read = seen.record.get(unit, {}).get("ours", {}).get("was_read", not seen.engine["needs_reload"])
-        yield unit, Edit(content, [], {"taken": before + taken.words.get(unit, []), "was_read": was_read})
+        before = seen.record.get(unit, {}).get("ours", {})
+        words = before.get("taken", []) + taken.words.get(unit, [])
+        yield unit, Edit(content, [], {"taken": words, "in_force": before.get("in_force", _runs_with(seen, words))})
     earlier = seen.record.get(path, {}).get("ours", {})
     ours = {"resources": advertisement["resources"], "kinds": advertisement["owned_kinds"]}
-    moved = list(dict.fromkeys([*earlier.get("moved", []), *taken.resources]))
+    moved = list(dict.fromkeys([*earlier.get("moved", []), *coming]))
     if moved:
         ours["moved"] = moved
     if advertisement["memory_kinds"]:
         # An amount of memory does not tell whose it is.
         ours["gpus"] = [one["uuid"] for one in advertisement["handed_out"] if one["uuid"]]
     # What was moved before and is gone now, somebody took out.
-    want = _daemon_json.Want(ours["resources"], ours["kinds"], earlier.get("resources", ()), moved=_checked(taken))
+    want = _daemon_json.Want(ours["resources"], ours["kinds"], earlier.get("resources", ()), moved=coming)
     daemon = _daemon_json.edit(seen.daemon.data, path, want)
     yield path, Edit(daemon.content, [*taken.notes, *daemon.notes], ours)
     if seen.runtime.existed:
@@ -189,16 +192,31 @@ def _put_in(params, seen, advertisement, findings, taken):
         )
 
 
-def _checked(taken):
-    """The resources that stood in flags; raises GpuSwarmError for one that is none."""
+def _runs_with(seen, taken):
+    """Whether the running daemon was started with these words: a recipe can end with 'start' of a daemon that runs already."""
+    running = [flag.text for flag in _adoption.flags_of(seen.engine["flags"])] if seen.engine["running"] else []
+    return bool(running) and all(word in running for part in taken for word in part["words"])
+
+
+def _coming(seen, path, taken):
+    """The resources that move from flags into daemon.json now. Those of a run that was killed before it wrote that file stand
+    nowhere but in the record."""
+    entry = seen.record.get(path)
+    written = entry and Snapshot.from_json(entry["original"]).sha256 != seen.daemon.sha256
+    kept = [] if written else [part for one in seen.own for part in seen.record.get(one.path, {}).get("ours", {}).get("taken", [])]
+    return list(dict.fromkeys([*_adoption.resources_in(kept), *taken.resources]))
+
+
+def _checked(coming, taken):
+    """The same; raises GpuSwarmError for one that is no resource."""
     try:
-        _resources.parse(taken.resources)
+        _resources.parse(coming)
     except _resources.ResourceError as error:
         raise GpuSwarmError(
             "%s: dockerd is given a resource that is none by --node-generic-resource: %s Correct it there, then run again."
             % (", ".join(taken.words), error)
         ) from error
-    return taken.resources
+    return coming
 
 
 def _mode(params, seen, findings):
@@ -221,8 +239,8 @@ def _take_out(params, seen):
         original, notes = Snapshot.from_json(entry["original"]).data, []
         if entry["pristine"] and current.sha256 == entry["written"]:
             content = original
-            if not entry["ours"].get("was_read", True):
-                notes = ["%s: it is as it was, and systemd has not read it: dockerd will be started with it after the next boot." % current.path]
+            if not entry["ours"].get("in_force", True):
+                notes = ["%s: it is as it was, and dockerd was not started with it: the next boot does that." % current.path]
         elif current.path == params["daemon_config"]:
             want = _daemon_json.Want(entry["ours"]["resources"], entry["ours"]["kinds"], moved=entry["ours"].get("moved", ()))
             content = _daemon_json.take_out(current.data, current.path, original, want)
@@ -287,7 +305,7 @@ def running_wanted(doc, flags=()):
 def _flags_then(seen, edits):
     """The words with which systemd starts dockerd after the change."""
     contents = {one.path: edits[one.path].content for one in seen.own if one.path in edits}
-    return _adoption.started_with(seen.units, {**contents, **dict.fromkeys(_unread(seen, edits))})[1:]
+    return _adoption.started_with(seen.units, {**contents, **dict.fromkeys(_not_in_force(seen, edits))})[1:]
 
 
 def running_now(engine):

@@ -181,6 +181,7 @@ class Engine:
                 "image": item.get("Image"),
                 "service": (item.get("Labels") or {}).get("com.docker.swarm.service.name"),
                 "task": (item.get("Labels") or {}).get("com.docker.swarm.task.id"),
+                "age": max(0, int(time.time() - item["Created"])) if "Created" in item else None,
             }
             for item in listed
         ]

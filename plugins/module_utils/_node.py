@@ -26,6 +26,7 @@ from ._labels import options_of
 from ._state import State
 from ._transaction import apply
 
+
 class Seen(
     namedtuple(
         "Seen",

@@ -31,6 +31,11 @@ except ImportError as exc:
 else:
     FAILURES = (DockerException, RequestException)
 
+# A task that talks without end must not fill the module's memory.
+LOG_LINES = 1000
+
+# Every attempt reads anew, so losing this often in a row means that something updates the swarm without end.
+ATTEMPTS = 10
 
 CONNECTION_OPTIONS = dict(
     docker_host=dict(
@@ -51,6 +56,10 @@ CONNECTION_OPTIONS = dict(
 
 class SwarmError(GpuSwarmError):
     """The swarm cannot be read or changed through this daemon."""
+
+
+class NotFound(SwarmError):
+    """The swarm has no such object."""
 
 
 class OutOfSequence(SwarmError):
@@ -140,6 +149,16 @@ def _words(exc):
     return text.strip().rstrip(".")
 
 
+def until_written(attempt):
+    """The answer of ``attempt()``, which reads, decides and writes; again as long as someone else was faster."""
+    for _attempt in range(ATTEMPTS):
+        try:
+            return attempt()
+        except OutOfSequence:
+            continue
+    raise SwarmError("The swarm was changed by someone else at each of %d attempts to change it. Run this again." % ATTEMPTS)
+
+
 class Manager:
     """A manager's view of its swarm, as the plain JSON of the API. ``time`` is its clock when it was connected to."""
 
@@ -149,6 +168,7 @@ class Manager:
         self.time = time
         self.swarm_id = swarm["Cluster"]["ID"]
         self.node_id = swarm["NodeID"]
+        self.autolocked = bool(((swarm["Cluster"].get("Spec") or {}).get("EncryptionConfig") or {}).get("AutoLockManagers"))
 
     def nodes(self):
         return self._ask("list nodes", self._client.nodes)
@@ -173,9 +193,45 @@ class Manager:
     def services(self):
         return self._ask("list services", self._client.services)
 
+    def tasks_labelled(self, label):
+        """The tasks of services with that label, such as ``name=value``."""
+        return self._ask("list tasks", lambda: self._client.tasks(filters={"label": [label]}))
+
+    def services_labelled(self, label):
+        return self._ask("list services", lambda: self._client.services(filters={"label": [label]}))
+
+    def create_service(self, spec):
+        """The id of a new service. ``spec`` are the arguments of the SDK's create_service, in the API's own words."""
+        return self._ask("create service %s" % spec["name"], lambda: self._client.create_service(**spec))["ID"]
+
+    def remove_service(self, service_id):
+        """Remove a service, unless somebody did."""
+        try:
+            self._ask("remove service %s" % service_id, self._client.remove_service, service_id)
+        except NotFound:
+            return
+
+    def service_log(self, service_id):
+        """The last lines of what a service's tasks said."""
+        return self._ask("read the log of service %s" % service_id, self._read_log, service_id)
+
+    def _read_log(self, service_id):
+        told = self._client.service_logs(service_id, stdout=True, stderr=True, tail=LOG_LINES, is_tty=False)
+        return b"".join(told).decode("utf-8", "replace")
+
     def update_node(self, node_id, version, spec):
         """Write the whole spec, if the node still is at that version."""
         self._ask("update node %s" % node_id, self._client.update_node, node_id, version, spec)
+
+    def cluster(self):
+        """(the swarm's own object, the time on this manager). Of /info: unlike /swarm, it carries no join tokens."""
+        info = self._ask("read the swarm", self._client.info)
+        refuse_unless_manager(info, self._where)
+        return info["Swarm"]["Cluster"], info["SystemTime"]
+
+    def update_cluster(self, version, spec, rotate=()):
+        """Write the whole spec of the swarm, if it still is at that version; replace the join tokens of the roles ``rotate``."""
+        self._ask("update the swarm", self._client.update_swarm, version, spec, "worker" in rotate, "manager" in rotate)
 
     def _stream(self, path):
         """The SDK reads lists as a whole; it is a session of requests besides."""
@@ -203,6 +259,8 @@ class Manager:
                 text.format(where=self._where, said=" (%s)" % words, known="see 'docker node ls'"),
                 swarm_state="no_quorum",
             )
+        if isinstance(exc, APIError) and exc.status_code == 404:
+            return NotFound("The manager at %s would not %s: %s." % (self._where, what, words))
         if isinstance(exc, APIError):
             return SwarmError("The manager at %s would not %s: %s." % (self._where, what, words))
         return unreachable(self._where, words)

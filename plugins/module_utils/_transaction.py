@@ -100,24 +100,26 @@ def _change(node, seen, decision, act, record):
     touched_daemon = False
     try:
         for path, data in decision.writes.items():
-            _put(path, data, node.move)
+            _put(path, data, node.move, seen.record.get(path))
         if act:
             touched_daemon = True
             _start(node, act, lambda view: daemon_complaint(decision, view), decision.reread)
     except SystemExit:
         # atomic_move of ansible-core before 2.19 reports by itself and leaves.
-        _undo(node, before, seen.engine if touched_daemon else None, act)
+        _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_back)
         raise
     except Exception as problem:
-        undone = _undo(node, before, seen.engine if touched_daemon else None, act)
+        undone = _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_back)
         raise GpuSwarmError("%s. %s" % (str(problem).strip().rstrip("."), undone)) from problem
 
 
-def _put(path, data, move):
+def _put(path, data, move, entry):
+    """``entry`` is the file's record: one that we removed comes back as it was."""
     if data is None:
         _files.remove(path)
     else:
-        _files.write(path, data, move)
+        was = entry["original"] if entry else {}
+        _files.write(path, data, move, was.get("mode"), was.get("uid"), was.get("gid"))
 
 
 def _start(node, act, healthy, reread=True):
@@ -128,7 +130,7 @@ def _start(node, act, healthy, reread=True):
     node.engine.wait(healthy, node.params["timeout"])
 
 
-def _undo(node, before, engine, act):
+def _undo(node, before, engine, act, reread):
     """Puts the files back, and the daemon into the state in which it was found; says how that went."""
     try:
         for snapshot in before:
@@ -141,9 +143,9 @@ def _undo(node, before, engine, act):
     said = "The files are as they were before"
     if engine and engine["running"]:
         try:
-            # As it was told: a reload that failed is no reason to stop containers by a restart. And what systemd had not
-            # read before is not read on the way back either: dockerd may not start with it.
-            _start(node, act, lambda view: None, not engine["needs_reload"])
+            # As it was told: a reload that failed is no reason to stop containers by a restart. And what dockerd had not
+            # been started with before it is not started with on the way back either: it may not start.
+            _start(node, act, lambda view: None, reread and not engine["needs_reload"])
             said += " and %s runs with them again" % node.engine.unit
         except GpuSwarmError as problem:
             # Whoever comes next finds the journal, and this message names both causes.

@@ -409,7 +409,7 @@ swarm:
   returned: always, also with an error, unless the daemon itself could not be asked
   type: dict
 containers:
-  description: The running containers, each with C(id), C(name), C(image), C(service) and C(task). A restart stops them.
+  description: The running containers, each with C(id), C(name), C(image), C(service), C(task) and C(age) in seconds. A restart stops them.
   returned: always, also with an error, unless the daemon itself could not be asked
   type: list
   elements: dict

@@ -15,10 +15,11 @@ description:
   - Prints what that means for those who use the fleet before anything is done, or the table of the fleet when there is
     nothing to do.
   - Heeds these variables of each host. C(nvidia_container_toolkit_version), the version that it is to have, any if
-    unset. C(provision_disrupt), V(never) (default) or V(all). C(swarm_member_move), whether it may leave another swarm.
+    unset. C(provision_disrupt), V(services) (default), V(never) or V(all). C(swarm_member_move), whether it may leave another swarm.
+  - With V(services), what swarm starts again may be moved, everything else is waited for. With V(never), a host on which anything
+    runs that a change would stop is left alone and listed as waiting. With V(all), what runs is stopped.
   - With O(state=absent), also C(deprovision_leave), whether it leaves the swarm (default true), and C(deprovision_packages),
     whether the NVIDIA Container Toolkit goes (default false).
-  - With V(never), a host on which containers run is left alone and listed as waiting when a change would stop them.
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:
   hosts:
@@ -38,6 +39,14 @@ options:
     type: list
     elements: dict
     default: []
+  batch:
+    description:
+      - How many hosts that carry work are changed at a time. A number, a percentage, or a list of these.
+      - By default one host of each GPU model first, then a tenth of them at a time.
+    type: raw
+  maintain:
+    description: For what every member of the swarm gets a window, besides what it needs, in words. Without it, only those that need one.
+    type: str
   docker_host:
     description: The manager's Docker API, which is returned for the plays that follow.
     type: str
@@ -86,9 +95,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: By host, what it needs (C(needs)), the C(groups) it belongs to, the C(impact) in words, what it C(waits_for), and its C(error).
-    With O(state=absent) also why it C(stays) in the swarm, its C(labels) from here on, and the C(entry) that an earlier run left in the
-    manager's list.
+  description:
+    - By host, what it needs (C(needs)), the C(groups) it belongs to, the C(impact) in words, what it C(waits_for), whether it is
+      C(left_alone) until that has ended, and its C(error).
+    - With O(state=absent) also why it C(stays) in the swarm, its C(labels) from here on, and the C(entry) that an earlier run left in the
+      manager's list.
   returned: always
   type: dict
 manager:
@@ -96,10 +107,14 @@ manager:
   returned: always
   type: str
 managers:
-  description: All hosts that run the swarm and answered, the best to ask first.
+  description: All hosts that run the swarm and answered.
   returned: always
   type: list
   elements: str
+pending:
+  description: By service, how many tasks waited for room when the plan was made.
+  returned: always
+  type: dict
 docker_host:
   description: The option O(docker_host).
   returned: always
@@ -113,4 +128,9 @@ placements:
   returned: always
   type: list
   elements: dict
+to_change:
+  description: The hosts of these for which anything is to be done. Without one, the run needs no lease of the swarm.
+  returned: always
+  type: list
+  elements: str
 """

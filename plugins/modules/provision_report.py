@@ -11,7 +11,7 @@ short_description: Compares a fleet with what its manager shows, and prints it a
 version_added: 0.1.0
 description:
   - Compares what was decided for every host (C(gpu_node_assessed), C(gpu_node_applied)) with the manager's ledger, and
-    prints a table with one line per host.
+    prints a table with one line per host, and the command that goes on where some are not done.
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:
   steps:
@@ -61,5 +61,15 @@ states:
   description: By host, V(ready), with O(state=absent) V(given back), or what keeps it from that, in words.
   returned: always
   type: dict
-  sample: {"n1": "ready", "n2": "waiting for service train (train.1)"}
+  sample: {"n1": "ready", "n2": "waiting for container by-hand (for 3 h); paused"}
+waiting:
+  description: The hosts on which something has to end before they are changed.
+  returned: always
+  type: list
+  elements: str
+not_ready:
+  description: The hosts that are not as they should be for another reason, also those whose turn did not come.
+  returned: always
+  type: list
+  elements: str
 """

@@ -69,6 +69,9 @@ swarm:
     node_id:
       description: The node id of the manager that answered.
       type: str
+    autolocked:
+      description: Whether a manager is locked after each restart of its dockerd, until it is given the unlock key.
+      type: bool
 nodes:
   description: All nodes of the swarm, ordered by host name.
   returned: success
@@ -385,7 +388,7 @@ def run(params):
     """The module's result."""
     manager = connect(params)
     result = ledger(manager.nodes(), manager.tasks(), manager.services(), params["prefix"], epoch(manager.time))
-    return dict(result, changed=False, swarm={"id": manager.swarm_id, "node_id": manager.node_id})
+    return dict(result, changed=False, swarm={"id": manager.swarm_id, "node_id": manager.node_id, "autolocked": manager.autolocked})
 
 
 def main():

@@ -22,6 +22,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
+from ._reach import answered
+
 # What a host said of itself earlier in the run, as the roles register it.
 ASSESSED = "gpu_node_assessed"
 
@@ -42,7 +44,11 @@ class CarryingAction(ActionBase):
         return answer
 
     def _run_module(self, task_vars, args):
-        return self._execute_module(module_name=self.MODULE, module_args=dict(args), task_vars=task_vars)
+        def call():
+            return self._execute_module(module_name=self.MODULE, module_args=dict(args), task_vars=task_vars)
+
+        # A host that is asked in the name of others answers for itself alone.
+        return answered(call, self._task.delegate_to) if self._task.delegate_to else call()
 
 
 def lacking(task_vars):

@@ -16,22 +16,22 @@ from typing import Any
 from ..module_utils import _swarm_labels
 from ._membership import demotion_error, membership
 from ._plan import (
-    ALL,
     CONTAINERS,
+    IDLE,
     LABEL_PREFIX,
     MARKED,
     NOTHING,
     PREPARE,
     TASKS,
-    WINDOW,
     WINDOW_MANAGERS,
     Host,
     Step,
     Swarm,
     as_docker_has_them,
-    carried,
+    heed_work,
     settle,
 )
+from ._work import ALL
 
 # The label with which a node goes: the host's name. An entry that a killed run left behind is known by it, since the host
 # itself has no node id any more, and host names of nodes are not unique.
@@ -82,7 +82,7 @@ def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, Take
         step = settle(_decide(host, node, swarm, gone, holds), host, node)
         if step.entry:
             gone[step.entry] = host.name
-        elif node and "leave" in step.needs and not step.waits_for:
+        elif node and "leave" in step.needs and not step.left_alone:
             gone[node["id"]] = host.name
         steps[host.name] = step
     return {host.name: steps[host.name] for host in hosts}
@@ -95,13 +95,13 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[st
     stays = _stays(host, node, swarm, gone, holds) if _is_last(host, node, swarm, gone) else None
     leaves = _would_leave(host) and not stays
     entry = None if _in_a_swarm(host) else _left_behind(host, swarm)
-    step = TakeBack(stays=stays, entry=entry, labels={LEAVING: host.name} if leaves and node else {})
+    step = TakeBack(stays=stays, entry=entry, labels={LEAVING: host.name} if leaves and node else {}, disrupt=host.disrupt)
     step.needs = _needs(host, node, leaves, entry, _is_last(host, node, swarm, gone))
     step.impact = _impact(step, holds)
     step.stops = _stops(step)
-    _heed_work(step, host, node, swarm)
-    if step.needs and not step.waits_for:
-        step.groups = [PREPARE] if node is None else [WINDOW_MANAGERS if node["role"] == "manager" else WINDOW, MARKED]
+    if step.needs:
+        windowed = [WINDOW_MANAGERS if node and node["role"] == "manager" else IDLE, MARKED]
+        heed_work(step, host, node, swarm, windowed if node else [PREPARE])
     return step
 
 
@@ -129,22 +129,6 @@ def _stops(step: TakeBack) -> str:
         return CONTAINERS
     # A node that leaves stops swarm's tasks; what was started by hand runs on.
     return TASKS if "leave" in step.needs else NOTHING
-
-
-def _heed_work(step: TakeBack, host: Host, node: dict[str, Any] | None, swarm: Swarm) -> None:
-    """Waits for what runs there, or says what is stopped by consent."""
-    containers = (host.assessed or {})["containers"]
-    counted = {CONTAINERS: containers, TASKS: [one for one in containers if one.get("service")], NOTHING: []}
-    busy = carried(counted[step.stops])
-    evicted = list(swarm.evicted.get(node["id"], [])) if node and "labels" in step.needs else []
-    if (busy or evicted) and host.disrupt != ALL:
-        step.waits_for = busy + evicted
-        return
-    if busy:
-        step.availability = "drain"
-        step.impact.append("stops " + ", ".join(busy))
-    if evicted:
-        step.impact.append("evicts " + ", ".join(evicted))
 
 
 # -- membership --------------------------------------------------------------------------------------------------------

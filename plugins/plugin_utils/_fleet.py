@@ -14,22 +14,35 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ._plan import NEVER, Host
+from ._plan import Host
+from ._work import SERVICES
 
 MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"
+TOOLKIT, DISRUPT, MOVE = "nvidia_container_toolkit_version", "provision_disrupt", "swarm_member_move"
+LEAVE, PACKAGES = "deprovision_leave", "deprovision_packages"
+SETTINGS = (TOOLKIT, DISRUPT, MOVE, LEAVE, PACKAGES)
 # What deprovision registers of the directory that is kept on a node.
 KEPT = "gpu_swarm_kept"
 
 
 def hosts_of(task_vars: Mapping[str, Any], names: list[str], results: tuple[str, ...]) -> list[Host]:
     """The hosts in ``names``; their latest result among the registered variables ``results`` is their assessment."""
-    return [_host(task_vars, name, results) for name in names]
+    of_play = _play_vars(task_vars)
+    return [_host(task_vars, name, results, of_play) for name in names]
 
 
-def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...]) -> Host:
+def _play_vars(task_vars: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that stand at the play, such as at import_playbook: they hold for all hosts, and no host's variables show them."""
+    raw = task_vars["hostvars"].raw_get(task_vars["inventory_hostname"])
+    return {key: task_vars[key] for key in SETTINGS if key in task_vars and (key not in raw or task_vars[key] != raw[key])}
+
+
+def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_play: Mapping[str, Any]) -> Host:
     groups, raw = task_vars["groups"], task_vars["hostvars"].raw_get(name)
 
     def setting(key: str, default: Any) -> Any:
+        if key in of_play:
+            return of_play[key]
         value = raw.get(key, default)
         # Templating a host's variables costs far more than reading them, so only what needs it is templated.
         return task_vars["hostvars"][name][key] if isinstance(value, str) and "{{" in value else value
@@ -40,10 +53,10 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...]) -> 
         gpu=name in groups.get(GPU_NODES, []),
         manager=name in groups.get(MANAGERS, []),
         assessed=found[-1] if found else None,
-        toolkit=str(setting("nvidia_container_toolkit_version", None) or "") or None,
-        disrupt=str(setting("provision_disrupt", NEVER)),
-        move=boolean(setting("swarm_member_move", False), strict=False),
-        leave=boolean(setting("deprovision_leave", True), strict=False),
-        packages=boolean(setting("deprovision_packages", False), strict=False),
+        toolkit=str(setting(TOOLKIT, None) or "") or None,
+        disrupt=str(setting(DISRUPT, SERVICES)),
+        move=boolean(setting(MOVE, False), strict=False),
+        leave=boolean(setting(LEAVE, True), strict=False),
+        packages=boolean(setting(PACKAGES, False), strict=False),
         kept=bool(((raw.get(KEPT) or {}).get("stat") or {}).get("exists")),
     )

@@ -16,6 +16,10 @@ from typing import Any
 Answer = Mapping[str, Any]
 Node = Mapping[str, Any]
 
+LOCKED = (
+    "as an autolocked one is after each restart of dockerd: run 'docker swarm unlock' there and give it the unlock key, which "
+    "'docker swarm unlock-key' shows on a manager that is not locked"
+)
 # What gpu_node tells where dockerd is stopped.
 UNKNOWN = "unknown"
 
@@ -90,6 +94,9 @@ def _why_no_swarm_may_be_made(
 ) -> str | None:
     if not managers:
         return "No manager is named: put at least one host into the inventory group swarm_managers."
+    locked = [host for host in bound if swarms[host]["state"] == "locked"]
+    if locked:
+        return f"The swarm is locked on {', '.join(locked)}, {LOCKED}, and run this again."
     silent = [host for host in managers if host not in swarms]
     told = [_why_silent(host, answers.get(host)) for host in silent]
     told += [f"{host}: swarm state {swarms[host]['state']}, not a working manager{_complaint(swarms[host])}" for host in bound]
@@ -184,7 +191,7 @@ def _plan(action: str, error: str | None = None, node_id: str = "") -> dict[str,
 def _bad_state(state: str, error: Any) -> str:
     said = f" ({error})" if error else ""
     if state == "locked":
-        return "The swarm state of this node is locked. Unlock it with 'docker swarm unlock' and run again."
+        return f"The swarm is locked on this node, {LOCKED}, and run again."
     if state == "pending":
         return (
             f"This node is still trying to reach a swarm (state pending){said}. Wait until it has, or give it up with "

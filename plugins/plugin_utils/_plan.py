@@ -9,28 +9,40 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..module_utils import _gates, _resources, _swarm_labels
+from ._batches import batches
 from ._membership import membership
+from ._work import ALL, DISRUPTIONS, NEVER, SERVICES, Work, in_words, must_stay, work_on
 
 LABEL_PREFIX = "gpu-swarm."
 
 # The groups that a run's plays are for. A play over an empty group costs nothing.
 PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing that hurts is to be done
-WINDOW = "gpu_swarm_window"  # members of the swarm: paused, changed, and given back as they were
-WINDOW_MANAGERS = "gpu_swarm_window_managers"  # the same, one at a time
+# Members of the swarm are paused, changed, and given back as they were.
+IDLE = "gpu_swarm_idle"  # nothing runs there: all at once
+WINDOW = "gpu_swarm_window"  # in batches
+BATCH = "gpu_swarm_batch_%04d"  # the hosts of one of them: `serial` sees groups, and no variables of hosts
+WINDOW_MANAGERS = "gpu_swarm_window_managers"  # one at a time
+WINDOWS = frozenset((IDLE, WINDOW, WINDOW_MANAGERS))
 JOIN = "gpu_swarm_join"
 LABEL = "gpu_swarm_label"
 MARKED = "gpu_swarm_marked"  # paused by us, in this run or in one that was killed
 END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
 
-NEVER, ALL = "never", "all"
+# The needs for which nothing may run there.
+HURTS = frozenset(("toolkit", "restart", "move", "maintain"))
 # What a change stops: whatever runs there, only swarm's tasks, or nothing.
 CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
+
+
+LOCKS = (
+    "dockerd has to be restarted, which would lock this manager, since its swarm is autolocked. Run 'docker swarm update "
+    "--autolock=false' on a manager, run this again, and put the lock back with '--autolock=true', which shows a new unlock key."
+)
 
 
 @dataclass
@@ -46,7 +58,7 @@ class Host:
     manager: bool
     assessed: dict[str, Any] | None
     toolkit: str | None = None
-    disrupt: str = NEVER
+    disrupt: str = SERVICES
     move: bool = False
     leave: bool = True
     packages: bool = False
@@ -66,8 +78,8 @@ class Host:
             return f"unreachable: {self.assessed.get('msg', '')}"
         if self.assessed.get("failed"):
             return str(self.assessed.get("msg", "the assessment failed"))
-        if self.disrupt not in (NEVER, ALL):
-            return f"provision_disrupt is {self.disrupt!r}; use {NEVER} or {ALL}."
+        if self.disrupt not in DISRUPTIONS:
+            return f"provision_disrupt is {self.disrupt!r}; use {', '.join(DISRUPTIONS[:-1])} or {ALL}."
         return None
 
     @property
@@ -88,15 +100,20 @@ class Host:
 class Swarm:
     """What is known of the swarm: who runs it (``found``, from find_swarm) and what a manager shows (``ledger``).
 
+    ``evicted`` are by node the tasks that its labels would evict, as their ids with the reason in words.
     """
 
     found: Mapping[str, Any]
     ledger: Mapping[str, Any] | None = None
-    evicted: Mapping[str, list[str]] = field(default_factory=dict)
+    evicted: Mapping[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def nodes(self) -> dict[str, dict[str, Any]]:
         return {node["id"]: node for node in (self.ledger or {}).get("nodes") or []}
+
+    @property
+    def autolocked(self) -> bool:
+        return bool(((self.ledger or {}).get("swarm") or {}).get("autolocked"))
 
     @property
     def error(self) -> str | None:
@@ -117,9 +134,10 @@ class Step:
     groups: list[str] = field(default_factory=list)
     impact: list[str] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
+    left_alone: bool = False  # nothing is done there before what it waits for has ended
+    disrupt: str = SERVICES
     error: str | None = None
-    availability: str = "pause"  # how swarm's work is kept away during the change
-    stops: str = CONTAINERS  # what the change would stop
+    stops: str = NOTHING  # what the change would stop
     leader: bool = False  # of the swarm's managers
 
     @property
@@ -132,23 +150,43 @@ class Step:
 AnyStep = TypeVar("AnyStep", bound=Step)
 
 
-def plan(hosts: list[Host], swarm: Swarm) -> dict[str, Step]:
-    """The step of each host, by name."""
+def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None) -> dict[str, Step]:
+    """The step of each host, by name. ``maintain`` says for what besides every member gets a window."""
     nodes = swarm.nodes
     # What is to be a manager is one before another is demoted.
     coming = [host.assessed for host in hosts if host.manager and not host.error]
-    return {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming) for host in hosts}
+    return {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming, maintain) for host in hosts}
+
+
+def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> dict[str, list[str]]:
+    """The batches of the hosts that carry work, as groups by name. Those that have to wait come last."""
+    models = {host.name: _model(host) for host in hosts if WINDOW in steps[host.name].groups}
+    order = sorted(models, key=lambda name: bool(steps[name].waits_for))
+    return {BATCH % number: batch for number, batch in enumerate(batches({name: models[name] for name in order}, setting), 1)}
+
+
+def batch_names(groups: Mapping[str, Any]) -> list[str]:
+    return sorted(name for name in groups if name.startswith(BATCH.partition("%")[0]))
+
+
+def _model(host: Host) -> str:
+    return ", ".join(sorted({gpu["name"] or "?" for gpu in (host.assessed or {}).get("gpus") or []}))
 
 
 def placements(steps: Mapping[str, Step], groups: Mapping[str, list[str]]) -> list[dict[str, Any]]:
-    """The hosts with their groups in the order of the changes: the leader comes last, so that it changes once."""
+    """The hosts with their groups in the order of the changes: batch by batch, and the leader last, so that it changes once."""
     placed = {name: [group for group, members in groups.items() if name in members] for name in steps}
-    order = sorted(steps, key=lambda name: steps[name].leader)
+    order = sorted(steps, key=lambda name: (steps[name].leader, [group for group in placed[name] if group in batch_names(groups)]))
     return [{"host": name, "groups": placed[name]} for name in order if placed[name]]
 
 
-def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any]) -> Step:
-    return settle(_decide(host, node, swarm, coming), host, node)
+def to_change(placed: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The hosts among those of placements() for which anything is to be done."""
+    return [item["host"] for item in placed if set(item["groups"]) != {END}]
+
+
+def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
+    return settle(_decide(host, node, swarm, coming, maintain), host, node)
 
 
 def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
@@ -163,7 +201,7 @@ def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
     return step
 
 
-def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any]) -> Step:
+def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
     if host.error or not host.assessed:
         return Step(error=host.error)
     role = "manager" if host.manager else "worker"
@@ -171,19 +209,52 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     error = swarm.error or member["error"] or _refused(host) or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
-    step = Step(needs=_needs(host, host.assessed, node, member["action"]))
+    if maintain and node is None:
+        return Step(error="it is no member of the swarm. Make it one with fleet.gpu_swarm.provision, or leave it out with --limit.")
+    step = Step(needs=_needs(host, host.assessed, node, member["action"]) + ["maintain"] * bool(maintain), disrupt=host.disrupt)
+    if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
+        return Step(error=LOCKS)
     _tell_impact(step, host)
-    busy, evicted = _busy(step, host.assessed), _evicted(step, node, swarm)
-    if (busy or evicted) and host.disrupt != ALL:
-        step.waits_for = busy + evicted
-        return step
-    if busy:
-        step.availability = "drain"
-        step.impact.append("stops " + ", ".join(busy))
-    if evicted:
-        step.impact.append("evicts " + ", ".join(evicted))
-    step.groups = _groups(step, node)
+    step.impact += [maintain] if maintain else []
+    step.stops = CONTAINERS if HURTS & set(step.needs) else NOTHING
+    heed_work(step, host, node, swarm, _groups(step, node))
     return step
+
+
+def heed_work(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm, groups: list[str]) -> None:
+    """What runs there decides whether the change may come now, and how. ``groups`` are its groups if it may."""
+    work = what_is_stopped(step.stops, work_on((host.assessed or {})["containers"], node))
+    stay = must_stay(work, host.disrupt)
+    # Where the node is emptied first, its labels change while nothing is there that they could evict.
+    moved, kept = ([], []) if WINDOWS & set(groups) and step.stops != NOTHING else _evicted(step, host, node, swarm)
+    step.waits_for = in_words(stay) + kept
+    step.left_alone = bool(step.waits_for) and (host.disrupt == NEVER or not WINDOWS & set(groups))
+    if step.left_alone:
+        return
+    step.groups = [WINDOW if group == IDLE and work else group for group in groups]
+    ends = [item for item in work if item not in stay]
+    for word, told in (
+        ("moves", in_words(item for item in ends if item.movable)),
+        ("stops", in_words(item for item in ends if not item.movable)),
+        ("evicts", moved),
+    ):
+        if told:
+            step.impact.append(f"{word} {', '.join(told)}")
+
+
+def what_is_stopped(stops: str, work: list[Work]) -> list[Work]:
+    """The part of what runs there that a change would stop."""
+    return {CONTAINERS: work, TASKS: [item for item in work if item.service], NOTHING: []}[stops]
+
+
+def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) -> tuple[list[str], list[str]]:
+    """The tasks that a change of labels would evict: those that may be, and those that must not."""
+    if not node or "labels" not in step.needs:
+        return [], []
+    movable = {task["id"]: task["movable"] for task in node.get("tasks") or []}
+    evicted = swarm.evicted.get(node["id"], {})
+    may = [text for task, text in evicted.items() if host.disrupt == ALL or (host.disrupt == SERVICES and movable.get(task))]
+    return may, [text for text in evicted.values() if text not in may]
 
 
 def _refused(host: Host) -> str | None:
@@ -227,20 +298,11 @@ def version_of(package: str | None) -> str | None:
     return package.split("-")[0] if package else None
 
 
-def _busy(step: Step, assessed: dict[str, Any]) -> list[str]:
-    hurts = {"toolkit", "restart", "move"} & set(step.needs)
-    return carried(assessed["containers"]) if hurts else []
-
-
-def _evicted(step: Step, node: dict[str, Any] | None, swarm: Swarm) -> list[str]:
-    return list(swarm.evicted.get(node["id"], [])) if node and "labels" in step.needs else []
-
-
 def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
     needs, groups = set(step.needs), []
-    hurts = bool({"toolkit", "restart"} & needs)
+    hurts = bool({"toolkit", "restart", "maintain"} & needs)
     if hurts and node:
-        groups += [WINDOW_MANAGERS if node["role"] == "manager" else WINDOW, MARKED]
+        groups += [WINDOW_MANAGERS if node["role"] == "manager" else IDLE, MARKED]
     elif hurts or "configure" in needs:
         groups.append(PREPARE)
     if {"join", "role", "docker_sdk"} & needs:
@@ -325,10 +387,3 @@ def _gpus_by_kind(resources: dict[str, Any]) -> dict[str, set[str]]:
     """The named resources whose values are GPUs or MIG devices; other kinds of the node are not ours to tell of."""
     named = {kind: values for kind, values in resources.items() if isinstance(values, list)}
     return {kind: set(values) for kind, values in named.items() if all(one.startswith(("GPU-", "MIG-")) for one in values)}
-
-
-def carried(containers: list[dict[str, Any]]) -> list[str]:
-    """What runs there as its owner knows it: services with the number of their tasks, then plain containers."""
-    tasks = Counter(item["service"] for item in containers if item.get("service"))
-    services = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in tasks.items()]
-    return services + [f"container {item['name']}" for item in containers if not item.get("service")]

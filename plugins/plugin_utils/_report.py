@@ -15,11 +15,12 @@ from typing import Any
 
 from ..module_utils import _resources
 from ._deprovision import TakeBack, taken_back
-from ._plan import MARKED, WINDOW, WINDOW_MANAGERS, Host, Step, label_change
+from ._outcome import FAILED, UNTOUCHED, WAITING, Outcome
+from ._plan import MARKED, WINDOWS, Host, Step, label_change
 from ._table import render
 from ._updates import difference
 
-READY = "ready"
+READY, DONE = "ready", "done"
 GIVEN_BACK = "given back"
 HEADINGS = ("node", "model", "GPUs", "VRAM", "advertised", "free", "state")
 HEADINGS_GIVEN_BACK = ("node", "taken back", "state")
@@ -34,20 +35,21 @@ def impact(steps: Mapping[str, Step]) -> str:
 
 def _step_words(step: Step) -> str:
     # A node in its window is given back as a matter of course; this one was left paused by a run that was killed.
-    left = MARKED in step.groups and not {WINDOW, WINDOW_MANAGERS} & set(step.groups)
+    left = MARKED in step.groups and not WINDOWS & set(step.groups)
     told = ["gets its former availability back"] if left else []
     stays = ["remains in the swarm: " + step.problem] if step.problem and not step.error else []
     if step.error:
         return "; ".join([*told, "cannot go on: " + step.error])
     if step.waits_for:
-        return "; ".join([*told, f"waits for {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}", *stays])
+        how = "waits for" if step.left_alone else "paused, waits for"
+        return "; ".join([*told, f"{how} {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}", *stays])
     return "; ".join(told + step.impact + stays)
 
 
-def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: str | None) -> str:
+def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outcome | None) -> str:
     """``ready``, or the one thing that keeps this host from it, in words.
 
-    ``node`` is the host's entry in the manager's ledger, ``outcome`` what went wrong on the host in this run.
+    ``node`` is the host's entry in the manager's ledger, ``outcome`` why the host did not get through this run.
     """
     missed = _not_done(step, outcome)
     if missed:
@@ -65,17 +67,40 @@ def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: str |
     return ", ".join(told + [f"GPU {gpu['index']} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []])
 
 
-def _not_done(step: Step, outcome: str | None) -> str | None:
-    if step.error or outcome:
-        return f"failed: {step.error or outcome}"
-    return "waiting for " + ", ".join(step.waits_for) if step.waits_for else None
+def by_verdict(states: dict[str, str]) -> dict[str, list[str]]:
+    """The hosts by what became of them, by their states in words: done, waiting, untouched, failed."""
+    verdicts: dict[str, list[str]] = {DONE: [], WAITING: [], UNTOUCHED: [], FAILED: []}
+    for name, state in states.items():
+        begin = state.replace(",", " ").replace(":", " ").split(" ")[0]
+        done = begin == READY or state == GIVEN_BACK
+        verdicts[DONE if done else begin if begin in (WAITING, UNTOUCHED) else FAILED].append(name)
+    return verdicts
+
+
+def summary(verdicts: dict[str, list[str]], again: str) -> str:
+    """Who is done and who is not, and the command that goes on; '' where all are done. ``again`` is the command of this run."""
+    left = [name for verdict, names in verdicts.items() if verdict != DONE for name in names]
+    if not left:
+        return ""
+    told = [f"{verdict}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict != DONE]
+    return "\n".join([f"{DONE}: {len(verdicts[DONE])} hosts", *told, "", f"To go on: {again} --limit {','.join(left)}"])
+
+
+def _not_done(step: Step, outcome: Outcome | None) -> str | None:
+    if step.error:
+        return f"{FAILED}: {step.error}"
+    if outcome and outcome.state != WAITING:
+        return f"{outcome.state}: {outcome.reason}"
+    if outcome or step.left_alone:
+        return f"{WAITING} for " + (f"{outcome.reason}; paused" if outcome else ", ".join(step.waits_for))
+    return None
 
 
 def _still_away(node: dict[str, Any]) -> str:
     return f"still on {node['availability']}: its former availability, {node['former_availability']}, could not be given back. Run this again"
 
 
-def state_given_back(step: TakeBack, node: dict[str, Any] | None, outcome: str | None) -> str:
+def state_given_back(step: TakeBack, node: dict[str, Any] | None, outcome: Outcome | None) -> str:
     """``given back``, or the one thing that is left on this host, in words. ``node`` is its entry in the manager's ledger."""
     missed = _not_done(step, outcome)
     if missed:

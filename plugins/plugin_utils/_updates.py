@@ -5,7 +5,8 @@
 """What a run asks of the swarm's manager for its hosts, and whether the manager shows what was decided (pure).
 
 ``variables`` are Ansible's hostvars: of each host, what this run found (``gpu_node_assessed``), applied
-(``gpu_node_applied``), joined (``swarm_member_state``) and failed at (``gpu_swarm_outcome``).
+(``gpu_node_applied``), joined (``swarm_member_state``) and why it did not go on (``gpu_swarm_outcome``, see _outcome); of the
+run, whether it may change anything (``gpu_swarm_lease``).
 Private to this collection: no stability is promised to others.
 """
 
@@ -15,7 +16,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..module_utils import _resources, _swarm_labels
-from ._plan import LABEL_PREFIX
+from ._outcome import STAYS_AWAY, outcome_of
+from ._plan import CONTAINERS, LABEL_PREFIX, what_is_stopped
+from ._work import SERVICES, Work, must_stay, work_on
+
+PAUSE, DRAIN, FORMER = "pause", "drain", "former"
 
 Variables = Mapping[str, Mapping[str, Any]]
 
@@ -38,15 +43,54 @@ def step_of(name: str, variables: Variables) -> Mapping[str, Any]:
     return ((variables[name].get("gpu_swarm_plan") or {}).get("steps") or {}).get(name) or {}
 
 
-def availability_updates(names: Iterable[str], variables: Variables, away: bool) -> list[dict[str, Any]]:
-    """For swarm_nodes: keep work away from these hosts (paused, or drained by consent), or give them back as they were."""
+def availability_updates(names: Iterable[str], variables: Variables, to: str, ledger: Any = None) -> list[dict[str, Any]]:
+    """For swarm_nodes: what these hosts are to be for the scheduler.
+
+    ``pause`` keeps work away from those with which nothing is wrong. ``drain`` has swarm start elsewhere what still runs on
+    them, by the ``ledger``. ``former`` gives them back as they were, with their labels as decided while nothing is there
+    that those could evict; not one that has to wait or was lost.
+    """
+    nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     updates = []
     for name in names:
-        node_id = node_id_of(variables[name])
-        wanted = step_of(name, variables).get("availability", "pause") if away else "former"
-        if node_id:
-            updates.append({"id": node_id, "availability": wanted, "remember": away})
+        node_id, outcome = node_id_of(variables[name]), outcome_of(variables[name])
+        if not node_id or (outcome and (to != FORMER or outcome.state in STAYS_AWAY)):
+            continue
+        lease = variables[name].get("gpu_swarm_lease")
+        if lease is not None and not lease.get("acquired"):
+            continue  # what is paused there, the run that holds the lease may have paused
+        if to == DRAIN and not _may_be_drained(name, variables, nodes.get(node_id)):
+            continue
+        step = step_of(name, variables)
+        relabelled = to == FORMER and not (outcome or step.get("left_alone") or step.get("error"))
+        labels = _labels(name, variables) if relabelled else {}
+        updates.append({"id": node_id, "availability": to, "remember": to != FORMER, **labels})
     return updates
+
+
+def _may_be_drained(name: str, variables: Variables, node: Mapping[str, Any] | None) -> bool:
+    """Whether something of swarm's runs there that the change would stop, and nothing that a drain would end for good."""
+    looked = variables[name].get("gpu_node_assessed") or {}
+    work = stopped_work(name, variables, node)
+    return "containers" in looked and not looked.get("failed") and bool((node or {}).get("tasks") and work) and not stays(name, variables, work)
+
+
+def stopped_work(name: str, variables: Variables, node: Mapping[str, Any] | None, containers: list[dict[str, Any]] | None = None) -> list[Work]:
+    """What runs on a host and the change would stop; ``containers`` are by default those of the node's last look."""
+    found = (variables[name].get("gpu_node_assessed") or {}).get("containers") or [] if containers is None else containers
+    return what_is_stopped(step_of(name, variables).get("stops", CONTAINERS), work_on(found, node))
+
+
+def stays(name: str, variables: Variables, work: list[Work]) -> list[Work]:
+    """The part of it that must not be stopped."""
+    return must_stay(work, step_of(name, variables).get("disrupt", SERVICES))
+
+
+def _labels(name: str, variables: Variables) -> dict[str, Any]:
+    """The labels of a host as planned, else as decided there."""
+    made = decided(variables[name])
+    wanted, keep = step_of(name, variables).get("labels", made.get("labels")), made.get("labels_unknown")
+    return {} if wanted is None else {"labels": wanted, **({"keep": keep} if keep else {})}
 
 
 def label_updates(names: Iterable[str], variables: Variables, ledger: Any = None) -> list[dict[str, Any]]:
@@ -57,19 +101,17 @@ def label_updates(names: Iterable[str], variables: Variables, ledger: Any = None
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     updates = []
     for name in names:
-        node_id = node_id_of(variables[name])
-        wanted = step_of(name, variables).get("labels", decided(variables[name]).get("labels"))
-        keep = decided(variables[name]).get("labels_unknown") or []
-        if not node_id or wanted is None or variables[name].get("gpu_swarm_outcome"):
+        node_id, labels = node_id_of(variables[name]), _labels(name, variables)
+        if not node_id or not labels or outcome_of(variables[name]):
             continue
-        if ledger is None or (node_id in nodes and _differs(nodes[node_id], wanted, keep)):
-            updates.append({"id": node_id, "labels": wanted, **({"keep": keep} if keep else {})})
+        if ledger is None or (node_id in nodes and _differs(nodes[node_id], **labels)):
+            updates.append({"id": node_id, **labels})
     return updates
 
 
-def _differs(node: Mapping[str, Any], wanted: Mapping[str, str], keep: Sequence[str]) -> bool:
-    labels, clashes = _swarm_labels.compute(node["labels"], wanted, LABEL_PREFIX, keep)
-    return not clashes and labels != node["labels"]
+def _differs(node: Mapping[str, Any], labels: Mapping[str, str], keep: Sequence[str] = ()) -> bool:
+    then, clashes = _swarm_labels.compute(node["labels"], labels, LABEL_PREFIX, keep)
+    return not clashes and then != node["labels"]
 
 
 def not_shown(names: Iterable[str], variables: Variables, ledger: Any) -> list[str]:
@@ -78,10 +120,12 @@ def not_shown(names: Iterable[str], variables: Variables, ledger: Any) -> list[s
     waiting = []
     for name in names:
         step = step_of(name, variables)
-        if variables[name].get("gpu_swarm_outcome") or step.get("waits_for") or step.get("error"):
+        if outcome_of(variables[name]) or step.get("left_alone") or step.get("error"):
             continue
         node = nodes.get(node_id_of(variables[name]) or "")
-        if node is None or node["state"] != "ready" or difference(decided(variables[name]), node):
+        # A manager that was restarted is one of the swarm's again when the others reach it.
+        away = node is None or node["state"] != "ready" or node["reachability"] not in (None, "reachable")
+        if away or difference(decided(variables[name]), node or {}):
             waiting.append(name)
     return waiting
 
@@ -98,24 +142,3 @@ def difference(wanted: Mapping[str, Any], node: Mapping[str, Any]) -> str | None
         if sorted(values) != sorted(shown):
             return f"the manager shows {len(shown)} of {len(values)} {kind}"
     return None
-
-
-def manager_gate(name: str, others: Iterable[str], variables: Variables, ledger: Any) -> str:
-    """Why this manager must not be taken out now, or ''. ``others`` are the managers that this run changes too.
-
-    A swarm of one or two managers stands still for the seconds of a restart whatever is done; from three on it must not.
-    """
-    for other in others:
-        if other != name and variables[other].get("gpu_swarm_outcome"):
-            return f"left alone, since the change of the manager {other} failed. Mend that and run this again."
-    managers = [node for node in (ledger or {}).get("nodes") or [] if node["role"] == "manager"]
-    if not managers:
-        reason = (ledger or {}).get("msg") or "it gave no list of nodes"
-        return f"left alone: no manager could be asked who else runs the swarm ({reason}). Mend that and run this again."
-    up = [node for node in managers if node["reachability"] == "reachable" and node["id"] != node_id_of(variables[name])]
-    if len(managers) > 2 and len(up) <= len(managers) // 2:
-        return (
-            f"left alone: without it {len(up)} of {len(managers)} managers could be reached, too few to run the swarm. "
-            "Bring the other managers back and run this again."
-        )
-    return ""

@@ -60,6 +60,14 @@ class Run:
     def failures(self, host: str) -> list[str]:
         return [result["msg"] for result in self.results(host) if "msg" in result]
 
+    def row(self, host: str) -> str:
+        """The host's line of the table at the end, but for its name. A line of the recap has a colon there."""
+        return re.findall(rf"^{host} +(?![ :])(.*)$", self.output, re.MULTILINE)[-1]
+
+    def failed(self) -> list[str]:
+        """The hosts that the recap counts a failure of."""
+        return [host for host, counts in self.recap.items() if counts["failed"] or counts["unreachable"]]
+
     def changed(self) -> dict[str, int]:
         return {host: counts["changed"] for host, counts in self.recap.items()}
 

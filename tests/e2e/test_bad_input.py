@@ -23,7 +23,7 @@ from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, wait_u
 STAND_IN = Path(__file__).with_name("stand_in.py")
 SOCKET = "/run/stand-in.sock"
 LIBRARY = "/usr/lib/libnvidia-ml.so.1"
-OPTIONS, OPTION = "/etc/default/docker", "DOCKER_OPTS=--default-runtime=runc"
+DOCKERD = "/usr/sbin/dockerd"
 FIREWALL = ("OUTPUT", "--protocol", "tcp", "--dport", "2377", "--jump", "REJECT")
 MACHINE = "a100"  # what the nodes have in fleet.yml
 
@@ -104,12 +104,14 @@ def docker_again(_fleet: Fleet, node: Node) -> None:
 
 
 def flag_for_later(_fleet: Fleet, node: Node) -> None:
-    """A flag that the running dockerd does not have yet, where only the unit's shell sees it before the next start."""
-    node.run("sh", "-c", 'echo "$2" >>"$1"', "-", OPTIONS, OPTION)
+    """A flag that the running dockerd does not have yet, and that no unit tells of: a script in its place adds it."""
+    node.run("mv", DOCKERD, f"{DOCKERD}.kept")
+    node.write(DOCKERD, f'#!/bin/sh\nexec {DOCKERD}.kept --default-runtime=runc "$@"\n'.encode())
+    node.run("chmod", "755", DOCKERD)
 
 
 def no_flag(_fleet: Fleet, node: Node) -> None:
-    node.run("sed", "-i", f"/{OPTION}/d", OPTIONS)
+    node.run("mv", f"{DOCKERD}.kept", DOCKERD)
     node.run("systemctl", "reset-failed", "docker.service")  # several starts in a minute are too many for systemd
     node.run("systemctl", "restart", "docker.service")
 

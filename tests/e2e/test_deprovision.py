@@ -119,16 +119,22 @@ def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict
 def test_work_is_waited_for_and_the_others_leave(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
     """d2 is demoted first. d3 holds nothing of ours by now, and leaves since it stands in the inventory."""
     busy = fleet["d1"]
-    busy.docker("run", "--detach", "--rm", "--name", "notebook", "lab/task")
-    was = (busy.files(), busy.started())
-    run = take_back(fleet, inventory)
-    assert run.rc != 0
-    assert "waiting for container notebook" in run.failures("d1")[-1]
-    assert not run.failures("d2") + run.failures("d3")
-    assert (busy.files(), busy.started(), list(listed(busy))) == (*was, ["d1"])
-    assert listed(busy)["d1"]["Spec"]["Availability"] == "active"
-    assert {name: fleet[name].swarm()["LocalNodeState"] for name in ("d2", "d3")} == {"d2": "inactive", "d3": "inactive"}
-    busy.docker("rm", "--force", "notebook")
+    busy.docker("run", "--detach", "--name", "notebook", "lab/task")
+    try:
+        was = (busy.files(), busy.started())
+        run = take_back(fleet, inventory, "--extra-vars", json.dumps({"provision_wait": 4}))
+        told = run.failures("d1")[-1]
+        assert run.rc == 2
+        assert told.startswith("waiting for container notebook (for ")
+        assert told.endswith("; paused")
+        assert run.failed() == ["d1"]
+        assert (busy.files(), busy.started(), list(listed(busy))) == (*was, ["d1"])
+        spec = listed(busy)["d1"]["Spec"]
+        assert (spec["Availability"], spec["Labels"]["gpu-swarm.former-availability"]) == ("pause", "active")
+        assert {name: fleet[name].swarm()["LocalNodeState"] for name in ("d2", "d3")} == {"d2": "inactive", "d3": "inactive"}
+        assert busy.docker("ps", "--format", "{{.Names}}") == "notebook"
+    finally:
+        busy.docker("rm", "--force", "notebook")
 
 
 def test_the_last_manager_stays_while_its_swarm_holds_something(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:

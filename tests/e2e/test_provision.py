@@ -7,20 +7,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .conftest import NODES, PROXY, PROXY_SETTING, Bare, Loud
-from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, Node, wait_until
+from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, Node, Run, wait_until
 
 GPU_NODES = ("g1", "g2")
 KIND = "NVIDIA-GPU"
 # Another kind than before: node-generic-resources is read at start only, so this needs a restart of dockerd.
 RENAMED = ("--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "gpu", "kind": "RENTED"}]}))
+SOON = ("--extra-vars", json.dumps({"provision_wait": 4}))
+# Where a node's availability is kept while a run has it paused.
+MARK = "gpu-swarm.former-availability"
 
 
 def named(resources: list[dict[str, Any]] | None) -> dict[str, list[str]]:
@@ -162,52 +167,160 @@ def test_limit_changes_that_node_alone(fleet: Fleet, inventory: Path, first: Lou
 @pytest.fixture
 def as_before(fleet: Fleet, inventory: Path, first: Loud) -> Iterator[None]:
     yield
-    fleet["m1"].docker("node", "update", "--availability", "active", member(fleet, "g2")["ID"])
+    for name in GPU_NODES:
+        fleet["m1"].docker("node", "update", "--availability", "active", member(fleet, name)["ID"])
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
+    for name in GPU_NODES:
+        assert away(fleet, name) == ("active", None)
+
+
+@contextmanager
+def by_hand(node: Node) -> Iterator[str]:
+    """A container that no service owns."""
+    container = node.docker("run", "--detach", "--name", "notebook", "lab/task")
+    try:
+        yield container
+    finally:
+        node.docker("rm", "--force", "notebook")
+
+
+@contextmanager
+def service(fleet: Fleet, name: str, count: int, *options: str) -> Iterator[list[dict[str, Any]]]:
+    """A service and its tasks, once they run."""
+    manager = fleet["m1"]
+    manager.docker(
+        "service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", name, "--replicas", str(count), *options, "lab/task"
+    )  # fmt: skip
+    try:
+        yield wait_until(f"the tasks of {name}", lambda: all_running(manager, name, count))
+    finally:
+        remove(fleet, name)
+
+
+def remove(fleet: Fleet, service: str) -> None:
+    """The service, if it is still there, and what is left of its tasks."""
+    if service in fleet["m1"].docker("service", "ls", "--format", "{{.Name}}").split():
+        fleet["m1"].docker("service", "rm", service)
+    ours = ("ps", "--quiet", "--filter", f"label=com.docker.swarm.service.name={service}")
+    wait_until(f"the tasks of {service} to end", lambda: not any(fleet[name].docker(*ours) for name in NODES))
+
+
+def away(fleet: Fleet, name: str) -> tuple[str, str | None]:
+    """A node's availability, and the one that a run has kept for it."""
+    spec = member(fleet, name)["Spec"]
+    return spec["Availability"], spec["Labels"].get(MARK)
+
+
+def waits(run: Run, name: str, *told: str) -> None:
+    """The run failed nowhere; this node alone is listed with all that holds it, and with the command that goes on."""
+    assert run.rc == os.EX_TEMPFAIL, run.output
+    assert run.failed() == []
+    for holder in told:
+        assert holder in run.row(name).partition(" waiting for ")[2], run.output
+    assert re.search(rf"^waiting: {name}$", run.output, re.MULTILINE), run.output
+    assert re.search(rf"^To go on: ansible-playbook .*fleet\.gpu_swarm\.provision .*--limit {name}$", run.output, re.MULTILINE), run.output
 
 
 def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, inventory: Path, as_before: None) -> None:
     manager, busy, idle = fleet["m1"], fleet["g1"], fleet["g2"]
     manager.docker("node", "update", "--availability", "drain", member(fleet, "g2")["ID"])
-    notebook = busy.docker("run", "--detach", "--rm", "--name", "notebook", "lab/task")
-    before, since = (busy.files(), busy.started()), manager.run("date", "+%s.%N")
+    with by_hand(busy) as notebook:
+        before, since = (busy.files(), busy.started()), manager.run("date", "+%s.%N")
 
-    run = fleet.playbook(inventory, *RENAMED)
-    assert run.rc != 0
-    assert "waiting for container notebook" in run.failures("g1")[-1]
-    assert (busy.files(), busy.started()) == before
-    assert containers(busy) == [notebook]
-    assert shown(fleet, "g1") == {KIND: sorted(busy.gpus())}
+        run = fleet.playbook(inventory, *RENAMED, *SOON)
+        waits(run, "g1", "container notebook (for ")
+        assert run.row("g1").endswith("; paused")
+        assert (busy.files(), busy.started()) == before
+        assert containers(busy) == [notebook]
+        assert shown(fleet, "g1") == {KIND: sorted(busy.gpus())}
+        assert away(fleet, "g1") == ("pause", "active")
 
-    assert not run.failures("g2")
-    assert shown(fleet, "g2") == {"RENTED": sorted(idle.gpus())}
-    assert availabilities(fleet, "g2", since) == ["pause", "drain"]  # as an operator had left it
+        assert shown(fleet, "g2") == {"RENTED": sorted(idle.gpus())}
+        assert availabilities(fleet, "g2", since) == ["pause", "drain"]  # as an operator had left it
 
-    run = fleet.playbook(inventory, *RENAMED, "--extra-vars", "provision_disrupt=all")
+        busy.docker("stop", "notebook")
+        run = fleet.playbook(inventory, *RENAMED)
     assert run.rc == 0, run.output
     assert run.changed()["g2"] == 0
-    assert containers(busy) == []
     assert shown(fleet, "g1") == {"RENTED": sorted(busy.gpus())}
-    assert availabilities(fleet, "g1", since) == ["drain", "active"]  # by consent, swarm starts elsewhere what it can
+    assert availabilities(fleet, "g1", since) == ["pause", "active"]
+    assert away(fleet, "g1") == ("active", None)
 
 
-def test_a_task_of_a_service_is_waited_for(fleet: Fleet, inventory: Path, first: Loud) -> None:
+def test_work_is_stopped_by_consent(fleet: Fleet, inventory: Path, as_before: None) -> None:
+    manager, busy = fleet["m1"], fleet["g1"]
+    with by_hand(busy):
+        since = manager.run("date", "+%s.%N")
+        run = fleet.playbook(inventory, "--limit", "g1", *RENAMED, "--extra-vars", "provision_disrupt=all")
+        assert run.rc == 0, run.output
+        assert containers(busy) == []
+    assert shown(fleet, "g1") == {"RENTED": sorted(busy.gpus())}
+    assert availabilities(fleet, "g1", since) == ["pause", "active"]
+    assert away(fleet, "g1") == ("active", None)
+
+
+def test_tasks_move_once_nothing_has_to_be_waited_for(fleet: Fleet, inventory: Path, as_before: None) -> None:
+    """Swarm does not start a one-shot task again. As long as it runs, what could be moved is not cut short in vain."""
     manager, busy = fleet["m1"], fleet["g1"]
     here = f"node.id=={member(fleet, 'g1')['ID']}"
-    manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "training", "--constraint", here, "lab/task")
+    once = ("--restart-condition", "none", "--constraint", here)
+    with service(fleet, "web", 2, "--constraint", "node.role==worker") as web, service(fleet, "training", 1, *once) as training:
+        assert {task["NodeID"] for task in web} == {member(fleet, name)["ID"] for name in GPU_NODES}  # swarm spreads them
+        before, since = (busy.files(), busy.started(), containers(busy)), manager.run("date", "+%s.%N")
+        assert training[0]["Status"]["ContainerStatus"]["ContainerID"] in before[2]
+        limited = ("--limit", "g1", *RENAMED)
+
+        run = fleet.playbook(inventory, *limited, "--extra-vars", "provision_disrupt=never")
+        waits(run, "g1", "service web", "task training.1 of service training")
+        assert (busy.files(), busy.started(), containers(busy)) == before
+        assert availabilities(fleet, "g1", since) == []
+        assert away(fleet, "g1") == ("active", None)
+
+        run = fleet.playbook(inventory, *limited, *SOON)
+        waits(run, "g1", "task training.1 of service training")
+        assert "service web" not in run.row("g1")
+        assert (busy.files(), busy.started(), containers(busy)) == before
+        assert away(fleet, "g1") == ("pause", "active")
+
+        remove(fleet, "training")
+        run = fleet.playbook(inventory, *limited)
+        assert run.rc == 0, run.output
+        assert shown(fleet, "g1") == {"RENTED": sorted(busy.gpus())}
+        assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
+        assert away(fleet, "g1") == ("active", None)
+        moved = wait_until("the tasks of web", lambda: all_running(manager, "web", 2))
+        assert [task["NodeID"] for task in moved] == [member(fleet, "g2")["ID"]] * 2
+        assert len({task["ID"] for task in web} & {task["ID"] for task in moved}) == 1  # the one that was there stayed
+
+
+@contextmanager
+def lease_of(fleet: Fleet, holder: str) -> Iterator[None]:
+    planted = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": holder})
+    assert planted.rc == 0, planted.output
     try:
-        (task,) = wait_until("the task", lambda: all_running(manager, "training", 1))
-        before = (busy.files(), busy.started())
-        run = fleet.playbook(inventory, "--limit", "g1", *RENAMED)
-        assert run.rc != 0
-        assert "waiting for service training" in run.failures("g1")[-1]
-        assert (busy.files(), busy.started()) == before
-        assert containers(busy) == [task["Status"]["ContainerStatus"]["ContainerID"]]
-        assert member(fleet, "g1")["Spec"]["Availability"] == "active"
+        yield
     finally:
-        manager.docker("service", "rm", "training")
-        wait_until("the node to be idle", lambda: not containers(busy))
+        ended = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": holder, "state": "absent"})
+        assert ended.rc == 0, ended.output
+
+
+def test_another_run_s_lease_holds_until_it_is_taken(fleet: Fleet, inventory: Path, as_before: None) -> None:
+    manager, other = fleet["m1"], "bob@elsewhere pid 7"
+    with lease_of(fleet, other):
+        before, since = {name: (fleet[name].started(), fleet[name].files()) for name in NODES}, manager.run("date", "+%s.%N")
+        run = fleet.playbook(inventory, *RENAMED)
+        assert run.rc == 2
+        for name in GPU_NODES:
+            assert f"untouched: its turn did not come, since another run changes this swarm: {other}" in run.failures(name)[-1]
+            assert availabilities(fleet, name, since) == []
+        assert not run.failures("m1")
+        assert {name: (fleet[name].started(), fleet[name].files()) for name in NODES} == before
+
+        run = fleet.playbook(inventory, *RENAMED, "--extra-vars", "provision_take_lease=true")
+        assert run.rc == 0, run.output
+        assert shown(fleet, "g1") == {"RENTED": sorted(fleet["g1"].gpus())}
+        assert json.loads(manager.docker("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")) == {}
 
 
 def test_a_member_that_cannot_be_changed_is_given_back(fleet: Fleet, inventory: Path, first: Loud) -> None:
@@ -218,10 +331,11 @@ def test_a_member_that_cannot_be_changed_is_given_back(fleet: Fleet, inventory: 
     before, since = (node.files(), node.started()), manager.run("date", "+%s.%N")
     try:
         run = fleet.playbook(inventory, "--limit", "g1", *RENAMED)
-        assert run.rc != 0
+        assert run.rc == 2
         assert "no-such-directive" in run.failures("g1")[-1]
         assert (node.files(), node.started()) == before
         assert availabilities(fleet, "g1", since) == ["pause", "active"]
+        assert away(fleet, "g1") == ("active", None)
     finally:
         node.write(DAEMON_JSON, good)
 

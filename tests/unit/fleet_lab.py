@@ -27,12 +27,12 @@ def assessed(node_id="n1", gpus=2, containers=(), shown=(), **other):
         "engine": {"generic_resources": _resources.to_info(_resources.parse(shown))},
         "toolkit_version": "1.20.0" if gpus else None,
         "swarm": {"state": "active" if node_id else "inactive", "node_id": node_id, "control_available": False, "managers": ["10.0.0.9:2377"]},
-        "containers": [{"name": name, "service": service} for name, service in containers],
+        "containers": [{"name": name, "service": service, "task": name if service else None} for name, service in containers],
     }
     return dict(answer, **other)
 
 
-def host(name="gpu-1", gpu=True, manager=False, toolkit=None, disrupt="never", move=False, **answer):
+def host(name="gpu-1", gpu=True, manager=False, toolkit=None, disrupt="services", move=False, **answer):
     return Host(name, gpu, manager, assessed(gpus=2 if gpu else 0, **answer), toolkit, disrupt, move)
 
 
@@ -54,8 +54,14 @@ def member(node_id="n1", role="worker", labels=None, shown=(0, 1), **other):
         "labels": ours if labels is None else labels,
         "resources": {"NVIDIA-GPU": named(*shown)} if shown else {},
         "former_availability": None,
+        "tasks": [],
     }
     return dict(entry, **other)
+
+
+def task(name, service, movable=True, **other):
+    """A task as the ledger has it; its container, if it has one, names it."""
+    return dict({"id": name, "name": name, "service": service, "movable": movable}, **other)
 
 
 def ledger(*nodes):

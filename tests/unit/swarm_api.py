@@ -122,3 +122,21 @@ def service(service_id="s1", name="train", mode="Replicated", constraints=(), en
     if reserves:
         template["Resources"] = reserving(reserves)
     return {"ID": service_id, "Spec": {"Name": name, "Mode": {mode: {}}, "TaskTemplate": template}}
+
+
+def cluster(labels=None):
+    """The swarm itself, as /info has it: without the join tokens that /swarm shows."""
+    return {
+        "ID": "c1",
+        "Version": {"Index": 10},
+        "Spec": {
+            "Name": "default",
+            "Labels": dict(labels or {}),
+            "Orchestration": {"TaskHistoryRetentionLimit": 5},
+            "Raft": {"SnapshotInterval": 10000, "KeepOldSnapshots": 0, "LogEntriesForSlowFollowers": 500, "ElectionTick": 10, "HeartbeatTick": 1},
+            "Dispatcher": {"HeartbeatPeriod": 5000000000},
+            "CAConfig": {"NodeCertExpiry": 7776000000000000},
+            "TaskDefaults": {},
+            "EncryptionConfig": {"AutoLockManagers": True},
+        },
+    }

@@ -7,18 +7,19 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import pytest
-from fleet_lab import assessed, ledger, member, swarm
+from fleet_lab import assessed, ledger, member, swarm, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _deprovision
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import LEAVING, TakeBack, taken_back
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, Host, Swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, IDLE, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, Host, Swarm
 
 OURS = "gpu-swarm.labels"
 EMPTY = {"services": [], "secrets": [], "configs": []}
 TAKEN = {"drift": ["/etc/docker/daemon.json still holds what was put there"], "restart_required": True}
 BUSY = [("train.1.x", "train"), ("by-hand", None)]
 OUTSIDE = [PREPARE, END]
-WORKER = [WINDOW, MARKED, END]
+WORKER = [IDLE, MARKED, END]
+BUSY_WORKER = [WINDOW, MARKED, END]
 MANAGER = [WINDOW_MANAGERS, MARKED, END]
 
 
@@ -120,20 +121,23 @@ STOPPED = {
 
 @pytest.mark.parametrize(("what", "stopped"), STOPPED.values(), ids=STOPPED)
 def test_nobodys_work_is_stopped_unasked(what, stopped):
-    known = swarm(M1, entry())
+    known = swarm(M1, entry(tasks=[task("train.1.x", "train")]))
     step = step_of(host(containers=BUSY, **what), known)
-    assert (step.waits_for, step.groups) == (stopped, [END] if stopped else WORKER)
+    assert (step.waits_for, step.left_alone, step.groups) == (stopped, bool(stopped), [END] if stopped else WORKER)
+    step = step_of(host(containers=BUSY, disrupt="services", **what), known)
+    assert step.waits_for == [one for one in stopped if one != "service train"]
+    assert step.groups == (BUSY_WORKER if stopped else WORKER)
     step = step_of(host(containers=BUSY, disrupt="all", **what), known)
-    assert (step.waits_for, step.groups, step.availability) == ([], WORKER, "drain" if stopped else "pause")
-    assert ("stops " + ", ".join(stopped) in step.impact) == bool(stopped)
-    assert step_of(host(**what), known).availability == "pause"
+    assert (step.waits_for, step.groups) == ([], BUSY_WORKER if stopped else WORKER)
+    assert ("moves service train" in step.impact) == ("service train" in stopped)
+    assert ("stops container by-hand" in step.impact) == ("container by-hand" in stopped)
 
 
 def test_tasks_that_need_a_label_of_ours_are_waited_for():
-    known = swarm(M1, entry(), evicted={"n1": ["task train.1"]})
+    known = swarm(M1, entry(), evicted={"n1": {"t1": "task train.1"}})
     assert step_of(host(leave=False), known).waits_for == ["task train.1"]
     assert step_of(host(leave=False, disrupt="all"), known).impact[-1] == "evicts task train.1"
-    assert step_of(host(leave=False), swarm(M1, bare(), evicted={"n1": ["task train.1"]})).waits_for == []
+    assert step_of(host(leave=False), swarm(M1, bare(), evicted={"n1": {"t1": "task train.1"}})).waits_for == []
 
 
 # --- managers ---------------------------------------------------------------------------------------------------------
@@ -227,7 +231,7 @@ ERRORS = {
     "no manager answered": ({"swarm": ACTIVE}, swarm(), "None of its managers answered"),
     "no list": ({"swarm": ACTIVE}, Swarm({"live": ["m"]}, {"msg": "no quorum"}), "could not be asked about the swarm: no quorum"),
     "another swarm": ({"node_id": "x9"}, swarm(M1), "is in a swarm that is not that of m"),
-    "nonsense": ({"disrupt": "services"}, swarm(M1, entry()), "use never or all"),
+    "nonsense": ({"disrupt": "some"}, swarm(M1, entry()), "use never, services or all"),
 }
 
 

@@ -10,7 +10,18 @@ from fleet_lab import assessed, host, member, swarm
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_plan as action
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import hosts_of
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, LABEL, MARKED, PREPARE, WINDOW, Host, Step, placements, plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
+    END,
+    LABEL,
+    MARKED,
+    PREPARE,
+    WINDOW,
+    Host,
+    Step,
+    placements,
+    plan,
+    to_change,
+)
 
 
 class HostVars(dict):
@@ -32,8 +43,11 @@ class HostVars(dict):
 GROUPS = {"swarm_managers": ["m1", "both"], "gpu_nodes": ["g1", "both"], "all": ["m1", "g1", "both", "w1"]}
 
 
-def hosts(variables, groups=None, results=("gpu_node_assessed",), templated=None):
-    task_vars = {"groups": GROUPS if groups is None else groups, "hostvars": HostVars(variables, templated)}
+def hosts(variables, groups=None, results=("gpu_node_assessed",), templated=None, play=None):
+    """The first host is the one that the task runs for, which sees its own variables and those of the play."""
+    first = next(iter(variables))
+    shown = {"inventory_hostname": first, "groups": GROUPS if groups is None else groups, "hostvars": HostVars(variables, templated)}
+    task_vars = {**variables[first], **(play or {}), **shown}
     return {one.name: one for one in hosts_of(task_vars, list(variables), results)}
 
 
@@ -51,11 +65,11 @@ def test_what_a_host_is_to_be_follows_from_its_groups():
 @pytest.mark.parametrize(
     ("written", "toolkit", "disrupt", "move"),
     [
-        ({}, None, "never", False),
+        ({}, None, "services", False),
         ({"nvidia_container_toolkit_version": "", "provision_disrupt": "all", "swarm_member_move": True}, None, "all", True),
-        ({"nvidia_container_toolkit_version": None, "swarm_member_move": "yes"}, None, "never", True),
-        ({"nvidia_container_toolkit_version": "1.20.0-1", "swarm_member_move": "false"}, "1.20.0-1", "never", False),
-        ({"nvidia_container_toolkit_version": 1.2}, "1.2", "never", False),
+        ({"nvidia_container_toolkit_version": None, "swarm_member_move": "yes"}, None, "services", True),
+        ({"nvidia_container_toolkit_version": "1.20.0-1", "swarm_member_move": "false"}, "1.20.0-1", "services", False),
+        ({"nvidia_container_toolkit_version": 1.2}, "1.2", "services", False),
         ({"provision_disrupt": False}, None, "False", False),  # YAML's reading of "off"; the plan refuses it
     ],
 )
@@ -66,7 +80,14 @@ def test_settings(written, toolkit, disrupt, move):
 
 def test_each_host_has_its_own_settings():
     found = hosts({"m1": {}, "g1": {"nvidia_container_toolkit_version": "1.20.0"}, "both": {"provision_disrupt": "all"}})
-    assert [(one.toolkit, one.disrupt) for one in found.values()] == [(None, "never"), ("1.20.0", "never"), (None, "all")]
+    assert [(one.toolkit, one.disrupt) for one in found.values()] == [(None, "services"), ("1.20.0", "services"), (None, "all")]
+
+
+def test_what_stands_at_the_play_holds_for_all_and_what_the_first_host_has_for_itself_alone():
+    variables = {"m1": {"provision_disrupt": "never"}, "g1": {"provision_disrupt": "all"}, "w1": {}}
+    assert [one.disrupt for one in hosts(variables).values()] == ["never", "all", "services"]
+    assert [one.disrupt for one in hosts(variables, play={"provision_disrupt": "services"}).values()] == ["services"] * 3
+    assert [one.toolkit for one in hosts(variables, play={"nvidia_container_toolkit_version": "1.20.0"}).values()] == ["1.20.0"] * 3
 
 
 @pytest.mark.parametrize(
@@ -85,7 +106,7 @@ def test_what_is_to_be_taken_back_is_said_by_each_host(written, leave, packages,
 
 def test_only_what_is_a_template_is_templated():
     written = {"g1": {"nvidia_container_toolkit_version": "{{ pinned }}"}, "w1": {"nvidia_container_toolkit_version": "1.19.0"}}
-    task_vars = {"groups": GROUPS, "hostvars": HostVars(written, {"g1": {"nvidia_container_toolkit_version": "1.20.0"}})}
+    task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars(written, {"g1": {"nvidia_container_toolkit_version": "1.20.0"}})}
     found = hosts_of(task_vars, ["g1", "w1"], ("gpu_node_assessed",))
     assert [one.toolkit for one in found] == ["1.20.0", "1.19.0"]
     assert task_vars["hostvars"].asked == ["g1"]
@@ -123,6 +144,11 @@ def test_hosts_by_group():
     assert action._members({"done": Step()}) == {}
 
 
+def test_only_hosts_for_which_something_is_to_be_done_need_the_lease():
+    assert to_change(placements(STEPS, action._members(STEPS))) == ["fresh", "drift", "left"]
+    assert to_change(placements(STEPS, action._only_errors(STEPS))) == []
+
+
 def test_in_check_mode_only_what_cannot_go_on_has_a_play():
     assert action._only_errors(STEPS) == {END: ["stranger", "left"]}
     assert placements(STEPS, action._only_errors(STEPS)) == [{"host": "stranger", "groups": [END]}, {"host": "left", "groups": [END]}]
@@ -143,7 +169,7 @@ def test_evicted_tasks_by_node():
     ]
     lost = "(node.labels.gpu.count==8 would no longer hold)"
     assert action._by_node(evicted) == {
-        "n1": [f"task train.2 {lost}", f"task watch.t3 {lost}"],
-        "n2": ["task train.1 (Docker < 23.0.2 leads the swarm and may reject it)"],
+        "n1": {"t1": f"task train.2 {lost}", "t3": f"task watch.t3 {lost}"},
+        "n2": {"t2": "task train.1 (the Docker Engine that leads the swarm may reject it)"},
     }
     assert action._by_node([]) == {}

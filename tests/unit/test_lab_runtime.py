@@ -26,6 +26,7 @@ GPUS = [Gpu(0, A, 0), Gpu(1, B, 1), Gpu(2, C, 5, (MIG,))]
 KIND = "DOCKER_RESOURCE_NVIDIA-GPU"
 NOW = Settings("1.20.0", swarm_resource=KIND)
 ALL = {"NVIDIA_VISIBLE_DEVICES": "all"}
+CONF = Path("/bundle/nvml.conf")
 
 
 def given(env: dict[str, str], settings: Settings = NOW, privileged: bool = False) -> list[int] | None:
@@ -133,16 +134,39 @@ def test_refusing_variables_of_unprivileged_containers_drops_those_of_swarm_too(
     assert given({KIND: A, **ALL}, strict, privileged=True) == [0]
 
 
+TWO_MIG = [Gpu(0, A, 0), Gpu(1, B, 1, (MIG, "MIG-5c89852c-d268-5000-8000-000000000005"))]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ([MIG], [(1, [MIG])]),
+        ([*reversed(TWO_MIG[1].mig)], [(1, [*reversed(TWO_MIG[1].mig)])]),
+        ([MIG, A], [(0, []), (1, [MIG])]),
+        (["all"], [(0, []), (1, list(TWO_MIG[1].mig))]),
+    ],
+)
+def test_of_a_card_that_is_cut_up_a_container_gets_what_it_names(mode: str, wanted: list[str], expected: list[Any]) -> None:
+    chosen = resolve(wanted, TWO_MIG, replace(NOW, mode=mode))
+    assert [(gpu.index, list(gpu.mig)) for gpu in chosen] == expected
+
+
+def test_what_a_container_s_nvml_is_told() -> None:
+    chosen = resolve([A, MIG], TWO_MIG, NOW)
+    assert runtime.task_conf(chosen, "driver = 1\n") == f"devices = present\nmig-visible = {MIG}\ndriver = 1\n"
+
+
 def spec(**env: str) -> dict[str, Any]:
     return {"process": {"env": [f"{key}={value}" for key, value in env.items()]}, "mounts": [], "linux": {"resources": {}}}
 
 
 def test_the_container_gets_its_device_nodes_and_may_use_them_only() -> None:
-    changed = runtime.inject(spec(**ALL), [GPUS[2]], NOW)
+    changed = runtime.inject(spec(**ALL), [GPUS[2]], NOW, CONF)
     assert [device["path"] for device in changed["linux"]["devices"]] == ["/dev/nvidiactl", "/dev/nvidia5"]
     assert [(rule["allow"], rule["minor"]) for rule in changed["linux"]["resources"]["devices"]] == [(True, 255), (True, 5)]
     assert changed["process"]["env"] == ["NVIDIA_VISIBLE_DEVICES=void"]
-    assert runtime.inject(spec(**ALL), [], replace(NOW, mode="legacy"))["process"]["env"] == ["NVIDIA_VISIBLE_DEVICES=all"]
+    assert runtime.inject(spec(**ALL), [], replace(NOW, mode="legacy"), CONF)["process"]["env"] == ["NVIDIA_VISIBLE_DEVICES=all"]
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,13 @@ NOT_FOUND = {
     ),
     "a manager was not asked": ({"a": FRESH}, ["a", "b"], ["a"], "b: it was not asked"),
     "a manager is a worker of some swarm": ({"a": FRESH, "b": WORKER}, ["a", "b"], ["a"], "b: swarm state active"),
-    "a manager's swarm is locked": ({"a": answer("locked")}, ["a"], ["a"], "a: swarm state locked"),
+    "a manager's swarm is locked": ({"a": answer("locked")}, ["a"], ["a"], "The swarm is locked on a, as"),
+    "one of two managers is locked": (
+        {"a": answer("locked"), "b": FRESH},
+        ["a", "b"],
+        ["a", "b"],
+        "run 'docker swarm unlock' there and give it the unlock key",
+    ),
     "a manager is in error after a membership": (
         {"a": answer("error", error="certificate expired")},
         ["a"],
@@ -174,7 +180,7 @@ REFUSED = {
     "no Docker": (BARE, "worker", {}, "Docker Engine is not installed on this host: install it."),
     "another swarm": (answer("active", "w9"), "worker", {}, "swarm_member_move"),
     "manager of another swarm": (answer("active", "m9", True), "worker", {"move": True}, "manager of another swarm"),
-    "locked": (answer("locked"), "worker", {}, "unlock"),
+    "locked": (answer("locked"), "worker", {}, "run 'docker swarm unlock' there and give it the unlock key"),
     "pending": (answer("pending"), "worker", {}, "pending"),
     "error after a membership": (answer("error", "w1", error="expired"), "worker", {"move": True}, "expired"),
 }

@@ -384,6 +384,15 @@ def test_only_device_nodes_that_are_there_count(tmp_path):
     assert len(shown.splitlines()) == 1
 
 
+def test_in_a_container_mig_devices_are_those_that_it_was_given(tmp_path, monkeypatch):
+    cut = read(monkeypatch, "a100-mig")["gpus"][0]
+    given = cut["mig_devices"][1]["uuid"]
+    file = tmp_path / "nvml.conf"
+    file.write_text(f"mig-visible = {given}\n" + (nvml_lab.FLEET / "a100-mig.conf").read_text())
+    shown = smi("-L", GPU_LAB_NVML=str(file)).stdout
+    assert re.findall(r"MIG .* Device +(\d+): \(UUID: (\S+)\)", shown) == [("0", given)]
+
+
 @pytest.mark.parametrize("line", ["colour = red", "[gpu x]\n", "[gpu 0]\nmemory = much", "[gpu 0]\nfault = sad", "[topology]\n0-3 = far", "init"])
 def test_a_line_that_is_not_understood_is_told(tmp_path, line):
     file = tmp_path / "nvml.conf"

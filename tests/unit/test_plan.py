@@ -7,11 +7,12 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import pytest
-from fleet_lab import assessed, host, ledger, member, named, swarm
+from fleet_lab import assessed, host, ledger, member, named, swarm, task
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     END,
+    IDLE,
     JOIN,
     LABEL,
     MARKED,
@@ -21,6 +22,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     Host,
     Step,
     Swarm,
+    in_batches,
     label_change,
     leader_warnings,
     placements,
@@ -36,7 +38,11 @@ BUSY = [("train.1.x", "train"), ("train.2.y", "train"), ("by-hand", None)]
 BUSY_WORDS = ["service train (2 tasks)", "container by-hand"]
 OURS = "gpu-swarm.labels"
 
-WINDOWED = [WINDOW, MARKED, LABEL, END]
+WINDOWED = [IDLE, MARKED, LABEL, END]
+EMPTIED = [WINDOW, MARKED, LABEL, END]
+# The same as BUSY, as the manager knows it.
+TASKS = [task("train.1.x", "train"), task("train.2.y", "train")]
+JOB = task("sweep.1.z", "sweep", movable=False, age=90)
 
 
 def step_of(one, known, *others):
@@ -107,7 +113,7 @@ def test_what_a_host_needs(one, known, needs, groups):
 ANOTHER_TOOLKIT = {"toolkit": "1.20.0", "toolkit_version": "1.19.0"}
 STRANGER = {"node_id": "elsewhere", "move": True}
 
-# a change that hurts, the swarm, the groups with consent
+# a change that hurts, the swarm, the groups while nothing runs there
 HURTS = {
     "a restart": (RESTART, swarm(member()), WINDOWED),
     "another toolkit": (ANOTHER_TOOLKIT, swarm(member()), WINDOWED),
@@ -119,44 +125,86 @@ HURTS = {
 
 @pytest.mark.parametrize(("change", "known", "groups"), HURTS.values(), ids=HURTS)
 def test_nobodys_work_is_stopped_unasked(change, known, groups):
-    step = step_of(host(containers=BUSY, **change), known)
-    assert (step.waits_for, step.groups) == (BUSY_WORDS, [END])
-    step = step_of(host(containers=BUSY, disrupt="all", **change), known)
-    assert (step.waits_for, step.groups, step.availability) == ([], groups, "drain")
-    assert step.impact[-1] == "stops service train (2 tasks), container by-hand"
-    step = step_of(host(disrupt="all", **change), known)
-    assert (step.waits_for, step.groups, step.availability) == ([], groups, "pause")
+    busy = [*BUSY[2:], ("train.1.x", "train")]
+    consented = [WINDOW if group == IDLE else group for group in groups]
+    step = step_of(host(containers=busy, disrupt="never", **change), known)
+    assert (step.waits_for, step.groups, step.left_alone) == (["container by-hand", "task train.1.x of service train"], [END], True)
+    step = step_of(host(containers=busy, disrupt="all", **change), known)
+    assert (step.waits_for, step.groups, step.left_alone) == ([], consented, False)
+    assert step.impact[-1] == "stops container by-hand, task train.1.x of service train"
+    for disrupt in ("never", "services", "all"):
+        step = step_of(host(disrupt=disrupt, **change), known)
+        assert (step.waits_for, step.groups, step.left_alone) == ([], groups, False)
 
 
-@pytest.mark.parametrize("disrupt", ["never", "all"])
+@pytest.mark.parametrize("known", [swarm(), swarm(member("other"))])
+def test_a_host_outside_of_the_swarm_cannot_be_paused_and_is_left_alone(known):
+    step = step_of(host(containers=BUSY[2:], **FRESH), known)
+    assert (step.waits_for, step.groups, step.left_alone) == (["container by-hand"], [END], True)
+
+
+def test_a_member_is_emptied_of_what_swarm_starts_elsewhere_and_waits_for_the_rest():
+    step = step_of(host(containers=BUSY, **RESTART), swarm(member(tasks=[*TASKS, JOB])))
+    assert (step.groups, step.left_alone) == (EMPTIED, False)
+    assert step.waits_for == ["task sweep.1.z of service sweep (for 1 min 30 s)", "container by-hand"]
+    assert step.impact[-1] == "moves service train (2 tasks)"
+    step = step_of(host(containers=BUSY, disrupt="all", **RESTART), swarm(member(tasks=[*TASKS, JOB])))
+    assert (step.groups, step.waits_for) == (EMPTIED, [])
+    assert step.impact[-2:] == [
+        "moves service train (2 tasks)",
+        "stops task sweep.1.z of service sweep (for 1 min 30 s), container by-hand",
+    ]
+
+
+def test_a_task_without_a_container_is_work_too():
+    step = step_of(host(**RESTART), swarm(member(tasks=TASKS[:1])))
+    assert (step.groups, step.waits_for, step.impact[-1]) == (EMPTIED, [], "moves service train")
+
+
+@pytest.mark.parametrize("disrupt", ["never", "services", "all"])
 def test_work_is_no_hindrance_for_what_does_not_hurt(disrupt):
-    step = step_of(host(containers=BUSY, disrupt=disrupt), swarm(member(labels={})))
-    assert (step.groups, step.availability) == ([LABEL, END], "pause")
+    step = step_of(host(containers=BUSY, disrupt=disrupt), swarm(member(labels={}, tasks=TASKS)))
+    assert (step.groups, step.waits_for) == ([LABEL, END], [])
 
 
-def test_tasks_that_a_label_would_evict_are_waited_for_or_told():
-    known = swarm(member(labels={"gpu.count": "3", OURS: "gpu.count"}), evicted={"n1": ["train.1", "train.2"], "n2": ["other.1"]})
-    step = step_of(host(), known)
-    assert (step.needs, step.groups, step.waits_for) == (["labels"], [END], ["train.1", "train.2"])
-    step = step_of(host(disrupt="all"), known)
-    assert (step.groups, step.waits_for, step.availability) == ([LABEL, END], [], "pause")
-    assert step.impact == ["changes node labels", "evicts train.1, train.2"]
-    # What runs there and what its labels hold are two reasons.
-    step = step_of(host(containers=BUSY[2:], **RESTART), known)
-    assert step.waits_for == ["container by-hand", "train.1", "train.2"]
-    # A node whose labels stay evicts nothing.
-    assert step_of(host(), swarm(member(), evicted={"n1": ["train.1"]})) == Step()
+LABELS_EVICT = {"n1": {"train.1.x": "train.1", "sweep.1.z": "sweep.1"}, "n2": {"other.1": "other.1"}}
+
+
+@pytest.mark.parametrize(
+    ("disrupt", "groups", "waits_for", "evicts"),
+    [
+        ("never", [END], ["train.1", "sweep.1"], []),
+        ("services", [END], ["sweep.1"], []),
+        ("all", [LABEL, END], [], ["evicts train.1, sweep.1"]),
+    ],
+)
+def test_tasks_that_a_label_would_evict_are_waited_for_or_told(disrupt, groups, waits_for, evicts):
+    old = member(labels={"gpu.count": "3", OURS: "gpu.count"}, tasks=[TASKS[0], JOB])
+    step = step_of(host(disrupt=disrupt), swarm(old, evicted=LABELS_EVICT))
+    assert (step.needs, step.groups, step.waits_for) == (["labels"], groups, waits_for)
+    assert step.impact == ["changes node labels", *evicts]
+
+
+def test_what_swarm_starts_again_may_be_evicted_by_a_label():
+    old = member(labels={"gpu.count": "3", OURS: "gpu.count"}, tasks=TASKS)
+    step = step_of(host(), swarm(old, evicted={"n1": {"train.1.x": "train.1"}}))
+    assert (step.groups, step.waits_for, step.impact) == ([LABEL, END], [], ["changes node labels", "evicts train.1"])
+    # A node whose labels stay evicts nothing, and one that is emptied first has nothing left to evict.
+    assert step_of(host(), swarm(member(), evicted={"n1": {"x": "train.1"}})) == Step()
+    step = step_of(host(containers=BUSY[2:], **RESTART), swarm(old, evicted={"n1": {"train.1.x": "train.1"}}))
+    assert (step.groups, step.waits_for) == (EMPTIED, ["container by-hand"])
 
 
 def test_what_may_be_stopped_is_said_by_each_host_for_itself():
-    hosts = [host("a", containers=BUSY, **RESTART), host("b", node_id="n2", containers=BUSY, disrupt="all", **RESTART)]
-    steps = plan(hosts, swarm(member(), member("n2")))
-    assert (bool(steps["a"].waits_for), bool(steps["b"].waits_for)) == (True, False)
+    hosts = [host(name, node_id=name, containers=BUSY[2:], disrupt=disrupt, **RESTART) for name, disrupt in
+             {"a": "never", "b": "services", "c": "all"}.items()]
+    steps = plan(hosts, swarm(member("a"), member("b"), member("c")))
+    assert [(step.left_alone, bool(step.waits_for)) for step in steps.values()] == [(True, True), (False, True), (False, False)]
 
 
 def test_a_disrupt_that_does_not_exist_is_refused():
-    step = step_of(host(disrupt="services"), swarm(member()))
-    assert (step.error, step.groups) == ("provision_disrupt is 'services'; use never or all.", [END])
+    step = step_of(host(disrupt="some"), swarm(member()))
+    assert (step.error, step.groups) == ("provision_disrupt is 'some'; use never, services or all.", [END])
 
 
 # --- the toolkit ------------------------------------------------------------------------------------------------------
@@ -331,6 +379,24 @@ def test_a_node_that_cannot_be_a_member_is_refused_before_it_is_changed(there, m
     assert (step.groups, step.needs, step.impact) == ([END], [], [])
 
 
+@pytest.mark.parametrize(
+    ("needs", "role", "autolocked", "refused"),
+    [
+        (RESTART, "manager", True, True),
+        (RESTART, "manager", False, False),
+        (RESTART, "worker", True, False),
+        ({}, "manager", True, False),
+        ({"drift": DRIFT}, "manager", True, False),
+    ],
+)
+def test_a_manager_is_not_restarted_where_that_would_lock_it(needs, role, autolocked, refused):
+    known = swarm(member(role=role), member("n2", role="manager"))
+    known.ledger["swarm"] = {"autolocked": autolocked}
+    step = step_of(host(manager=role == "manager", **needs), known)
+    assert ("docker swarm update --autolock=false" in (step.error or "")) == refused
+    assert not refused or step.groups == [END]
+
+
 def test_the_last_manager_is_demoted_only_where_another_is_to_be_one():
     old = host("old", gpu=False)
     known = swarm(member(role="manager", labels={}), member("n2", labels={}))
@@ -387,7 +453,8 @@ MARKS = {
     "nothing else to do": (host(), {}, [MARKED, END]),
     "labels": (host(), {"labels": {}}, [LABEL, MARKED, END]),
     "changed once more, and given back once": (host(**RESTART), {}, WINDOWED),
-    "busy": (host(containers=BUSY, **RESTART), {}, [MARKED, END]),
+    "goes on waiting": (host(containers=BUSY, **RESTART), {}, EMPTIED),
+    "left alone": (host(containers=BUSY, disrupt="never", **RESTART), {}, [MARKED, END]),
     "cannot go on": (host(disrupt="x"), {}, [MARKED, END]),
     "a clash": (host(), {"labels": {"gpu.count": "7"}}, [MARKED, END]),
     "its assessment failed": (Host("a", True, False, dict(assessed(), failed=True, msg="NVML failed.")), {}, [MARKED, END]),
@@ -424,3 +491,46 @@ def test_a_step_travels_as_plain_data():
 def test_an_answer_of_a_manager_without_nodes_is_no_ledger():
     assert Swarm(LIVE, ledger()).error.startswith(UNASKED)
     assert Swarm({"live": [], "init_on": "m1", "error": None}, {"skipped": True}).error is None
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def fleet_of(**models):
+    """Hosts by name with the model of their GPUs, each a member with drift that carries a service."""
+    hosts = [host(name, node_id=name, containers=[(f"train.{name}", "train")], **RESTART) for name in models]
+    for one, model in zip(hosts, models.values(), strict=True):
+        one.assessed["gpus"] = [dict(gpu, name=model) for gpu in one.assessed["gpus"]]
+    return hosts, swarm(*(member(name, tasks=[task(f"train.{name}", "train")]) for name in models))
+
+
+def test_hosts_that_carry_work_go_in_batches_and_those_that_wait_come_last():
+    hosts, known = fleet_of(a="H100", b="H100", c="T4", d="T4")
+    known.nodes["a"]["tasks"].append(JOB)
+    hosts.append(host("idle", node_id="i", **RESTART))
+    known.ledger["nodes"].append(member("i"))
+    steps = plan(hosts, known)
+    groups = in_batches(hosts, steps)
+    assert groups == {"gpu_swarm_batch_0001": ["b", "c"], "gpu_swarm_batch_0002": ["d"], "gpu_swarm_batch_0003": ["a"]}
+    assert in_batches(hosts, steps, 3) == {"gpu_swarm_batch_0001": ["b", "c", "d"], "gpu_swarm_batch_0002": ["a"]}
+    placed = placements(steps, {WINDOW: ["a", "b", "c", "d"], IDLE: ["idle"], **groups})
+    assert [item["host"] for item in placed] == ["idle", "b", "c", "d", "a"]
+    assert placed[1]["groups"] == [WINDOW, "gpu_swarm_batch_0001"]
+
+
+def test_without_work_there_are_no_batches():
+    assert in_batches([host(**RESTART)], plan([host(**RESTART)], swarm(member())), "10%") == {}
+
+
+# --- maintenance ------------------------------------------------------------------------------------------------------
+
+
+def test_every_member_gets_a_window_for_maintenance():
+    known = swarm(member(), member("n2", tasks=[task("train.1", "train")]), member("m1", role="manager"))
+    hosts = [host("a"), host("b", node_id="n2"), host("m", gpu=False, manager=True, node_id="m1"), host("new", node_id=None)]
+    steps = plan(hosts, known, "runs driver.yml and reboots")
+    assert [steps[name].groups[:2] for name in "abm"] == [[IDLE, MARKED], [WINDOW, MARKED], [WINDOW_MANAGERS, MARKED]]
+    assert steps["b"].impact == ["runs driver.yml and reboots", "moves service train"]
+    assert "no member of the swarm" in steps["new"].error
+    step = plan([host(containers=BUSY[2:], disrupt="never")], known, "runs driver.yml")["gpu-1"]
+    assert (step.left_alone, step.waits_for) == (True, ["container by-hand"])

@@ -10,14 +10,17 @@ from node_lab import gpu
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _report
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import Outcome
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, MARKED, WINDOW, Host, Step
+
+FAILED = Outcome("failed", "dockerd did not start")
 
 
 def test_the_impact_of_a_run():
     steps = {
         "done": Step(),
         "gpu-1": Step(needs=["configure", "restart"], impact=["2 GPUs not advertised", "restarts dockerd"]),
-        "gpu-2": Step(needs=["restart"], impact=["restarts dockerd"], waits_for=["service train (t.1)", "container x"]),
+        "gpu-2": Step(needs=["restart"], impact=["restarts dockerd"], waits_for=["service train (t.1)", "container x"], left_alone=True),
         "gpu-3": Step(error="unreachable: no route"),
     }
     assert _report.impact(steps).splitlines() == [
@@ -40,7 +43,7 @@ BACK = "gets its former availability back"
         (Step(groups=[MARKED, END]), BACK),
         (Step(groups=[MARKED, END], error="a clash"), f"{BACK}; cannot go on: a clash"),
         (
-            Step(needs=["restart"], groups=[MARKED, END], impact=["restarts dockerd"], waits_for=["container x"]),
+            Step(needs=["restart"], groups=[MARKED, END], impact=["restarts dockerd"], waits_for=["container x"], left_alone=True),
             f"{BACK}; waits for container x, then: restarts dockerd",
         ),
         (Step(needs=["restart"], groups=[WINDOW, MARKED, END], impact=["restarts dockerd"]), "restarts dockerd"),
@@ -64,9 +67,13 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_told(step, wo
         (Step(), member(state="down"), None, "down for the manager"),
         (Step(), member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
         (Step(), None, None, "not in the swarm"),
-        (Step(waits_for=["a", "b"]), member(), None, "waiting for a, b"),
-        (Step(), member(), "dockerd did not start", "failed: dockerd did not start"),
-        (Step(error="not assessed"), None, "x", "failed: not assessed"),
+        (Step(waits_for=["a", "b"], left_alone=True), member(), None, "waiting for a, b"),
+        (Step(waits_for=["a"]), member(), None, "ready"),
+        (Step(waits_for=["a"]), member(availability="pause"), Outcome("waiting", "container b"), "waiting for container b; paused"),
+        (Step(), member(), FAILED, "failed: dockerd did not start"),
+        (Step(), member(), Outcome("lost", "no route"), "lost: no route"),
+        (Step(), member(), Outcome("untouched", "its turn did not come"), "untouched: its turn did not come"),
+        (Step(error="not assessed"), None, FAILED, "failed: not assessed"),
     ],
 )
 def test_the_state_of_a_host(step, node, outcome, state):
@@ -82,7 +89,7 @@ LEFT_OUT = [{"index": 2, "uuid": "x", "name": "H100", "reason": "GPU is lost"}, 
         (member(), None, "ready, GPU 2 left out: GPU is lost, GPU 5 left out: MIG is on"),
         (member(availability="drain"), None, "ready, drain, GPU 2 left out: GPU is lost, GPU 5 left out: MIG is on"),
         (member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
-        (member(), "dockerd did not start", "failed: dockerd did not start"),
+        (member(), FAILED, "failed: dockerd did not start"),
     ],
 )
 def test_a_node_that_offers_less_than_it_has_says_so(node, outcome, state):
@@ -124,6 +131,36 @@ def test_the_table_at_the_end():
     assert lines[2].startswith("gpu-1  NVIDIA H100")
 
 
+@pytest.mark.parametrize(
+    ("state", "verdict"),
+    [
+        ("ready", "done"),
+        ("ready, drain, GPU 2 left out: GPU is lost", "done"),
+        ("waiting for container x; paused", "waiting"),
+        ("untouched: its turn did not come", "untouched"),
+        ("failed: x", "failed"),
+        ("lost: x", "failed"),
+        ("not in the swarm", "failed"),
+        ("the manager shows 1 of 2 NVIDIA-GPU", "failed"),
+    ],
+)
+def test_what_became_of_a_host(state, verdict):
+    assert [name for name, hosts in _report.by_verdict({"a": state}).items() if hosts] == [verdict]
+
+
+def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
+    verdicts = _report.by_verdict({"a": "ready", "b": "waiting for x", "c": "failed: y", "d": "untouched: z", "e": "ready"})
+    assert _report.summary(verdicts, "ansible-playbook -i i.yml p.yml").splitlines() == [
+        "done: 2 hosts",
+        "waiting: b",
+        "untouched: d",
+        "failed: c",
+        "",
+        "To go on: ansible-playbook -i i.yml p.yml --limit b,d,c",
+    ]
+    assert _report.summary(_report.by_verdict({"a": "ready"}), "x") == ""
+
+
 # --- after deprovision ------------------------------------------------------------------------------------------------
 
 
@@ -143,8 +180,8 @@ def test_the_table_at_the_end():
             None,
             "still on drain: its former availability, active, could not be given back. Run this again",
         ),
-        (TakeBack(waits_for=["service train"], stays="it is the last"), member(), None, "waiting for service train"),
-        (TakeBack(needs=["leave"]), member(), "dockerd did not start", "failed: dockerd did not start"),
+        (TakeBack(waits_for=["service train"], left_alone=True, stays="it is the last"), member(), None, "waiting for service train"),
+        (TakeBack(needs=["leave"]), member(), FAILED, "failed: dockerd did not start"),
         (TakeBack(error="locked"), None, None, "failed: locked"),
     ],
 )

@@ -11,8 +11,9 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 from docker.errors import APIError, DockerException
+from requests import Response
 from requests.exceptions import ReadTimeout
-from swarm_api import task
+from swarm_api import cluster, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm
 
@@ -96,7 +97,7 @@ class Refusing:
     def _fail(self, *args):
         raise self.failure
 
-    nodes = tasks = services = inspect_node = update_node = _fail
+    nodes = tasks = services = inspect_node = update_node = info = update_swarm = _fail
 
 
 @pytest.mark.parametrize(
@@ -116,6 +117,47 @@ def test_failures_of_calls_are_told_with_their_remedy(failure, kind, told):
         manager.update_node("n1", 9, {})
     assert type(caught.value).__name__ == kind
     assert told in caught.value.message
+
+
+class Answering:
+    """A client that answers /info and keeps what it is told to write."""
+
+    def __init__(self, info):
+        self.answer = info
+        self.updates = []
+
+    def info(self):
+        return self.answer
+
+    def update_swarm(self, *args):
+        self.updates.append(args)
+
+
+def test_the_swarm_is_read_without_its_tokens_and_written_by_version():
+    client = Answering({"Swarm": dict(MANAGER, Cluster=cluster()), "SystemTime": "2026-11-21T02:17:28.652836451Z"})
+    manager = _swarm.Manager(client, "unix:///run/x.sock", MANAGER)
+    assert manager.cluster() == (cluster(), "2026-11-21T02:17:28.652836451Z")
+    manager.update_cluster(10, {"Name": "default"})
+    manager.update_cluster(11, {"Name": "default"}, ["manager"])
+    assert client.updates == [(10, {"Name": "default"}, False, False), (11, {"Name": "default"}, False, True)]
+
+
+@pytest.mark.parametrize("swarm", [dict(MANAGER, Error=NO_LEADER, Cluster={}), {"LocalNodeState": "locked"}])
+def test_a_manager_that_lost_its_swarm_meanwhile_says_why(swarm):
+    manager = _swarm.Manager(Answering({"Swarm": swarm}), "unix:///run/x.sock", MANAGER)
+    with pytest.raises(_swarm.SwarmError, match="no quorum|is locked"):
+        manager.cluster()
+
+
+@pytest.mark.parametrize(("swarm", "autolocked"), [(MANAGER, False), (dict(MANAGER, Cluster=cluster()), True)])
+def test_whether_managers_lock_themselves_is_told(swarm, autolocked):
+    assert _swarm.Manager(None, "unix:///run/x.sock", swarm).autolocked == autolocked
+
+
+def test_a_swarm_that_was_changed_meanwhile_is_told_apart():
+    refused = APIError("500", explanation="rpc error: code = Unknown desc = update out of sequence")
+    with pytest.raises(_swarm.OutOfSequence, match="update the swarm"):
+        _swarm.Manager(Refusing(refused), "unix:///run/x.sock", MANAGER).update_cluster(10, {})
 
 
 def test_tls_is_off_unless_asked_for(tmp_path):
@@ -229,3 +271,46 @@ def test_the_managers_clock_is_kept(manager):
 def test_tasks_that_do_not_come(manager, status, parts, told):
     with pytest.raises(_swarm.SwarmError, match=told):
         list(manager(status, *parts).tasks())
+
+
+# --- services -----------------------------------------------------------------------------------------------------------
+
+
+class Services:
+    """The SDK's calls about services; ``missing`` says that there is none by now."""
+
+    def __init__(self, missing=False):
+        self.missing, self.filters = missing, None
+
+    def create_service(self, task_template, name, labels, mode):
+        return {"ID": name + "-id"}
+
+    def remove_service(self, service_id):
+        if self.missing:
+            response = Response()
+            response.status_code = 404
+            raise APIError("404", response=response, explanation="service not found")
+
+    def services(self, filters):
+        self.filters = filters
+        return []
+
+    tasks = services
+
+    def service_logs(self, service_id, stdout, stderr, tail, is_tty):
+        return iter([b"GPU 0: T\xc3", b"\xa4 (UUID: x)\n"]) if stdout and stderr else iter([])
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_service_that_is_gone_needs_no_removal(missing):
+    _swarm.Manager(Services(missing), "unix:///run/x.sock", MANAGER).remove_service("s1")
+
+
+def test_services_are_made_found_and_listened_to():
+    client = Services()
+    manager = _swarm.Manager(client, "unix:///run/x.sock", MANAGER)
+    assert manager.create_service({"name": "v", "labels": {}, "mode": {}, "task_template": {}}) == "v-id"
+    assert manager.service_log("v-id") == "GPU 0: Tä (UUID: x)\n"
+    for listed in (manager.services_labelled, manager.tasks_labelled):
+        assert listed("a=b") == []
+        assert client.filters == {"label": ["a=b"]}

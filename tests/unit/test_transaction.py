@@ -214,7 +214,7 @@ def test_a_recipe_of_flags_is_taken_over_with_one_restart_and_given_back(tmp_pat
     assert it.everything() == before
     # As before: a file that keeps dockerd from starting, and that systemd has not read.
     assert it.engine.needs_reload() is True
-    assert "override.conf: it is as it was, and systemd has not read it" in "".join(back["warnings"])
+    assert "override.conf: it is as it was, and dockerd was not started with it" in "".join(back["warnings"])
 
 
 def test_what_others_gave_as_a_flag_moves_along_and_goes_back(tmp_path):
@@ -293,6 +293,43 @@ def test_files_alone_are_adopted_where_nothing_is_to_be_restarted(tmp_path):
     done = it.option(restart="never").converge()
     assert (done["restarted"], it.engine.calls(), it.engine.needs_reload()) == (False, [], False)
     assert it.option(restart="if_needed").converge()["restarted"] is True
+
+
+def test_a_drop_in_comes_back_with_its_mode_and_owner(tmp_path):
+    it = node(tmp_path, daemon=b"{}").unit("[Service]\nExecStart=\nExecStart=/usr/sbin/dockerd -H fd:// --default-runtime=nvidia\n")
+    drop_in = it.engine._drop_ins / "override.conf"
+    drop_in.chmod(0o640)
+    os.chown(drop_in, 12, 34)
+    before = it.everything()
+    it.converge()
+    assert not drop_in.exists()
+    it.option(state="absent").converge()
+    assert it.everything() == before
+
+
+@pytest.fixture
+def read_by_systemd(tmp_path):
+    """The recipe's own 'systemctl daemon-reload', and its 'systemctl start', which does nothing to a daemon that runs."""
+    it = node(tmp_path, daemon=b"{}").unit(ARTICLE + "GPU-00000001\n", loaded=False)
+    it.engine.daemon_reload()
+    return it
+
+
+def test_a_drop_in_that_systemd_read_and_dockerd_was_never_started_with_is_given_back_without_a_start_with_it(read_by_systemd):
+    before = read_by_systemd.everything()
+    read_by_systemd.converge()
+    read_by_systemd.option(state="absent").converge()
+    assert read_by_systemd.everything() == before
+    assert read_by_systemd.engine.look()["running"]
+
+
+def test_nor_is_it_on_the_way_back_from_a_failure(read_by_systemd):
+    before = read_by_systemd.everything()
+    read_by_systemd.engine.refuses = "unable to configure"
+    with pytest.raises(GpuSwarmError, match="runs with them again"):
+        read_by_systemd.converge()
+    assert read_by_systemd.everything() == before
+    assert read_by_systemd.engine.look()["running"]
 
 
 # --- originals --------------------------------------------------------------------------------------------------------

@@ -134,6 +134,8 @@ def giving_back_an_edited_file(it):
     it.option(state="absent")
 
 
+# A resource of somebody else's, in the file or in a flag.
+WITH_SSD = [plain, stopped, of_an_article, of_variables]
 NODES = [plain, without_daemon_json, of_a_recipe, stopped, of_an_article, of_variables]
 RUNS = [first_run, one_gpu_less, a_daemon_that_refuses, giving_back]
 
@@ -166,6 +168,7 @@ def test_the_next_run_ends_the_work(tmp_path, make, run):
         assert it.engine.look()["default_runtime"] == "nvidia"
         healthy = resources(0) if run is one_gpu_less else resources(0, 1)
         assert [entry for entry in it.shown() if entry.startswith("NVIDIA")] == healthy
+        assert ("SSD=1" in it.shown()) == (make in WITH_SSD)
         assert it.state_files() == ["record.json"]
         again = it.converge()
         assert (again["changed"], again["drift"]) == (False, [])

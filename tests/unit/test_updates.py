@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from fleet_lab import LABELS, assessed, ledger, member, named
+from fleet_lab import LABELS, assessed, ledger, member, named, task
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import (
@@ -13,13 +13,14 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import (
     decided,
     difference,
     label_updates,
-    manager_gate,
     node_id_of,
     not_shown,
     step_of,
 )
 
 OURS = "gpu-swarm.labels"
+FAILED = {"state": "failed", "reason": "dockerd did not start"}
+UNTOUCHED = {"state": "untouched", "reason": "x"}
 
 
 def variables(node_id="n1", **other):
@@ -51,24 +52,80 @@ def test_the_step_of_a_host_without_a_plan_is_empty():
     assert step_of("a", {"a": planned("b", error="x")}) == step_of("a", {"a": {}}) == {}
 
 
-def test_work_is_kept_away_as_planned_and_nodes_are_given_back_whatever_happened():
-    hosts = {
-        "paused": variables("n1", **planned("paused", availability="pause")),
-        "drained": variables("n2", **planned("drained", availability="drain")),
-        "unplanned": variables("n3"),
-        "failed": variables("n4", gpu_swarm_outcome="dockerd did not start"),
-        "outside": variables(None),
-        "unknown": {},
-    }
-    assert availability_updates(hosts, hosts, away=True) == [
-        {"id": "n1", "availability": "pause", "remember": True},
-        {"id": "n2", "availability": "drain", "remember": True},
-        {"id": "n3", "availability": "pause", "remember": True},
-        {"id": "n4", "availability": "pause", "remember": True},
+HOSTS = {
+    "a": variables("n1"),
+    "b": variables("n2", gpu_node_applied={"labels": {"x": "1"}, "labels_unknown": ["cpu."]}),
+    "no answer": {"gpu_node_assessed": {"failed": True, "swarm": {"node_id": "n3"}}},
+    "failed": variables("n4", gpu_swarm_outcome=FAILED),
+    "untouched": variables("n5", gpu_swarm_outcome=UNTOUCHED),
+    "waiting": variables("n6", gpu_swarm_outcome={"state": "waiting", "reason": "container x"}),
+    "lost": variables("n7", gpu_swarm_outcome={"state": "lost", "reason": "x"}),
+    "outside": variables(None),
+    "unknown": {},
+}
+
+
+def test_work_is_kept_away_from_hosts_with_which_nothing_is_wrong():
+    assert availability_updates(HOSTS, HOSTS, "pause") == [{"id": f"n{n}", "availability": "pause", "remember": True} for n in (1, 2, 3)]
+    assert availability_updates([], HOSTS, "pause") == []
+
+
+def test_only_hosts_that_carry_something_are_drained():
+    book = ledger(member("n1"), member("n2", tasks=[task("t", "s")]), member("n4", tasks=[task("u", "s")]))
+    assert availability_updates(HOSTS, HOSTS, "drain", book) == [{"id": "n2", "availability": "drain", "remember": True}]
+    assert availability_updates(HOSTS, HOSTS, "drain", None) == []
+
+
+def test_hosts_are_given_back_with_their_labels_but_not_those_that_wait_or_are_lost():
+    back = {"availability": "former", "remember": False}
+    assert availability_updates(HOSTS, HOSTS, "former") == [
+        {"id": "n1", **back, "labels": LABELS},
+        {"id": "n2", **back, "labels": {"x": "1"}, "keep": ["cpu."]},
+        {"id": "n3", **back},
+        {"id": "n4", **back},
+        {"id": "n5", **back},
     ]
-    back = [{"id": f"n{number}", "availability": "former", "remember": False} for number in (1, 2, 3, 4)]
-    assert availability_updates(hosts, hosts, away=False) == back
-    assert availability_updates([], hosts, away=True) == []
+
+
+def test_what_another_run_has_paused_is_not_given_back():
+    hosts = {
+        "ours": variables("n1", gpu_swarm_lease={"acquired": True}),
+        "who knows": variables("n2", gpu_swarm_lease={"failed": True}, gpu_swarm_outcome=UNTOUCHED),
+        "theirs": variables("n3", gpu_swarm_lease={"acquired": False}, gpu_swarm_outcome=UNTOUCHED),
+    }
+    assert [update["id"] for update in availability_updates(hosts, hosts, "former")] == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("host", "drained"),
+    [
+        (variables(), True),
+        (variables(**planned("a", stops="nothing")), False),
+        (variables(**planned("a", stops="tasks")), True),
+        ({"gpu_node_assessed": {"failed": True, "swarm": {"node_id": "n1"}}}, False),
+        ({"gpu_node_assessed": assessed("n1", containers=[("x", None)])}, False),
+        ({"gpu_node_assessed": assessed("n1", containers=[("x", None)]), **planned("a", disrupt="all")}, True),
+    ],
+)
+def test_only_what_may_be_stopped_is_drained(host, drained):
+    book = ledger(member("n1", tasks=[task("t", "s")]))
+    assert bool(availability_updates(["a"], {"a": host}, "drain", book)) is drained
+    # A drain would end this one for good.
+    book = ledger(member("n1", tasks=[task("t", "s"), task("j", "job", movable=False)]))
+    assert bool(availability_updates(["a"], {"a": host}, "drain", book)) is (step_of("a", {"a": host}).get("disrupt") == "all")
+
+
+def test_a_host_that_was_left_alone_gets_no_labels_with_its_availability():
+    for step in ({"left_alone": True}, {"error": "a clash"}):
+        (update,) = availability_updates(["a"], {"a": variables(**planned("a", **step))}, "former")
+        assert "labels" not in update
+
+
+def test_a_manager_that_its_peers_do_not_reach_yet_is_waited_for():
+    wanted = ["NVIDIA-GPU=" + uuid for uuid in member("n1")["resources"]["NVIDIA-GPU"]["values"]]
+    host = {"a": {"gpu_node_assessed": {**assessed("n1"), "resources": wanted}}}
+    assert not_shown(["a"], host, ledger(member("n1", role="manager"))) == []
+    assert not_shown(["a"], host, ledger(member("n1", role="manager", reachability="unreachable"))) == ["a"]
 
 
 def test_every_member_on_which_nothing_failed_is_labelled():
@@ -76,7 +133,7 @@ def test_every_member_on_which_nothing_failed_is_labelled():
         "gpu": variables("n1"),
         "changed": variables("n2", gpu_node_applied={"labels": {"gpu.count": "1"}}),
         "none": {"gpu_node_assessed": assessed("n3", gpus=0)},
-        "failed": variables("n4", gpu_swarm_outcome="dockerd did not start"),
+        "failed": variables("n4", gpu_swarm_outcome=FAILED),
         "outside": variables(None),
         "joined": variables(None, swarm_member_state={"node_id": "n5"}),
         "undecided": {"gpu_node_assessed": {"failed": True, "swarm": {"node_id": "n6"}}},
@@ -94,7 +151,7 @@ def test_labels_of_a_plan_go_before_what_was_decided():
     assert label_updates(["a"], {"a": variables(**planned("a", labels={"leaving": "a"}))}) == [{"id": "n1", "labels": {"leaving": "a"}}]
     assert label_updates(["a"], {"a": variables(**planned("a", labels={}))}) == [{"id": "n1", "labels": {}}]
     left = variables(swarm_member_state={"state": "inactive"}, **planned("a", labels={}))
-    assert label_updates(["a"], {"a": left}) == availability_updates(["a"], {"a": left}, away=False) == []
+    assert label_updates(["a"], {"a": left}) == availability_updates(["a"], {"a": left}, "former") == []
 
 
 @pytest.mark.parametrize(
@@ -136,8 +193,8 @@ def test_the_labels_of_a_host_that_left_gpu_nodes_are_taken_back():
         (variables(), [member(state="down")], False),
         (variables(), [member("other")], False),
         (variables(), [], False),
-        (variables(gpu_swarm_outcome="x"), [], True),
-        (variables(**planned("a", waits_for=["x"])), [], True),
+        (variables(gpu_swarm_outcome=FAILED), [], True),
+        (variables(**planned("a", waits_for=["x"], left_alone=True)), [], True),
         (variables(**planned("a", error="x")), [], True),
         (variables(**planned("b", error="x")), [], False),
     ],
@@ -164,64 +221,3 @@ def test_not_shown(values, nodes, shown):
 )
 def test_difference(wanted, there, told):
     assert difference(wanted, {"resources": there}) == told
-
-
-# --- one manager after another ----------------------------------------------------------------------------------------
-
-
-def managers(count, down=()):
-    """A ledger of ``count`` managers, of which those numbered in ``down`` cannot be reached, and one worker."""
-    shown = [member(f"n{n}", role="manager", reachability="unreachable" if n in down else "reachable") for n in range(1, count + 1)]
-    return ledger(*shown, member("w1"))
-
-
-# how many managers, which are down -> how many others are up where the first must be left alone
-GATES = [
-    (1, (), None),
-    (2, (), None),
-    (2, (2,), None),
-    (3, (), None),
-    (3, (1,), None),  # the one to be changed is the one that is down
-    (3, (2,), 1),
-    (3, (2, 3), 0),
-    (4, (), None),
-    (4, (4,), 2),
-    (5, (), None),
-    (5, (2,), None),
-    (5, (2, 3), 2),
-]
-
-
-@pytest.mark.parametrize(("count", "down", "left"), GATES)
-def test_a_manager_is_left_alone_where_the_swarm_would_stand_still_without_it(count, down, left):
-    told = manager_gate("a", ["a"], {"a": variables("n1")}, managers(count, down))
-    assert told == (
-        ""
-        if left is None
-        else f"left alone: without it {left} of {count} managers could be reached, too few to run the swarm. "
-        "Bring the other managers back and run this again."
-    )
-
-
-def test_after_a_manager_that_failed_no_other_is_touched():
-    hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome="dockerd did not start"), "c": variables("n3")}
-    for name in ("a", "c"):
-        told = manager_gate(name, list(hosts), hosts, managers(3))
-        assert told == "left alone, since the change of the manager b failed. Mend that and run this again."
-    # Its own outcome is no news, and one that this run does not change is no reason.
-    assert manager_gate("b", list(hosts), hosts, managers(3)) == ""
-    assert manager_gate("a", ["a", "c"], hosts, managers(3)) == ""
-
-
-@pytest.mark.parametrize(
-    ("book", "reason"),
-    [
-        ({"failed": True, "msg": "The swarm does not have a leader."}, "The swarm does not have a leader."),
-        ({"unreachable": True}, "it gave no list of nodes"),
-        (ledger(), "it gave no list of nodes"),
-        (None, "it gave no list of nodes"),
-    ],
-)
-def test_without_a_ledger_no_manager_is_touched(book, reason):
-    told = manager_gate("a", ["a"], {"a": variables("n1")}, book)
-    assert told == f"left alone: no manager could be asked who else runs the swarm ({reason}). Mend that and run this again."

@@ -214,8 +214,18 @@ static int enter(struct machine *machine, struct place *place, char *header)
     return 0;
 }
 
+static int add_visible_mig(struct machine *machine, const char *uuid)
+{
+    if (machine->mig_visible_count == MAX_GPUS * MAX_MIG || strlen(uuid) >= NVML_UUID_SIZE)
+        return -1;
+    strcpy(machine->mig_visible[machine->mig_visible_count++], uuid);
+    return 0;
+}
+
 static int assign(struct machine *machine, const struct place *place, const char *key, const char *value)
 {
+    if (place->section == TOP && strcmp(key, "mig-visible") == 0)
+        return add_visible_mig(machine, value);
     if (place->section == TOP)
         return set(MACHINE_KEYS, key, value, machine);
     if (place->section == TOPOLOGY)

@@ -46,6 +46,8 @@ struct machine {
     char cuda[16];
     long init; /* what nvmlInit answers */
     long only_present;
+    char mig_visible[MAX_GPUS * MAX_MIG][NVML_UUID_SIZE]; /* none: all of them */
+    int mig_visible_count;
     int gpu_count;
     struct unit gpus[MAX_GPUS];
     struct unit mig_devices[MAX_GPUS][MAX_MIG];

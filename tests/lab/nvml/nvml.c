@@ -25,8 +25,31 @@ static int device_node_there(const struct unit *gpu)
     return access(path, F_OK) == 0;
 }
 
+static int mig_visible(const struct unit *mig)
+{
+    for (int i = 0; i < machine.mig_visible_count; i++)
+        if (strcmp(machine.mig_visible[i], mig->uuid) == 0)
+            return 1;
+    return machine.mig_visible_count == 0;
+}
+
+/* A container is shown the MIG devices that it was given, counted from 0. */
+static void keep_visible_mig(struct unit *gpu)
+{
+    int kept = 0;
+    for (int i = 0; i < gpu->mig_count; i++)
+        if (mig_visible(&gpu->mig_devices[i])) {
+            gpu->mig_devices[kept] = gpu->mig_devices[i];
+            gpu->mig_devices[kept].index = (unsigned int)kept;
+            kept++;
+        }
+    gpu->mig_count = kept;
+}
+
 static void count_visible(void)
 {
+    for (int i = 0; i < machine.gpu_count; i++)
+        keep_visible_mig(&machine.gpus[i]);
     visible_count = 0;
     for (int i = 0; i < machine.gpu_count; i++)
         if (!machine.only_present || device_node_there(&machine.gpus[i])) {

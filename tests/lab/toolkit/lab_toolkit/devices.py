@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .versions import does
 
@@ -23,7 +23,7 @@ class Gpu:
     index: int
     uuid: str
     minor: int
-    mig: tuple[str, ...] = field(default=())  # UUIDs of its MIG devices
+    mig: tuple[str, ...] = field(default=())  # UUIDs of its MIG devices; of one that a container gets, those that go with it
     error: str = ""  # why it cannot be used, as NVML says it
 
 
@@ -73,15 +73,26 @@ def resolve(wanted: list[str], gpus: list[Gpu], settings: Settings) -> list[Gpu]
     for gpu in chosen:
         if gpu.error:
             raise Refused(f"failed to get device handle: {gpu.error}")
-    return sorted(set(chosen), key=lambda gpu: gpu.index)
+    return _merged(chosen)
+
+
+def _merged(chosen: list[Gpu]) -> list[Gpu]:
+    """Each GPU once, with the MIG devices of all that name it."""
+    merged: dict[int, Gpu] = {}
+    for gpu in chosen:
+        before = merged.get(gpu.index, gpu)
+        merged[gpu.index] = replace(gpu, mig=tuple(dict.fromkeys((*before.mig, *gpu.mig))))
+    return [merged[index] for index in sorted(merged)]
 
 
 def _by_cdi_rules(identifier: str, gpus: list[Gpu]) -> Gpu:
     """Full UUIDs, indices, and GPU:MIG indices; nothing shortened."""
     if re.fullmatch(f"(GPU|MIG)-{UUID}", identifier):
         for gpu in gpus:
-            if identifier == gpu.uuid or identifier in gpu.mig:
+            if identifier == gpu.uuid:
                 return gpu
+            if identifier in gpu.mig:
+                return replace(gpu, mig=(identifier,))
         raise Refused("failed to get device handle from UUID: Not Found")
     place = re.fullmatch(r"([0-9]+)(?::([0-9]+))?", identifier)
     if not place:
@@ -89,15 +100,18 @@ def _by_cdi_rules(identifier: str, gpus: list[Gpu]) -> Gpu:
     index, mig = int(place[1]), place[2]
     if index >= len(gpus) or (mig is not None and int(mig) >= len(gpus[index].mig)):
         raise Refused("failed to get device handle from index: Invalid Argument")
-    return gpus[index]
+    return gpus[index] if mig is None else replace(gpus[index], mig=(gpus[index].mig[int(mig)],))
 
 
 def _by_legacy_rules(identifier: str, gpus: list[Gpu]) -> Gpu:
     """As nvidia-container-cli: the first GPU whose UUID begins so, or an index."""
     if re.match(r"(GPU|MIG)-.", identifier, re.IGNORECASE):
         for gpu in gpus:
-            if any(uuid.lower().startswith(identifier.lower()) for uuid in (gpu.uuid, *gpu.mig)):
+            if gpu.uuid.lower().startswith(identifier.lower()):
                 return gpu
+            mig = [uuid for uuid in gpu.mig if uuid.lower().startswith(identifier.lower())]
+            if mig:
+                return replace(gpu, mig=(mig[0],))
     elif identifier.isdigit() and int(identifier) < len(gpus):
         return gpus[int(identifier)]
     raise Refused(f"nvidia-container-cli: device error: {identifier}: unknown device")

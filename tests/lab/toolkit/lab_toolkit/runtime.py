@@ -18,7 +18,7 @@ from . import config, nvml, versions
 from .devices import Gpu, Refused, Settings, requested, resolve
 
 NVIDIA_MAJOR, CONTROL_MINOR = 195, 255
-TASK_CONF = Path("/run/gpu-lab/task.conf")
+NVML_CONF = Path("/etc/gpu-lab/nvml.conf")
 
 
 def options(argv: list[str], *names: str) -> str | None:
@@ -48,7 +48,7 @@ def is_privileged(spec: dict[str, Any]) -> bool:
     return "CAP_SYS_ADMIN" in (spec["process"].get("capabilities") or {}).get("bounding", [])
 
 
-def inject(spec: dict[str, Any], gpus: list[Gpu], settings: Settings) -> dict[str, Any]:
+def inject(spec: dict[str, Any], gpus: list[Gpu], settings: Settings, conf: Path) -> dict[str, Any]:
     """The container's description with these GPUs in it; without any, it still gets the control device."""
     nodes = [("/dev/nvidiactl", CONTROL_MINOR)] + [(f"/dev/nvidia{gpu.minor}", gpu.minor) for gpu in gpus]
     linux = spec["linux"]
@@ -58,7 +58,7 @@ def inject(spec: dict[str, Any], gpus: list[Gpu], settings: Settings) -> dict[st
         devices.append({"path": path, "type": "c", "major": NVIDIA_MAJOR, "minor": minor, "fileMode": 0o666})
         rules.append({"allow": True, "type": "c", "major": NVIDIA_MAJOR, "minor": minor, "access": "rwm"})
     linux["devices"], linux["resources"]["devices"] = devices, rules
-    for source, destination in mounts():
+    for source, destination in mounts(conf):
         bind = {"destination": destination, "source": source, "type": "bind", "options": ["ro", "rbind", "rprivate"]}
         spec["mounts"].append(bind)
     if not settings.legacy:  # what a CDI specification does, so that nobody adds devices a second time
@@ -67,20 +67,18 @@ def inject(spec: dict[str, Any], gpus: list[Gpu], settings: Settings) -> dict[st
     return spec
 
 
-def mounts() -> list[tuple[str, str]]:
+def mounts(conf: Path) -> list[tuple[str, str]]:
     return [
         ("/usr/lib/libnvidia-ml.so.1", "/usr/lib/libnvidia-ml.so.1"),
         ("/usr/lib/gpu-lab/nvidia-smi", "/usr/bin/nvidia-smi"),
-        (str(TASK_CONF), "/etc/gpu-lab/nvml.conf"),
+        (str(conf), str(NVML_CONF)),
     ]
 
 
-def write_task_conf() -> None:
-    """In a container the stand-in for NVML shows only the GPUs whose device nodes are there."""
-    TASK_CONF.parent.mkdir(exist_ok=True)
-    partial = TASK_CONF.with_suffix(f".{os.getpid()}")
-    partial.write_text("devices = present\n" + Path("/etc/gpu-lab/nvml.conf").read_text())
-    partial.rename(TASK_CONF)
+def task_conf(gpus: list[Gpu], machine: str) -> str:
+    """In a container the stand-in for NVML shows the GPUs whose device nodes are there, and of their MIG devices the given."""
+    lines = ["devices = present", *(f"mig-visible = {uuid}" for gpu in gpus for uuid in gpu.mig)]
+    return "\n".join([*lines, machine])
 
 
 def modify(bundle: Path, settings: Settings) -> None:
@@ -94,8 +92,9 @@ def modify(bundle: Path, settings: Settings) -> None:
     for gpu in chosen:
         if not Path(f"/dev/nvidia{gpu.minor}").exists():
             raise Refused(f"failed to stat /dev/nvidia{gpu.minor}: no such file or directory")
-    write_task_conf()
-    path.write_text(json.dumps(inject(spec, chosen, settings)))
+    conf = bundle.resolve() / "nvml.conf"  # it goes with the bundle
+    conf.write_text(task_conf(chosen, NVML_CONF.read_text()))
+    path.write_text(json.dumps(inject(spec, chosen, settings, conf)))
 
 
 def fail(argv: list[str], message: str) -> int:

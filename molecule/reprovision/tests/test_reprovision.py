@@ -1,0 +1,98 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from nodes import docker, docker_json, gpus, labels_of, named, tasks_of
+from testinfra.host import Host
+
+testinfra_hosts = ["ansible://m1"]
+
+GPU_NODES = ["r1", "r2", "r3", "r4"]
+
+
+@pytest.fixture(scope="module")
+def nodes(host: Host, pytestconfig: pytest.Config) -> dict[str, Host]:
+    inventory = pytestconfig.getoption("ansible_inventory")
+    return {node.backend.host: node for node in host.get_hosts(["ansible://all"], ansible_inventory=inventory)}
+
+
+@pytest.fixture(scope="module")
+def events(host: Host) -> list[dict[str, Any]]:
+    """The swarm's own account of what became of its nodes, in order."""
+    return [json.loads(line) for line in host.file("/run/watch/node-events").content_string.splitlines()]
+
+
+def changes(events: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """(node, availability before, after), in order."""
+    told = [event["Actor"]["Attributes"] for event in events]
+    return [(one["name"], one["availability.old"], one["availability.new"]) for one in told if "availability.new" in one]
+
+
+def test_never_more_nodes_were_out_than_the_batch_allows(events: list[dict[str, Any]]) -> None:
+    out: set[str] = set()
+    most, seen = 0, set()
+    for node, _before, after in changes(events):
+        out = out - {node} if after == "active" else out | {node}
+        seen.add(node)
+        most = max(most, len(out))
+    assert (most, out, seen) == (1, set(), set(GPU_NODES))
+
+
+def test_each_node_was_paused_before_it_was_drained(events: list[dict[str, Any]]) -> None:
+    ways = defaultdict(list)
+    for node, _before, after in changes(events):
+        ways[node].append(after)
+    assert {tuple(way) for way in ways.values()} <= {("pause", "drain", "active"), ("pause", "active")}
+
+
+def test_replicas_that_were_not_on_the_node_that_was_out_kept_running(host: Host) -> None:
+    samples: dict[str, int] = defaultdict(int)
+    for line in host.file("/run/watch/samples").content_string.splitlines():
+        now, _task, _node, state = line.split(" ", 3)
+        samples[now] += state.startswith("Running")
+    assert len(samples) > 20
+    assert min(samples.values()) >= 4  # of six: a node has two GPUs
+    # Nothing was moved twice: each replica ended at most once on each node that was emptied, and on no other.
+    ended = docker_json(host, "inspect", "--type", "task", *docker(host, "service", "ps", "--quiet", "--no-trunc", "web").split())
+    assert all(task["Status"]["State"] in ("running", "shutdown") for task in ended)
+
+
+def test_all_replicas_run_again(host: Host) -> None:
+    assert [task["Status"]["State"] for task in tasks_of(host, "web")] == ["running"] * 6
+
+
+@pytest.mark.parametrize("service", ["oneshot", "sweep"])
+def test_what_swarm_does_not_start_again_ended_by_itself(host: Host, service: str) -> None:
+    tasks = docker_json(host, "inspect", "--type", "task", *docker(host, "service", "ps", "--quiet", "--no-trunc", service).split())
+    assert [(task["Status"]["State"], task["Status"]["ContainerStatus"]["ExitCode"]) for task in tasks] == [("complete", 0)]
+
+
+def test_a_container_that_no_service_owns_ended_by_itself(nodes: dict[str, Host]) -> None:
+    state = docker_json(nodes["r4"], "inspect", "by-hand")[0]["State"]
+    assert (state["Status"], state["ExitCode"]) == ("exited", 0)
+
+
+def test_each_changed_node_was_restarted_once_and_no_other(nodes: dict[str, Host]) -> None:
+    starts = {}
+    for name, node in nodes.items():
+        told = node.check_output("journalctl --output cat --no-pager -t roll -t systemd")
+        starts[name] = len(re.findall(r"^Started docker\.service", told.rpartition("begins")[2], re.MULTILINE))
+    assert starts == {**dict.fromkeys(["m1", "m2", "m3"], 0), **dict.fromkeys(GPU_NODES, 1)}
+
+
+def test_the_manager_shows_what_was_decided(host: Host, nodes: dict[str, Host]) -> None:
+    for name in GPU_NODES:
+        (node,) = docker_json(host, "node", "inspect", name)
+        resources = node["Description"]["Resources"]["GenericResources"]
+        assert sorted(named(resources, "NVIDIA-GPU")) == sorted(gpus(nodes[name]))
+        assert {"DiscreteResourceSpec": {"Kind": "SSD", "Value": 1}} in resources
+        assert node["Spec"]["Availability"] == "active"
+        assert not [label for label in labels_of(host, name) if "former" in label]

@@ -1,0 +1,35 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from functools import partial
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.vars import merge_hash
+
+from ..plugin_utils._reach import answered
+from ..plugin_utils._run import is_gone, this_run
+
+
+class ActionModule(ActionBase):
+    """Says who reaches for the lease; only the controller knows that, and which of its own runs have ended."""
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        args = dict(self._task.args)
+        return merge_hash(result, reach(partial(self._run_module, task_vars), dict(args, holder=args.get("holder") or this_run())))
+
+    def _run_module(self, task_vars, args):
+        who = self._task.delegate_to or task_vars["inventory_hostname"]
+        return answered(lambda: self._execute_module(module_name="fleet.gpu_swarm.swarm_lease", module_args=args, task_vars=task_vars), who)
+
+
+def reach(run, args):
+    """The answer of ``run(args)``; where the lease is held by a run that has ended here, again with leave to take that one."""
+    answer = run(args)
+    holder = answer.get("holder")
+    if args.get("state") == "absent" or answer.get("acquired", True) or not is_gone(holder):
+        return answer
+    return run(dict(args, takeover=[*(args.get("takeover") or []), holder]))

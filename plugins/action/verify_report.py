@@ -1,0 +1,39 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible.plugins.action import ActionBase
+
+from ..plugin_utils import _verify_report
+from ..plugin_utils._updates import node_id_of
+
+
+class ActionModule(ActionBase):
+    """Runs on the controller only; see the documentation of the module of this name."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        _validation, args = self.validate_argument_spec(
+            argument_spec={
+                "hosts": {"type": "list", "elements": "str", "required": True},
+                "ledger": {"type": "dict", "required": True},
+                "tested": {"type": "dict", "required": True},
+            }
+        )
+        nodes = {node["id"]: node for node in args["ledger"].get("nodes") or []}
+        rows, problems = [], {}
+        for name in args["hosts"]:
+            variables = task_vars["hostvars"].raw_get(name)
+            node_id = node_id_of(variables)
+            found = _verify_report.about(variables.get("gpu_node_assessed"), nodes.get(node_id), args["tested"], node_id)
+            rows.extend(_verify_report.rows(name, found))
+            if found.wrong:
+                problems[name] = found.wrong
+        self._display.display("\n" + _verify_report.told(rows, args["hosts"], problems, args["tested"]) + "\n")
+        result.update(changed=False, problems=problems, rows=rows)
+        return result

@@ -1,0 +1,42 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: lease_gate
+short_description: Says why a run that does not hold the swarm's lease may change nothing
+version_added: 0.2.0
+description:
+  - Takes the answer of M(fleet.gpu_swarm.swarm_lease). Who else holds the lease, since when, when it ends, and how to take it if
+    that run is dead.
+positional: _input
+options:
+  _input:
+    description: What M(fleet.gpu_swarm.swarm_lease) returned, also where it failed.
+    type: dict
+    required: true
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Nobody else changes this swarm
+  ansible.builtin.assert:
+    that: lease | fleet.gpu_swarm.lease_gate | length == 0
+    fail_msg: "{{ lease | fleet.gpu_swarm.lease_gate }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The reason, or an empty string.
+  type: str
+"""
+
+from ..plugin_utils._roll import lease_gate
+
+
+class FilterModule:
+    def filters(self):
+        return {"lease_gate": lease_gate}

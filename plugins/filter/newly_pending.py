@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: newly_pending
+short_description: Tells which services found room before and do not now
+version_added: 0.2.0
+description:
+  - Takes the ledger of now and tells of which services more tasks wait for room than when a run began.
+positional: before
+options:
+  _input:
+    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
+    type: dict
+    required: true
+  before:
+    description: How many tasks of each service waited for room when the run began, as RV(fleet.gpu_swarm.provision_plan#module:pending) tells.
+    type: dict
+    required: true
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Give tasks the time to find a place again
+  fleet.gpu_swarm.swarm_gpu_info:
+  register: ledger
+  until: not ledger | fleet.gpu_swarm.newly_pending(plan.pending)
+"""
+
+RETURN = r"""
+_value:
+  description: The services with the number of tasks, in words.
+  type: list
+  elements: str
+  sample: ["service train (2 more)"]
+"""
+
+from ..plugin_utils._roll import newly_pending
+
+
+class FilterModule:
+    def filters(self):
+        return {"newly_pending": newly_pending}

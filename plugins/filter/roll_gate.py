@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: roll_gate
+short_description: Says why no further host may be changed now
+version_added: 0.2.0
+description:
+  - Takes the hosts of a run. Its roll stops when too many of them failed, when no manager answers, or when tasks wait for room
+    that did not when the run began.
+positional: variables, ledger, before, max_failed
+options:
+  _input:
+    description: Names of hosts.
+    type: list
+    elements: str
+    required: true
+  variables:
+    description: The variable C(hostvars).
+    type: dict
+    required: true
+  ledger:
+    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
+    type: dict
+    required: true
+  before:
+    description: How many tasks of each service waited for room when the run began, as RV(fleet.gpu_swarm.provision_plan#module:pending) tells.
+    type: dict
+    required: true
+  max_failed:
+    description: After so many failed hosts, no further one is changed.
+    type: int
+    required: true
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: May it go on
+  ansible.builtin.debug:
+    msg: "{{ plan.steps | fleet.gpu_swarm.roll_gate(hostvars, ledger, plan.pending, 1) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The reason, or an empty string.
+  type: str
+"""
+
+from ..plugin_utils._roll import roll_gate
+
+
+class FilterModule:
+    def filters(self):
+        return {"roll_gate": roll_gate}

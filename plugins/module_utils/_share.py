@@ -1,0 +1,20 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How many a person means (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+
+
+def count_of(share, total):
+    """How many of ``total`` a number (``2``) or a percentage (``25%``) is, at least one; None where it is neither."""
+    found = re.fullmatch(r"(\d+)(%?)", str(share).strip())
+    if not found or isinstance(share, bool) or not int(found.group(1)):
+        return None
+    return max(1, total * int(found.group(1)) // 100) if found.group(2) else int(found.group(1))

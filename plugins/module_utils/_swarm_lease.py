@@ -1,0 +1,121 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who may change a swarm just now: a lease in a label of the swarm itself, which ends by the manager's clock.
+
+What becomes of it (pure), and writing it as one versioned update, so that of two who reach for it one gets it.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import calendar
+import json
+import re
+import time
+from collections import namedtuple
+
+from ._swarm import SwarmError, until_written
+
+LABEL = "gpu-swarm.lease"
+
+# Times are whole seconds since 1970, None where a label tells none: it ends only by being taken.
+Lease = namedtuple("Lease", ["holder", "since", "until"])
+
+# As Go writes it. Python before 3.11 reads neither nine digits of a second nor a Z.
+RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|([+-])(\d\d):(\d\d))")
+FORMAT = "%Y-%m-%dT%H:%M:%S"
+
+
+def seconds(text):
+    found = RFC3339.fullmatch(text)
+    if not found:
+        raise ValueError("%r is no time of RFC 3339" % text)
+    moment, sign, hours, minutes = found.groups()
+    offset = int(hours or 0) * 3600 + int(minutes or 0) * 60
+    return calendar.timegm(time.strptime(moment, FORMAT)) + (offset if sign == "-" else -offset)
+
+
+def in_words(moment):
+    return None if moment is None else time.strftime(FORMAT + "Z", time.gmtime(moment))
+
+
+def read(spec):
+    """The lease in a swarm's spec, or None. A label that somebody else wrote is held by what it says."""
+    value = (spec.get("Labels") or {}).get(LABEL)
+    if not value:
+        return None
+    try:
+        kept = json.loads(value)
+        return Lease(str(kept["holder"]), seconds(kept["since"]), seconds(kept["until"]))
+    except (KeyError, TypeError, ValueError):
+        return Lease(value, None, None)
+
+
+def write(spec, lease):
+    """The spec with that lease, or without one; everything else stays."""
+    labels = {key: value for key, value in (spec.get("Labels") or {}).items() if key != LABEL}
+    if lease:
+        labels[LABEL] = json.dumps({"holder": lease.holder, "since": in_words(lease.since), "until": in_words(lease.until)})
+    return dict(spec, Labels=labels)
+
+
+def counts(lease, now):
+    """Whether there is a lease that has not ended."""
+    return lease is not None and (lease.until is None or lease.until > now)
+
+
+def taken(before, now, want):
+    """The lease after ``holder`` reached for it: ``before`` itself where somebody else has it."""
+    ours = before is not None and before.holder == want["holder"]
+    if counts(before, now) and not ours and not want["force"] and before.holder not in want["takeover"]:
+        return before
+    since = before.since if ours and before.since is not None else now
+    return Lease(want["holder"], since, now + want["ttl"])
+
+
+def released(before, want):
+    """The lease after ``holder`` gave up what is its own."""
+    return None if before and before.holder == want["holder"] else before
+
+
+def settle(manager, want, check_mode):
+    """(the lease before, the lease after, the time) of bringing the swarm to what is wanted."""
+
+    def attempt():
+        cluster, clock = manager.cluster()
+        before, now = read(cluster["Spec"]), seconds(clock)
+        after = released(before, want) if want["state"] == "absent" else taken(before, now, want)
+        if not check_mode and after != before:
+            manager.update_cluster(cluster["Version"]["Index"], write(cluster["Spec"], after))
+        return before, after, now
+
+    return until_written(attempt)
+
+
+def check(want):
+    """Refuses what cannot be a lease."""
+    if not want["holder"]:
+        raise SwarmError("holder is empty: say who holds the lease, such as 'alice@controller pid 1234'.")
+    if want["ttl"] < 1:
+        raise SwarmError("ttl is %s: give the seconds after which the lease ends, such as 900." % want["ttl"])
+
+
+def answer(before, after, now, want):
+    """The module's result."""
+    acquired = want["state"] == "present" and after.holder == want["holder"]
+    from_other = acquired and counts(before, now) and before.holder != want["holder"]
+    return {
+        "changed": after != before,
+        "acquired": acquired,
+        "holder": after.holder if after else None,
+        "since": in_words(after.since) if after else None,
+        "expires_in": after.until - now if after and after.until is not None else None,
+        "taken_from": before.holder if from_other else None,
+        "diff": {"before": _shown(before), "after": _shown(after)},
+    }
+
+
+def _shown(lease):
+    return {LABEL: dict(holder=lease.holder, since=in_words(lease.since), until=in_words(lease.until))} if lease else {}

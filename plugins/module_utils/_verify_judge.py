@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a task saw what it holds, and whether the ledger adds up, in words that say what to do (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+
+from . import _resources
+from ._swarm_tasks import ENDED, assigned
+from ._verify_plan import FAILED, PASSED, UNTESTED
+
+# Full UUIDs, and MIG devices as drivers before 470 name them.
+DEVICE = re.compile(r"MIG-GPU-[0-9a-f-]{36}/\d+/\d+|(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NOWHERE = "no suitable node"
+PROVISION = "Run fleet.gpu_swarm.provision for this node, with --check first to see what differs"
+
+
+def seen_in(log):
+    """The GPUs and MIG devices that a task listed.
+
+    nvidia-smi lists MIG devices under their card: a card that is only the heading of such devices is not seen as a whole.
+    """
+    seen, card = {}, None
+    for device in DEVICE.findall(log):
+        if device.startswith("MIG-"):
+            seen.pop(card, None)
+        else:
+            card = device
+        seen[device] = True
+    return list(seen)
+
+
+def is_unplaced(task):
+    """Whether the scheduler says that it has no place for a task."""
+    return task["Status"]["State"] == "pending" and NOWHERE in task["Status"].get("Err", "")
+
+
+def judged(check, task, log, unread, image, timeout_s, node=None):
+    """The check with its outcome. ``task`` is None where swarm made none, ``unread`` says why its log could not be read.
+
+    ``node`` is the ledger's record of the node from after the test, where what was found needs a second look.
+    """
+    reserved = (assigned(task) if task else {}).get(check["kind"]) or []
+    seen = seen_in(log)
+    state, verdict = _not_through(check, task, log, image, timeout_s, node) or (None, None)
+    if state is None:
+        problem = unread or _holders(reserved, node) or _difference(check, reserved, seen, log)
+        state, verdict = (FAILED, problem) if problem else (PASSED, "sees what it holds and nothing else")
+    return dict(check, reserved=reserved, seen=seen, state=state, verdict=verdict)
+
+
+def _not_through(check, task, log, image, timeout_s, node):
+    """State and verdict of a task that did not do what it was made for, else None."""
+    if task is None:
+        return FAILED, "swarm made no task within %d s. Look at the leader's log (journalctl -u docker)" % timeout_s
+    status = task["Status"]
+    if is_unplaced(task):
+        return _unplaced(check, status["Err"], node)
+    if status["State"] not in ENDED:
+        return FAILED, _too_slow(status, image, timeout_s)
+    if status["State"] != "complete":
+        return FAILED, _broken(check, status, log, image)
+    return None
+
+
+def _unplaced(check, said, node):
+    free = len((node or {}).get("resources", {}).get(check["kind"], {}).get("free") or [])
+    if node and (free < check["asked"] or node["availability"] != "active"):
+        return UNTESTED, "nothing free to test with: taken meanwhile"
+    return FAILED, "swarm does not place the task, though the ledger shows %d %s free: %s. Look at the leader's log (journalctl -u docker)" % (
+        free, check["kind"], said,
+    )  # fmt: skip
+
+
+def _too_slow(status, image, timeout_s):
+    if status["State"] == "preparing":
+        return "still fetching the image %s after %d s. Give it more time (verify_timeout), or bring the image to the node" % (image, timeout_s)
+    if status["State"] == "running":
+        return "the command did not end within %d s. Give one that lists the GPUs it sees and ends (verify_command)" % timeout_s
+    said = status.get("Err") or status.get("Message") or "no reason told"
+    return "the task was still %s after %d s (%s). Look at the node's log (journalctl -u docker)" % (status["State"], timeout_s, said)
+
+
+def _broken(check, status, log, image):
+    said = status.get("Err") or status.get("Message") or "no reason told"
+    if "No such image" in said or "pull access denied" in said:
+        return "%s. Name an image that the node has or can pull (verify_image; now %s)" % (said, image)
+    if "executable file not found" in said:
+        return "the command was not found in the task: the image lacks it and the NVIDIA runtime brought nothing into the task. %s" % _runtime(check)
+    last = log.strip().splitlines()[-1:]
+    return "the task ended as %s: %s%s. Try the command by hand on the node" % (
+        status["State"], said.rstrip("."), "; its last words: %s" % last[0].strip() if last else "",
+    )  # fmt: skip
+
+
+def _holders(reserved, node):
+    """What others hold as well, in words."""
+    held = {one.get("value"): one for entry in (node or {}).get("resources", {}).values() for one in entry["held"]}
+    twice = [value for value in reserved if value in held]
+    if not twice:
+        return None
+    return "swarm gave out %s, which service %s holds. Restart one of the two (new-leader-claims-again in docs/TRAPS.md)" % (
+        _some(twice), held[twice[0]]["service"],
+    )  # fmt: skip
+
+
+def _difference(check, reserved, seen, log):
+    more = [device for device in seen if device not in reserved]
+    unseen = [device for device in reserved if device not in seen]
+    if len(reserved) != check["asked"]:
+        return "swarm gave the task %d of %d %s. Look at the leader's version of Docker Engine" % (len(reserved), check["asked"], check["kind"])
+    if not seen and not log.strip():
+        return "the task printed nothing. Give a command that lists the GPUs it sees (verify_command), such as 'nvidia-smi -L'"
+    if not seen:
+        return "sees no GPU. %s" % _runtime(check)
+    if more and not unseen:
+        return "NOT ISOLATED: holds %d and sees %d, also %s. %s" % (len(reserved), len(seen), _some(more), _runtime(check))
+    if more:
+        return "NOT ISOLATED: sees other GPUs than it holds, %s instead of %s. %s" % (_some(more), _some(unseen), _runtime(check))
+    if unseen:
+        return "does not see %s, which it holds. %s" % (_some(unseen), PROVISION)
+    return None
+
+
+def _runtime(check):
+    """Why a runtime does not go by what swarm gave, and what to do."""
+    return (
+        "dockerd's default runtime is not nvidia, or swarm-resource in the toolkit's config.toml does not name %s, or is not heeded. %s"
+        % (_resources.env_name(check["kind"]), PROVISION)
+    )  # fmt: skip
+
+
+def _some(devices):
+    return devices[0] + (" and %d more" % (len(devices) - 1) if len(devices) > 1 else "")
+
+
+def ledger_problems(node, held_twice=()):
+    """Where a node's part of the ledger does not add up, in words. ``held_twice`` is the ledger's list of that name."""
+    twice = [one for one in held_twice if one["node"] == node["id"]]
+    problems = ["%s %s is held by %s" % (one["kind"], one["value"], " and ".join(holder["name"] for holder in one["holders"])) for one in twice]
+    for kind, entry in node["resources"].items():
+        held = sum(one.get("amount", 1) for one in entry["held"])
+        free = entry["free"] if entry["type"] == "discrete" else len(entry["free"])
+        if entry["total"] != held + free and kind not in [one["kind"] for one in twice]:
+            who = ", ".join(sorted({one["service"] for one in entry["held"]})) or "nobody"
+            problems.append("%d %s in all, but %d held (by %s) and %d free" % (entry["total"], kind, held, who, free))
+    return problems

@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which GPUs of a swarm are to be tested, and by which services (pure).
+
+A check is a plain dict: one kind of one node, tested by one service, or the reason why it is not.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from ._errors import GpuSwarmError
+from ._share import count_of
+
+PLANNED, PASSED, FAILED, UNTESTED = "planned", "passed", "failed", "untested"
+
+# Labels of our services, with the collection's prefix in front: which run a service belongs to, and until when.
+RUN, UNTIL = "verify", "verify-until"
+NAME = "gpu-swarm-verify"
+
+ALL = "all"
+_GPU = re.compile(r"(GPU|MIG)-")
+
+# What swarm gave must win over what an image asks for. Every CUDA image asks for all, which shows where the node has GPUs that
+# the task does not hold; where it holds them all, a task that asks for none shows it.
+ASKS_ALL, ASKS_NONE = "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=void"
+# Brings nvidia-smi into a task of any image.
+UTILITY = "NVIDIA_DRIVER_CAPABILITIES=utility"
+STOP_GRACE_NS = 1000000000
+
+
+def checks(nodes, wanted, gpus, sample, choose):
+    """A list of checks for the ledger's ``nodes``, in the order of ``wanted`` (ids; None for every node that has GPUs).
+
+    ``gpus`` are how many free GPUs of each kind to hold, ``sample`` is how many nodes to test, ``choose(list, k)`` picks them.
+    """
+    by_id = {node["id"]: node for node in nodes}
+    if wanted is None:
+        wanted = [node["id"] for node in nodes if gpu_kinds(node)]
+    made = [check for node_id in dict.fromkeys(wanted) for check in _checks_of(node_id, by_id.get(node_id), _per_kind(gpus))]
+    testable = list(dict.fromkeys(check["node"] for check in made if check["state"] == PLANNED))
+    chosen = set(choose(testable, min(len(testable), _size(sample, len(testable)))))
+    return [check if check["state"] != PLANNED or check["node"] in chosen else _left_out(check) for check in made]
+
+
+def _left_out(check):
+    return dict(check, state=UNTESTED, verdict="not in the sample", asked=0, others=0)
+
+
+def gpu_kinds(node):
+    """The node's kinds that name GPUs or MIG devices, with their entries in the ledger."""
+    return {kind: entry for kind, entry in node["resources"].items() if any(_GPU.match(value) for value in entry["values"] or [])}
+
+
+def _per_kind(gpus):
+    """The number, or None for all."""
+    if str(gpus).strip().lower() == ALL:
+        return None
+    if not re.fullmatch(r"[1-9][0-9]*", str(gpus).strip()):
+        raise GpuSwarmError("gpus: %r is no number of GPUs. Give a number such as 1, or 'all'." % gpus)
+    return int(gpus)
+
+
+def _size(sample, total):
+    size = total if str(sample).strip().lower() == ALL else count_of(sample, total)
+    if size is None:
+        raise GpuSwarmError("sample: %r is no number of nodes. Give a number such as 3, a percentage such as 10%%, or 'all'." % sample)
+    return size
+
+
+def _checks_of(node_id, node, per_kind):
+    if node is None:
+        return [_check(node_id, None, FAILED, "not in the swarm. Run fleet.gpu_swarm.provision for it")]
+    if node["state"] != "ready":
+        return [_check(node_id, node, FAILED, "%s for the manager. Look at its dockerd (journalctl -u docker)" % node["state"])]
+    kinds = gpu_kinds(node)
+    if not kinds:
+        return [_check(node_id, node, UNTESTED, "no named GPUs")]
+    if node["availability"] != "active":
+        return [_check(node_id, node, UNTESTED, "it takes no tasks (availability %s)" % node["availability"])]
+    total = sum(entry["total"] for entry in kinds.values())
+    return [_check_of_kind(node, kind, len(kinds[kind]["free"]), per_kind, total) for kind in sorted(kinds)]
+
+
+def _check_of_kind(node, kind, free, per_kind, total):
+    if not free:
+        return _check(node["id"], node, UNTESTED, "nothing free to test with", kind)
+    asked = free if per_kind is None else min(per_kind, free)
+    return _check(node["id"], node, PLANNED, "", kind, asked, others=total - asked)
+
+
+def _check(node_id, node, state, verdict, kind=None, asked=0, others=0):
+    return {
+        "node": node_id,
+        "hostname": node["hostname"] if node else None,
+        "kind": kind,
+        "asked": asked,
+        "others": others,
+        "reserved": [],
+        "seen": [],
+        "state": state,
+        "verdict": verdict,
+    }
+
+
+def argv(command):
+    """A command line as the list that a container is started with."""
+    try:
+        words = shlex.split(command)
+    except ValueError as exc:
+        raise GpuSwarmError("command: %r cannot be split into words: %s. Close its quotes." % (command, exc)) from exc
+    if not words:
+        raise GpuSwarmError("command: it is empty. Give what lists the GPUs that a task sees, such as 'nvidia-smi -L'.")
+    return words
+
+
+def service(check, name, labels, image, command):
+    """The arguments of a service that holds the GPUs of a check on its very node, and says what it sees."""
+    asks = ASKS_ALL if check["others"] else ASKS_NONE
+    reservation = {"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["asked"]}}
+    return {
+        "name": name,
+        "labels": labels,
+        "mode": {"Replicated": {"Replicas": 1}},
+        "task_template": {
+            # As the entrypoint: that of CUDA's images prints a page before it runs anything.
+            "ContainerSpec": {"Image": image, "Command": command, "Env": [asks, UTILITY], "StopGracePeriod": STOP_GRACE_NS},
+            "Resources": {"Reservations": {"GenericResources": [reservation]}},
+            "Placement": {"Constraints": ["node.id==%s" % check["node"]]},
+            "RestartPolicy": {"Condition": "none"},
+            # A daemon's default driver may be one that nobody can read from.
+            "LogDriver": {"Name": "json-file"},
+        },
+    }
+
+
+def left_behind(services, prefix, now):
+    """The ids of services of runs that were killed: ours, and past their time."""
+    found = []
+    for one in services:
+        until = (one["Spec"].get("Labels") or {}).get(prefix + UNTIL, "")
+        if until.isdigit() and int(until) < now:
+            found.append(one["ID"])
+    return found

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Tries on a swarm what was planned: all services are made at once, awaited together, and removed whatever happens.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import NamedTuple
+
+from . import _verify_judge, _verify_plan
+from ._errors import GpuSwarmError
+from ._swarm_tasks import ENDED, assigned
+
+POLL_S = 0.3
+# The scheduler says at once that it has no place, and tries again when a node's description changes.
+UNPLACED_S = 10
+# A service of a run that was killed is taken away when nobody can be waiting for it any more.
+LEFT_ALONE_S = 60
+
+
+class Outcome(NamedTuple):
+    check: dict
+    task: dict  # of the API; None where swarm made none
+    log: str
+    unread: str  # why there is no log; None where there is nothing wrong with it
+
+
+def sweep(manager, prefix):
+    """Removes what runs that were killed left behind; how many services that were."""
+    found = _verify_plan.left_behind(manager.services_labelled(prefix + _verify_plan.RUN), prefix, time.time())
+    for service_id in found:
+        manager.remove_service(service_id)
+    return len(found)
+
+
+def carry_out(manager, planned, prefix, image, command, timeout_s):
+    """The outcomes of the planned checks, once their tasks have ended or the time is up."""
+    run = uuid.uuid4().hex[:8]
+    label = "%s%s=%s" % (prefix, _verify_plan.RUN, run)
+    labels = {prefix + _verify_plan.RUN: run, prefix + _verify_plan.UNTIL: "%d" % (time.time() + timeout_s + LEFT_ALONE_S)}
+    try:
+        made = {}
+        for number, check in enumerate(planned, 1):
+            name = "%s-%s-%d" % (_verify_plan.NAME, run, number)
+            made[manager.create_service(_verify_plan.service(check, name, labels, image, command))] = check
+        return _await(manager, made, label, timeout_s)
+    finally:
+        # By the label: also one of which only the answer was lost.
+        for one in manager.services_labelled(label):
+            manager.remove_service(one["ID"])
+
+
+def _await(manager, made, label, timeout_s):
+    begin, outcomes = time.monotonic(), {}
+    while True:
+        waited = time.monotonic() - begin
+        tasks = {task["ServiceID"]: task for task in manager.tasks_labelled(label)}
+        for service_id in made:
+            task = tasks.get(service_id)
+            if service_id not in outcomes and (waited > timeout_s or (task and _is_over(task, waited))):
+                outcomes[service_id] = _outcome(manager, service_id, made[service_id], task)
+        if len(outcomes) == len(made):
+            return [outcomes[service_id] for service_id in made]
+        time.sleep(POLL_S)
+
+
+def _is_over(task, waited):
+    return task["Status"]["State"] in ENDED or (waited > UNPLACED_S and _verify_judge.is_unplaced(task))
+
+
+def _outcome(manager, service_id, check, task):
+    started = task and (task["Status"].get("ContainerStatus") or {}).get("ContainerID")
+    try:
+        return Outcome(check, task, manager.service_log(service_id) if started else "", None)
+    except GpuSwarmError as exc:
+        # A log comes from the node itself: one that hangs is no reason to learn nothing of the others.
+        return Outcome(check, task, "", exc.message)
+
+
+def judge(outcomes, image, timeout_s, before, look):
+    """The checks with their verdicts. ``before`` are the nodes as the test began; ``look()`` asks the manager once more."""
+    held = {one.get("value") for node in before for entry in node["resources"].values() for one in entry["held"]}
+    nodes = {}
+    if any(one.task and (_verify_judge.is_unplaced(one.task) or _holds_any(one.task, held)) for one in outcomes):
+        nodes = {node["id"]: node for node in look()}
+    return [
+        _verify_judge.judged(one.check, one.task, one.log, one.unread, image=image, timeout_s=timeout_s, node=nodes.get(one.check["node"]))
+        for one in outcomes
+    ]
+
+
+def _holds_any(task, held):
+    return any(value in held for values in assigned(task).values() if isinstance(values, list) for value in values)

@@ -1,0 +1,219 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: swarm_gpu_verify
+short_description: Proves on a live swarm that tasks see the GPUs they hold, and no others
+version_added: 0.2.0
+description:
+  - Holds free GPUs of nodes with one-shot services, one for each node and kind, each bound to its very node, and compares
+    what swarm gave a task with what the task sees.
+  - Only what is free is used. Nobody waits for anybody else's work, and nothing that runs is touched.
+  - All services are made at once, awaited together, and removed whatever happens. What a run that was killed left behind is
+    removed by the next one.
+  - The tasks ask for all GPUs (E(NVIDIA_VISIBLE_DEVICES) is V(all)), as every CUDA image does, or for none where the task
+    holds all that the node has. What swarm gave must win over that, so that a node that does not isolate cannot pass.
+  - Also looks whether the ledger adds up, which is to say that in all of a kind there is what is held and what is free.
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.docker_client
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Tells what it would test, and creates nothing.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+    details:
+      - The swarm is afterwards as it was.
+options:
+  nodes:
+    description: The ids of the nodes to test. If not given, all that advertise named GPUs or MIG devices.
+    type: list
+    elements: str
+  sample:
+    description:
+      - How many of the nodes that have something free to test, as a number, a percentage such as V(10%), or V(all).
+      - They are picked by chance, so that each run picks others.
+    type: str
+    default: all
+  gpus:
+    description: How many GPUs of each kind to hold on a node, or V(all) that are free. Where fewer are free, those.
+    type: str
+    default: "1"
+  image:
+    description: The image of the tasks. A node that lacks it pulls it.
+    type: str
+    default: nvidia/cuda:13.0.0-base-ubuntu24.04
+  command:
+    description: What prints the full UUIDs of the GPUs and MIG devices that a task sees. It is run in place of the image's entrypoint.
+    type: str
+    default: nvidia-smi -L
+  wait_timeout:
+    description: For how many seconds to wait for the tasks, which includes the pull of the image.
+    type: int
+    default: 300
+  prefix:
+    description: What the keys of the services' labels begin with.
+    type: str
+    default: gpu-swarm.
+seealso:
+  - module: fleet.gpu_swarm.swarm_gpu_info
+  - module: fleet.gpu_swarm.verify_report
+"""
+
+EXAMPLES = r"""
+- name: Test one GPU of each kind on every GPU node
+  fleet.gpu_swarm.swarm_gpu_verify:
+  register: tested
+
+- name: No task saw too much or too little
+  ansible.builtin.assert:
+    that: not tested.failed_checks
+
+- name: Test everything that is free on three nodes, with an image of our own registry
+  fleet.gpu_swarm.swarm_gpu_verify:
+    sample: 3
+    gpus: all
+    image: registry.example.org/cuda:13.0.0-base
+"""
+
+RETURN = r"""
+checks:
+  description: One for each node and kind, and one for each node of which nothing can be tested.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    node:
+      description: The node's id in the swarm.
+      type: str
+    hostname:
+      description: The node's host name; null if the swarm does not have it.
+      type: str
+    kind:
+      description: The kind; null where the reason is the node's.
+      type: str
+    asked:
+      description: How many GPUs of the kind the task is to hold.
+      type: int
+    others:
+      description: How many more GPUs and MIG devices the node advertises, which the task must not see.
+      type: int
+    reserved:
+      description: What swarm gave the task, by their full UUIDs.
+      type: list
+      elements: str
+    seen:
+      description: What the task saw.
+      type: list
+      elements: str
+    state:
+      description:
+        - V(passed), V(failed), or V(untested) where nothing is free, the node takes no tasks, has no named GPUs, or is not
+          in the sample.
+        - V(planned) in check mode.
+      type: str
+    verdict:
+      description: Why, in words.
+      type: str
+  sample:
+    - node: i9pbrl1zyudukjfaj1z6lvqpf
+      hostname: gpu-1
+      kind: NVIDIA-GPU
+      asked: 1
+      others: 7
+      reserved: [GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30]
+      seen: [GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30]
+      state: passed
+      verdict: sees what it holds and nothing else
+failed_checks:
+  description: Those of RV(checks) that failed.
+  returned: success
+  type: list
+  elements: dict
+ledger_problems:
+  description: Where the ledger of a node does not add up, in words, by the node's id. Nodes without a problem are not in it.
+  returned: success
+  type: dict
+  sample: {}
+left_behind:
+  description: How many services of runs that were killed were removed.
+  returned: success
+  type: int
+"""
+
+import random
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils import _verify_plan, _verify_run
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._swarm import CONNECTION_OPTIONS, connect
+from ..module_utils._swarm_ledger import ledger
+from ..module_utils._verify_judge import ledger_problems
+
+
+def run(params, check_mode):
+    """The module's result."""
+    prefix, image, timeout_s = params["prefix"], params["image"], params["wait_timeout"]
+    command = _verify_plan.argv(params["command"])
+    manager = connect(params)
+    left_behind = 0 if check_mode else _verify_run.sweep(manager, prefix)
+    before = _look(manager, prefix)
+    checks = _verify_plan.checks(before["nodes"], params["nodes"], params["gpus"], params["sample"], random.sample)
+    planned = [check for check in checks if check["state"] == _verify_plan.PLANNED]
+    if planned and not check_mode:
+        outcomes = _verify_run.carry_out(manager, planned, prefix, image, command, timeout_s)
+        judged = iter(_verify_run.judge(outcomes, image, timeout_s, before["nodes"], lambda: _look(manager, prefix)["nodes"]))
+        checks = [next(judged) if check["state"] == _verify_plan.PLANNED else check for check in checks]
+    return {
+        # What it makes it takes away: the swarm is as it was, but for what others left behind.
+        "changed": bool(left_behind),
+        "checks": checks,
+        "failed_checks": [check for check in checks if check["state"] == _verify_plan.FAILED],
+        "ledger_problems": _problems(before, {check["node"] for check in checks}),
+        "left_behind": left_behind,
+    }
+
+
+def _look(manager, prefix):
+    return ledger(manager.nodes(), manager.tasks(), manager.services(), prefix)
+
+
+def _problems(told, node_ids):
+    found = {node["id"]: ledger_problems(node, told.get("held_twice", ())) for node in told["nodes"] if node["id"] in node_ids}
+    return {node_id: problems for node_id, problems in found.items() if problems}
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            CONNECTION_OPTIONS,
+            nodes=dict(type="list", elements="str"),
+            sample=dict(type="str", default="all"),
+            gpus=dict(type="str", default="1"),
+            image=dict(type="str", default="nvidia/cuda:13.0.0-base-ubuntu24.04"),
+            command=dict(type="str", default="nvidia-smi -L"),
+            wait_timeout=dict(type="int", default=300),
+            prefix=dict(type="str", default="gpu-swarm."),
+        ),
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.check_mode)
+    except GpuSwarmError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: swarm_lease
+short_description: One run at a time changes a swarm
+version_added: 0.2.0
+description:
+  - Takes, renews or gives up the lease of a swarm. It stands in the label C(gpu-swarm.lease) of the swarm itself, so that all
+    managers show it, and is written as one versioned update. Of two that reach for it at once, one gets it.
+  - A lease ends by itself, by the clock of the manager. Managers' clocks are taken to agree, as they must for swarm's
+    certificates.
+  - The module does not fail where somebody else holds the lease. RV(acquired) tells.
+  - A lease that a process of this controller took and that has ended since, as a killed run has, is taken over at once.
+  - Everything else of the swarm stays as it is. No join token is read.
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.docker_client
+attributes:
+  check_mode:
+    support: full
+    details: Tells what would become of the lease, and takes nothing.
+  diff_mode:
+    support: full
+  idempotent:
+    support: partial
+    details: With O(state=present) each call renews the lease.
+options:
+  state:
+    description:
+      - With V(present), the lease is taken if it is free, has ended, or is our own, which is thereby renewed.
+      - With V(absent), it is given up if it is our own.
+    type: str
+    choices: [present, absent]
+    default: present
+  holder:
+    description:
+      - Who holds it. A lease is our own if its holder is this, letter by letter.
+      - If not given, it names this run of Ansible, such as V(alice@controller pid 1234 (run 3f9a2b1c.88123)). What stands in
+        brackets tells it from a process of the same number on another machine, or later on this one.
+    type: str
+  ttl:
+    description: After so many seconds the lease ends, unless it is renewed.
+    type: int
+    default: 900
+  takeover:
+    description: Holders that are known to be gone. Their lease counts as free.
+    type: list
+    elements: str
+    default: []
+  force:
+    description: Take the lease whoever holds it.
+    type: bool
+    default: false
+seealso:
+  - module: fleet.gpu_swarm.swarm_nodes
+"""
+
+EXAMPLES = r"""
+- name: One run at a time
+  fleet.gpu_swarm.swarm_lease:
+    ttl: 600
+  delegate_to: manager-1
+  run_once: true
+  register: lease
+
+- name: Nobody else changes this swarm
+  ansible.builtin.assert:
+    that: lease.acquired
+    fail_msg: "{{ lease.holder }} does, since {{ lease.since }}"
+
+- name: Let others have it
+  fleet.gpu_swarm.swarm_lease:
+    state: absent
+  delegate_to: manager-1
+  run_once: true
+"""
+
+RETURN = r"""
+acquired:
+  description: Whether the lease is ours now; in check mode whether it would be. Always V(false) with O(state=absent).
+  returned: success
+  type: bool
+holder:
+  description: Who holds the lease now, or null. A label that is no lease of this module is given as it stands.
+  returned: success
+  type: str
+  sample: alice@controller pid 1234 (run 3f9a2b1c.88123)
+since:
+  description: Since when, in UTC, by the manager's clock; null where nobody does or the label does not tell.
+  returned: success
+  type: str
+  sample: "2026-11-21T02:09:37Z"
+expires_in:
+  description: The seconds until it ends, negative where it has; null where nobody holds it or the label does not tell.
+  returned: success
+  type: int
+  sample: 900
+taken_from:
+  description: Who held the lease, where it had not ended and was taken all the same; else null.
+  returned: success
+  type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils import _swarm_lease
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._swarm import CONNECTION_OPTIONS, connect
+
+
+def run(params, check_mode):
+    """The module's result."""
+    _swarm_lease.check(params)
+    before, after, now = _swarm_lease.settle(connect(params), params, check_mode)
+    return _swarm_lease.answer(before, after, now, params)
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            CONNECTION_OPTIONS,
+            state=dict(type="str", choices=["present", "absent"], default="present"),
+            holder=dict(type="str"),
+            ttl=dict(type="int", default=900),
+            takeover=dict(type="list", elements="str", default=[]),
+            force=dict(type="bool", default=False),
+        ),
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.check_mode)
+    except GpuSwarmError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+    if result["taken_from"]:
+        module.warn("The lease of this swarm was taken from %s." % result["taken_from"])
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

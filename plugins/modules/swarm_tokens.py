@@ -1,0 +1,86 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: swarm_tokens
+short_description: Replaces join tokens of a swarm
+version_added: 0.2.0
+description:
+  - Replaces the tokens with which machines join a swarm. The old ones are worth nothing from then on; who has joined stays.
+  - Neither the old tokens nor the new ones are read or returned.
+  - Everything else of the swarm stays as it is, the lock of its managers too. M(community.docker.docker_swarm) sends zeros for each
+    setting that it is not told, such as the life of certificates, when it rotates a token.
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.docker_client
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: none
+    details: Each call makes new tokens.
+options:
+  rotate:
+    description: Whose tokens are replaced.
+    type: list
+    elements: str
+    choices: [worker, manager]
+    required: true
+seealso:
+  - module: community.docker.docker_swarm
+"""
+
+EXAMPLES = r"""
+- name: Who has seen a join token can do nothing with it any more
+  fleet.gpu_swarm.swarm_tokens:
+    rotate: [worker, manager]
+  delegate_to: manager-1
+  run_once: true
+"""
+
+RETURN = r""" # """
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._swarm import CONNECTION_OPTIONS, connect, until_written
+
+
+def run(params, check_mode):
+    """The module's result."""
+    manager = connect(params)
+
+    def attempt():
+        cluster, dummy_clock = manager.cluster()
+        if params["rotate"] and not check_mode:
+            manager.update_cluster(cluster["Version"]["Index"], cluster["Spec"], params["rotate"])
+
+    until_written(attempt)
+    return {"changed": bool(params["rotate"])}
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            CONNECTION_OPTIONS,
+            rotate=dict(type="list", elements="str", choices=["worker", "manager"], required=True),
+        ),
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.check_mode)
+    except GpuSwarmError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: verify_report
+short_description: Puts what was tested on a fleet together, and prints it as a table
+version_added: 0.2.0
+description:
+  - Compares for every host what its GPUs, files and daemon are (C(gpu_node_assessed)) with what the manager shows, resources
+    and labels, adds what M(fleet.gpu_swarm.swarm_gpu_verify) found, and prints a table.
+  - Runs on the controller. Use it once in a play, with C(run_once).
+options:
+  hosts:
+    description: The hosts of the table, in order.
+    type: list
+    elements: str
+    required: true
+  ledger:
+    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
+    type: dict
+    required: true
+  tested:
+    description: What M(fleet.gpu_swarm.swarm_gpu_verify) returned.
+    type: dict
+    required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+  platform:
+    platforms: all
+seealso:
+  - module: fleet.gpu_swarm.swarm_gpu_verify
+  - module: fleet.gpu_swarm.swarm_gpu_info
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: What was found
+  fleet.gpu_swarm.verify_report:
+    hosts: "{{ ansible_play_hosts_all }}"
+    ledger: "{{ ledger }}"
+    tested: "{{ tested }}"
+  run_once: true
+  register: told
+
+- name: The node works
+  ansible.builtin.assert:
+    that: inventory_hostname not in told.problems
+    fail_msg: "{{ told.problems[inventory_hostname] | default([]) | join('; ') }}"
+"""
+
+RETURN = r"""
+problems:
+  description: By host, what is wrong with it, in words. Hosts with which nothing is wrong are not in it.
+  returned: always
+  type: dict
+  sample: {"g2": ["drift: swarm-resource is not set"]}
+rows:
+  description: The lines of the table, each with the node, what its task held, what that saw, and the verdict.
+  returned: always
+  type: list
+  elements: list
+"""

@@ -1,0 +1,38 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Questions to a manager in the name of many hosts: one that cannot be reached fails, and is not "unreachable".
+
+With run_once, Ansible gives up every host of the play when the one that was asked is unreachable, whatever
+ignore_unreachable says. A failure can be told of each host, and another manager be asked.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible.utils.vars import merge_hash
+
+
+def answered(call: Callable[[], dict[str, Any]], who: str) -> dict[str, Any]:
+    """The answer of ``call()``, or that the host ``who`` cannot be reached."""
+    try:
+        return call()
+    except AnsibleConnectionFailure as problem:
+        return {"failed": True, "msg": f"{who} cannot be reached: {problem}"}
+
+
+class ManagerAction(ActionBase):
+    """Runs the module ``MODULE`` as it was asked to."""
+
+    MODULE: str
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        who = self._task.delegate_to or task_vars["inventory_hostname"]
+        return merge_hash(result, answered(lambda: self._execute_module(module_name=self.MODULE, task_vars=task_vars), who))

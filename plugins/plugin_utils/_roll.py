@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether the next hosts may be changed, and what on them must end first (pure).
+
+``variables`` are Ansible's hostvars, see _updates. Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ._outcome import BAD, outcome_of
+from ._updates import Variables, node_id_of, stays, stopped_work
+from ._work import in_words
+
+
+def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, containers: list[dict[str, Any]] | None = None) -> list[str]:
+    """What runs on these hosts and must not be stopped, in words.
+
+    Tasks are told by the manager's ledger; ``containers``, by default those of each node's last look, may be more.
+    """
+    nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
+    held = []
+    for name in names:
+        if outcome_of(variables[name]):
+            continue
+        work = stopped_work(name, variables, nodes.get(node_id_of(variables[name]) or ""), containers)
+        held += in_words(stays(name, variables, work))
+    return held
+
+
+def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, before: Mapping[str, int], max_failed: int) -> str:
+    """Why no further host may be changed now, or ''. ``names`` are all hosts of the run, ``before`` what waited for room when
+    the run began (of pending())"""
+    bad = [name for name in names if (outcome := outcome_of(variables[name])) and outcome.state in BAD]
+    if bad and len(bad) >= max_failed:
+        return f"its turn did not come, since {', '.join(bad)} failed. Mend that and run this again."
+    if "nodes" not in (ledger or {}):
+        reason = (ledger or {}).get("msg") or "none of them answered"
+        return f"its turn did not come, since no manager could be asked about the swarm ({reason}). Mend that and run this again."
+    new = newly_pending(ledger, before)
+    if new:
+        return (
+            f"its turn did not come, since tasks find no room that had some when this run began: {', '.join(new[:5])}{', …' * (len(new) > 5)}. "
+            "Make room for them, and run this again."
+        )
+    return ""
+
+
+def lease_gate(answer: Mapping[str, Any]) -> str:
+    """Why this run may change nothing now, or ''. ``answer`` is that of swarm_lease."""
+    if answer.get("acquired"):
+        return ""
+    if "acquired" not in answer:
+        reason = str(answer.get("msg") or "the manager did not say why").strip().rstrip(".")
+        return f"its turn did not come, since the lease of this swarm could not be taken: {reason}. Mend that and run this again."
+    since = f" since {answer['since']}" if answer.get("since") else ""
+    left = f"ends in {answer['expires_in']} s unless that goes on" if answer.get("expires_in") is not None else "does not end by itself"
+    return (
+        f"its turn did not come, since another run changes this swarm: {answer['holder']}{since}. Its lease {left}. Run this again "
+        "when it is through; if it is dead, with -e provision_take_lease=true."
+    )
+
+
+def newly_pending(ledger: Any, before: Mapping[str, int]) -> list[str]:
+    """The services of which more tasks wait for room than when the run began, with how many more."""
+    more = {service: count - before.get(service, 0) for service, count in pending(ledger).items()}
+    return [f"service {service} ({count} more)" for service, count in more.items() if count > 0]
+
+
+def pending(ledger: Any) -> dict[str, int]:
+    """How many tasks of each service wait for room."""
+    found: Counter[str] = Counter()
+    for group in (ledger or {}).get("pending") or []:
+        found[group["service"]] += group["count"]
+    return dict(found)
+
+
+def manager_gate(name: str, others: Iterable[str], variables: Variables, ledger: Any) -> str:
+    """Why this manager must not be taken out now, or ''. ``others`` are the managers that this run changes too.
+
+    A swarm of one or two managers stands still for the seconds of a restart whatever is done; from three on it must not.
+    """
+    for other in others:
+        outcome = outcome_of(variables[other])
+        if other != name and outcome and outcome.state in BAD:
+            return f"left alone, since the change of the manager {other} failed. Mend that and run this again."
+    managers = [node for node in (ledger or {}).get("nodes") or [] if node["role"] == "manager"]
+    if not managers:
+        reason = (ledger or {}).get("msg") or "it gave no list of nodes"
+        return f"left alone: no manager could be asked who else runs the swarm ({reason}). Mend that and run this again."
+    up = [node for node in managers if node["reachability"] == "reachable" and node["id"] != node_id_of(variables[name])]
+    if len(managers) > 2 and len(up) <= len(managers) // 2:
+        return (
+            f"left alone: without it {len(up)} of {len(managers)} managers could be reached, too few to run the swarm. "
+            "Bring the other managers back and run this again."
+        )
+    return ""

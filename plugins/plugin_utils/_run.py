@@ -1,0 +1,80 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who this run of Ansible is, and whether another one that was started on this machine is still there.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import multiprocessing
+import os
+import re
+import socket
+import uuid
+from pathlib import Path
+
+PROC = Path("/proc")
+# user@controller pid 1234 (run MACHINE.START)
+HOLDER = re.compile(r".* pid (\d{1,9}) \(run ([0-9a-f]{8})\.(\d+)\)")
+NO_START = "-"
+
+
+def this_run(proc: Path = PROC) -> str:
+    """The same for all tasks of a run, and like no other's."""
+    parent = multiprocessing.parent_process()  # Ansible runs each task in a process of its own
+    pid = (parent and parent.pid) or os.getpid()
+    machine = _machine(proc) or hashlib.sha256(str(uuid.getnode()).encode()).hexdigest()[:8]
+    return f"{_user()}@{socket.gethostname()} pid {pid} (run {machine}.{_start(pid, proc) or NO_START})"
+
+
+def is_gone(holder: str, proc: Path = PROC) -> bool:
+    """Whether this holder was a process of this machine that has ended. One that cannot be told is there."""
+    found = HOLDER.fullmatch(holder)
+    if not found or found[2] != _machine(proc):
+        return False
+    pid = int(found[1])
+    return not _exists(pid) or _start(pid, proc) not in (None, found[3])
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())  # in containers a user need not have a name
+
+
+def _exists(pid: int) -> bool:
+    """Not by its folder in /proc, which may be hidden from other users (hidepid)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True
+
+
+def _machine(proc: Path) -> str | None:
+    """This machine since it was booted, and who of it shares process numbers: containers may share host names."""
+    try:
+        parts = [(proc / "sys/kernel/random/boot_id").read_text().strip(), os.readlink(proc / "self/ns/pid")]
+    except OSError:
+        return None  # not Linux
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:8]
+
+
+def _start(pid: int, proc: Path) -> str | None:
+    """When a process began, in ticks since the boot: numbers of processes are given again. '' for one that has ended and
+    whose parent has not noticed, None where that cannot be read."""
+    try:
+        stat = (proc / str(pid) / "stat").read_text()
+    except OSError:
+        return None
+    # proc(5), from the third field on: the second one, a name in brackets, may hold spaces.
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] == "Z" else fields[19]

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What was found of every host of a fleet, put together (pure): node, files, daemon, manager, and the tasks that were tried.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..module_utils import _swarm_labels
+from ..module_utils._verify_plan import FAILED, PASSED, PLANNED, UNTESTED
+from ._plan import LABEL_PREFIX
+from ._table import render
+from ._updates import difference
+
+HEADINGS = ["node", "reserved", "seen", "verdict"]
+NOTHING = "–"
+PROVISION = "Run fleet.gpu_swarm.provision for it"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Of one host: its checks, and in words what is wrong with the node itself, ledger and labels included."""
+
+    checks: list[Mapping[str, Any]]
+    node: list[str]
+
+    @property
+    def wrong(self) -> list[str]:
+        return self.node + [_named(check) for check in self.checks if check["state"] == FAILED]
+
+
+def about(assessed: Mapping[str, Any] | None, node: Mapping[str, Any] | None, tested: Mapping[str, Any], node_id: str | None) -> Found:
+    """``assessed`` is what gpu_node said of the host, ``node`` the manager's record of it, ``tested`` swarm_gpu_verify's result."""
+    if not assessed or assessed.get("unreachable") or assessed.get("failed"):
+        why = (assessed or {}).get("msg") or "the host did not answer"
+        return Found([], [f"could not be read: {why}"])
+    if not (assessed.get("engine") or {}).get("running"):
+        return Found([], ["dockerd does not run. Look at its log (journalctl -u docker), or run fleet.gpu_swarm.provision for it"])
+    if node is None:
+        return Found([], [f"not in the swarm of this manager. {PROVISION}"])
+    checks = [check for check in tested.get("checks") or [] if check["node"] == node_id]
+    return Found(checks, _disagreements(assessed, node) + list((tested.get("ledger_problems") or {}).get(node_id, [])))
+
+
+def _disagreements(assessed: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
+    """Where GPUs, files, daemon and manager do not agree."""
+    told = [refused["text"] for refused in assessed.get("refused") or []]
+    if assessed["drift"]:
+        told.append(f"drift: {'; '.join(assessed['drift'])}. {PROVISION}")
+    shown = difference(assessed, node)
+    if shown and not told:  # of which this is only what follows
+        told.append(f"{shown}. {PROVISION}")
+    return told + [f"label {text}. {PROVISION}" for text in _untrue(assessed, node["labels"])]
+
+
+def _untrue(assessed: Mapping[str, Any], labels: Mapping[str, str]) -> list[str]:
+    wanted, keep = assessed.get("labels") or {}, assessed.get("labels_unknown") or []
+    should, clashes = _swarm_labels.compute(labels, wanted, LABEL_PREFIX, keep)
+    record = LABEL_PREFIX + _swarm_labels.RECORD
+    keys = sorted({*clashes, *(key for key in {*should, *labels} if key != record and should.get(key) != labels.get(key))})
+    return [f"{key} is {labels.get(key, 'not set')}, and {wanted.get(key, 'nothing')} is true" for key in keys]
+
+
+def _named(check: Mapping[str, Any]) -> str:
+    return f"{check['kind']}: {check['verdict']}" if check["kind"] else str(check["verdict"])
+
+
+def rows(name: str, found: Found) -> list[list[str]]:
+    """A line for each kind that was tested, and one for what is wrong with the node itself. What to do is told elsewhere."""
+    lines = [_row(name, check) for check in found.checks]
+    return lines + [[name, NOTHING, NOTHING, f"FAILED: {_begin(text)}"] for text in found.node]
+
+
+def _row(name: str, check: Mapping[str, Any]) -> list[str]:
+    kind, state, verdict = check["kind"] or "", check["state"], check["verdict"]
+    if state == PLANNED:
+        return [name, f"{check['asked']} {kind}", NOTHING, "would be tested"]
+    if state == UNTESTED:
+        return [name, NOTHING, NOTHING, f"not tested: {verdict}" + (f" ({kind})" if kind else "")]
+    word = "passed" if state == PASSED else "FAILED"
+    return [name, f"{len(check['reserved'])} {kind}".strip() if kind else NOTHING, str(len(check["seen"])), f"{word}: {_begin(verdict)}"]
+
+
+def _begin(text: str) -> str:
+    """The first sentence."""
+    return text.partition(". ")[0]
+
+
+def told(lines: Sequence[Sequence[str]], hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any]) -> str:
+    """The table, and under it the sum."""
+    checks = tested.get("checks") or []
+    passed = {check["node"] for check in checks if check["state"] == PASSED}
+    seen = sum(len(check["seen"]) for check in checks if check["state"] == PASSED)
+    parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}", f"proved by a task: {len(passed)}", f"GPUs held and seen: {seen}"]
+    if any(check["state"] == PLANNED for check in checks):
+        parts = parts[:2] + ["nothing was started (check mode)"]
+    return "\n".join([render(HEADINGS, lines), "", "; ".join(parts)])

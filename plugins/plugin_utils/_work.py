@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What runs on a node, and what may be done with it (pure).
+
+Two look at a node: its own daemon knows every container, the swarm's manager knows every task, also one whose image is
+still being pulled and which has no container yet.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NEVER, SERVICES, ALL = "never", "services", "all"
+DISRUPTIONS = (NEVER, SERVICES, ALL)
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+@dataclass(frozen=True)
+class Work:
+    """One task or container. ``movable``: swarm starts it elsewhere, or here again, when it is stopped.
+
+    ``service`` is None for a container that no service owns. ``age_s`` is None where nobody knows.
+    """
+
+    name: str
+    service: str | None
+    movable: bool
+    age_s: int | None = None
+
+
+def work_on(containers: Iterable[Mapping[str, Any]], node: Mapping[str, Any] | None) -> list[Work]:
+    """All that a restart of the node's daemon would stop: its tasks as the ledger has them, then its other containers."""
+    tasks = (node or {}).get("tasks") or []
+    known = {task["id"] for task in tasks}
+    work = [Work(task["name"], task["service"], task["movable"], task.get("age")) for task in tasks]
+    # A container of a task that the manager does not know any more is about to go, or belongs to another swarm.
+    rest = [item for item in containers if item.get("task") not in known or not item.get("task")]
+    return work + [Work(item["name"], item.get("service"), False, item.get("age")) for item in rest]
+
+
+def must_stay(work: Iterable[Work], disrupt: str) -> list[Work]:
+    """What is not to be stopped, by ``provision_disrupt`` of its node."""
+    if disrupt == ALL:
+        return []
+    return [item for item in work if disrupt == NEVER or not item.movable]
+
+
+def in_words(work: Iterable[Work]) -> list[str]:
+    """As an owner knows it: services with the number of their tasks, and by name what is to be waited for."""
+    work = list(work)
+    services = Counter(item.service for item in work if item.movable)
+    told = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in services.items()]
+    return told + [_one(item) for item in work if not item.movable]
+
+
+def _one(item: Work) -> str:
+    what = f"task {item.name} of service {item.service}" if item.service else f"container {item.name}"
+    return what if item.age_s is None else f"{what} (for {age(item.age_s)})"
+
+
+def age(seconds: int) -> str:
+    """``3 h 5 min``: the two largest units that are not zero at the front."""
+    parts = []
+    for size, unit in _UNITS:
+        count, seconds = divmod(max(0, seconds), size)
+        if count or parts:
+            parts.append(f"{count} {unit}" if count else "")
+    return " ".join(part for part in parts[:2] if part) or "0 s"

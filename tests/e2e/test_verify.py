@@ -1,0 +1,72 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""verify: a fleet that works passes, a node that does not isolate fails by itself, and nothing is left behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import Loud
+from .fleet import CONFIG_TOML, Fleet, Run
+
+PLAYBOOK = "fleet.gpu_swarm.verify"
+IMAGE = ("--extra-vars", "verify_image=lab/cuda")
+
+
+def verify(fleet: Fleet, inventory: Path, *arguments: str) -> Run:
+    before = fleet["m1"].docker("service", "ls", "--quiet")
+    run = fleet.playbook(inventory, *IMAGE, *arguments, playbook=PLAYBOOK)
+    assert fleet["m1"].docker("service", "ls", "--quiet") == before
+    return run
+
+
+def lines(run: Run, name: str) -> list[str]:
+    """A host's lines in the table."""
+    return re.findall(rf"^{name} +(\S.*)$", run.output.partition("verdict")[2].partition("nodes: ")[0], re.MULTILINE)
+
+
+@pytest.fixture
+def leaking(fleet: Fleet, first: Loud) -> Iterator[str]:
+    """A node whose toolkit was never told the variable of the kind."""
+    node = fleet["g2"]
+    original = node.read(CONFIG_TOML) or b""
+    broken = re.sub(rb"(?m)^swarm-resource.*\n", b"", original)
+    assert broken != original
+    node.write(CONFIG_TOML, broken)
+    yield node.name
+    node.write(CONFIG_TOML, original)
+
+
+def test_a_fleet_that_works(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    run = verify(fleet, inventory)
+    assert run.rc == 0, run.output
+    assert {name: lines(run, name)[0].split(maxsplit=3)[:3] for name in ("g1", "g2")} == {
+        name: ["1", "NVIDIA-GPU", "1"] for name in ("g1", "g2")
+    }
+    assert set(run.changed().values()) == {0}
+
+
+def test_check_says_what_would_be_tested(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    run = verify(fleet, inventory, "--check", "--extra-vars", "verify_gpus=all")
+    assert run.rc == 0, run.output
+    assert lines(run, "g1") == ["2 NVIDIA-GPU  –     would be tested"]
+    assert lines(run, "g2") == ["4 NVIDIA-GPU  –     would be tested"]
+
+
+@pytest.mark.parametrize(("gpus", "words"), [("1", "NOT ISOLATED: holds 1 and sees 4"), ("all", "brought nothing into the task")])
+def test_a_node_that_does_not_isolate_fails_alone(fleet: Fleet, inventory: Path, leaking: str, gpus: str, words: str) -> None:
+    """Also where a task holds all that the node has, and so could see no more."""
+    run = verify(fleet, inventory, "--extra-vars", f"verify_gpus={gpus}")
+    assert run.rc != 0
+    (told,) = run.failures(leaking)
+    assert words in told
+    assert "does not name DOCKER_RESOURCE_NVIDIA-GPU" in told
+    assert "Run fleet.gpu_swarm.provision for this node" in told
+    assert "passed" in lines(run, "g1")[0]
+    assert not run.failures("g1")

@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from fleet_lab import assessed, ledger, member, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._roll import held_by, lease_gate, manager_gate, newly_pending, pending, roll_gate
+
+FAILED = {"state": "failed", "reason": "dockerd did not start"}
+LOST = {"state": "lost", "reason": "no route to host"}
+WAITING = {"state": "waiting", "reason": "container x"}
+UNTOUCHED = {"state": "untouched", "reason": "x"}
+
+
+def variables(node_id="n1", **other):
+    return dict({"gpu_node_assessed": assessed(node_id)}, **other)
+
+
+# --- what must end first ----------------------------------------------------------------------------------------------
+
+JOB = task("sweep.1", "sweep", movable=False)
+CONTAINER = {"name": "by-hand", "service": None, "task": None}
+BOOK = ledger(member("n1", tasks=[task("web.1", "web"), JOB]), member("n2", tasks=[JOB]), member("n3"))
+
+
+@pytest.mark.parametrize(
+    ("disrupt", "held"),
+    [
+        (None, ["task sweep.1 of service sweep", "container by-hand"]),
+        ("services", ["task sweep.1 of service sweep", "container by-hand"]),
+        ("never", ["service web", "task sweep.1 of service sweep", "container by-hand"]),
+        ("all", []),
+    ],
+)
+def test_what_must_end_first_is_said_by_each_host(disrupt, held):
+    host = {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None)])}
+    planned = {"gpu_swarm_plan": {"steps": {"a": {"disrupt": disrupt}}}} if disrupt else {}
+    assert held_by(["a"], {"a": {**host, **planned}}, BOOK) == held
+
+
+def test_tasks_and_containers_can_be_waited_for_one_after_the_other():
+    host = {"a": {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None), ("gone", None)])}}
+    assert held_by(["a"], host, BOOK, containers=[]) == ["task sweep.1 of service sweep"]
+    assert held_by(["a"], host, ledger(member("n1")), containers=[CONTAINER]) == ["container by-hand"]
+    assert held_by(["a"], host, ledger(member("n1")), containers=[]) == []
+
+
+def test_several_hosts_are_asked_about_at_once_without_those_that_are_out():
+    hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3"), "d": {}}
+    assert held_by(hosts, hosts, BOOK) == ["task sweep.1 of service sweep"]
+    assert held_by(hosts, hosts, None) == []
+
+
+# --- may the roll go on -----------------------------------------------------------------------------------------------
+
+
+def short(**services):
+    return {**ledger(member()), "pending": [{"service": name, "count": count} for name, count in services.items()]}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "most", "told"),
+    [
+        ([None, WAITING, UNTOUCHED], 1, ""),
+        ([FAILED, None], 1, "its turn did not come, since a failed. Mend that and run this again."),
+        ([FAILED, None], 2, ""),
+        ([FAILED, WAITING, LOST], 2, "its turn did not come, since a, c failed. Mend that and run this again."),
+    ],
+)
+def test_after_too_many_failures_no_further_host_is_changed(outcomes, most, told):
+    hosts = {name: variables(**({"gpu_swarm_outcome": one} if one else {})) for name, one in zip("abc", outcomes, strict=False)}
+    assert roll_gate(hosts, hosts, short(), {}, most) == told
+
+
+def test_tasks_that_found_room_before_and_do_not_now_stop_the_roll():
+    assert roll_gate(["a"], {"a": variables()}, short(old=2), {"old": 2, "gone": 1}, 1) == ""
+    told = roll_gate(["a"], {"a": variables()}, short(old=3, **{f"web{n}": 1 for n in range(7)}), {"old": 2}, 1)
+    assert "service old (1 more), service web0 (1 more)" in told
+    assert ", …. Make room" in told
+
+
+def test_what_waits_for_room_is_counted_by_service():
+    # A service has a group for each reason why its tasks wait.
+    book = {"pending": [{"service": "a", "count": 2}, {"service": "b", "count": 1}, {"service": "a", "count": 3}]}
+    assert pending(book) == {"a": 5, "b": 1}
+    assert pending(None) == pending(ledger()) == {}
+    assert newly_pending(book, {"a": 4, "b": 1}) == ["service a (1 more)"]
+
+
+@pytest.mark.parametrize("book", [None, {}, {"msg": "There is no quorum."}])
+def test_without_a_manager_that_answers_no_further_host_is_changed(book):
+    reason = (book or {}).get("msg") or "none of them answered"
+    assert f"no manager could be asked about the swarm ({reason})" in roll_gate(["a"], {"a": variables()}, book, {}, 1)
+
+
+# --- one manager after another ----------------------------------------------------------------------------------------
+
+
+# --- who changes the swarm --------------------------------------------------------------------------------------------
+
+
+def test_whoever_holds_the_lease_may_go_on():
+    assert lease_gate({"acquired": True, "holder": "x"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            {"acquired": False, "holder": "alice@c1 pid 12", "since": "2026-11-21T02:10:00Z", "expires_in": 812},
+            ["alice@c1 pid 12 since 2026-11-21T02:10:00Z", "ends in 812 s", "-e provision_take_lease=true"],
+        ),
+        ({"acquired": False, "holder": "mine", "since": None, "expires_in": None}, [": mine. Its lease does not end by itself"]),
+        ({"failed": True, "msg": "It has no quorum."}, ["could not be taken: It has no quorum. Mend that"]),
+        ({"unreachable": True, "msg": "no route"}, ["could not be taken: no route. Mend that"]),
+        ({}, ["did not say why"]),
+    ],
+)
+def test_without_the_lease_nothing_is_changed(answer, words):
+    assert [word for word in words if word not in lease_gate(answer)] == []
+
+
+def managers(count, down=()):
+    """A ledger of ``count`` managers, of which those numbered in ``down`` cannot be reached, and one worker."""
+    shown = [member(f"n{n}", role="manager", reachability="unreachable" if n in down else "reachable") for n in range(1, count + 1)]
+    return ledger(*shown, member("w1"))
+
+
+# how many managers, which are down -> how many others are up where the first must be left alone
+GATES = [
+    (1, (), None),
+    (2, (), None),
+    (2, (2,), None),
+    (3, (), None),
+    (3, (1,), None),  # the one to be changed is the one that is down
+    (3, (2,), 1),
+    (3, (2, 3), 0),
+    (4, (), None),
+    (4, (4,), 2),
+    (5, (), None),
+    (5, (2,), None),
+    (5, (2, 3), 2),
+]
+
+
+@pytest.mark.parametrize(("count", "down", "left"), GATES)
+def test_a_manager_is_left_alone_where_the_swarm_would_stand_still_without_it(count, down, left):
+    told = manager_gate("a", ["a"], {"a": variables("n1")}, managers(count, down))
+    assert told == (
+        ""
+        if left is None
+        else f"left alone: without it {left} of {count} managers could be reached, too few to run the swarm. "
+        "Bring the other managers back and run this again."
+    )
+
+
+def test_after_a_manager_that_failed_no_other_is_touched():
+    hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
+    for name in ("a", "c"):
+        told = manager_gate(name, list(hosts), hosts, managers(3))
+        assert told == "left alone, since the change of the manager b failed. Mend that and run this again."
+    # Its own outcome is no news, and one that this run does not change is no reason.
+    assert manager_gate("b", list(hosts), hosts, managers(3)) == ""
+    assert manager_gate("a", ["a", "c"], hosts, managers(3)) == ""
+
+
+@pytest.mark.parametrize(
+    ("book", "reason"),
+    [
+        ({"failed": True, "msg": "The swarm does not have a leader."}, "The swarm does not have a leader."),
+        ({"unreachable": True}, "it gave no list of nodes"),
+        (ledger(), "it gave no list of nodes"),
+        (None, "it gave no list of nodes"),
+    ],
+)
+def test_without_a_ledger_no_manager_is_touched(book, reason):
+    told = manager_gate("a", ["a"], {"a": variables("n1")}, book)
+    assert told == f"left alone: no manager could be asked who else runs the swarm ({reason}). Mend that and run this again."

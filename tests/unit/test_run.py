@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import subprocess
+import sys
+from multiprocessing import get_context
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _run
+
+
+def test_a_run_is_told_by_who_where_and_which_process():
+    assert _run.this_run().startswith(f"{getpass.getuser()}@{socket.gethostname()} pid {os.getpid()} (run ")
+
+
+def _tell(pipe):
+    pipe.send(_run.this_run())
+
+
+def test_the_processes_of_a_run_are_one_run():
+    context = get_context("fork")  # as Ansible has it
+    here, there = context.Pipe()
+    worker = context.Process(target=_tell, args=(there,))
+    worker.start()
+    told = here.recv()
+    worker.join()
+    assert told == _run.this_run()
+
+
+def test_a_user_without_a_name(monkeypatch):
+    def nameless():
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr(_run.getpass, "getuser", nameless)
+    assert _run.this_run().startswith(f"{os.getuid()}@")
+
+
+@pytest.fixture
+def process():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
+        yield started
+
+
+def holder(pid, machine=None, start=None):
+    return f"x@y pid {pid} (run {machine or _run._machine(_run.PROC)}.{start or _run._start(pid, _run.PROC)})"
+
+
+def test_a_run_is_there_until_its_process_has_ended(process):
+    run = holder(process.pid)
+    assert not _run.is_gone(run)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert _run.is_gone(run)  # ended, and nobody has asked for its exit status
+    process.wait()
+    assert _run.is_gone(run)
+
+
+def test_a_process_that_got_the_number_of_another_is_not_that_one():
+    assert _run.is_gone(holder(os.getpid(), start="1"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "alice@elsewhere pid 99999999 (run 0a1b2c3d.99)",
+        holder(999999999, machine="0a1b2c3d"),
+        holder(999999999, start=_run.NO_START),
+        f"release train, pid {os.getpid()}",
+        "",
+    ],
+)
+def test_what_cannot_be_told_is_there(other):
+    assert not _run.is_gone(other)
+
+
+def test_a_process_that_hides_what_it_is_is_there(process, tmp_path):
+    """/proc may be mounted so that one sees one's own processes only."""
+    boot = tmp_path / "sys/kernel/random"
+    boot.mkdir(parents=True)
+    (boot / "boot_id").write_text("a boot\n")
+    (tmp_path / "self/ns").mkdir(parents=True)
+    (tmp_path / "self/ns/pid").symlink_to("pid:[4026531836]")
+    run = holder(process.pid, _run._machine(tmp_path), "99")
+    assert not _run.is_gone(run, tmp_path)
+    process.kill()
+    process.wait()
+    assert _run.is_gone(run, tmp_path)
+
+
+def test_where_there_is_no_proc_a_run_is_told_and_never_gone(tmp_path):
+    run = _run.this_run(tmp_path)
+    assert run == _run.this_run(tmp_path)
+    assert run.endswith(".-)")
+    assert not _run.is_gone(run, tmp_path)

@@ -1,0 +1,245 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from swarm_api import cluster
+
+from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_lease import reach
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm_lease
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import OutOfSequence, SwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_lease as module
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._run import this_run
+
+LABEL = "gpu-swarm.lease"
+CLOCK = "2026-11-21T02:10:00.652836451Z"
+NOW = _swarm_lease.seconds(CLOCK)
+ALICE, BOB = "alice@c1 pid 12 (run 0a1b2c3d.99)", "bob@c2 pid 12 (run 4e5f6a7b.99)"
+
+
+def lease(holder, since=-60, until=60):
+    """A label's value, with its times as seconds from now."""
+    return json.dumps({"holder": holder, "since": _swarm_lease.in_words(NOW + since), "until": _swarm_lease.in_words(NOW + until)})
+
+
+class FakeManager:
+    """A swarm with a version, as a manager keeps one; `interfere` happens right before an update reaches it."""
+
+    def __init__(self, value=None, interfere=None):
+        self.kept = cluster({"owner": "bob", **({LABEL: value} if value else {})})
+        self.interfere = interfere or (lambda kept: None)
+        self.updates = 0
+
+    def cluster(self):
+        return copy.deepcopy(self.kept), CLOCK
+
+    def update_cluster(self, version, spec, rotate=()):
+        self.interfere(self.kept)
+        if self.kept["Version"]["Index"] != version:
+            raise OutOfSequence("changed meanwhile")
+        self.kept["Spec"] = copy.deepcopy(spec)
+        self.kept["Version"]["Index"] += 1
+        self.updates += 1
+
+    @property
+    def value(self):
+        return self.kept["Spec"]["Labels"].get(LABEL)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    def run(manager, check_mode=False, **options):
+        monkeypatch.setattr(module, "connect", lambda params: manager)
+        given = {"state": "present", "holder": ALICE, "ttl": 900, "takeover": [], "force": False}
+        return module.run(dict(given, **options), check_mode)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-01T00:01:00Z", 60),
+        ("1970-01-01T00:01:00.999999999Z", 60),
+        ("1970-01-01T01:01:00.5+01:00", 60),
+        ("1969-12-31T18:31:00-05:30", 60),
+    ],
+)
+def test_times_as_go_writes_them(text, seconds):
+    assert _swarm_lease.seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21", "2026-11-21 02:10:00Z", "2026-11-21T02:10:00"])
+def test_another_time_is_refused(text):
+    with pytest.raises(ValueError, match="RFC 3339"):
+        _swarm_lease.seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "acquired", "since", "taken_from"),
+    [
+        (None, {}, True, 0, None),
+        (lease(ALICE), {}, True, -60, None),  # renewed
+        (lease(ALICE, until=-1), {}, True, -60, None),
+        (lease(BOB), {}, False, -60, None),
+        (lease(BOB, until=1), {}, False, -60, None),
+        (lease(BOB, until=0), {}, True, 0, None),
+        (lease(BOB), {"force": True}, True, 0, BOB),
+        (lease(BOB), {"takeover": [BOB]}, True, 0, BOB),
+        (lease(BOB), {"takeover": ["eve"]}, False, -60, None),
+        (lease(BOB, until=-1), {"force": True}, True, 0, None),
+    ],
+)
+def test_who_gets_the_lease(run, value, options, acquired, since, taken_from):
+    manager = FakeManager(value)
+    result = run(manager, **options)
+    assert (result["acquired"], result["changed"], result["holder"]) == (acquired, acquired, ALICE if acquired else BOB)
+    assert (result["since"], result["taken_from"]) == (_swarm_lease.in_words(NOW + since), taken_from)
+    if acquired:
+        assert (result["expires_in"], manager.value) == (900, lease(ALICE, since, 900))
+    else:
+        assert (manager.updates, manager.value) == (0, value)
+
+
+NO_LEASES = ["mine", "{}", "[]", "null", '{"holder": "x", "since": "y", "until": "z"}', '{"holder": "x", "since": 1, "until": 2}']
+
+
+@pytest.mark.parametrize("value", NO_LEASES)
+def test_a_label_that_is_no_lease_is_somebody_s_until_it_is_taken(run, value):
+    manager = FakeManager(value)
+    told = {"acquired": False, "holder": value, "since": None, "expires_in": None}
+    assert run(manager).items() >= told.items()
+    assert manager.value == value
+    assert run(manager, force=True)["taken_from"] == value
+
+
+@pytest.mark.parametrize(
+    ("value", "changed", "holder"),
+    [
+        (None, False, None),
+        (lease(ALICE), True, None),
+        (lease(ALICE, until=-1), True, None),
+        (lease(BOB), False, BOB),
+        (lease(BOB, until=-1), False, BOB),
+    ],
+)
+def test_only_our_own_is_given_up(run, value, changed, holder):
+    manager = FakeManager(value)
+    result = run(manager, state="absent")
+    assert (result["changed"], result["acquired"], result["holder"]) == (changed, False, holder)
+    assert (manager.updates, manager.value) == (int(changed), None if changed else value)
+
+
+def test_all_else_of_the_swarm_stays(run):
+    manager = FakeManager()
+    before = copy.deepcopy(manager.kept["Spec"])
+    run(manager)
+    assert {**manager.kept["Spec"], "Labels": {"owner": "bob"}} == before
+    run(manager, state="absent")
+    assert manager.kept["Spec"] == before
+
+
+def test_a_swarm_without_labels(run):
+    manager = FakeManager()
+    manager.kept["Spec"]["Labels"] = None  # as Go writes none
+    assert run(manager)["acquired"]
+
+
+def test_the_same_again_writes_nothing(run):
+    manager = FakeManager(lease(ALICE, until=900))
+    assert (run(manager)["changed"], manager.updates) == (False, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "value"), [({}, None), ({"force": True}, lease(BOB)), ({"state": "absent"}, lease(ALICE))], ids=["free", "forced", "given up"]
+)
+def test_check_mode_tells_and_takes_nothing(run, options, value):
+    manager = FakeManager(value)
+    told = run(manager, check_mode=True, **options)
+    assert (manager.updates, manager.value) == (0, value)
+    assert told == run(manager, **options)
+
+
+def test_the_diff_shows_the_lease_alone(run):
+    shown = {"holder": ALICE, "since": "2026-11-21T02:10:00Z", "until": "2026-11-21T02:25:00Z"}
+    assert run(FakeManager())["diff"] == {"before": {}, "after": {LABEL: shown}}
+    assert run(FakeManager(lease(BOB)))["diff"]["before"] == run(FakeManager(lease(BOB)))["diff"]["after"]
+
+
+def interfere_once(change):
+    left = [change]
+
+    def interfere(kept):
+        if left:
+            kept["Version"]["Index"] += 1
+            left.pop()(kept["Spec"]["Labels"])
+
+    return interfere
+
+
+def test_who_loses_the_race_reads_again_and_is_refused(run):
+    manager = FakeManager(interfere=interfere_once(lambda labels: labels.update({LABEL: lease(BOB)})))
+    assert run(manager).items() >= {"acquired": False, "holder": BOB}.items()
+    assert (manager.updates, manager.value) == (0, lease(BOB))
+
+
+def test_another_s_change_meanwhile_is_kept(run):
+    manager = FakeManager(interfere=interfere_once(lambda labels: labels.update(owner="eve")))
+    assert run(manager)["acquired"]
+    assert manager.kept["Spec"]["Labels"]["owner"] == "eve"
+
+
+def test_a_swarm_that_changes_without_end_is_given_up(run):
+    def busy(kept):
+        kept["Version"]["Index"] += 1
+
+    with pytest.raises(SwarmError, match=r"10 attempts.*Run this again"):
+        run(FakeManager(interfere=busy))
+
+
+@pytest.mark.parametrize(("options", "told"), [({"holder": ""}, "holder is empty"), ({"holder": None}, "holder"), ({"ttl": 0}, "ttl is 0")])
+def test_what_cannot_be_a_lease_is_refused_before_a_manager_is_asked(run, options, told):
+    with pytest.raises(SwarmError, match=told):
+        run(None, **options)
+
+
+# --- on the controller ------------------------------------------------------------------------------------------------
+
+
+class Module:
+    """Answers of the module, one a call."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.calls = []
+
+    def __call__(self, args):
+        self.calls.append(args)
+        return self.answers.pop(0)
+
+
+def test_the_lease_of_a_run_that_has_ended_here_is_taken_at_once():
+    ended = this_run().rpartition(".")[0] + ".1)"  # began at the boot's first tick, as no process of a user
+    run = Module({"acquired": False, "holder": ended}, {"acquired": True, "taken_from": ended})
+    assert reach(run, {"holder": ALICE, "takeover": ["eve"]})["acquired"]
+    assert run.calls[1] == {"holder": ALICE, "takeover": ["eve", ended]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "args"),
+    [
+        ({"acquired": True, "holder": ALICE}, {}),
+        ({"acquired": False, "holder": BOB}, {}),
+        ({"acquired": False, "holder": this_run()}, {}),
+        ({"acquired": False, "holder": None}, {"state": "absent"}),
+        ({"failed": True, "msg": "no quorum"}, {}),
+        ({"unreachable": True}, {}),
+    ],
+)
+def test_any_other_answer_stands(answer, args):
+    assert reach(Module(answer), args) == answer

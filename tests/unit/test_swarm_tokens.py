@@ -1,0 +1,53 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from swarm_api import cluster
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import OutOfSequence, SwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_tokens as module
+
+
+class FakeManager:
+    """A swarm that somebody else changes at the first ``lost`` attempts to write it."""
+
+    def __init__(self, lost=0):
+        self.lost = lost
+        self.updates = []
+
+    def cluster(self):
+        return cluster({"owner": "bob"}), "2026-11-21T02:10:00Z"
+
+    def update_cluster(self, version, spec, rotate):
+        if self.lost:
+            self.lost -= 1
+            raise OutOfSequence("changed meanwhile")
+        self.updates.append((version, spec, rotate))
+
+
+def run(manager, monkeypatch, rotate=("worker", "manager"), check_mode=False):
+    monkeypatch.setattr(module, "connect", lambda params: manager)
+    return module.run({"rotate": list(rotate)}, check_mode)
+
+
+@pytest.mark.parametrize("lost", [0, 9])
+@pytest.mark.parametrize("rotate", [["worker"], ["manager"], ["worker", "manager"]])
+def test_tokens_are_replaced_once_and_all_else_stays(rotate, lost, monkeypatch):
+    manager = FakeManager(lost)
+    assert run(manager, monkeypatch, rotate) == {"changed": True}
+    assert manager.updates == [(10, cluster({"owner": "bob"})["Spec"], rotate)]
+
+
+@pytest.mark.parametrize(("rotate", "check_mode"), [(["worker"], True), ([], False)])
+def test_nothing_is_written(rotate, check_mode, monkeypatch):
+    manager = FakeManager()
+    assert run(manager, monkeypatch, rotate, check_mode) == {"changed": bool(rotate)}
+    assert manager.updates == []
+
+
+def test_a_swarm_that_changes_without_end_is_given_up(monkeypatch):
+    with pytest.raises(SwarmError, match=r"10 attempts.*Run this again"):
+        run(FakeManager(lost=10), monkeypatch)

@@ -1,0 +1,160 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from swarm_api import A, B, named, node, service, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _verify_judge as judge
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_ledger import ledger
+
+C = "GPU-5fa2e7a4-8888-4c53-9d1f-0c9a7d1e2f32"
+CARD = "GPU-66eee2ba-3d74-58b2-809c-3b9aae9a088d"
+MIG1, MIG2 = "MIG-5c89852c-d268-5000-8000-000000000004", "MIG-5c89852c-d268-5000-8000-000000000005"
+OLD_MIG = "MIG-%s/2/0" % CARD
+GOOD = "sees what it holds and nothing else"
+RUNTIME = "does not name DOCKER_RESOURCE_NVIDIA-GPU, or is not heeded. Run fleet.gpu_swarm.provision for this node"
+
+
+def smi(*uuids):
+    """As nvidia-smi -L prints it."""
+    lines = []
+    for uuid in uuids:
+        lines.append("  MIG 1g.10gb     Device  0: (UUID: %s)" % uuid if uuid.startswith("MIG") else "GPU 0: Tesla T4 (UUID: %s)" % uuid)
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "seen"),
+    [
+        (smi(), []),
+        (smi(A), [A]),
+        (smi(A, B), [A, B]),
+        (smi(A, A), [A]),
+        (smi(CARD, MIG1), [MIG1]),
+        (smi(A, CARD, MIG1, MIG2, B), [A, MIG1, MIG2, B]),
+        (smi(CARD, OLD_MIG), [OLD_MIG]),
+        ("index, uuid\n0, %s\n1, %s\n" % (A, B), [A, B]),
+        ("GPU-c143e771 is shortened", []),
+    ],
+)
+def test_what_a_task_lists(log, seen):
+    assert judge.seen_in(log) == seen
+
+
+def check(asked=1, kind="NVIDIA-GPU", others=3):
+    made = {"node": "n1", "hostname": "gpu-1", "kind": kind, "asked": asked, "others": others}
+    return dict(made, reserved=[], seen=[], state="planned", verdict="")
+
+
+def done(*given, state="complete", err="", message="finished", **other):
+    made = task("t9", given=named(*given), state=state, desired="shutdown", service="probe", **other)
+    made["Status"].update({"Message": message, **({"Err": err} if err else {})})
+    return made
+
+
+def judged(made, log="", asked=1, unread=None, record=None):
+    found = judge.judged(check(asked), made, log, unread, image="cuda:1", timeout_s=30, node=record)
+    return found["state"], found["verdict"]
+
+
+def test_a_task_that_sees_what_it_holds():
+    found = judge.judged(check(2), done(A, B), smi(B, A), None, image="cuda:1", timeout_s=30)
+    assert found == dict(check(2), reserved=[A, B], seen=[B, A], state="passed", verdict=GOOD)
+
+
+def test_a_mig_device_under_its_card_is_what_was_given():
+    made = dict(done(), GenericResources=named(MIG1, kind="MIG-1g.10gb"))
+    assert judge.judged(check(kind="MIG-1g.10gb"), made, smi(CARD, MIG1), None, image="i", timeout_s=1)["verdict"] == GOOD
+
+
+@pytest.mark.parametrize(
+    ("made", "log", "asked", "words"),
+    [
+        (done(A), smi(A, B), 1, "NOT ISOLATED: holds 1 and sees 2, also %s. dockerd's default runtime" % B),
+        (done(A), smi(B, A, C), 1, "also %s and 1 more. " % B),
+        (done(A), smi(A, B), 1, RUNTIME),
+        (done(A), smi(B), 1, "NOT ISOLATED: sees other GPUs than it holds, %s instead of %s." % (B, A)),
+        (done(A), "No devices were found\n", 1, "sees no GPU. dockerd's default runtime"),
+        (done(A), "", 1, "the task printed nothing. Give a command"),
+        (done(A, B), smi(A), 2, "does not see %s, which it holds. Run" % B),
+        (done(A), smi(A), 2, "swarm gave the task 1 of 2 NVIDIA-GPU."),
+        (done(), smi(A), 1, "swarm gave the task 0 of 1 NVIDIA-GPU."),
+        (None, "", 1, "swarm made no task within 30 s."),
+        (done(state="rejected", err="No such image: cuda:1"), "", 1, "No such image: cuda:1. Name an image that the node has or can pull"),
+        (done(state="rejected", err="assigned node no longer meets constraints"), "", 1, "ended as rejected: assigned node no"),
+        (done(A, state="failed", err="task: non-zero exit (3)"), "one\noops\n", 1, "non-zero exit (3); its last words: oops. Try"),
+        (done(A, state="failed", err='exec: "nvidia-smi": executable file not found in $PATH'), "", 1, "brought nothing into the task. dockerd's"),
+        (done(A, state="shutdown"), "", 1, "ended as shutdown: finished. Try"),
+        (done(A, state="preparing"), "", 1, "still fetching the image cuda:1 after 30 s. Give it more time (verify_timeout)"),
+        (done(A, state="running"), smi(A), 1, "the command did not end within 30 s."),
+        (done(A, state="starting", message="starting"), "", 1, "still starting after 30 s (starting). Look"),
+        (done(state="pending", err="no suitable node (x)"), "", 1, "though the ledger shows 0 NVIDIA-GPU free: no suitable node (x)."),
+    ],
+)
+def test_what_went_wrong_is_told_with_what_to_do(made, log, asked, words):
+    state, verdict = judged(made, log, asked)
+    assert state == "failed"
+    assert words in verdict
+
+
+def test_a_log_that_cannot_be_read_is_no_proof():
+    assert judged(done(A), unread="the node hangs") == ("failed", "the node hangs")
+
+
+def record(*free, held=(), availability="active"):
+    given = [task("t1", given=named(*held), service="s1")] if held else []
+    found = ledger([node(resources=named(*free, *held), availability=availability)], given, [service()], "gpu-swarm.")
+    return found["nodes"][0]
+
+
+@pytest.mark.parametrize(
+    ("now", "state"),
+    [
+        (record(held=[A]), "untested"),
+        (record(A), "failed"),
+        (record(A, availability="drain"), "untested"),
+    ],
+)
+def test_gpus_that_were_taken_meanwhile_are_no_failure(now, state):
+    found, words = judged(done(state="pending", err="no suitable node (insufficient resources on 1 node)"), record=now)
+    assert found == state
+    assert ("taken meanwhile" in words) == (state == "untested")
+
+
+def test_a_gpu_that_somebody_else_holds_too():
+    state, words = judged(done(A), smi(A), record=record(B, held=[A]))
+    assert state == "failed"
+    assert words.startswith("swarm gave out %s, which service train holds. Restart one of the two" % A)
+
+
+def test_a_gpu_that_somebody_gave_back_meanwhile():
+    assert judged(done(A), smi(A), record=record(A, held=[B])) == ("passed", GOOD)
+
+
+def entry(total, held, free, typ="named"):
+    return {"type": typ, "total": total, "values": None, "free": free, "held": held}
+
+
+def by(value, name="train"):
+    return {"value": value, "service": name, "name": name + ".1"}
+
+
+TWICE = [{"node": "n1", "kind": "NVIDIA-GPU", "value": A, "holders": [by(A), by(A, "sweep")]}]
+
+
+@pytest.mark.parametrize(
+    ("resources", "twice", "problems"),
+    [
+        ({"NVIDIA-GPU": entry(2, [by(A)], [B])}, [], []),
+        ({"VRAM": entry(8000, [{"amount": 3000, "service": "train"}], 5000, "discrete")}, [], []),
+        ({"NVIDIA-GPU": entry(1, [by(A), by(A, "sweep")], [])}, [], ["1 NVIDIA-GPU in all, but 2 held (by sweep, train) and 0 free"]),
+        ({"NVIDIA-GPU": entry(1, [by(A), by(A, "sweep")], [])}, TWICE, ["NVIDIA-GPU %s is held by train.1 and sweep.1" % A]),
+        ({"NVIDIA-GPU": entry(1, [], [A])}, [dict(TWICE[0], node="n2")], []),
+        ({"NVIDIA-GPU": entry(0, [by(A)], [])}, [], ["0 NVIDIA-GPU in all, but 1 held (by train) and 0 free"]),
+    ],
+)
+def test_a_ledger_that_adds_up_and_one_that_does_not(resources, twice, problems):
+    assert judge.ledger_problems({"id": "n1", "resources": resources}, twice) == problems

@@ -1,0 +1,122 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from swarm_api import A, B, discrete, named, node, service, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _verify_plan as plan
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_ledger import ledger
+
+PREFIX = "gpu-swarm."
+C = "GPU-5fa2e7a4-8888-4c53-9d1f-0c9a7d1e2f32"
+MIG = "MIG-5c89852c-d268-5000-8000-000000000004"
+
+
+def nodes(*api, tasks=()):
+    return ledger(list(api), list(tasks), [service()], PREFIX)["nodes"]
+
+
+def first(names, count):
+    return names[:count]
+
+
+def checks(found, wanted=None, gpus="1", sample="all", choose=first):
+    return plan.checks(found, wanted, gpus, sample, choose)
+
+
+def brief(found):
+    return [(check["node"], check["kind"], check["state"], check["asked"], check["others"], check["verdict"]) for check in found]
+
+
+def test_a_check_for_each_node_and_kind_that_names_gpus():
+    two = node("n1", resources=[*named(A, B), *discrete(8000), *named(MIG, kind="MIG-1g.10gb"), *named("fast", kind="SSD")])
+    assert brief(checks(nodes(two, node("n2", resources=named(C)), node("n3")))) == [
+        ("n1", "MIG-1g.10gb", "planned", 1, 2, ""),
+        ("n1", "NVIDIA-GPU", "planned", 1, 2, ""),
+        ("n2", "NVIDIA-GPU", "planned", 1, 0, ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "held", "asked"),
+    [("1", [], 1), (1, [], 1), ("2", [], 2), ("8", [], 3), ("all", [], 3), (" All ", [], 3), ("all", [B], 2), ("3", [B], 2), ("1", [A, B], 1)],
+)
+def test_only_what_is_free_is_held(gpus, held, asked):
+    busy = [task("t1", given=named(*held))] if held else []
+    (check,) = checks(nodes(node(resources=named(A, B, C)), tasks=busy), gpus=gpus)
+    assert (check["state"], check["asked"], check["others"]) == ("planned", asked, 3 - asked)
+
+
+@pytest.mark.parametrize(
+    ("one", "tasks", "state", "words"),
+    [
+        (node(resources=named(A)), [task("t1", given=named(A))], "untested", "nothing free to test with"),
+        (node(resources=discrete(8000)), [], "untested", "no named GPUs"),
+        (node(), [], "untested", "no named GPUs"),
+        (node(resources=named(A), availability="pause"), [], "untested", "it takes no tasks (availability pause)"),
+        (node(resources=named(A), availability="drain"), [], "untested", "it takes no tasks (availability drain)"),
+        (node(resources=named(A), State="down"), [], "failed", "down for the manager. Look at its dockerd (journalctl -u docker)"),
+        (node("other", resources=named(A)), [], "failed", "not in the swarm. Run fleet.gpu_swarm.provision for it"),
+    ],
+)
+def test_what_cannot_be_tested_says_why(one, tasks, state, words):
+    (check,) = checks(nodes(one, tasks=tasks), wanted=["n1"])
+    assert (check["state"], check["verdict"], check["asked"]) == (state, words, 0)
+
+
+@pytest.mark.parametrize(
+    ("sample", "chosen"),
+    [("all", 4), ("100%", 4), ("1", 1), (3, 3), ("9", 4), ("50%", 2), ("1%", 1)],
+)
+def test_a_sample_is_of_nodes_that_have_something_free(sample, chosen):
+    fleet = [node("n%d" % number, resources=named("GPU-%08d-0000-0000-0000-000000000000" % number)) for number in range(5)]
+    found = checks(nodes(*fleet, tasks=[task("t1", "n0", given=named("GPU-00000000-0000-0000-0000-000000000000"))]), sample=sample)
+    assert [check["state"] for check in found] == ["untested"] + ["planned"] * chosen + ["untested"] * (4 - chosen)
+    assert [check["verdict"] for check in found if check["node"] != "n0"] == [""] * chosen + ["not in the sample"] * (4 - chosen)
+
+
+def test_a_sample_of_none_is_none():
+    assert checks([], wanted=[]) == []
+
+
+@pytest.mark.parametrize(("option", "value"), [(key, value) for key in ("gpus", "sample") for value in ("0", "-1", "many", "", "1.5", "0%")])
+def test_what_is_no_number_is_refused(option, value):
+    with pytest.raises(GpuSwarmError, match="^%s: '%s' is no number of .*Give a number" % (option, value)):
+        checks(nodes(node(resources=named(A))), **{option: value})
+
+
+@pytest.mark.parametrize(("line", "words"), [("nvidia-smi -L", ["nvidia-smi", "-L"]), ("sh -c 'a b'", ["sh", "-c", "a b"])])
+def test_a_command_line(line, words):
+    assert plan.argv(line) == words
+
+
+@pytest.mark.parametrize(("line", "told"), [("", "it is empty"), ("sh 'a", "Close its quotes")])
+def test_no_command_line(line, told):
+    with pytest.raises(GpuSwarmError, match=told):
+        plan.argv(line)
+
+
+@pytest.mark.parametrize(("others", "asks"), [(1, "all"), (0, "void")])
+def test_a_service_holds_gpus_of_its_node_and_asks_for_what_swarm_must_win_over(others, asks):
+    check = dict(checks(nodes(node(resources=named(A, B))), gpus="2")[0], others=others)
+    made = plan.service(check, "v-1", {"a": "b"}, "cuda:1", ["nvidia-smi", "-L"])
+    template = made.pop("task_template")
+    assert made == {"name": "v-1", "labels": {"a": "b"}, "mode": {"Replicated": {"Replicas": 1}}}
+    assert template["Placement"] == {"Constraints": ["node.id==n1"]}
+    assert template["RestartPolicy"] == {"Condition": "none"}
+    assert template["LogDriver"] == {"Name": "json-file"}
+    assert template["Resources"]["Reservations"]["GenericResources"] == [{"DiscreteResourceSpec": {"Kind": "NVIDIA-GPU", "Value": 2}}]
+    container = template["ContainerSpec"]
+    assert (container["Image"], container["Command"]) == ("cuda:1", ["nvidia-smi", "-L"])
+    assert container["Env"] == ["NVIDIA_VISIBLE_DEVICES=%s" % asks, "NVIDIA_DRIVER_CAPABILITIES=utility"]
+
+
+@pytest.mark.parametrize(("until", "found"), [("99", ["s1"]), ("100", []), ("101", []), ("", []), ("soon", []), (None, [])])
+def test_services_past_their_time_are_left_behind(until, found):
+    one = service()
+    one["Spec"]["Labels"] = {} if until is None else {"gpu-swarm.verify": "1", "gpu-swarm.verify-until": until}
+    assert plan.left_behind([one], PREFIX, 100) == found

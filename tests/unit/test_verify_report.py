@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from fleet_lab import assessed, member
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _verify_report as report
+
+RUNNING = {"running": True}
+
+
+def check(state="passed", verdict="sees what it holds and nothing else", kind="NVIDIA-GPU", asked=1, reserved=("a",), seen=("a",), node="n1"):
+    return {"node": node, "kind": kind, "asked": asked, "reserved": list(reserved), "seen": list(seen), "state": state, "verdict": verdict}
+
+
+def about(answer=None, node=None, checks=(), problems=None):
+    answer = assessed(engine=RUNNING) if answer is None else answer
+    return report.about(answer, member() if node is None else node, {"checks": list(checks), "ledger_problems": problems or {}}, "n1")
+
+
+def test_a_node_that_works():
+    found = about(checks=[check(), check(node="n2", state="failed")])
+    assert found.wrong == []
+    assert report.rows("gpu-1", found) == [["gpu-1", "1 NVIDIA-GPU", "1", "passed: sees what it holds and nothing else"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "row"),
+    [
+        (
+            check("failed", "NOT ISOLATED: holds 1 and sees 2, also b. Run provision", seen=("a", "b")),
+            ["1 NVIDIA-GPU", "2", "FAILED: NOT ISOLATED: holds 1 and sees 2, also b"],
+        ),
+        (check("untested", "nothing free to test with", reserved=(), seen=()), ["–", "–", "not tested: nothing free to test with (NVIDIA-GPU)"]),
+        (check("untested", "no named GPUs", kind=None, reserved=(), seen=()), ["–", "–", "not tested: no named GPUs"]),
+        (check("planned", "", asked=2, reserved=(), seen=()), ["2 NVIDIA-GPU", "–", "would be tested"]),
+        (check("failed", "down for the manager. Look", kind=None, reserved=(), seen=()), ["–", "0", "FAILED: down for the manager"]),
+    ],
+)
+def test_a_line_of_the_table(given, row):
+    assert report.rows("gpu-1", about(checks=[given])) == [["gpu-1", *row]]
+
+
+def test_what_failed_is_told_in_full_with_what_to_do():
+    found = about(checks=[check("failed", "NOT ISOLATED: sees 2. Run provision"), check("untested", "no named GPUs", kind=None)])
+    assert found.wrong == ["NVIDIA-GPU: NOT ISOLATED: sees 2. Run provision"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "node", "words"),
+    [
+        ({"unreachable": True, "msg": "no route"}, None, ["could not be read: no route"]),
+        ({"failed": True, "msg": "NVML finds no GPU"}, None, ["could not be read: NVML finds no GPU"]),
+        ({}, None, ["could not be read: the host did not answer"]),
+        (assessed(engine=None), None, ["dockerd does not run."]),
+        (assessed(engine={"running": False}), None, ["dockerd does not run."]),
+        (assessed(engine=RUNNING, drift=["swarm-resource is not set", "x"]), None, ["drift: swarm-resource is not set; x. Run"]),
+        (assessed(engine=RUNNING, refused=[{"id": "shrink", "text": "a GPU is gone"}]), None, ["a GPU is gone"]),
+        (None, member(shown=(0,)), ["the manager shows 1 of 2 NVIDIA-GPU. Run"]),
+        (assessed(engine=RUNNING, drift=["x"]), member(shown=(0,)), ["drift: x. Run"]),
+    ],
+)
+def test_where_gpus_files_daemon_and_manager_do_not_agree(answer, node, words):
+    if answer is None:
+        answer = assessed(engine=RUNNING)
+    found = about(answer, node)
+    assert len(found.wrong) == len(words)
+    assert all(one.startswith(begin) for one, begin in zip(found.wrong, words, strict=True))
+
+
+def test_a_host_that_is_in_no_swarm():
+    found = report.about(assessed(engine=RUNNING, node_id=None), None, {}, None)
+    assert found.wrong == ["not in the swarm of this manager. Run fleet.gpu_swarm.provision for it"]
+
+
+OURS = {"gpu-swarm.labels": "gpu.count,gpu.model"}
+MODEL = "NVIDIA-H100-80GB-HBM3"
+
+
+@pytest.mark.parametrize(
+    ("labels", "untrue"),
+    [
+        ({"gpu.count": "2", "gpu.model": MODEL, **OURS}, []),
+        ({"gpu.count": "2", "gpu.model": MODEL}, []),
+        ({"gpu.count": "2", "gpu.model": MODEL, "mine": "x", **OURS}, []),
+        ({"gpu.count": "8", "gpu.model": MODEL, **OURS}, ["gpu.count is 8, and 2 is true"]),
+        ({"gpu.count": "8", "gpu.model": MODEL}, ["gpu.count is 8, and 2 is true"]),
+        ({"gpu.count": "2", "gpu-swarm.labels": "gpu.count"}, [f"gpu.model is not set, and {MODEL} is true"]),
+        (
+            {"gpu.count": "2", "gpu.model": MODEL, "gpu.mig": "true", "gpu-swarm.labels": "gpu.count,gpu.mig,gpu.model"},
+            ["gpu.mig is true, and nothing is true"],
+        ),
+    ],
+)
+def test_labels_that_are_not_true(labels, untrue):
+    assert about(node=member(labels=labels)).wrong == [f"label {text}. Run fleet.gpu_swarm.provision for it" for text in untrue]
+
+
+def test_a_ledger_that_does_not_add_up():
+    assert about(problems={"n1": ["1 NVIDIA-GPU in all, but 2 held"], "n2": ["x"]}).wrong == ["1 NVIDIA-GPU in all, but 2 held"]
+
+
+def test_the_sum_under_the_table():
+    lines = [["a", "1 NVIDIA-GPU", "1", "passed"]]
+    tested = {"checks": [check(), check(kind="MIG"), check("failed", node="n2")]}
+    told = report.told(lines, ["a", "b"], {"b": ["x"]}, tested)
+    assert told.splitlines()[-1] == "nodes: 2; with something wrong: 1; proved by a task: 1; GPUs held and seen: 2"
+    planned = report.told(lines, ["a"], {}, {"checks": [check("planned")]})
+    assert planned.splitlines()[-1] == "nodes: 1; with something wrong: 0; nothing was started (check mode)"

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._work import Work, age, in_words, must_stay, work_on
+
+SERVICE = {"id": "t1", "name": "web.1", "service": "web", "movable": True, "age": 60}
+JOB = {"id": "t2", "name": "sweep.4", "service": "sweep", "movable": False, "age": 11_100}
+PULLING = {"id": "t3", "name": "web.2", "service": "web", "movable": True}
+NODE = {"tasks": [SERVICE, JOB, PULLING]}
+CONTAINERS = [
+    {"name": "web.1.t1", "service": "web", "task": "t1", "age": 50},
+    {"name": "sweep.4.t2", "service": "sweep", "task": "t2", "age": 11_000},
+    {"name": "gone.1.t9", "service": "gone", "task": "t9", "age": 7},
+    {"name": "by-hand", "service": None, "task": None, "age": 200_000},
+]
+
+
+def test_tasks_are_told_by_the_manager_and_other_containers_by_the_node():
+    assert work_on(CONTAINERS, NODE) == [
+        Work("web.1", "web", True, 60),
+        Work("sweep.4", "sweep", False, 11_100),
+        Work("web.2", "web", True),
+        Work("gone.1.t9", "gone", False, 7),
+        Work("by-hand", None, False, 200_000),
+    ]
+
+
+def test_a_node_outside_of_the_swarm_has_containers_only():
+    assert [item.movable for item in work_on(CONTAINERS, None)] == [False] * 4
+    assert work_on([], None) == work_on([], {"tasks": []}) == []
+
+
+@pytest.mark.parametrize(
+    ("disrupt", "stays"),
+    [("all", []), ("services", ["sweep.4", "gone.1.t9", "by-hand"]), ("never", ["web.1", "sweep.4", "web.2", "gone.1.t9", "by-hand"])],
+)
+def test_what_must_stay(disrupt, stays):
+    assert [item.name for item in must_stay(work_on(CONTAINERS, NODE), disrupt)] == stays
+
+
+def test_words():
+    assert in_words(work_on(CONTAINERS, NODE)) == [
+        "service web (2 tasks)",
+        "task sweep.4 of service sweep (for 3 h 5 min)",
+        "task gone.1.t9 of service gone (for 7 s)",
+        "container by-hand (for 2 d 7 h)",
+    ]
+    assert in_words([Work("web.1", "web", True), Work("x", None, False)]) == ["service web", "container x"]
+    assert in_words([]) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (-3, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "59 min 59 s"), (7200, "2 h"), (7205, "2 h"), (90_000, "1 d 1 h")],
+)
+def test_age(seconds, words):
+    assert age(seconds) == words
