@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils import _deprovision, _report
 from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._plan import END, Swarm, in_batches, leader_warnings, placements, plan, to_change
@@ -41,7 +43,10 @@ class ActionModule(ActionBase):
         hosts = hosts_of(task_vars, args["hosts"], ASSESSED)
         swarm = Swarm(args["swarm"], args["ledger"], _by_node(args["evicted"]))
         steps = _deprovision.plan(hosts, swarm, args["holds"]) if absent else plan(hosts, swarm, args["maintain"])
-        cut = in_batches(hosts, steps, args["batch"])
+        try:
+            cut = in_batches(hosts, steps, args["batch"])
+        except GpuSwarmError as problem:
+            raise AnsibleActionFail(problem.message) from problem
         groups = _only_errors(steps) if self._task.check_mode else {**_members(steps), **cut}
         placed = placements(steps, groups)
         self._show(hosts, steps, swarm.nodes, absent)

@@ -11,7 +11,7 @@ version_added: 0.1.0
 description:
   - Takes hosts and what this run knows of them and returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) for
     those that are members of the swarm.
-positional: variables, to, ledger
+positional: variables, to, ledger, labels
 options:
   _input:
     description: Names of hosts.
@@ -34,6 +34,10 @@ options:
   ledger:
     description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
     type: dict
+  labels:
+    description: Whether hosts get their labels as decided together with their former availability.
+    type: bool
+    default: true
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

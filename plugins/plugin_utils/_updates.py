@@ -43,12 +43,14 @@ def step_of(name: str, variables: Variables) -> Mapping[str, Any]:
     return ((variables[name].get("gpu_swarm_plan") or {}).get("steps") or {}).get(name) or {}
 
 
-def availability_updates(names: Iterable[str], variables: Variables, to: str, ledger: Any = None) -> list[dict[str, Any]]:
+def availability_updates(
+    names: Iterable[str], variables: Variables, to: str, ledger: Any = None, labels: bool = True
+) -> list[dict[str, Any]]:
     """For swarm_nodes: what these hosts are to be for the scheduler.
 
     ``pause`` keeps work away from those with which nothing is wrong. ``drain`` has swarm start elsewhere what still runs on
-    them, by the ``ledger``. ``former`` gives them back as they were, with their labels as decided while nothing is there
-    that those could evict; not one that has to wait or was lost.
+    them, by the ``ledger``. ``former`` gives them back as they were, unless told otherwise with their labels as decided, while
+    nothing is there that those could evict; not one that has to wait or was lost.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     updates = []
@@ -62,9 +64,8 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
         if to == DRAIN and not _may_be_drained(name, variables, nodes.get(node_id)):
             continue
         step = step_of(name, variables)
-        relabelled = to == FORMER and not (outcome or step.get("left_alone") or step.get("error"))
-        labels = _labels(name, variables) if relabelled else {}
-        updates.append({"id": node_id, "availability": to, "remember": to != FORMER, **labels})
+        relabelled = labels and to == FORMER and not (outcome or step.get("left_alone") or step.get("error"))
+        updates.append({"id": node_id, "availability": to, "remember": to != FORMER, **(_labels(name, variables) if relabelled else {})})
     return updates
 
 

@@ -85,6 +85,7 @@ def test_hosts_are_given_back_with_their_labels_but_not_those_that_wait_or_are_l
         {"id": "n4", **back},
         {"id": "n5", **back},
     ]
+    assert all("labels" not in update for update in availability_updates(HOSTS, HOSTS, "former", labels=False))
 
 
 def test_what_another_run_has_paused_is_not_given_back():
