@@ -42,7 +42,7 @@ class Stage:
     background: bool = False
     cwd: Path = ROOT
     env: dict[str, str] = field(default_factory=dict)
-    timeout_s: int = 900
+    timeout_s: int = 1800
 
     @property
     def log(self) -> Path:
