@@ -78,8 +78,14 @@ def _may_be_drained(name: str, variables: Variables, node: Mapping[str, Any] | N
 
 def stopped_work(name: str, variables: Variables, node: Mapping[str, Any] | None, containers: list[dict[str, Any]] | None = None) -> list[Work]:
     """What runs on a host and the change would stop; ``containers`` are by default those of the node's last look."""
-    found = (variables[name].get("gpu_node_assessed") or {}).get("containers") or [] if containers is None else containers
+    found = _last_containers(variables[name]) if containers is None else containers
     return what_is_stopped(step_of(name, variables).get("stops", CONTAINERS), work_on(found, node))
+
+
+def _last_containers(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """As they were when they were waited for, or, where nothing was, at the assessment."""
+    looks = [variables.get("gpu_swarm_looked") or {}, variables.get("gpu_node_assessed") or {}]
+    return next((look["containers"] for look in looks if "containers" in look), [])
 
 
 def stays(name: str, variables: Variables, work: list[Work]) -> list[Work]:

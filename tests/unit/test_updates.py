@@ -116,6 +116,16 @@ def test_only_what_may_be_stopped_is_drained(host, drained):
     assert bool(availability_updates(["a"], {"a": host}, "drain", book)) is (step_of("a", {"a": host}).get("disrupt") == "all")
 
 
+def test_a_container_that_was_waited_for_keeps_no_task_from_being_drained():
+    book = ledger(member("n1", tasks=[task("t", "s")]))
+    host = {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None)])}
+    assert availability_updates(["a"], {"a": host}, "drain", book) == []
+    # The wait looked at the node again; where there was none, the task that waits was skipped.
+    waited = {**host, "gpu_swarm_looked": {"containers": [{"name": "t", "service": "s", "task": "t"}]}}
+    assert len(availability_updates(["a"], {"a": waited}, "drain", book)) == 1
+    assert availability_updates(["a"], {"a": {**host, "gpu_swarm_looked": {"skipped": True}}}, "drain", book) == []
+
+
 def test_a_host_that_was_left_alone_gets_no_labels_with_its_availability():
     for step in ({"left_alone": True}, {"error": "a clash"}):
         (update,) = availability_updates(["a"], {"a": variables(**planned("a", **step))}, "former")
