@@ -16,7 +16,7 @@ import re
 import shutil
 from collections import namedtuple
 
-from . import _libraries, _machine, _nvml
+from . import _held, _libraries, _machine, _nvml
 from ._adoption import UnitFile
 from ._decide import decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
@@ -31,9 +31,10 @@ class Seen(
     namedtuple(
         "Seen",
         "gpus driver_version cuda_version daemon runtime record engine containers toolkit_version missing system_memory_mib cpu"
-        # units: what says how dockerd is started, as _adoption.UnitFile; own: snapshots of those that may be written
-        " units own",
-        defaults=(None, None, (), ()),
+        # units: what says how dockerd is started, as _adoption.UnitFile; own: snapshots of those that may be written;
+        # held: the toolkit's packages that the package manager keeps at their version
+        " units own held",
+        defaults=(None, None, (), (), ()),
     )
 ):
     """What was found on a node."""
@@ -125,6 +126,7 @@ class Node:
             cpu=_machine.cpu() if nvml["gpus"] else None,
             units=units,
             own=own,
+            held=_held.held() if version else [],
         )
 
     def _units(self, engine):
@@ -208,6 +210,7 @@ class Node:
             "restarted": False,
             "reloaded": False,
             "toolkit_version": seen.toolkit_version,
+            "toolkit_held": list(seen.held),
             "adopted": decision.adopted,
             "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},
             "warnings": decision.warnings,

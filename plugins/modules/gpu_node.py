@@ -393,6 +393,11 @@ toolkit_version:
   returned: success
   type: str
   sample: 1.20.0
+toolkit_held:
+  description: The toolkit's packages that the package manager keeps at their version (C(apt-mark hold), C(dnf versionlock), C(zypper addlock)).
+  returned: success
+  type: list
+  elements: str
 engine:
   description:
     - The Docker daemon, with C(running), C(version), C(api_version), C(unit), C(socket), C(flavour), C(root_dir),

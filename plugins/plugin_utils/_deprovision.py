@@ -42,6 +42,7 @@ WORDS = {
     "labels": ("removes node labels", "node labels"),
     "configure": ("gives its files back", "files"),
     "restart": ("restarts dockerd", "generic resources"),
+    "hold": ("no longer holds the toolkit's version", ""),
     "packages": ("removes the NVIDIA Container Toolkit", "toolkit"),
     "state": ("clears /var/lib/gpu-swarm", ""),
     "leave": ("leaves the swarm", "membership"),
@@ -111,6 +112,8 @@ def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | N
         "labels": bool(node and (_labels_of_ours(node) - {LEAVING} if leaves else _labels_of_ours(node))),
         "configure": bool(assessed["drift"]),
         "restart": assessed["restart_required"],
+        # That it is held is ours to take back where the inventory speaks of it.
+        "hold": host.gpu and host.hold is not None and bool(assessed.get("toolkit_held")),
         "packages": host.packages and host.gpu and bool(assessed["toolkit_version"]),
         "state": host.kept,
         "leave": leaves,

@@ -18,9 +18,10 @@ from ._plan import Host
 from ._work import SERVICES
 
 MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"
-TOOLKIT, DISRUPT, MOVE = "nvidia_container_toolkit_version", "provision_disrupt", "swarm_member_move"
+TOOLKIT, HOLD = "nvidia_container_toolkit_version", "nvidia_container_toolkit_hold"
+DISRUPT, MOVE = "provision_disrupt", "swarm_member_move"
 LEAVE, PACKAGES = "deprovision_leave", "deprovision_packages"
-SETTINGS = (TOOLKIT, DISRUPT, MOVE, LEAVE, PACKAGES)
+SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES)
 # What deprovision registers of the directory that is kept on a node.
 KEPT = "gpu_swarm_kept"
 
@@ -47,6 +48,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_
         # Templating a host's variables costs far more than reading them, so only what needs it is templated.
         return task_vars["hostvars"][name][key] if isinstance(value, str) and "{{" in value else value
 
+    hold = setting(HOLD, None)
     found = [dict(raw[result]) for result in results if raw.get(result)]
     return Host(
         name=name,
@@ -54,6 +56,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_
         manager=name in groups.get(MANAGERS, []),
         assessed=found[-1] if found else None,
         toolkit=str(setting(TOOLKIT, None) or "") or None,
+        hold=None if hold in (None, "") else boolean(hold, strict=False),
         disrupt=str(setting(DISRUPT, SERVICES)),
         move=boolean(setting(MOVE, False), strict=False),
         leave=boolean(setting(LEAVE, True), strict=False),

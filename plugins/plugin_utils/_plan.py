@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..module_utils import _gates, _resources, _swarm_labels
+from ..module_utils import _gates, _held, _resources, _swarm_labels
 from ._batches import batches
 from ._membership import membership
 from ._work import ALL, DISRUPTIONS, NEVER, SERVICES, Work, in_words, must_stay, work_on
@@ -49,7 +49,8 @@ LOCKS = (
 class Host:
     """One host of the fleet as the inventory has it and as its assessment found it.
 
-    ``toolkit`` is the version that the host is to have, None for any. ``disrupt`` says what may be stopped there.
+    ``toolkit`` is the version that the host is to have, None for any; ``hold`` whether the package manager is to keep it,
+    None to leave that as it is. ``disrupt`` says what may be stopped there.
     ``leave`` and ``packages`` say what deprovision is to take back, ``kept`` whether there is a directory of ours.
     """
 
@@ -63,6 +64,7 @@ class Host:
     leave: bool = True
     packages: bool = False
     kept: bool = False
+    hold: bool | None = None
 
     @property
     def failed(self) -> bool:
@@ -206,12 +208,15 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
         return Step(error=host.error)
     role = "manager" if host.manager else "worker"
     member = membership(host.assessed, as_docker_has_them(swarm), role, host.move, coming=coming)
-    error = swarm.error or member["error"] or _refused(host) or (node and _clash(node, host.assessed["labels"]))
+    error = swarm.error or member["error"] or _refused(host) or _held_elsewhere(host) or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
     if maintain and node is None:
         return Step(error="it is no member of the swarm. Make it one with fleet.gpu_swarm.provision, or leave it out with --limit.")
-    step = Step(needs=_needs(host, host.assessed, node, member["action"]) + ["maintain"] * bool(maintain), disrupt=host.disrupt)
+    needs = _needs(host, host.assessed, node, member["action"])
+    if maintain:  # which leaves packages to the user's own tasks
+        needs = [need for need in needs if need not in ("toolkit", "hold")] + ["maintain"]
+    step = Step(needs=needs, disrupt=host.disrupt)
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
     _tell_impact(step, host)
@@ -268,6 +273,21 @@ def _refused(host: Host) -> str | None:
     return " ".join(stands) or None
 
 
+def _held_elsewhere(host: Host) -> str | None:
+    """Packages that somebody wants kept as they are, and that this run was to change."""
+    held = (host.assessed or {}).get("toolkit_held") or []
+    if not host.assessed or host.hold is not None or not held or not _wants_toolkit(host, host.assessed):
+        return None
+    return (
+        f"Version {version_of(host.toolkit)} of the NVIDIA Container Toolkit is wanted and {host.assessed['toolkit_version']} is there, "
+        f"where somebody holds {', '.join(held)}. With nvidia_container_toolkit_hold: true the new version is held, with false none is."
+    )
+
+
+def _wants_toolkit(host: Host, assessed: Mapping[str, Any]) -> bool:
+    return host.gpu and (not assessed["toolkit_version"] or version_of(host.toolkit) not in (None, assessed["toolkit_version"]))
+
+
 def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
     """The nodes for membership(). A swarm that is yet to be made has none: whoever is in one by now is in another."""
     return [
@@ -276,10 +296,12 @@ def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
 
 
 def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, action: str) -> list[str]:
-    wanted = version_of(host.toolkit)
+    toolkit, held = _wants_toolkit(host, assessed), set(assessed.get("toolkit_held") or ())
     joins = action in ("join", "recover", "move")
     needs = {
-        "toolkit": host.gpu and (not assessed["toolkit_version"] or wanted not in (None, assessed["toolkit_version"])),
+        "toolkit": toolkit,
+        # Where packages are installed, that is done in the same breath.
+        "hold": host.gpu and not toolkit and host.hold is not None and held != (set(_held.PACKAGES) if host.hold else set()),
         # Not by "changed": an assessment in a real run reports none. A library that is only carried costs every run.
         "configure": bool(assessed["drift"]) or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"])),
         "restart": assessed["restart_required"],
@@ -303,7 +325,7 @@ def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
     hurts = bool({"toolkit", "restart", "maintain"} & needs)
     if hurts and node:
         groups += [WINDOW_MANAGERS if node["role"] == "manager" else IDLE, MARKED]
-    elif hurts or "configure" in needs:
+    elif hurts or {"configure", "hold"} & needs:
         groups.append(PREPARE)
     if {"join", "role", "docker_sdk"} & needs:
         groups.append(JOIN)
@@ -337,6 +359,8 @@ def _tell_impact(step: Step, host: Host) -> None:
     if "toolkit" in step.needs:
         now, wanted = assessed["toolkit_version"], version_of(host.toolkit)
         step.impact.append(f"toolkit {now} → {wanted}" if now else f"installs toolkit {wanted or ''}".strip())
+    if "hold" in step.needs:
+        step.impact.append("holds the toolkit's version" if host.hold else "no longer holds the toolkit's version")
     if "configure" in step.needs:
         step.impact.extend(_gained_and_lost(assessed) or assessed["drift"] or ["keeps pynvml on the node"])
     step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])

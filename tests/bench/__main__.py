@@ -19,15 +19,15 @@ from . import parts, table
 from .fleets import BenchError, Yard
 
 # What is measured without a fleet, and on one.
-ALONE = {"nvml": parts.nvml, "ledger": parts.ledger}
-PARTS = ("no-change", "first-run", *ALONE)
+ALONE = {"nvml": parts.nvml, "ledger": parts.ledger, "many-hosts": parts.many}
+PARTS = ("no-change", "first-run", "out-of-service", *ALONE)
 
 
 def options(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--only", default=",".join(PARTS), metavar="PARTS", help="some of: %(default)s")
     parser.add_argument("--rounds", type=int, default=5, help="how often each run is taken (default: %(default)s)")
-    parser.add_argument("--sizes", default="3,12", metavar="N,N", help="fleets for no-change (default: %(default)s)")
+    parser.add_argument("--sizes", default="3,12,48", metavar="N,N", help="fleets for no-change (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=CHECKOUT / "build" / "bench.json", help="default: build/bench.json")
     given = parser.parse_args(argv)
     given.only = given.only.split(",")
@@ -48,6 +48,8 @@ def measure(given: argparse.Namespace) -> list[dict[str, Any]]:
             rows += parts.no_change(yard, given.rounds, given.sizes)
         if "first-run" in given.only:
             rows += parts.first_run(yard, given.rounds)
+        if "out-of-service" in given.only:
+            rows += parts.out(yard, given.rounds)
     return rows
 
 

@@ -35,15 +35,18 @@ class Fleet:
         return container_name(self.name, node)
 
 
+def settings_apart() -> dict[str, str]:
+    """The environment of this process; settings of the shell that runs it must not change what is measured."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "DOCKER_"))}
+
+
 class Yard:
     """One lab, there as long as the context lasts."""
 
     def __init__(self) -> None:
         root = Lab.from_environment().root
         self._lab = Lab(root.with_name(f"{root.name}-bench"))
-        # Settings of the shell that runs this must not change what is measured.
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "DOCKER_"))}
-        self._environment = {**kept, "GPU_SWARM_LAB_ROOT": str(self._lab.root)}
+        self._environment = {**settings_apart(), "GPU_SWARM_LAB_ROOT": str(self._lab.root)}
 
     def __enter__(self) -> Yard:
         LOGS.mkdir(parents=True, exist_ok=True)

@@ -14,15 +14,18 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from . import ledger_read, nvml_read
+from . import ledger_read, many_hosts, nvml_read, out_of_service
 from .fleets import Fleet, Yard
 from .runs import play, play_first, play_unchanged, recipe
 from .table import Row, row
 
-NO_CHANGE_GOALS = {3: 3.0, 12: 2.5}
+NO_CHANGE_GOALS = {3: 3.0, 12: 2.5, 48: 2.0}
+GROWTH = (12, 48)  # four times the nodes, not much more than four times the seconds
+GROWTH_GOAL = 4.2
 FIRST_RUN_NODES = 3
 FIRST_RUN_GOAL = 1.0
 HANDWRITTEN = ("handwritten", "handwritten without facts")
+HANDWRITTEN_LIMIT = 12  # nodes: on more it takes minutes, and tells nothing new
 
 
 def progress(text: str) -> None:
@@ -31,23 +34,28 @@ def progress(text: str) -> None:
 
 def no_change(yard: Yard, rounds: int, sizes: list[int]) -> list[Row]:
     """A run that finds nothing to do, in pings of the same fleet."""
-    rows = []
+    rows, provision = [], {}
     for nodes in sizes:
+        others = HANDWRITTEN if nodes <= HANDWRITTEN_LIMIT else ()
         with yard.fleet(nodes) as fleet:
-            medians = _no_change_medians(fleet, rounds)
+            medians = _no_change_medians(fleet, rounds, others)
+        provision[nodes] = medians["provision"]
         goals = {"provision": NO_CHANGE_GOALS.get(nodes)}
         rows += [
             row(f"no change, {nodes} nodes: {name} / ping (s)", seconds, medians["ping"], goals.get(name))
             for name, seconds in medians.items()
             if name != "ping"
         ]
+    few, many = GROWTH
+    if {few, many} <= set(provision):
+        rows.append(row(f"growth, no change: provision of {many} nodes / of {few} (s)", provision[many], provision[few], GROWTH_GOAL))
     return rows
 
 
-def _no_change_medians(fleet: Fleet, rounds: int) -> dict[str, float]:
-    for name in ("provision", *HANDWRITTEN):  # each once: they write the same settings in different words
+def _no_change_medians(fleet: Fleet, rounds: int, others: tuple[str, ...]) -> dict[str, float]:
+    for name in ("provision", *others):  # each once: they write the same settings in different words
         progress(f"{fleet.name}: set up with {name}, {play(fleet, name).seconds:.1f} s")
-    taken: dict[str, list[float]] = {name: [] for name in ("ping", "provision", *HANDWRITTEN)}
+    taken: dict[str, list[float]] = {name: [] for name in ("ping", "provision", *others)}
     for number in range(rounds):
         # The slow ones have no goal, and half as many rounds tell enough of them.
         for name in taken if number % 2 == 0 else ("ping", "provision"):
@@ -75,6 +83,14 @@ def first_run(yard: Yard, rounds: int) -> list[Row]:
         row(f"{what} / handwritten (s)", medians["provision"], medians["handwritten"], FIRST_RUN_GOAL),
         row(f"{what} / shell recipe on one node (s)", medians["provision"], medians["recipe"], None),
     ]
+
+
+def out(yard: Yard, rounds: int) -> list[Row]:
+    return out_of_service.measure(yard, rounds)
+
+
+def many() -> list[Row]:
+    return many_hosts.measure()
 
 
 def nvml() -> list[Row]:

@@ -34,9 +34,9 @@ class Run:
     changed: dict[str, int]  # by host
 
 
-def play(fleet: Fleet, name: str) -> Run:
+def play(fleet: Fleet, name: str, *options: str) -> Run:
     """One run of a playbook from start to end, as a user would start it."""
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), "--inventory", str(fleet.inventory), *PLAYBOOKS[name]]
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "--inventory", str(fleet.inventory), *PLAYBOOKS[name], *options]
     seconds, log = _timed(fleet, command, name)
     recap = RECAP.findall(log.read_text())
     if not recap or any(unreachable != "0" or failed != "0" for _host, _changed, unreachable, failed in recap):

@@ -102,6 +102,7 @@ def _host_config() -> dict[str, object]:
         "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"], "MaskedPaths": [], "ReadonlyPaths": [],
         "Tmpfs": {"/run": "exec,mode=755", "/run/lock": "", "/tmp": "exec"},
         "NetworkMode": NETWORK, "ExtraHosts": [f"{REPOSITORY_HOST}:{GATEWAY}"],
+        "RestartPolicy": {"Name": "on-failure"},  # a reboot ends the container with another status than 0
         "Dns": ["127.0.0.1"],  # names of the world are refused at once rather than asked for in vain
         "CgroupnsMode": "private",  # the containers of its own dockerd too stay below the lab's control group
     }  # fmt: skip

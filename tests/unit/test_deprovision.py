@@ -23,11 +23,11 @@ BUSY_WORKER = [WINDOW, MARKED, END]
 MANAGER = [WINDOW_MANAGERS, MARKED, END]
 
 
-def host(name="g1", node_id="n1", gpu=True, disrupt="never", leave=True, packages=False, kept=False, **answer):
+def host(name="g1", node_id="n1", gpu=True, disrupt="never", leave=True, packages=False, kept=False, hold=None, **answer):
     """A host as it answers with state absent: with nothing of ours, unless said otherwise."""
     return Host(
         name, gpu, False, assessed(node_id, gpus=0, **dict({"toolkit_version": "1.20.0"}, **answer)),
-        disrupt=disrupt, leave=leave, packages=packages, kept=kept,
+        disrupt=disrupt, leave=leave, packages=packages, kept=kept, hold=hold,
     )  # fmt: skip
 
 
@@ -67,6 +67,8 @@ STEPS = {
     "files of ours, in no swarm": (host(node_id=None, **TAKEN), swarm(), ["configure", "restart"], OUTSIDE),
     "only the libraries": (host(node_id=None, kept=True), swarm(), ["state"], OUTSIDE),
     "the toolkit": (host(node_id=None, packages=True), swarm(), ["packages"], OUTSIDE),
+    "a version that we hold": (host(node_id=None, hold=True, toolkit_held=["nvidia-container-toolkit"]), swarm(), ["hold"], OUTSIDE),
+    "a version that somebody holds": (host(node_id=None, toolkit_held=["nvidia-container-toolkit"]), swarm(), [], []),
     "no toolkit": (host(node_id=None, packages=True, toolkit_version=None), swarm(), [], []),
     "a toolkit of a host without GPUs": (host(node_id=None, packages=True, gpu=False), swarm(), [], []),
     "a manager among others": (host(node_id="m1"), swarm(M1, bare("m2", role="manager")), ["leave"], MANAGER),

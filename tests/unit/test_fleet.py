@@ -9,7 +9,7 @@ from fleet_lab import assessed, host, member, swarm
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_plan as action
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import hosts_of
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import HOLD, hosts_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     END,
     LABEL,
@@ -173,3 +173,8 @@ def test_evicted_tasks_by_node():
         "n2": {"t2": "task train.1 (the Docker Engine that leads the swarm may reject it)"},
     }
     assert action._by_node([]) == {}
+
+
+@pytest.mark.parametrize(("written", "expected"), [({}, None), ({HOLD: ""}, None), ({HOLD: None}, None), ({HOLD: "yes"}, True), ({HOLD: False}, False)])
+def test_whether_the_toolkit_is_held_is_left_open_where_nobody_says(written, expected):
+    assert hosts({"g1": written})["g1"].hold is expected

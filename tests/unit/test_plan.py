@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from fleet_lab import assessed, host, ledger, member, named, swarm, task
 from node_lab import resources
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._held import PACKAGES
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     END,
     IDLE,
@@ -230,6 +231,35 @@ def test_version_of(package, version):
 def test_the_toolkit(wanted, there, impact):
     step = step_of(host(toolkit=wanted, toolkit_version=there), swarm(member()))
     assert (step.impact, step.needs) == (impact, ["toolkit"] if impact else [])
+
+
+@pytest.mark.parametrize(
+    ("hold", "held", "needs", "impact"),
+    [
+        (None, PACKAGES, [], []),
+        (True, PACKAGES, [], []),
+        (False, (), [], []),
+        (True, PACKAGES[:1], ["hold"], ["holds the toolkit's version"]),
+        (False, PACKAGES[:1], ["hold"], ["no longer holds the toolkit's version"]),
+    ],
+)
+def test_the_toolkit_is_held(hold, held, needs, impact):
+    step = step_of(replace(host(toolkit_held=list(held)), hold=hold), swarm(member()))
+    assert (step.needs, step.impact, step.groups) == (needs, impact, [PREPARE, LABEL, END] if needs else [])
+
+
+@pytest.mark.parametrize("hold", [None, True, False])
+def test_a_version_that_somebody_holds_is_changed_only_where_the_inventory_speaks_of_it(hold):
+    step = step_of(replace(host(toolkit="1.20.0", toolkit_version="1.19.1", toolkit_held=list(PACKAGES[3:])), hold=hold), swarm(member()))
+    if hold is None:
+        assert "somebody holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: true" in step.error
+    else:
+        assert (step.error, step.needs) == (None, ["toolkit"])  # which holds it or lets it go in the same breath
+
+
+def test_maintenance_leaves_the_packages_alone():
+    one = replace(host(toolkit="1.20.0", toolkit_version="1.19.1"), hold=True)
+    assert plan([one], swarm(member()), "runs driver.yml")[one.name].needs == ["maintain"]
 
 
 def test_each_host_has_its_own_toolkit_and_one_without_gpus_none():

@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The GPUs of a node change under a running fleet: provision follows, and no task goes on running on a GPU that is gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.fleet import MACHINES
+
+from .conftest import Loud
+from .fleet import Fleet, Run, wait_until
+from .test_provision import GPU_NODES, KIND, all_running, availabilities, away, member, named, remove, service, shown
+
+NODE = "g1"
+WHOLE = (MACHINES / "rtx4090x2.conf").read_text()
+CONSENT = ("--extra-vars", "gpu_node_allow_shrink=true")
+POLICY = ("--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "mig"}, {"as": "gpu", "kind": KIND}]}))
+
+
+class Bench:
+    """One node, whose machine can be exchanged, and a service that holds GPUs there and elsewhere."""
+
+    def __init__(self, fleet: Fleet, inventory: Path, work: Path) -> None:
+        self.fleet, self.inventory, self.work = fleet, inventory, work
+        self.node = fleet[NODE]
+
+    def put(self, machine: str) -> None:
+        path = self.work / "machine.conf"
+        path.write_text(machine)
+        self.fleet.swap_gpus(NODE, str(path))
+
+    def provision(self, *options: str) -> Run:
+        return self.fleet.playbook(self.inventory, "--limit", NODE, *options)
+
+    def follows(self, *options: str) -> None:
+        """A run that brings the node in line, with at most one start of dockerd, and gives it back."""
+        since = self.fleet["m1"].run("date", "+%s.%N")
+        self.node.run("logger", "--tag", "hardware", "begins")
+        run = self.provision(*options)
+        assert run.rc == 0, run.output
+        log = self.node.run("journalctl", "--output", "cat", "--no-pager", "-t", "hardware", "-t", "systemd")
+        assert log.rpartition("begins")[2].count("Started docker.service") <= 1
+        assert availabilities(self.fleet, NODE, since)[-1:] in ([], ["active"])
+        assert away(self.fleet, NODE) == ("active", None)
+
+    def everyone_runs_on_a_gpu_that_is_there(self, replicas: int) -> None:
+        tasks = wait_until("the tasks to be placed again", lambda: all_running(self.fleet["m1"], "hold", replicas))
+        homes = {self.fleet[name].swarm()["NodeID"]: self.fleet[name].gpus() for name in GPU_NODES}
+        given = [(task["NodeID"], named(task["GenericResources"])[KIND]) for task in tasks]
+        for node_id, gpus in given:
+            assert set(gpus) <= set(homes[node_id])
+        assert len({gpu for _node_id, gpus in given for gpu in gpus}) == replicas  # and no GPU twice
+
+
+@pytest.fixture
+def bench(fleet: Fleet, first: Loud, inventory: Path, tmp_path: Path) -> Iterator[Bench]:
+    """Four tasks on the six GPUs of the fleet, which swarm spreads: two on the node whose machine is exchanged."""
+    bench = Bench(fleet, inventory, tmp_path)
+    with service(fleet, "hold", 4, "--generic-resource", f"{KIND}=1") as tasks:
+        assert [task["NodeID"] for task in tasks].count(member(fleet, NODE)["ID"]) == 2
+        yield bench
+        remove(fleet, "hold")
+        bench.put(WHOLE)
+        bench.follows(*CONSENT)
+
+
+def test_a_card_is_gone_and_comes_back(fleet: Fleet, bench: Bench) -> None:
+    before = (bench.node.files(), bench.node.started())
+    gone = bench.node.gpus()[1]
+    bench.put(WHOLE.replace("[gpu 0-1]", "[gpu 0]"))
+    run = bench.provision()
+    assert run.rc == 2
+    assert f"would advertise less than before: {gone} is gone" in run.failures(NODE)[-1]
+    assert (bench.node.files(), bench.node.started()) == before
+    assert away(fleet, NODE) == ("active", None)
+
+    bench.follows(*CONSENT)
+    assert shown(fleet, NODE) == {KIND: bench.node.gpus()}
+    bench.everyone_runs_on_a_gpu_that_is_there(4)
+
+    bench.put(WHOLE)
+    bench.follows()
+    assert gone in shown(fleet, NODE)[KIND]
+
+
+def test_a_card_is_swapped_and_another_falls_sick(fleet: Fleet, bench: Bench) -> None:
+    new = "GPU-5a3b1c00-0000-4000-8000-000000000001"
+    bench.put(f"{WHOLE}\n[gpu 1]\nuuid = {new}\n")
+    bench.follows()  # one for one: nothing is lost that has to be consented to
+    assert new in shown(fleet, NODE)[KIND]
+    bench.everyone_runs_on_a_gpu_that_is_there(4)
+
+    (well,) = set(shown(fleet, NODE)[KIND]) - {new}
+    bench.put(f"{WHOLE}\n[gpu 1]\nuuid = {new}\nfault = lost\n")
+    bench.follows(*CONSENT)
+    assert shown(fleet, NODE) == {KIND: [well]}
+    bench.everyone_runs_on_a_gpu_that_is_there(4)
+
+
+def test_mig_is_switched_on_and_off(fleet: Fleet, bench: Bench) -> None:
+    cut = (MACHINES / "a100-mig.conf").read_text()
+    bench.put("\n".join(line.replace("mig = on", "mig = off") for line in cut.splitlines() if not line.startswith("mig-device")) + "\n")
+    bench.follows(*POLICY)
+    whole = shown(fleet, NODE)
+    assert len(whole[KIND]) == 2
+
+    bench.put(cut)
+    bench.follows(*POLICY)
+    assert sorted(shown(fleet, NODE)) == ["MIG-1g.10gb", "MIG-2g.20gb", "MIG-3g.40gb", KIND]
+    assert len(shown(fleet, NODE)[KIND]) == 1
+    bench.everyone_runs_on_a_gpu_that_is_there(4)
+
+    bench.put("\n".join(line.replace("mig = on", "mig = off") for line in cut.splitlines() if not line.startswith("mig-device")) + "\n")
+    bench.follows(*POLICY, *CONSENT)
+    assert shown(fleet, NODE) == whole
+
+
+def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
+    """Until the reboot nothing can be read, and nothing is touched. After it, another driver is another label and no restart."""
+    before = (bench.node.files(), bench.node.started())
+    bench.put(WHOLE.replace("\n\n", "\ninit = version-mismatch\n\n", 1))
+    run = bench.provision()
+    assert run.rc == 2
+    assert "reboot" in run.failures(NODE)[-1].lower()
+    assert away(fleet, NODE) == ("active", None)
+
+    bench.put(WHOLE.replace("driver = 575.64.05", "driver = 580.95.05"))
+    bench.follows()
+    assert (bench.node.files(), bench.node.started()) == before
+    assert member(fleet, NODE)["Spec"]["Labels"]["gpu.driver"] == "580.95.05"
+    bench.everyone_runs_on_a_gpu_that_is_there(4)

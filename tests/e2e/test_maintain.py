@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""maintain: somebody's own tasks and a reboot in the node's window, and the proof that the node is whole before work comes back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.fleet import MACHINES
+from tests.lab.nodes import NVML_CONF
+
+from .conftest import Loud
+from .fleet import Fleet, Run, wait_until
+from .test_provision import GPU_NODES, KIND, all_running, availabilities, away, service, shown
+
+WHOLE = (MACHINES / "rtx4090x2.conf").read_text()
+
+
+class Maintenance:
+    def __init__(self, fleet: Fleet, inventory: Path, work: Path) -> None:
+        self.fleet, self.inventory, self.file = fleet, inventory, work / "driver.yml"
+
+    def run(self, *tasks: dict[str, Any], **options: Any) -> Run:
+        self.file.write_text(json.dumps(tasks))
+        settings = json.dumps({"maintain_tasks": str(self.file), **{f"maintain_{name}": value for name, value in options.items()}})
+        return self.fleet.playbook(self.inventory, "--limit", "g1", "--extra-vars", settings, playbook="fleet.gpu_swarm.maintain")
+
+    def boots(self) -> list[str]:
+        return [self.fleet[name].run("cat", "/proc/sys/kernel/random/boot_id") for name in GPU_NODES]
+
+
+@pytest.fixture
+def maintenance(fleet: Fleet, first: Loud, inventory: Path, tmp_path: Path) -> Maintenance:
+    return Maintenance(fleet, inventory, tmp_path)
+
+
+def test_a_node_is_rebooted_in_its_window(fleet: Fleet, maintenance: Maintenance) -> None:
+    manager, node = fleet["m1"], fleet["g1"]
+    since, before = manager.run("date", "+%s.%N"), maintenance.boots()
+    upgrade = {"name": "Upgrade the driver", "ansible.builtin.copy": {"dest": "/var/tmp/driver", "content": "580", "mode": "0600"}}
+    with service(fleet, "web", 2, "--constraint", "node.role==worker"):
+        run = maintenance.run(upgrade, reboot=True, timeout=120)
+        assert run.rc == 0, run.output
+        assert "runs driver.yml and reboots" in run.output
+        wait_until("the tasks of web", lambda: all_running(manager, "web", 2))
+    assert node.read("/var/tmp/driver") == b"580"
+    assert [was == now for was, now in zip(before, maintenance.boots(), strict=True)] == [False, True]
+    assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
+    assert away(fleet, "g1") == ("active", None)
+    assert shown(fleet, "g1") == {KIND: sorted(node.gpus())}
+
+
+def test_a_node_that_lost_a_gpu_stays_paused(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
+    node = fleet["g1"]
+    gone = node.gpus()[1]
+    less = {"dest": f"/{NVML_CONF}", "content": f"seed = g1\n{WHOLE.replace('[gpu 0-1]', '[gpu 0]')}", "mode": "0644"}
+    try:
+        run = maintenance.run({"name": "Move a card to another machine", "ansible.builtin.copy": less})
+        assert run.rc == 2, run.output
+        assert f"{gone} is gone" in run.failures("g1")[-1]
+        assert away(fleet, "g1") == ("pause", "active")
+    finally:
+        fleet.swap_gpus("g1", "rtx4090x2")
+    run = fleet.playbook(inventory)
+    assert run.rc == 0, run.output
+    assert away(fleet, "g1") == ("active", None)
+    assert gone in shown(fleet, "g1")[KIND]
+
+
+def test_a_node_whose_maintenance_failed_stays_paused(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
+    run = maintenance.run({"name": "Upgrade the driver", "ansible.builtin.command": {"argv": ["false"]}})
+    assert run.rc == 2, run.output
+    assert run.failed() == ["g1"]
+    assert away(fleet, "g1") == ("pause", "active")
+    run = fleet.playbook(inventory)
+    assert run.rc == 0, run.output
+    assert away(fleet, "g1") == ("active", None)
