@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import base64
+import contextlib
 import glob
 import hashlib
 import os
@@ -64,6 +65,16 @@ def digest(data):
     return None if data is None else hashlib.sha256(data).hexdigest()
 
 
+@contextlib.contextmanager
+def naming(path):
+    """A full disk is told with the file that it has no room for: the system names none."""
+    try:
+        yield
+    except OSError as problem:
+        problem.filename = path
+        raise
+
+
 def write(path, data, move, mode=None, uid=None, gid=None):
     """Puts ``data`` at ``path`` so that a reader sees the old bytes or the new ones, never a part.
 
@@ -76,7 +87,7 @@ def write(path, data, move, mode=None, uid=None, gid=None):
         os.makedirs(folder, NEW_DIRECTORY_MODE)
     handle, temporary = tempfile.mkstemp(prefix=_temporary(path), dir=folder)
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with naming(path), os.fdopen(handle, "wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())

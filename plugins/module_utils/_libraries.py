@@ -26,6 +26,7 @@ import tempfile
 import zipfile
 
 from ._errors import GpuSwarmError
+from ._files import naming
 
 STATE_DIR = "/var/lib/gpu-swarm"
 # The option of a module through which the controller sends them: no secret, but nothing that a log should hold.
@@ -120,7 +121,7 @@ def _fill(target, current, files):
         if not path.startswith(target + os.sep):
             raise GpuSwarmError("%r in the libraries sent with this call points outside of them." % name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as stream:
+        with naming(path), open(path, "wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())

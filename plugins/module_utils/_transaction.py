@@ -149,7 +149,9 @@ def _undo(node, before, engine, act, reread):
             said += " and %s runs with them again" % node.engine.unit
         except GpuSwarmError as problem:
             # Whoever comes next finds the journal, and this message names both causes.
-            return "%s, but %s does not start with them either: %s" % (said, node.engine.unit, problem)
+            return "%s, but %s does not run with them yet: %s. Look at 'journalctl -u %s' and run this again." % (
+                said, node.engine.unit, str(problem).rstrip("."), node.engine.unit,
+            )  # fmt: skip
     node.state.close_journal()
     node.state.sweep_originals(node.state.record())
     return said + ". Mend the cause and run this again."

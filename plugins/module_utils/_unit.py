@@ -97,7 +97,8 @@ class Unit:
         gave_up = not now["job"] and (now["state"] == "failed" or now["step"] == "auto-restart")
         if gave_up or now["restarts"] > self._restarts:
             raise EngineError("%s did not start: %s" % (self.name, self.reason() or "the journal does not say why"))
-        return "systemd is still starting it (%s)" % now["step"] if now["job"] else None
+        doing = "stopping" if now["state"] == "deactivating" else "starting"
+        return "systemd is still %s it (%s)" % (doing, now["step"]) if now["job"] else None
 
     def reason(self):
         """What dockerd itself said last when it did not start, from the journal."""

@@ -112,13 +112,21 @@ def deb(name: str, version: str) -> str:
 
 def _sign(lab: Lab, folder: Path) -> None:
     """A flat apt repository out of a folder of packages."""
-    home = {"GNUPGHOME": str(lab.run / "signing")}
     (folder / "Packages").write_text(run("apt-ftparchive", "packages", ".", cwd=folder))
     origin = "APT::FTPArchive::Release::Origin=gpu-swarm-lab"
     (folder / "Release").write_text(run("apt-ftparchive", "-o", origin, "release", ".", cwd=folder))
-    sign = ("gpg", "--batch", "--yes", "--armor")
-    run(*sign, "--output", "InRelease", "--clearsign", "Release", cwd=folder, env=home)
-    run(*sign, "--output", "Release.gpg", "--detach-sign", "Release", cwd=folder, env=home)
+    sign(lab, folder)
+
+
+def sign(lab: Lab, folder: Path) -> None:
+    """Vouches for a repository's Release as it is now."""
+    home = {"GNUPGHOME": str(lab.run / "signing")}
+    command = ("gpg", "--batch", "--yes", "--armor")
+    try:
+        run(*command, "--output", "InRelease", "--clearsign", "Release", cwd=folder, env=home)
+        run(*command, "--output", "Release.gpg", "--detach-sign", "Release", cwd=folder, env=home)
+    finally:
+        _end_agent(lab)
 
 
 def _make_key(lab: Lab) -> str:
@@ -166,10 +174,7 @@ def _publish_mirror(lab: Lab, release: str) -> None:
     work = lab.repository / f".{release}"
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(rootfs.cached(release) / "mirror", work)
-    try:
-        _sign(lab, work)
-    finally:
-        _end_agent(lab)
+    _sign(lab, work)
     work.rename(lab.repository / release)
 
 

@@ -535,6 +535,7 @@ def test_wait_no_longer_than_told(tmp_path, daemon, quick):
     [
         (RUNNING, "nothing answers there, though docker.service runs .* run this again$"),
         (SHOWN + "ActiveState=activating\nSubState=start\nJob=7\n", "systemd is still starting it .start.$"),
+        (SHOWN + "ActiveState=deactivating\nSubState=stop-sigterm\nJob=7\n", "systemd is still stopping it .stop-sigterm.$"),
     ],
 )
 def test_a_start_without_end_is_given_up(tmp_path, quick, shown, words):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -53,6 +54,19 @@ def test_a_new_file(tmp_path, asked, made, umask):
         os.umask(former)
     assert (path.read_bytes(), mode_of(path), os.listdir(path.parent)) == (b"x", made, ["f"])
     assert mode_of(path.parent) & 0o022 == 0
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
+    def full(_handle):
+        raise OSError(errno.ENOSPC, "No space left on device")  # as write and fsync do it, without a name
+
+    path = tmp_path / "f"
+    path.write_bytes(b"before")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        _files.write(str(path), b"after", move)
+    assert raised.value.filename == str(path)
+    assert (path.read_bytes(), os.listdir(tmp_path)) == (b"before", ["f"])
 
 
 def test_a_file_that_exists_keeps_mode_and_link(tmp_path):

@@ -577,7 +577,7 @@ def test_when_the_way_back_is_barred_both_causes_are_told_and_the_journal_stays(
 
     it.engine.restart = restart
     before = it.everything()
-    with pytest.raises(GpuSwarmError, match="start-limit-hit. The files .* but docker.service does not start with them either: .*limit"):
+    with pytest.raises(GpuSwarmError, match="limit-hit. The files .* but docker.service does not run with them yet: .*limit.* run this again"):
         it.converge()
     assert it.everything() == before
     assert it.state_files() == ["journal.json"]

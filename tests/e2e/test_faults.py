@@ -1,0 +1,341 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What breaks while provision is at it: a manager, dockerd, a disk, a clock, a repository.
+
+Each fault ends in one clear error or is coped with, leaves the node as it was and the others as wanted, and once it is gone the
+same run finishes. What a user wrote wrongly is in test_bad_input.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.lab.lab import REPOSITORY_HOST, Lab
+from tests.lab.packages import NVIDIA, sign
+
+from .conftest import Loud
+from .fleet import BIN, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, wait_until
+from .test_bad_input import DOCKERD, State, give_back
+from .test_provision import KIND, availabilities, away, lease_of, shown
+
+MEMBERS = ("g1", "g2")
+PROVISION = "fleet.gpu_swarm.provision"
+DROP_IN = "/run/systemd/system/docker.service.d/fault.conf"
+JOINS = "/var/lib/docker/swarm/docker-state.json"  # dockerd writes it as soon as it tries to join
+# The manager's port answers, and nothing that is said to it arrives.
+SILENCE = ("OUTPUT", "--protocol", "tcp", "--dport", "2377", "--tcp-flags", "PSH", "PSH", "--jump", "DROP")
+
+
+def kind(name: str) -> tuple[str, str]:
+    """Another kind than before, and so new files and a restart of dockerd."""
+    return "--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "gpu", "kind": name}]})
+
+
+def toolkit(version: str) -> tuple[str, str]:
+    return "--extra-vars", json.dumps({"nvidia_container_toolkit_version": version})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_before(fleet: Fleet, inventory: Path, first: Loud) -> Iterator[None]:
+    yield
+    finishes(fleet, inventory)
+
+
+def settled(fleet: Fleet) -> None:
+    """Every member is back in its availability, and the swarm free for another run."""
+    assert {name: away(fleet, name) for name in MEMBERS} == dict.fromkeys(MEMBERS, ("active", None))
+    assert json.loads(fleet["m1"].docker("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")) == {}
+
+
+def finishes(fleet: Fleet, inventory: Path, *options: str, wanted: str = KIND) -> None:
+    """With the fault gone, the run reaches the desired state."""
+    run = fleet.playbook(inventory, *options)
+    assert run.rc == 0, run.output
+    for name in MEMBERS:
+        assert shown(fleet, name) == {wanted: sorted(fleet[name].gpus())}
+    settled(fleet)
+
+
+def fails(run: Run, name: str, *told: str) -> None:
+    assert run.rc == 2, run.output
+    assert run.failures(name), run.output
+    for words in told:
+        assert words in run.failures(name)[-1], run.failures(name)
+
+
+# -- the manager -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def firewall(node: Node, rule: tuple[str, ...]) -> Iterator[None]:
+    node.run("iptables", "--append", *rule)
+    try:
+        yield
+    finally:
+        node.run("iptables", "--delete", *rule)
+
+
+def test_a_manager_that_stops_during_a_join(fleet: Fleet) -> None:
+    manager, guest = fleet["m1"], fleet["x4"]
+    inventory = fleet.inventory(swarm_managers=["m1"], gpu_nodes=["g1", "x4"])
+    with ThreadPoolExecutor(1) as pool, firewall(guest, SILENCE):
+        running = pool.submit(fleet.playbook, inventory)
+        try:
+            wait_until("the join to begin", lambda: guest.read(JOINS))
+            manager.run("systemctl", "stop", "docker.socket", "docker.service")
+            run = running.result()
+        finally:
+            manager.run("systemctl", "start", "docker.socket", "docker.service")
+    fails(run, "x4", "x4 could not join the swarm of m1 as worker", "The node is in no swarm, as before")
+    assert guest.swarm()["LocalNodeState"] == "inactive"
+    try:
+        wait_until("the manager to run the swarm again", lambda: fleet["m1"].start("docker", "node", "ls", check=False).returncode == 0)
+        run = fleet.playbook(inventory)
+        assert run.rc == 0, run.output
+        assert shown(fleet, "x4") == {KIND: guest.gpus()}
+        assert away(fleet, "x4") == ("active", None)
+        settled(fleet)
+    finally:
+        give_back(fleet, "x4")
+
+
+# -- dockerd -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def hangs_on_stop(node: Node, seconds: int) -> Iterator[None]:
+    """dockerd does not heed the signal to stop, and after so many seconds systemd kills it.
+
+    Not by SIGSTOP: systemd wakes up what it stops.
+    """
+    node.write(DROP_IN, f"[Service]\nKillSignal=SIGWINCH\nTimeoutStopSec={seconds}\n".encode())
+    node.run("systemctl", "daemon-reload")
+    try:
+        yield
+    finally:
+        node.run("rm", DROP_IN)
+        node.run("systemctl", "daemon-reload")
+
+
+def test_dockerd_that_does_not_stop(fleet: Fleet, inventory: Path) -> None:
+    """On one node systemd kills it in time, on the other one not."""
+    patience = fleet.inventory({"g2": {"gpu_node_timeout": 2}}, swarm_managers=["m1"], gpu_nodes=[*MEMBERS])
+    before, since = fleet["g2"].files(), fleet["m1"].run("date", "+%s.%N")
+    with hangs_on_stop(fleet["g1"], 3), hangs_on_stop(fleet["g2"], 8):
+        run = fleet.playbook(patience, *kind("HANG"))
+        fails(run, "g2", "docker.service is not as wanted after 2 s: systemd is still stopping it", "journalctl -u docker.service", "run this again")
+        assert fleet["g2"].files() == before
+        assert not run.failures("g1")
+        assert shown(fleet, "g1") == {"HANG": sorted(fleet["g1"].gpus())}
+        wait_until("systemd to start dockerd anew", fleet["g2"].started)
+    for name in MEMBERS:
+        assert availabilities(fleet, name, since) == ["pause", "active"]
+    settled(fleet)
+    finishes(fleet, inventory, *kind("HANG"), wanted="HANG")
+
+
+def use_up_starts(node: Node) -> None:
+    """systemd starts dockerd so often in a minute, and not once more."""
+    allowed = int(node.run("systemctl", "show", "--property", "StartLimitBurst", "--value", "docker.service"))
+    node.run("systemctl", "reset-failed", "docker.service")
+    for _start in range(allowed):
+        node.run("systemctl", "restart", "docker.service")
+
+
+@contextmanager
+def refuses(node: Node, word: str) -> Iterator[None]:
+    """A dockerd that finds nothing wrong in a file when it is asked, and does not start with it."""
+    node.run("mv", DOCKERD, f"{DOCKERD}.kept")
+    script = f"""#!/bin/sh
+case "$*" in *--validate*) exit 0;; esac
+if grep -q {word} {DAEMON_JSON}; then
+    echo "failed to start daemon: it does not like {word}" >&2
+    exit 1
+fi
+exec {DOCKERD}.kept "$@"
+"""
+    node.write(DOCKERD, script.encode())
+    node.run("chmod", "755", DOCKERD)
+    try:
+        yield
+    finally:
+        node.run("mv", f"{DOCKERD}.kept", DOCKERD)
+
+
+def test_a_start_limit_that_is_used_up(fleet: Fleet, inventory: Path) -> None:
+    """On one node dockerd takes the new configuration, on the other one it does not: there is a way on, and a way back."""
+    before, since = fleet["g2"].files(), fleet["m1"].run("date", "+%s.%N")
+    with refuses(fleet["g2"], "LIMIT"):
+        for name in MEMBERS:
+            use_up_starts(fleet[name])
+        run = fleet.playbook(inventory, *kind("LIMIT"))
+        fails(run, "g2", "failed to start daemon: it does not like LIMIT", "docker.service runs with them again")
+        assert fleet["g2"].files() == before
+        assert fleet["g2"].started()
+        assert not run.failures("g1")
+        for name in MEMBERS:
+            assert availabilities(fleet, name, since) == ["pause", "active"]
+        settled(fleet)
+    finishes(fleet, inventory, *kind("LIMIT"), wanted="LIMIT")
+
+
+# -- the disk ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def full(node: Node, folder: str) -> Iterator[None]:
+    """A disk of its own under a folder, with what is in there and not one byte more."""
+    node.run(
+        "sh", "-ec", 'cp -a "$1" /run/full; mount -t tmpfs -o size=4m,mode=755 tmpfs "$1"; cp -a /run/full/. "$1"; rm -r /run/full', "-", folder
+    )  # fmt: skip
+    filler = f"{folder}/filler"
+    try:
+        assert b"No space left" in node.start("dd", "if=/dev/zero", f"of={filler}", "bs=4k", check=False).stderr
+        yield
+    finally:
+        node.run("umount", folder)
+
+
+def listing(node: Node, folder: str) -> str:
+    return node.run("find", folder, "-not", "-name", "filler", "-printf", "%P %y %m %s\n")
+
+
+@pytest.mark.parametrize(("wanted", "folders"), [
+    ("FULL-ETC", {"g1": "/etc/docker", "g2": "/etc/nvidia-container-runtime"}),
+    ("FULL-STATE", {"g1": STATE_DIR}),
+], ids=["files", "state"])  # fmt: skip
+def test_a_disk_that_is_full(fleet: Fleet, inventory: Path, wanted: str, folders: dict[str, str]) -> None:
+    since = fleet["m1"].run("date", "+%s.%N")
+    with ExitStack() as disks:
+        for name, folder in folders.items():
+            disks.enter_context(full(fleet[name], folder))
+        before = {name: (State.of(fleet[name]), listing(fleet[name], folder)) for name, folder in folders.items()}
+        run = fleet.playbook(inventory, *kind(wanted))
+        for name, folder in folders.items():
+            fails(run, name, "No space left on device", folder)
+            assert (State.of(fleet[name]), listing(fleet[name], folder)) == before[name]
+        assert run.failed() == list(folders)
+    for name in MEMBERS:
+        assert availabilities(fleet, name, since) == ["pause", "active"]
+    settled(fleet)
+    finishes(fleet, inventory, *kind(wanted), wanted=wanted)
+
+
+# -- the repository ----------------------------------------------------------------------------------------------------
+
+Spoil = Callable[[Lab, Path], object]
+
+
+def bad_signature(_lab: Lab, folder: Path) -> None:
+    signed = (folder / "InRelease").read_text()
+    (folder / "InRelease").write_text(signed.replace("gpu-swarm-lab", "somebody-else", 1))
+
+
+def dated(field: str, days: int) -> Spoil:
+    """Signed as it should be, at a time that is not now."""
+
+    def spoil(lab: Lab, folder: Path) -> None:
+        moment = datetime.now(UTC) + timedelta(days=days)
+        lines = [line for line in (folder / "Release").read_text().splitlines() if not line.startswith(f"{field}:")]
+        head = f"{field}: {moment:%a, %d %b %Y %H:%M:%S} UTC"
+        (folder / "Release").write_text("\n".join([head, *lines, ""]))
+        sign(lab, folder)
+
+    return spoil
+
+
+@contextmanager
+def spoiled(name: str, spoil: Spoil) -> Iterator[str]:
+    """A copy of the repository, its index as somebody else or another day has it; its address."""
+    lab = Lab.from_environment()
+    copy = lab.repository / name
+    shutil.copytree(lab.repository / NVIDIA, copy)
+    try:
+        (index,) = copy.glob("stable/deb/*/Release")
+        spoil(lab, index.parent)
+        yield f"http://{REPOSITORY_HOST}/{name}"
+    finally:
+        shutil.rmtree(copy)
+
+
+def packages(node: Node) -> tuple[str, str]:
+    """The toolkit's packages as dpkg has them, and what dpkg finds half done."""
+    shown = node.run("dpkg-query", "--show", "--showformat", "${Package} ${Version} ${db:Status-Status}\n", "*nvidia-container*")
+    return shown, node.run("dpkg", "--audit")
+
+
+REFUSED = f"http://{REPOSITORY_HOST}:9/{NVIDIA}"
+Repositories = dict[str, tuple[str, list[str]]]
+
+
+@contextmanager
+def out_of_reach() -> Iterator[Repositories]:
+    with spoiled("bad-signature", bad_signature) as url:
+        yield {
+            "g1": (REFUSED, ["cannot fetch the repository's key", REFUSED, "refused"]),
+            "g2": (url, ["cannot be read", url, "signature"]),
+        }
+
+
+@contextmanager
+def of_another_day() -> Iterator[Repositories]:
+    with spoiled("tomorrow", dated("Date", 1)) as tomorrow, spoiled("yesterday", dated("Valid-Until", -1)) as yesterday:
+        yield {
+            "g1": (tomorrow, ["cannot be read", tomorrow, "is not valid yet"]),
+            "g2": (yesterday, ["cannot be read", yesterday, "is expired"]),
+        }
+
+
+def test_a_repository_that_cannot_be_used(fleet: Fleet, inventory: Path) -> None:
+    """Nothing listens, the signature is wrong, the node's clock and the repository's are days apart."""
+    older, since = toolkit("1.19.1"), fleet["m1"].run("date", "+%s.%N")
+    before = {name: (packages(fleet[name]), State.of(fleet[name])) for name in MEMBERS}
+    for fault in (out_of_reach, of_another_day):
+        with fault() as repositories:
+            hosts = {name: {"nvidia_container_toolkit_repository": url} for name, (url, _told) in repositories.items()}
+            run = fleet.playbook(fleet.inventory(hosts, swarm_managers=["m1"], gpu_nodes=[*MEMBERS]), *older)
+        assert run.failed() == [*MEMBERS]
+        for name, (_url, told) in repositories.items():
+            fails(run, name, *told)
+        assert {name: (packages(fleet[name]), State.of(fleet[name])) for name in MEMBERS} == before
+        settled(fleet)
+    for name in MEMBERS:
+        assert availabilities(fleet, name, since) == ["pause", "active"] * 2
+    finishes(fleet, inventory, *older)
+    for name in MEMBERS:
+        assert "nvidia-container-toolkit 1.19.1-1 installed" in packages(fleet[name])[0]
+    finishes(fleet, inventory, *toolkit("1.20.0"))
+    assert {name: packages(fleet[name]) for name in MEMBERS} == {name: was for name, (was, _state) in before.items()}
+
+
+# -- the controller's clock --------------------------------------------------------------------------------------------
+
+
+def test_a_lease_ends_by_the_manager_s_clock(fleet: Fleet, inventory: Path) -> None:
+    """Whatever the time is where the playbook runs: half a day later and half a day earlier."""
+    manager, other, run_of = fleet["m1"], "bob@elsewhere pid 7", [str(BIN / "ansible-playbook"), "--inventory", str(inventory)]
+    program = shutil.which("faketime")
+    assert program
+    with lease_of(fleet, other):
+        run = fleet.ansible(program, "-f", "+12h", *run_of, *kind("CLOCK"), PROVISION)
+        for name in MEMBERS:
+            fails(run, name, f"another run changes this swarm: {other}")
+            assert shown(fleet, name) != {"CLOCK": sorted(fleet[name].gpus())}
+
+    planted = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": other, "ttl": 1})
+    assert planted.rc == 0, planted.output
+    planted_at = int(manager.run("date", "+%s"))
+    wait_until("the lease to end", lambda: int(manager.run("date", "+%s")) > planted_at + 1)
+    run = fleet.ansible(program, "-f", "-12h", *run_of, *kind("CLOCK"), PROVISION)
+    assert run.rc == 0, run.output
+    finishes(fleet, inventory, *kind("CLOCK"), wanted="CLOCK")
