@@ -121,6 +121,21 @@ def row_given_back(host: Host, step: TakeBack, state: str) -> list[str]:
     return [host.name, done or "–", state]
 
 
+def left_behind(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What the swarm still lists of hosts that have joined it anew, in words. ``ids`` are the hosts' node ids, ``nodes`` the ledger's.
+
+    Only told: two hosts may share a host name, and the other one may be down for an hour.
+    """
+    down = [node for node in nodes.values() if node["state"] == "down" and node["id"] not in ids.values()]
+    return [
+        f"{host}: the swarm also lists a node of its host name {old['hostname']} that is down (id {old['id']}, last seen at {old['addr']}). "
+        f"If that is what this host was before it joined anew, run 'docker node rm {old['id']}' on a manager."
+        for host, node_id in ids.items()
+        for old in down
+        if node_id in nodes and nodes[node_id]["hostname"] == old["hostname"]
+    ]
+
+
 def row(host: Host, node: dict[str, Any] | None, state: str) -> list[str]:
     """One line of the table at the end."""
     gpus = (host.assessed or {}).get("gpus") or []
