@@ -264,7 +264,8 @@ class Manager:
             return OutOfSequence("Could not %s: it was changed by someone else meanwhile. Run this again." % what)
         state = _leaderless(words)
         if state:
-            return SwarmError(NOT_A_MANAGER[state].format(where=self._where, said=" (%s)" % words, known="see 'docker node ls'"), swarm_state="no_quorum")
+            told = NOT_A_MANAGER[state].format(where=self._where, said=" (%s)" % words, known="see 'docker node ls'")
+            return SwarmError(told, swarm_state="no_quorum")
         if isinstance(exc, APIError) and exc.status_code == 404:
             return NotFound("The manager at %s would not %s: %s." % (self._where, what, words))
         if isinstance(exc, APIError):

@@ -205,7 +205,7 @@ def test_a_manager_whose_host_is_dead_keeps_nobody_else_from_being_changed(fleet
         run = cutter.run(fleet.inventory(cuttable, swarm_managers=MANAGERS, gpu_nodes=GPU_NODES), *advertised_as("ONE-IS-DEAD"))
     assert run.rc != 0
     assert run.failed() == [dead]
-    assert run.row(dead).startswith("–") and "failed: unreachable: " in run.row(dead)
+    assert "failed: unreachable: " in run.row(dead)
     all_done(fleet, "ONE-IS-DEAD")
 
 
