@@ -57,7 +57,7 @@ class ActionModule(ActionBase):
             if not outcome and args["unlabelled"] and LABEL in step.groups:
                 outcome = Outcome(FAILED, UNLABELLED % args["unlabelled"])
             node = nodes.get(node_id_of(variables))
-            states[host.name] = _report.state_of(host, step, node, outcome)
+            states[host.name] = _report.state_of(host, step, node, outcome, answered=bool(nodes))
             rows.append(_report.row(host, node, states[host.name]))
         return states, _report.table(rows)
 

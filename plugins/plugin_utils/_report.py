@@ -46,16 +46,17 @@ def _step_words(step: Step) -> str:
     return "; ".join(told + step.impact + stays)
 
 
-def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outcome | None) -> str:
+def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outcome | None, answered: bool = True) -> str:
     """``ready``, or the one thing that keeps this host from it, in words.
 
-    ``node`` is the host's entry in the manager's ledger, ``outcome`` why the host did not get through this run.
+    ``node`` is the host's entry in the manager's ledger, ``outcome`` why the host did not get through this run; ``answered``
+    tells whether there is a ledger at all.
     """
     missed = _not_done(step, outcome)
     if missed:
         return missed
     if node is None:
-        return "not in the swarm"
+        return "not in the swarm" if answered else "not known: no manager answered at the end"
     if node["state"] != "ready":
         return f"{node['state']} for the manager"
     if node.get("former_availability"):

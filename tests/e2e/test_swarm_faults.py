@@ -232,18 +232,19 @@ def test_without_a_quorum_nothing_is_touched_and_with_one_the_run_goes_on(fleet:
     nothing_is_left(fleet, inventory, "QUORUM")
 
 
-def test_a_roll_goes_on_when_the_leader_that_it_asked_dies(fleet: Fleet) -> None:
+def test_a_roll_goes_on_when_the_leader_that_it_asked_dies(fleet: Fleet, inventory: Path) -> None:
     leader = the_leader(fleet)
     others = [name for name in MANAGERS if name != leader]
-    inventory = fleet.inventory(swarm_managers=[leader, *others], gpu_nodes=GPU_NODES)  # the first one is asked
+    leader_first = fleet.inventory(swarm_managers=[leader, *others], gpu_nodes=GPU_NODES)  # that one is asked
     ids = [member(fleet, name)["ID"] for name in GPU_NODES]
 
-    going = meanwhile(lambda: fleet.playbook(inventory, *advertised_as("LEADERLESS")))
+    going = meanwhile(lambda: fleet.playbook(leader_first, *advertised_as("LEADERLESS")))
     wait_until("the nodes to be paused", lambda: {node["Spec"]["Availability"] for node in inspected(fleet[others[0]], ids)} == {"pause"})
     fleet[leader].run("systemctl", "kill", "--signal", "KILL", "docker.service")
     with stopped(fleet, leader):
         run = going.result()
-        assert not set(run.failed()) & set(GPU_NODES), run.output
+        assert run.rc == 2, run.output  # it is told, also where nothing was to be done
+        assert re.search(rf"^failed: {leader}$", run.output, re.MULTILINE), run.output
         for name in GPU_NODES:
             assert run.row(name).split()[-1] == "ready"
     all_done(fleet, "LEADERLESS")
