@@ -133,7 +133,7 @@ def left_behind(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, 
         f"If that is what this host was before it joined anew, run 'docker node rm {old['id']}' on a manager."
         for host, node_id in ids.items()
         for old in down
-        if node_id in nodes and nodes[node_id]["hostname"] == old["hostname"]
+        if node_id and node_id in nodes and nodes[node_id]["hostname"] == old["hostname"]
     ]
 
 
