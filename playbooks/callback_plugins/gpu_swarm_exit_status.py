@@ -4,7 +4,8 @@
 
 """The exit status of a run after which some nodes only wait for work to end: 75, "try again later" (EX_TEMPFAIL of sysexits.h).
 
-Ansible knows no status between success and failure. It loads callbacks that lie beside a playbook by themselves, tells
+And of one in which a host went wrong on which nothing was to be done, so that no task of its own could fail: 2, as for any host
+that failed. Ansible knows no status between success and failure. It loads callbacks that lie beside a playbook by themselves, tells
 them what a play left with set_stats, and calls them after the recap is printed.
 """
 
@@ -18,8 +19,12 @@ DOCUMENTATION = r"""
 name: gpu_swarm_exit_status
 type: aggregate
 short_description: Exit status 75 where nodes wait
-description: Ends ansible-playbook with exit status 75 where nothing failed and some nodes wait for work to end.
+description:
+  - Ends ansible-playbook with exit status 75 where nothing failed and some nodes wait for work to end.
+  - Ends it with exit status 2 where no task failed and some hosts are not as they should be all the same.
 """
+
+FAILED_HOSTS = 2  # Ansible's own
 
 
 class CallbackModule(CallbackBase):
@@ -29,6 +34,10 @@ class CallbackModule(CallbackBase):
     CALLBACK_NEEDS_ENABLED = False
 
     def v2_playbook_on_stats(self, stats):
-        waiting = stats.custom.get("_run", {}).get("gpu_swarm_waiting")
-        if waiting and not stats.failures and not stats.dark:
+        told = stats.custom.get("_run", {})
+        if stats.failures or stats.dark:
+            return  # Ansible has a status for that
+        if told.get("gpu_swarm_not_ready"):
+            raise SystemExit(FAILED_HOSTS)
+        if told.get("gpu_swarm_waiting"):
             raise SystemExit(os.EX_TEMPFAIL)

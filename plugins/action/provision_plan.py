@@ -52,7 +52,7 @@ class ActionModule(ActionBase):
         self._show(hosts, steps, swarm.nodes, absent)
         result.update(
             changed=False,
-            warnings=leader_warnings(hosts, steps, swarm),
+            warnings=leader_warnings(hosts, steps, swarm) + _report.left_behind({host.name: host.node_id for host in hosts}, swarm.nodes),
             steps={name: asdict(step) for name, step in steps.items()},
             manager=next(iter(args["swarm"]["live"]), ""),
             managers=args["swarm"]["live"],

@@ -42,6 +42,9 @@ class ActionModule(ActionBase):
         verdicts = _report.by_verdict(states)
         told = [table, _report.summary(verdicts, _command())]
         self._display.display("\n" + "\n\n".join(part for part in told if part) + "\n")
+        if args["state"] == "present":
+            ids = {name: node_id_of(task_vars["hostvars"].raw_get(name)) for name in states}
+            result["warnings"] = _report.left_behind(ids, _nodes(args["ledger"]))
         result.update(changed=False, states=states, waiting=verdicts[WAITING], not_ready=verdicts[FAILED] + verdicts[UNTOUCHED])
         return result
 
@@ -54,7 +57,7 @@ class ActionModule(ActionBase):
             if not outcome and args["unlabelled"] and LABEL in step.groups:
                 outcome = Outcome(FAILED, UNLABELLED % args["unlabelled"])
             node = nodes.get(node_id_of(variables))
-            states[host.name] = _report.state_of(host, step, node, outcome)
+            states[host.name] = _report.state_of(host, step, node, outcome, answered=bool(nodes))
             rows.append(_report.row(host, node, states[host.name]))
         return states, _report.table(rows)
 

@@ -138,6 +138,8 @@ NOT_A_MANAGER = {
     "locked": "The swarm on {where} is locked{said}. Unlock it there with 'docker swarm unlock' and its unlock key.",
     "worker": "The Docker daemon at {where} is a worker, and only a manager can answer. Run this on a manager: {known}.",
     "no_quorum": "The swarm on {where} has no quorum{said}. Bring back so many managers that more than half of them answer; managers: {known}.",
+    "lost_leader": "The swarm on {where} lost its leader just now{said}. It has no quorum unless another manager takes over: bring back so many"
+    " managers that more than half of them answer, and run this again; managers: {known}.",
     "error": "The Docker daemon at {where} is in swarm state '{state}'{said}. Read its log (journalctl -u docker);"
     " run this on another manager meanwhile: {known}.",
 }
@@ -147,6 +149,13 @@ def _words(exc):
     """What the daemon, or the way to it, said; without the request's address, which the SDK puts in front."""
     text = str(getattr(exc, "explanation", None) or exc)
     return text.strip().rstrip(".")
+
+
+def _leaderless(words):
+    """Which of NOT_A_MANAGER says what these words mean, or None."""
+    if "lost leader status" in words:
+        return "lost_leader"
+    return "no_quorum" if "does not have a leader" in words or "deadlineexceeded" in words.lower().replace(" ", "") else None
 
 
 def until_written(attempt):
@@ -253,12 +262,10 @@ class Manager:
         words = _words(exc)
         if "out of sequence" in words:
             return OutOfSequence("Could not %s: it was changed by someone else meanwhile. Run this again." % what)
-        if "does not have a leader" in words or "deadlineexceeded" in words.lower().replace(" ", ""):
-            text = NOT_A_MANAGER["no_quorum"]
-            return SwarmError(
-                text.format(where=self._where, said=" (%s)" % words, known="see 'docker node ls'"),
-                swarm_state="no_quorum",
-            )
+        state = _leaderless(words)
+        if state:
+            told = NOT_A_MANAGER[state].format(where=self._where, said=" (%s)" % words, known="see 'docker node ls'")
+            return SwarmError(told, swarm_state="no_quorum")
         if isinstance(exc, APIError) and exc.status_code == 404:
             return NotFound("The manager at %s would not %s: %s." % (self._where, what, words))
         if isinstance(exc, APIError):

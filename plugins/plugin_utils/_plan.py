@@ -207,8 +207,9 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     if host.error or not host.assessed:
         return Step(error=host.error)
     role = "manager" if host.manager else "worker"
-    member = membership(host.assessed, as_docker_has_them(swarm), role, host.move, coming=coming)
-    error = swarm.error or member["error"] or _refused(host) or _held_elsewhere(host) or (node and _clash(node, host.assessed["labels"]))
+    # What is wrong with the host itself comes first: its dockerd may be the one that the swarm lacks.
+    member = membership(host.assessed, None if swarm.error else as_docker_has_them(swarm), role, host.move, coming=coming)
+    error = member["error"] or swarm.error or _refused(host) or _held_elsewhere(host) or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
     if maintain and node is None:

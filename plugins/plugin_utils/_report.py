@@ -46,16 +46,17 @@ def _step_words(step: Step) -> str:
     return "; ".join(told + step.impact + stays)
 
 
-def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outcome | None) -> str:
+def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outcome | None, answered: bool = True) -> str:
     """``ready``, or the one thing that keeps this host from it, in words.
 
-    ``node`` is the host's entry in the manager's ledger, ``outcome`` why the host did not get through this run.
+    ``node`` is the host's entry in the manager's ledger, ``outcome`` why the host did not get through this run; ``answered``
+    tells whether there is a ledger at all.
     """
     missed = _not_done(step, outcome)
     if missed:
         return missed
     if node is None:
-        return "not in the swarm"
+        return "not in the swarm" if answered else "not known: no manager answered at the end"
     if node["state"] != "ready":
         return f"{node['state']} for the manager"
     if node.get("former_availability"):
@@ -119,6 +120,21 @@ def state_given_back(step: TakeBack, node: dict[str, Any] | None, outcome: Outco
 def row_given_back(host: Host, step: TakeBack, state: str) -> list[str]:
     done = taken_back(step) if state == GIVEN_BACK or state.startswith("still in the swarm") else ""
     return [host.name, done or "–", state]
+
+
+def left_behind(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What the swarm still lists of hosts that have joined it anew, in words. ``ids`` are the hosts' node ids, ``nodes`` the ledger's.
+
+    Only told: two hosts may share a host name, and the other one may be down for an hour.
+    """
+    down = [node for node in nodes.values() if node["state"] == "down" and node["id"] not in ids.values()]
+    return [
+        f"{host}: the swarm also lists a node of its host name {old['hostname']} that is down (id {old['id']}, last seen at {old['addr']}). "
+        f"If that is what this host was before it joined anew, run 'docker node rm {old['id']}' on a manager."
+        for host, node_id in ids.items()
+        for old in down
+        if node_id and node_id in nodes and nodes[node_id]["hostname"] == old["hostname"]
+    ]
 
 
 def row(host: Host, node: dict[str, Any] | None, state: str) -> list[str]:

@@ -34,6 +34,7 @@ TOKEN = "SWMTKN-1-3pu6hszjas19xyp7ghgosyx9k8atbfcr8p2is99znpy26u2lkl-1awxwuwd3z9
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fleet", help="use this fleet, which is up, and leave it up")
+    parser.addoption("--swarm-fleet", help="the same for the tests of a swarm's faults, which have a fleet of their own")
 
 
 @pytest.fixture(scope="session")
@@ -46,16 +47,19 @@ def fleet(booted: Fleet) -> Fleet:
 
 @pytest.fixture(scope="session")
 def booted(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    work = tmp_path_factory.mktemp("e2e")
-    given = pytestconfig.getoption("--fleet")
+    yield from standing(NAME, "fleet.yml", pytestconfig.getoption("--fleet"), tmp_path_factory.mktemp("e2e"))
+
+
+def standing(name: str, description: str, given: str | None, work: Path) -> Iterator[Fleet]:
+    """The fleet that was given, or one for the time of these tests."""
     if given:
         yield Fleet.of(given, work)
         return
-    if (Lab.from_environment().fleets / f"{NAME}.json").exists():
-        lab("down", NAME)  # of a session that was killed
-    lab("up", str(HERE / "fleet.yml"), "--name", NAME)
-    yield Fleet.of(NAME, work)
-    lab("down", NAME)
+    if (Lab.from_environment().fleets / f"{name}.json").exists():
+        lab("down", name)  # of a session that was killed
+    lab("up", str(HERE / description), "--name", name)
+    yield Fleet.of(name, work)
+    lab("down", name)
 
 
 @pytest.fixture(scope="session")

@@ -387,6 +387,12 @@ def test_without_a_manager_that_answers_nothing_is_touched(known, error, disrupt
         assert step == Step(error=error, groups=[END])
 
 
+def test_a_manager_whose_dockerd_is_stopped_is_told_so_where_the_swarm_has_no_quorum():
+    known = Swarm(LIVE, {"failed": True, "msg": "The swarm has no quorum."})
+    stopped = host("m2", manager=True, swarm={"state": "unknown", "node_id": None})
+    assert "dockerd is not running on this host: start it" in step_of(stopped, known).error
+
+
 ELSEWHERE = {"state": "active", "node_id": "x9", "control_available": False, "managers": ["10.9.9.9:2377"]}
 
 

@@ -80,6 +80,29 @@ def test_the_state_of_a_host(step, node, outcome, state):
     assert _report.state_of(host(), step, node, outcome) == state
 
 
+def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
+    assert _report.state_of(host(), Step(), None, None, answered=False) == "not known: no manager answered at the end"
+    assert _report.state_of(host(), Step(), None, FAILED, answered=False) == "failed: dockerd did not start"
+
+
+@pytest.mark.parametrize(
+    ("old", "told"),
+    [
+        (member("n0", state="down", hostname="gpu-1"), ["gpu-1"]),
+        (member("n0", state="ready", hostname="gpu-1"), []),  # two hosts that share a name
+        (member("n0", state="down", hostname="gpu-9"), []),
+        (member("n2", state="down", hostname="gpu-1"), []),  # another host of this run
+    ],
+)
+def test_what_is_left_of_a_host_that_joined_anew_is_told(old, told):
+    nodes = {node["id"]: dict({"addr": "10.0.0.7"}, **node) for node in (member("n1", hostname="gpu-1"), old)}
+    warnings = _report.left_behind({"gpu-1": "n1", "gpu-2": "n2", "fresh": None}, nodes)
+    assert [warning.split(":")[0] for warning in warnings] == told
+    for warning in warnings:
+        assert "(id n0, last seen at 10.0.0.7)" in warning
+        assert "'docker node rm n0'" in warning
+
+
 LEFT_OUT = [{"index": 2, "uuid": "x", "name": "H100", "reason": "GPU is lost"}, {"index": 5, "uuid": None, "name": None, "reason": "MIG is on"}]
 
 

@@ -106,6 +106,7 @@ class Refusing:
         (APIError("500", explanation="rpc error: code = Unknown desc = update out of sequence"), "OutOfSequence", "n1"),
         (APIError("500", explanation=NO_LEADER), "SwarmError", "has no quorum"),
         (APIError("500", explanation="rpc error: code = DeadlineExceeded desc = x"), "SwarmError", "has no quorum"),
+        (APIError("500", explanation="raft: failed to process the request: node lost leader status"), "SwarmError", "has no quorum unless"),
         (APIError("404", explanation="node n1 not found"), "SwarmError", "would not update node n1: node n1 not found."),
         (ReadTimeout("read timed out"), "SwarmError", "does not answer: read timed out"),
         (DockerException("broken"), "SwarmError", "does not answer: broken"),

@@ -1,0 +1,272 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a swarm itself gets into: two runs at a time, names that are shared, changed and used again, managers that are lost.
+
+Each test has the GPUs advertised as a kind of its own, so that there is something to do on both nodes, and nothing to put back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import standing
+from .fleet import Fleet, Node, Run, wait_until
+from .test_lost import Cutter, meanwhile
+from .test_provision import away, member, shown
+
+MANAGERS, GPU_NODES = ["m1", "m2", "m3"], ["g1", "g2"]
+# Of systemd's journal: a unit was started.
+STARTED = "MESSAGE_ID=39f53479d3a045ac8e11786248231fbf"
+ANOTHER_RUN = re.compile(r"its turn did not come, since another run changes this swarm: \S+@\S+ pid \d+ ")
+
+
+@pytest.fixture(scope="module")
+def fleet(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    given = pytestconfig.getoption("--swarm-fleet")
+    yield from standing("swarm-faults", "swarm_faults.yml", given, tmp_path_factory.mktemp("swarm-faults"))
+
+
+@pytest.fixture(scope="module")
+def inventory(fleet: Fleet) -> Path:
+    """Of a swarm that is provisioned."""
+    path = fleet.inventory(swarm_managers=MANAGERS, gpu_nodes=GPU_NODES)
+    run = fleet.playbook(path)
+    assert run.rc == 0, run.output
+    return path
+
+
+def advertised_as(kind: str) -> tuple[str, str]:
+    return "--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "gpu", "kind": kind}]})
+
+
+def all_done(fleet: Fleet, kind: str) -> None:
+    for name in GPU_NODES:
+        assert shown(fleet, name) == {kind: sorted(fleet[name].gpus())}
+        assert away(fleet, name) == ("active", None)
+
+
+def nothing_is_left(fleet: Fleet, inventory: Path, kind: str) -> None:
+    run = fleet.playbook(inventory, *advertised_as(kind))
+    assert run.rc == 0, run.output
+    assert set(run.changed().values()) == {0}
+    assert set(run.changed()) == {*MANAGERS, *GPU_NODES}
+
+
+def as_it_is(fleet: Fleet) -> dict[str, Any]:
+    return {name: (fleet[name].started(), fleet[name].files()) for name in GPU_NODES}
+
+
+def entries(fleet: Fleet) -> dict[str, str]:
+    """What the manager lists: host names by node id."""
+    return dict(line.split() for line in fleet["m1"].docker("node", "ls", "--format", "{{.ID}} {{.Hostname}}").splitlines())
+
+
+def state(fleet: Fleet, node_id: str) -> str:
+    return fleet["m1"].docker_json("node", "inspect", node_id)[0]["Status"]["State"]
+
+
+def in_one_line(run: Run) -> str:
+    """Ansible wraps its warnings."""
+    return " ".join(run.output.split())
+
+
+# -- managers ----------------------------------------------------------------------------------------------------------
+
+
+def the_leader(fleet: Fleet) -> str:
+    told = fleet["m1"].docker("node", "ls", "--format", "{{.Hostname}} {{.ManagerStatus}}")
+    return next(line.split()[0] for line in told.splitlines() if line.endswith("Leader"))
+
+
+def works(fleet: Fleet, name: str) -> bool:
+    """Whether a manager runs the swarm with the others, by its own word: without a quorum it has none."""
+    told = fleet[name].run("docker", "node", "ls", "--format", "{{.Self}} {{.Status}} {{.ManagerStatus}}", check=False)
+    return bool(re.search(r"^true Ready (Leader|Reachable)$", told, re.MULTILINE))
+
+
+@contextmanager
+def stopped(fleet: Fleet, name: str) -> Iterator[None]:
+    """A manager whose dockerd is stopped, and its socket, which would start it again."""
+    try:
+        fleet[name].run("systemctl", "stop", "docker.socket", "docker.service")
+        yield
+    finally:
+        fleet[name].run("systemctl", "start", "docker.service")
+        wait_until("the manager to be back", lambda: works(fleet, name))
+
+
+# -- two runs ----------------------------------------------------------------------------------------------------------
+
+
+def starts(node: Node, since: str) -> int:
+    """How often dockerd was started since then."""
+    told = node.run("journalctl", "--quiet", "--since", since, "--output", "cat", STARTED, "UNIT=docker.service", check=False)
+    return len(told.splitlines())
+
+
+def test_of_two_runs_at_a_time_one_changes_the_swarm(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    since = {name: "@" + fleet[name].run("date", "+%s") for name in GPU_NODES}
+    going = []
+    for name in ("alice", "bob"):
+        controller = tmp_path / name
+        controller.mkdir()
+        its_own = replace(fleet, work=controller)
+        home = {"ANSIBLE_HOME": str(controller / "home")}
+        going.append(meanwhile(lambda its_own=its_own, home=home: its_own.playbook(inventory, *advertised_as("ONCE"), env=home)))
+    one, other = sorted((run.result() for run in going), key=lambda run: run.rc)
+
+    assert one.rc == 0, one.output
+    # It came too late, or there was nothing left to do.
+    told = [ANOTHER_RUN.search(other.failures(name)[-1]) for name in other.failed()]
+    assert other.rc == (2 if told else 0), other.output
+    assert all(told), other.output
+    assert {name: starts(fleet[name], since[name]) for name in GPU_NODES} == dict.fromkeys(GPU_NODES, 1)
+    all_done(fleet, "ONCE")
+    nothing_is_left(fleet, inventory, "ONCE")
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def called(fleet: Fleet, name: str, host_name: str) -> Iterator[None]:
+    """A node under another host name, as its manager sees it after the next start of dockerd."""
+    node, before = fleet[name], fleet[name].run("hostname")
+    try:
+        rename(fleet, node, host_name)
+        yield
+    finally:
+        rename(fleet, node, before)
+
+
+def rename(fleet: Fleet, node: Node, host_name: str) -> None:
+    node.run("hostname", host_name)
+    node.run("systemctl", "restart", "docker.service")
+    there = node.swarm()["NodeID"]
+    wait_until("the manager to see the new name", lambda: entries(fleet)[there] == host_name and state(fleet, there) == "ready")
+
+
+def test_a_member_that_takes_another_one_s_host_name_is_still_itself(fleet: Fleet, inventory: Path) -> None:
+    before, labels = entries(fleet), {name: member(fleet, name)["Spec"]["Labels"] for name in GPU_NODES}
+    assert labels["g1"]["gpu.model"] != labels["g2"]["gpu.model"]
+    with called(fleet, "g2", "g1"):
+        for name in GPU_NODES:
+            fleet["m1"].docker("node", "update", "--label-rm", "gpu.model", member(fleet, name)["ID"])
+        run = fleet.playbook(inventory, *advertised_as("SAME-NAME"))
+        assert run.rc == 0, run.output
+        assert entries(fleet) == {**before, member(fleet, "g2")["ID"]: "g1"}
+        assert {name: member(fleet, name)["Spec"]["Labels"] for name in GPU_NODES} == labels
+        all_done(fleet, "SAME-NAME")
+        for name in GPU_NODES:
+            assert run.row(name).split()[-1] == "ready"
+        nothing_is_left(fleet, inventory, "SAME-NAME")
+
+
+def test_a_node_installed_anew_joins_and_what_it_was_before_is_told(fleet: Fleet, inventory: Path) -> None:
+    manager, node, before = fleet["m1"], fleet["g2"], member(fleet, "g2")
+    node.leave()
+    node.run("systemctl", "stop", "docker.socket", "docker.service")
+    node.run("rm", "-r", "/var/lib/docker/swarm")
+    node.run("systemctl", "start", "docker.service")
+    wait_until("the manager to miss it", lambda: state(fleet, before["ID"]) == "down")
+
+    run = fleet.playbook(inventory, *advertised_as("ANEW"), "--limit", "g2")
+    try:
+        assert run.rc == 0, run.output
+        assert member(fleet, "g2")["ID"] != before["ID"]
+        assert shown(fleet, "g2") == {"ANEW": node.gpus()}
+        assert member(fleet, "g2")["Spec"]["Labels"] == before["Spec"]["Labels"]
+        assert run.row("g2").split()[-1] == "ready"
+        assert manager.docker_json("node", "inspect", before["ID"])[0]["Spec"] == before["Spec"]
+        assert f"g2: the swarm also lists a node of its host name g2 that is down (id {before['ID']}, " in in_one_line(run)
+        assert f"'docker node rm {before['ID']}'" in in_one_line(run)
+    finally:
+        manager.docker("node", "rm", "--force", before["ID"])
+
+
+# -- managers that are lost --------------------------------------------------------------------------------------------
+
+
+def test_a_manager_whose_host_is_dead_keeps_nobody_else_from_being_changed(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    cutter, dead = Cutter(fleet, tmp_path), next(name for name in MANAGERS if name != the_leader(fleet))
+    cuttable = {name: {"ansible_connection": "cuttable"} for name in fleet.hosts}
+    cutter.cut(fleet[dead].container)
+    with stopped(fleet, dead):
+        run = cutter.run(fleet.inventory(cuttable, swarm_managers=MANAGERS, gpu_nodes=GPU_NODES), *advertised_as("ONE-IS-DEAD"))
+    assert run.rc != 0
+    assert run.failed() == [dead]
+    assert "failed: unreachable: " in run.row(dead)
+    all_done(fleet, "ONE-IS-DEAD")
+
+
+def test_without_a_quorum_nothing_is_touched_and_with_one_the_run_goes_on(fleet: Fleet, inventory: Path) -> None:
+    alive = the_leader(fleet)
+    back, dead = (name for name in MANAGERS if name != alive)
+    before = as_it_is(fleet)
+    with stopped(fleet, dead):
+        with stopped(fleet, back):
+            run = fleet.playbook(inventory, *advertised_as("QUORUM"))
+            assert run.rc == 2, run.output
+            assert set(run.changed().values()) == {0}
+            for name in GPU_NODES:
+                assert re.search("no quorum.* bring back so many managers that more than half of them answer", run.failures(name)[-1], re.IGNORECASE)
+            for name in (back, dead):
+                assert "dockerd is not running on this host: start it" in run.failures(name)[-1]
+        assert as_it_is(fleet) == before
+
+        run = fleet.playbook(inventory, *advertised_as("QUORUM"))
+        assert run.rc == 2, run.output
+        assert run.failed() == [dead]
+        assert "dockerd is not running on this host: start it" in run.failures(dead)[-1]
+    all_done(fleet, "QUORUM")
+    nothing_is_left(fleet, inventory, "QUORUM")
+
+
+def test_a_roll_goes_on_when_the_leader_that_it_asked_dies(fleet: Fleet, inventory: Path) -> None:
+    leader = the_leader(fleet)
+    others = [name for name in MANAGERS if name != leader]
+    leader_first = fleet.inventory(swarm_managers=[leader, *others], gpu_nodes=GPU_NODES)  # that one is asked
+    ids = [member(fleet, name)["ID"] for name in GPU_NODES]
+
+    going = meanwhile(lambda: fleet.playbook(leader_first, *advertised_as("LEADERLESS")))
+    wait_until("the nodes to be paused", lambda: {node["Spec"]["Availability"] for node in inspected(fleet[others[0]], ids)} == {"pause"})
+    fleet[leader].run("systemctl", "kill", "--signal", "KILL", "docker.service")
+    with stopped(fleet, leader):
+        run = going.result()
+        assert run.rc == 2, run.output  # it is told, also where nothing was to be done
+        assert re.search(rf"^failed: {leader}$", run.output, re.MULTILINE), run.output
+        for name in GPU_NODES:
+            assert run.row(name).split()[-1] == "ready"
+    all_done(fleet, "LEADERLESS")
+    nothing_is_left(fleet, inventory, "LEADERLESS")
+
+
+def inspected(manager: Node, ids: list[str]) -> list[dict[str, Any]]:
+    return manager.docker_json("node", "inspect", *ids)
+
+
+def test_a_manager_of_an_autolocked_swarm_that_is_locked_is_told_how_to_unlock(fleet: Fleet, inventory: Path) -> None:
+    asked, locked = fleet["m1"], fleet["m3"]
+    asked.docker("swarm", "update", "--autolock=true")
+    try:
+        key = asked.docker("swarm", "unlock-key", "--quiet")
+        locked.run("systemctl", "restart", "docker.service")
+        before = as_it_is(fleet)
+        run = fleet.playbook(inventory, *advertised_as("LOCKED"), "--limit", "m3")
+        locked.start("docker", "swarm", "unlock", text=key.encode() + b"\n")
+    finally:
+        asked.docker("swarm", "update", "--autolock=false")
+    assert run.rc == 2, run.output
+    assert "run 'docker swarm unlock' there" in run.failures("m3")[-1]
+    assert as_it_is(fleet) == before
+    wait_until("the manager to be back", lambda: works(fleet, "m3"))
