@@ -9,8 +9,7 @@ name: manager_api
 short_description: Says where the Docker API of a manager is
 version_added: 0.2.0
 description:
-  - Takes the inventory name of a manager and returns the connection options for modules that are delegated to that host, those of
-    this collection and of C(community.docker) alike.
+  - Takes the inventory name of a manager and returns the connection options for modules that are delegated to that host.
   - Where the host has the variable C(swarm_manager_docker_host), such as V(tcp://manager.example.org:2376), the API is there, and
     C(swarm_manager_docker_tls) is a dictionary of C(tls), C(validate_certs), C(ca_path), C(client_cert) and C(client_key). The
     paths are those on the machine from which the calls are made.

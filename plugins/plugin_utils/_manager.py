@@ -20,7 +20,7 @@ from ..module_utils._errors import GpuSwarmError
 # The groups whose hosts are worked on.
 MEMBERS = ("gpu_nodes", "swarm_workers")
 WHERE, TLS, SOCKET = "swarm_manager_docker_host", "swarm_manager_docker_tls", "gpu_node_docker_socket"
-# The TLS options that our modules and those of community.docker have in common, as both call them.
+# By the names that our modules and those of community.docker have for them.
 TLS_OPTIONS = ("tls", "validate_certs", "ca_path", "client_cert", "client_key")
 SCHEMES = ("tcp://", "unix://")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class Pair:
 
     @classmethod
     def of(cls, name: str, signer: Pair | None = None, address: str = "127.0.0.1") -> Pair:
-        key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.timezone.utc)
+        key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         built = (
             x509.CertificateBuilder()
@@ -78,20 +79,15 @@ class Appliance:
     tls: dict[str, Any]  # with a certificate that it takes
     strange: dict[str, Any]  # with one of another authority
 
-    def run(self, *arguments: str, playbook: str = "fleet.gpu_swarm.provision", tls: dict[str, Any] | None = None) -> Run:
+    def run(
+        self, *arguments: str, playbook: str = "fleet.gpu_swarm.provision", tls: dict[str, Any] | None = None, python: str = sys.executable
+    ) -> Run:
         variables = {
-            "ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable,
+            "ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": python,
             "swarm_manager_docker_host": self.address, "swarm_manager_docker_tls": tls or self.tls,
         }  # fmt: skip
         inventory = self.fleet.inventory({HOST: variables}, swarm_managers=[HOST], gpu_nodes=[WORKER])
         return self.fleet.playbook(inventory, *arguments, playbook=playbook)
-
-
-def test_the_fault_of_the_inventory_is_told(appliance: Appliance) -> None:
-    """Before anybody is asked."""
-    run = appliance.run(tls={"cert": "/c"})
-    assert run.rc != 0
-    assert f"{HOST}: swarm_manager_docker_tls has cert; it takes tls, validate_certs" in run.output
 
 
 def restart(node: Node) -> None:
@@ -126,17 +122,30 @@ def appliance(booted: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     restart(node)
 
 
-@pytest.mark.parametrize("fault", ["certificate", "file"])
-def test_an_api_that_does_not_let_us_in(appliance: Appliance, fault: str, tmp_path: Path) -> None:
-    node, gone = appliance.fleet[WORKER], str(tmp_path / "gone.pem")
+def test_the_fault_of_the_inventory_is_told(appliance: Appliance) -> None:
+    """Before anybody is asked."""
+    run = appliance.run(tls={"cert": "/c"})
+    assert run.rc != 0
+    assert f"{HOST}: swarm_manager_docker_tls has cert; it takes tls, validate_certs" in run.output
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("certificate", ["The Docker daemon at tcp://", "does not answer: ", "correct docker_host and the TLS options"]),
+        ("file", ["/gone.pem on ", "client_key cannot be read", "correct client_key"]),
+        ("sdk", ["The Docker SDK for Python cannot be imported by ", "No module named 'docker'", "ansible_python_interpreter"]),
+    ],
+)
+def test_an_api_that_cannot_be_used(appliance: Appliance, fault: str, words: list[str], tmp_path: Path) -> None:
+    node, bare = appliance.fleet[WORKER], tmp_path / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    tls = {"certificate": appliance.strange, "file": {**appliance.tls, "client_key": str(tmp_path / "gone.pem")}}
     before = node.files(), node.started()
-    run = appliance.run(tls=appliance.strange if fault == "certificate" else {**appliance.tls, "client_key": gone})
-    print(run.output)
+    run = appliance.run(tls=tls.get(fault), python=str(bare / "bin" / "python") if fault == "sdk" else sys.executable)
     assert run.rc == 2
     (told,) = run.failures(WORKER)
-    words = [f"The Docker daemon at {appliance.address} does not answer", "correct docker_host and the TLS options"]
-    for word in words if fault == "certificate" else [f"{gone} on ", "client_key cannot be read"]:
-        assert f"{HOST}: " in told and word in told
+    assert [word for word in [f"{HOST}: ", *words] if word not in told] == []
     assert run.changed()[WORKER] == 0
     assert ((node.files(), node.started()), node.swarm()["LocalNodeState"]) == (before, "inactive")
 
