@@ -11,6 +11,8 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import os
+import platform
+import sys
 
 from ansible.module_utils.basic import env_fallback
 
@@ -30,6 +32,14 @@ except ImportError as exc:
     SDK_ERROR = str(exc)
 else:
     FAILURES = (DockerException, RequestException)
+
+    class Client(APIClient):
+        """Takes ca_path: requests prefers REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE to what a session was told (psf/requests#3829)."""
+
+        def merge_environment_settings(self, url, proxies, stream, verify, cert):
+            told = self.verify if verify is None else verify
+            return super().merge_environment_settings(url, proxies, stream, told, cert)
+
 
 # A task that talks without end must not fill the module's memory.
 LOG_LINES = 1000
@@ -70,13 +80,13 @@ def connect(params):
     """A Manager for the connection options of a module."""
     if SDK_ERROR:
         raise SwarmError(
-            "The Docker SDK for Python cannot be imported on this host: %s. Install the distribution's package"
-            " python3-docker there, or point ansible_python_interpreter to a Python that has it." % SDK_ERROR,
+            "The Docker SDK for Python cannot be imported by %s on %s: %s. Install the distribution's package"
+            " python3-docker there, or point ansible_python_interpreter to a Python that has it." % (sys.executable, platform.node(), SDK_ERROR),
             missing=["docker_sdk"],
         )
     where = params["docker_host"]
     try:
-        client = APIClient(base_url=where, version=params["api_version"], timeout=params["timeout"], tls=_tls(params, os.environ))
+        client = Client(base_url=where, version=params["api_version"], timeout=params["timeout"], tls=_tls(params, os.environ))
         info = client.info()
     except FAILURES as exc:
         raise unreachable(where, _words(exc)) from exc
@@ -84,8 +94,22 @@ def connect(params):
     return Manager(client, where, info["Swarm"], info.get("SystemTime"))
 
 
+def _wants_tls(params):
+    return params["tls"] or params["validate_certs"]
+
+
+def unprotected(params):
+    """What to warn of: an API that anybody may use who reaches it, as a list of none or one."""
+    if _wants_tls(params) or not params["docker_host"].startswith(("tcp://", "http://")):
+        return []
+    return [
+        "%s is used without TLS. Who listens on the way reads join tokens, and who reaches that port is root on that machine."
+        " Have its dockerd verify clients (--tlsverify), and set validate_certs, ca_path, client_cert and client_key." % params["docker_host"]
+    ]
+
+
 def _tls(params, environ):
-    if not (params["tls"] or params["validate_certs"]):
+    if not _wants_tls(params):
         return False
     folder = environ.get("DOCKER_CERT_PATH")
 
@@ -95,10 +119,14 @@ def _tls(params, environ):
     cert, key = path("client_cert", "cert.pem"), path("client_key", "key.pem")
     if bool(cert) != bool(key):
         raise SwarmError("client_cert is %s and client_key is %s: give both or neither." % (cert or "not set", key or "not set"))
+    authority = path("ca_path", "ca.pem")
+    for option, file in (("ca_path", authority), ("client_cert", cert), ("client_key", key)):
+        if file and not os.access(file, os.R_OK):
+            raise SwarmError("%s on %s: %s cannot be read. Put the file there, or correct %s." % (file, platform.node(), option, option))
     try:
         return TLSConfig(
             client_cert=(cert, key) if cert else None,
-            ca_cert=path("ca_path", "ca.pem"),
+            ca_cert=authority,
             verify=params["validate_certs"],
         )
     except DockerException as exc:

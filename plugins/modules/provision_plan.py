@@ -47,10 +47,6 @@ options:
   maintain:
     description: For what every member of the swarm gets a window, besides what it needs, in words. Without it, only those that need one.
     type: str
-  docker_host:
-    description: The manager's Docker API, which is returned for the plays that follow.
-    type: str
-    default: unix:///var/run/docker.sock
   state:
     description:
       - With V(present), the hosts become what was decided. With V(absent), what was done on them is taken back.
@@ -115,10 +111,6 @@ pending:
   description: By service, how many tasks waited for room when the plan was made.
   returned: always
   type: dict
-docker_host:
-  description: The option O(docker_host).
-  returned: always
-  type: str
 hosts_in:
   description: The hosts by group, for the plays that follow.
   returned: always

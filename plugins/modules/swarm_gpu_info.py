@@ -27,6 +27,13 @@ extends_documentation_fragment:
   - fleet.gpu_swarm.attributes.info_module
   - fleet.gpu_swarm.docker_client
 options:
+  ledger:
+    description:
+      - With V(false), it is only asked who answers, and RV(swarm) is all that is returned. That costs one short call, however big the
+        swarm is, and fails like the whole where the daemon cannot be reached or is no manager.
+    type: bool
+    default: true
+    version_added: 0.2.0
   prefix:
     description: What the keys of M(fleet.gpu_swarm.swarm_nodes)'s own records begin with.
     type: str
@@ -69,6 +76,14 @@ swarm:
     node_id:
       description: The node id of the manager that answered.
       type: str
+    state:
+      description: The state of that node in its swarm, which is V(active).
+      type: str
+      version_added: 0.2.0
+    control_available:
+      description: Whether it is a manager, which is V(true).
+      type: bool
+      version_added: 0.2.0
     autolocked:
       description: Whether a manager is locked after each restart of its dockerd, until it is given the unlock key.
       type: bool
@@ -379,7 +394,7 @@ findings:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._swarm import CONNECTION_OPTIONS, connect
+from ..module_utils._swarm import CONNECTION_OPTIONS, connect, unprotected
 from ..module_utils._swarm_ledger import ledger
 from ..module_utils._swarm_tasks import epoch
 
@@ -387,21 +402,25 @@ from ..module_utils._swarm_tasks import epoch
 def run(params):
     """The module's result."""
     manager = connect(params)
+    # Of the shape of gpu_node's answer, so that both say who runs the swarm.
+    told = {"id": manager.swarm_id, "node_id": manager.node_id, "autolocked": manager.autolocked, "state": "active", "control_available": True}
+    if not params["ledger"]:
+        return {"changed": False, "swarm": told}
     result = ledger(manager.nodes(), manager.tasks(), manager.services(), params["prefix"], epoch(manager.time))
-    return dict(result, changed=False, swarm={"id": manager.swarm_id, "node_id": manager.node_id, "autolocked": manager.autolocked})
+    return dict(result, changed=False, swarm=told)
 
 
 def main():
     module = AnsibleModule(
-        argument_spec=dict(CONNECTION_OPTIONS, prefix=dict(type="str", default="gpu-swarm.")),
+        argument_spec=dict(CONNECTION_OPTIONS, ledger=dict(type="bool", default=True), prefix=dict(type="str", default="gpu-swarm.")),
         supports_check_mode=True,
     )
     try:
         result = run(module.params)
     except GpuSwarmError as exc:
         module.fail_json(msg=exc.message, **exc.details)
-    for finding in result["findings"]:
-        module.warn(finding["text"])
+    for text in unprotected(module.params) + [finding["text"] for finding in result.get("findings", [])]:
+        module.warn(text)
     module.exit_json(**result)
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,7 @@ class Fleet:
     hosts: dict[str, Any] = field(repr=False)
     vars: dict[str, Any] = field(repr=False)
     work: Path
+    network: tuple[str, ...] = ()  # the command in front of Ansible's
 
     @classmethod
     def of(cls, name: str, work: Path) -> Fleet:
@@ -174,11 +175,16 @@ class Fleet:
 
     def ansible(self, program: str, *arguments: str, env: dict[str, str] | None = None) -> Run:
         done = subprocess.run(
-            [str(BIN / program), *arguments],
+            [*self.network, str(BIN / program), *arguments],
             cwd=self.work, env={**self.env, **(env or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, check=False, timeout=LIMIT_S,
         )  # fmt: skip
         return Run(done.returncode, done.stdout)
+
+    def inside(self) -> Fleet:
+        """The same fleet with the controller in its network: elsewhere the nodes' addresses lead nowhere."""
+        pid = Lab.from_environment().pidfile.read_text().strip()
+        return replace(self, network=("nsenter", f"--net=/proc/{pid}/ns/net", "--"))
 
     def swap_gpus(self, node: str, machine: str) -> None:
         """Another machine under a node: a name in tests/lab/nvml/fleet."""

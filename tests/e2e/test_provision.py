@@ -37,20 +37,20 @@ def named(resources: list[dict[str, Any]] | None) -> dict[str, list[str]]:
     return {kind: sorted(values) for kind, values in found.items()}
 
 
-def member(fleet: Fleet, name: str) -> dict[str, Any]:
+def member(fleet: Fleet, name: str, manager: str = "m1") -> dict[str, Any]:
     """A node as the manager has it."""
-    return fleet["m1"].docker_json("node", "inspect", fleet[name].swarm()["NodeID"])[0]
+    return fleet[manager].docker_json("node", "inspect", fleet[name].swarm()["NodeID"])[0]
 
 
-def shown(fleet: Fleet, name: str) -> dict[str, list[str]]:
-    return named(member(fleet, name)["Description"]["Resources"].get("GenericResources"))
+def shown(fleet: Fleet, name: str, by: str = "m1") -> dict[str, list[str]]:
+    return named(member(fleet, name, by)["Description"]["Resources"].get("GenericResources"))
 
 
-def availabilities(fleet: Fleet, name: str, since: str) -> list[str]:
+def availabilities(fleet: Fleet, name: str, since: str, by: str = "m1") -> list[str]:
     """What a node's availability became since then, in order."""
-    manager = fleet["m1"]
+    manager = fleet[by]
     stop = manager.run("date", "+%s.%N")
-    filters = ("--filter", "type=node", "--filter", f"node={member(fleet, name)['ID']}")
+    filters = ("--filter", "type=node", "--filter", f"node={member(fleet, name, by)['ID']}")
     told = manager.docker("events", "--since", since, "--until", stop, *filters, "--format", "{{json .Actor.Attributes}}")
     events = [json.loads(line) for line in told.splitlines()]
     return [event["availability.new"] for event in events if "availability.new" in event]

@@ -16,6 +16,7 @@ from requests.exceptions import ReadTimeout
 from swarm_api import cluster, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm
+from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_gpu_info
 
 PARAMS = {
     "docker_host": "unix:///run/x.sock",
@@ -161,6 +162,20 @@ def test_a_swarm_that_was_changed_meanwhile_is_told_apart():
         _swarm.Manager(Refusing(refused), "unix:///run/x.sock", MANAGER).update_cluster(10, {})
 
 
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [
+        ({"docker_host": "unix:///run/x.sock"}, False),
+        ({"docker_host": "tcp://192.0.2.1:2375"}, True),
+        ({"docker_host": "tcp://192.0.2.1:2376", "tls": True}, False),
+        ({"docker_host": "tcp://192.0.2.1:2376", "validate_certs": True}, False),
+    ],
+)
+def test_an_api_without_tls_is_warned_of(options, warned):
+    told = _swarm.unprotected(dict(PARAMS, **options))
+    assert [options["docker_host"] in text for text in told] == [True] * warned
+
+
 def test_tls_is_off_unless_asked_for(tmp_path):
     assert _swarm._tls(PARAMS, {"DOCKER_CERT_PATH": str(tmp_path)}) is False
 
@@ -189,12 +204,21 @@ def test_tls_takes_its_files_from_options_or_the_environment(certificates):
         assert (config.ca_cert, config.verify) == (str(certificates / "ca.pem"), True)
 
 
+@pytest.mark.parametrize(("told", "taken"), [("/c/ca.pem", "/c/ca.pem"), (False, False), (True, "/etc/bundle.pem")])
+def test_variables_of_the_environment_do_not_take_the_place_of_ca_path(monkeypatch, told, taken):
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/etc/bundle.pem")
+    client = _swarm.Client(base_url="tcp://192.0.2.1:2376", version="1.41")
+    client.verify = told
+    assert client.merge_environment_settings("https://192.0.2.1:2376", {}, None, None, None)["verify"] == taken
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"client_cert": "/none/cert.pem"}, "give both or neither"),
         ({"client_key": "/none/key.pem"}, "give both or neither"),
-        ({"client_cert": "/none/cert.pem", "client_key": "/none/key.pem"}, "Correct ca_path"),
+        ({"client_cert": "/none/cert.pem", "client_key": "/none/key.pem"}, "/none/cert.pem on .*: client_cert cannot be read"),
+        ({"ca_path": "/none/ca.pem"}, "/none/ca.pem on .*: ca_path cannot be read"),
     ],
 )
 def test_tls_files_that_do_not_fit_are_refused(options, told):
@@ -253,6 +277,17 @@ def manager(tmp_path):
 def test_tasks_come_one_at_a_time(manager):
     body = json.dumps(TASKS) + "\n"
     assert list(manager(200, *(body[start : start + 5000] for start in range(0, len(body), 5000))).tasks()) == TASKS
+
+
+def test_who_answers_is_told_without_reading_the_ledger(monkeypatch):
+    monkeypatch.setattr(swarm_gpu_info, "connect", lambda params: _swarm.Manager(None, "unix:///run/x.sock", MANAGER))
+    assert swarm_gpu_info.run({"ledger": False})["swarm"] == {
+        "id": "c1",
+        "node_id": "m1",
+        "autolocked": False,
+        "state": "active",
+        "control_available": True,
+    }
 
 
 def test_the_managers_clock_is_kept(manager):

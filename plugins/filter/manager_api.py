@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: manager_api
+short_description: Says where the Docker API of a manager is
+version_added: 0.2.0
+description:
+  - Takes the inventory name of a manager and returns the connection options for modules that are delegated to that host.
+  - Where the host has the variable C(swarm_manager_docker_host), such as V(tcp://manager.example.org:2376), the API is there, and
+    C(swarm_manager_docker_tls) is a dictionary of C(tls), C(validate_certs), C(ca_path), C(client_cert) and C(client_key). The
+    paths are those on the machine from which the calls are made.
+  - Otherwise the API is the socket on the host itself.
+positional: variables, socket, module
+options:
+  _input:
+    description: The manager's name in the inventory.
+    type: str
+    required: true
+  variables:
+    description: The variable C(hostvars).
+    type: dict
+    required: true
+  socket:
+    description: The socket of a manager without C(swarm_manager_docker_host). By default what C(gpu_node_docker_socket) of that host says.
+    type: str
+  module:
+    description: For which modules the options are.
+    type: str
+    choices: [docker, uri]
+    default: docker
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Read the ledger
+  fleet.gpu_swarm.swarm_gpu_info:
+  delegate_to: "{{ groups['swarm_managers'][0] }}"
+  module_defaults:
+    group/fleet.gpu_swarm.manager: "{{ groups['swarm_managers'][0] | fleet.gpu_swarm.manager_api(hostvars) }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(docker_host) and the TLS options, or with O(module=uri) the options C(url), C(unix_socket) and the TLS options of
+      M(ansible.builtin.uri).
+  type: dict
+  sample:
+    docker_host: tcp://manager.example.org:2376
+    validate_certs: true
+    ca_path: /home/ops/.docker/ca.pem
+    client_cert: /home/ops/.docker/cert.pem
+    client_key: /home/ops/.docker/key.pem
+"""
+
+from ansible.errors import AnsibleFilterError
+
+from ..module_utils._errors import GpuSwarmError
+from ..plugin_utils._manager import api, uri
+
+
+def _manager_api(name, variables, socket=None, module="docker"):
+    try:
+        options = api(name, variables, socket)
+    except GpuSwarmError as problem:
+        raise AnsibleFilterError(problem.message) from problem
+    return uri(options) if module == "uri" else options
+
+
+class FilterModule:
+    def filters(self):
+        return {"manager_api": _manager_api}

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the Docker API of a manager is, by its host's variables (pure).
+
+A call to a manager is made on the manager's own inventory host. By default that is the manager, where the API is a socket. With
+the variable ``swarm_manager_docker_host`` it is the machine from which the API can be reached over the network, often the
+controller: such a manager is asked and told, and nothing is ever done on that host.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..module_utils._errors import GpuSwarmError
+
+# The groups whose hosts are worked on.
+MEMBERS = ("gpu_nodes", "swarm_workers")
+WHERE, TLS, SOCKET = "swarm_manager_docker_host", "swarm_manager_docker_tls", "gpu_node_docker_socket"
+# By the names that our modules and those of community.docker have for them.
+TLS_OPTIONS = ("tls", "validate_certs", "ca_path", "client_cert", "client_key")
+SCHEMES = ("tcp://", "unix://")
+
+# hostvars
+Variables = Mapping[str, Mapping[str, Any]]
+
+
+def api(name: str, variables: Variables, socket: str | None = None) -> dict[str, Any]:
+    """The connection options of a module that talks to the manager ``name``. ``socket`` is where its dockerd listens by default."""
+    host = variables[name]
+    where = host.get(WHERE)
+    if not where:
+        return {"docker_host": f"unix://{socket or host.get(SOCKET) or '/var/run/docker.sock'}"}
+    if not str(where).startswith(SCHEMES):
+        raise GpuSwarmError(f"{name}: {WHERE} is {where!r}; write it like tcp://manager.example.org:2376.")
+    return {"docker_host": where, **_tls(name, host.get(TLS) or {})}
+
+
+def _tls(name: str, options: Any) -> dict[str, Any]:
+    if not isinstance(options, Mapping):
+        raise GpuSwarmError(f"{name}: {TLS} is {options!r}; make it a dictionary of {', '.join(TLS_OPTIONS)}.")
+    unknown = sorted(set(options) - set(TLS_OPTIONS))
+    if unknown:
+        raise GpuSwarmError(f"{name}: {TLS} has {', '.join(unknown)}; it takes {', '.join(TLS_OPTIONS)}.")
+    return dict(options)
+
+
+def uri(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same API for ansible.builtin.uri: options of that module, of which ``url`` is to be gone on with."""
+    scheme, _colon, place = options["docker_host"].partition("://")
+    if scheme == "unix":
+        return {"url": "http://localhost", "unix_socket": place, "use_proxy": False}
+    if not (options.get("tls") or options.get("validate_certs")):
+        return {"url": f"http://{place}"}
+    files = {key: options[key] for key in ("ca_path", "client_cert", "client_key") if options.get(key)}
+    return {"url": f"https://{place}", "validate_certs": options.get("validate_certs", False), **files}
+
+
+def asked(managers: Iterable[str], variables: Variables) -> list[str]:
+    """Those of the managers that are only asked. What would go wrong later is refused."""
+    found = [name for name in managers if name in variables and variables[name].get(WHERE)]
+    for name in found:
+        api(name, variables)
+        both = [group for group in MEMBERS if group in variables[name].get("group_names", [])]
+        if both:
+            raise GpuSwarmError(
+                f"{name} has {WHERE}, so it is only asked and nothing is done on it, but it is in the group {' and '.join(both)} too. "
+                f"Take it out of there, or remove {WHERE}."
+            )
+    return found
