@@ -175,6 +175,8 @@ def test_evicted_tasks_by_node():
     assert action._by_node([]) == {}
 
 
-@pytest.mark.parametrize(("written", "expected"), [({}, None), ({HOLD: ""}, None), ({HOLD: None}, None), ({HOLD: "yes"}, True), ({HOLD: False}, False)])
+@pytest.mark.parametrize(
+    ("written", "expected"), [({}, None), ({HOLD: ""}, None), ({HOLD: None}, None), ({HOLD: "yes"}, True), ({HOLD: False}, False)]
+)
 def test_whether_the_toolkit_is_held_is_left_open_where_nobody_says(written, expected):
     assert hosts({"g1": written})["g1"].hold is expected
