@@ -115,6 +115,10 @@ pending:
   description: By service, how many tasks waited for room when the plan was made.
   returned: always
   type: dict
+left_lease:
+  description: Who still has the swarm's lease, though that run has ended or its time is over; empty if nobody.
+  returned: always
+  type: str
 docker_host:
   description: The option O(docker_host).
   returned: always
