@@ -16,7 +16,7 @@ import re
 import shutil
 from collections import namedtuple
 
-from . import _libraries, _machine, _nvml
+from . import _dpkg, _libraries, _machine, _nvml
 from ._adoption import UnitFile
 from ._decide import decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
@@ -106,6 +106,8 @@ class Node:
         runtime = Snapshot.take(self.params["runtime_config"])
         if version is None and not runtime.existed and self.params["state"] == "present":
             missing.append("toolkit")
+        if _dpkg.half_installed():
+            missing.append("toolkit_packages")
         if importlib.util.find_spec("docker") is None:
             missing.append("docker_sdk")
         units = self._units(engine)

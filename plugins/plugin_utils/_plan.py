@@ -279,7 +279,12 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
     wanted = version_of(host.toolkit)
     joins = action in ("join", "recover", "move")
     needs = {
-        "toolkit": host.gpu and (not assessed["toolkit_version"] or wanted not in (None, assessed["toolkit_version"])),
+        "toolkit": host.gpu
+        and (
+            not assessed["toolkit_version"]
+            or wanted not in (None, assessed["toolkit_version"])
+            or "toolkit_packages" in assessed["missing"]  # of a run that was killed over them
+        ),
         # Not by "changed": an assessment in a real run reports none. A library that is only carried costs every run.
         "configure": bool(assessed["drift"]) or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"])),
         "restart": assessed["restart_required"],
@@ -336,7 +341,8 @@ def _tell_impact(step: Step, host: Host) -> None:
     assessed = host.assessed or {}
     if "toolkit" in step.needs:
         now, wanted = assessed["toolkit_version"], version_of(host.toolkit)
-        step.impact.append(f"toolkit {now} → {wanted}" if now else f"installs toolkit {wanted or ''}".strip())
+        changes = now and wanted not in (None, now)
+        step.impact.append(f"toolkit {now} → {wanted}" if changes else f"installs toolkit {wanted or ''}".strip())
     if "configure" in step.needs:
         step.impact.extend(_gained_and_lost(assessed) or assessed["drift"] or ["keeps pynvml on the node"])
     step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
