@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.lab import Lab
-
-from .fleet import Fleet, Run, lab
+from .fleet import Fleet, Run, at_hand
 
 NAME = "e2e"
 HERE = Path(__file__).parent
@@ -46,16 +44,8 @@ def fleet(booted: Fleet) -> Fleet:
 
 @pytest.fixture(scope="session")
 def booted(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    work = tmp_path_factory.mktemp("e2e")
-    given = pytestconfig.getoption("--fleet")
-    if given:
-        yield Fleet.of(given, work)
-        return
-    if (Lab.from_environment().fleets / f"{NAME}.json").exists():
-        lab("down", NAME)  # of a session that was killed
-    lab("up", str(HERE / "fleet.yml"), "--name", NAME)
-    yield Fleet.of(NAME, work)
-    lab("down", NAME)
+    with at_hand(NAME, HERE / "fleet.yml", pytestconfig.getoption("--fleet"), tmp_path_factory.mktemp(NAME)) as fleet:
+        yield fleet
 
 
 @pytest.fixture(scope="session")
