@@ -5,7 +5,7 @@
 # The front door. Each target sets up what it needs; everything it makes lies under build/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test unit lint sanity docs-lint galaxy molecule e2e bench venv packages clean
+.PHONY: help demo demo-down test unit lint sanity docs-lint galaxy molecule e2e chaos bench venv packages clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -48,6 +48,9 @@ molecule: venv packages ## Molecule scenarios on the lab fleet
 
 e2e: venv packages ## End-to-end tests on the lab fleet
 	@$(bin)/python -m tests.run --only images,e2e
+
+chaos: venv packages ## Kill runs and nodes at random moments (KILLS=20, SEED=…), and see that the next run mends it
+	@$(bin)/python -m pytest -p no:cacheprovider --maxfail 1 tests/chaos
 
 bench: venv packages ## Benchmarks on the lab fleet, written to build/bench.json
 	@$(bin)/python -m tests.bench

@@ -14,6 +14,7 @@ from ..plugin_utils import _deprovision, _report
 from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._plan import END, Swarm, in_batches, leader_warnings, placements, plan, to_change
 from ..plugin_utils._roll import pending
+from ..plugin_utils._run import left_lease
 
 ASSESSED = ("gpu_node_assessed",)
 
@@ -56,6 +57,7 @@ class ActionModule(ActionBase):
             manager=next(iter(args["swarm"]["live"]), ""),
             managers=args["swarm"]["live"],
             pending=pending(args["ledger"]),
+            left_lease=left_lease(args["ledger"]),
             hosts_in=groups,
             placements=placed,
             to_change=to_change(placed),

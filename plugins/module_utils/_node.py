@@ -16,7 +16,7 @@ import re
 import shutil
 from collections import namedtuple
 
-from . import _held, _libraries, _machine, _nvml
+from . import _libraries, _machine, _nvml, _packages
 from ._adoption import UnitFile
 from ._decide import decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
@@ -107,6 +107,8 @@ class Node:
         runtime = Snapshot.take(self.params["runtime_config"])
         if version is None and not runtime.existed and self.params["state"] == "present":
             missing.append("toolkit")
+        if version and _packages.half_installed():
+            missing.append("toolkit_packages")
         if importlib.util.find_spec("docker") is None:
             missing.append("docker_sdk")
         units = self._units(engine)
@@ -126,7 +128,7 @@ class Node:
             cpu=_machine.cpu() if nvml["gpus"] else None,
             units=units,
             own=own,
-            held=_held.held() if version else [],
+            held=_packages.held() if version else [],
         )
 
     def _units(self, engine):

@@ -205,7 +205,8 @@ class Manager:
         self.time = time
         self.swarm_id = swarm["Cluster"]["ID"]
         self.node_id = swarm["NodeID"]
-        self.autolocked = bool(((swarm["Cluster"].get("Spec") or {}).get("EncryptionConfig") or {}).get("AutoLockManagers"))
+        self.spec = swarm["Cluster"].get("Spec") or {}
+        self.autolocked = bool((self.spec.get("EncryptionConfig") or {}).get("AutoLockManagers"))
 
     def nodes(self):
         return self._ask("list nodes", self._client.nodes)

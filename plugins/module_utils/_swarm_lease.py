@@ -61,6 +61,16 @@ def write(spec, lease):
     return dict(spec, Labels=labels)
 
 
+def told(spec, now):
+    """The lease in a swarm's spec as a module's result has it, or None. ``now`` is the manager's clock, as it writes it."""
+    lease = read(spec)
+    return lease and {"holder": lease.holder, "since": in_words(lease.since), "expires_in": _left(lease, seconds(now))}
+
+
+def _left(lease, now):
+    return lease.until - now if lease and lease.until is not None else None
+
+
 def counts(lease, now):
     """Whether there is a lease that has not ended."""
     return lease is not None and (lease.until is None or lease.until > now)
@@ -111,7 +121,7 @@ def answer(before, after, now, want):
         "acquired": acquired,
         "holder": after.holder if after else None,
         "since": in_words(after.since) if after else None,
-        "expires_in": after.until - now if after and after.until is not None else None,
+        "expires_in": _left(after, now),
         "taken_from": before.holder if from_other else None,
         "diff": {"before": _shown(before), "after": _shown(after)},
     }

@@ -342,7 +342,8 @@ left_out:
   elements: dict
 missing:
   description:
-    - What the node lacks. V(nvml_binding), V(toml_parser), V(toolkit), V(engine), V(docker_sdk).
+    - What the node lacks. V(nvml_binding), V(toml_parser), V(toolkit), V(toolkit_packages), V(engine), V(docker_sdk).
+    - With V(toolkit_packages), dpkg was killed while it installed the toolkit, and apt refuses any work until that is mended.
     - In check mode this is information. When applying, what is needed for the change is an error.
   returned: success, and with an error for want of one of these
   type: list

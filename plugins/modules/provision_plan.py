@@ -111,6 +111,10 @@ pending:
   description: By service, how many tasks waited for room when the plan was made.
   returned: always
   type: dict
+left_lease:
+  description: Who still has the swarm's lease, though that run has ended or its time is over; empty if nobody.
+  returned: always
+  type: str
 hosts_in:
   description: The hosts by group, for the plays that follow.
   returned: always

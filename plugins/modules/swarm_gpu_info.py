@@ -87,6 +87,19 @@ swarm:
     autolocked:
       description: Whether a manager is locked after each restart of its dockerd, until it is given the unlock key.
       type: bool
+    lease:
+      description: Who may change the swarm just now, or could until lately; see M(fleet.gpu_swarm.swarm_lease). Null if nobody.
+      type: dict
+      contains:
+        holder:
+          description: Who has it.
+          type: str
+        since:
+          description: When it was taken first. Null where that is not told.
+          type: str
+        expires_in:
+          description: Seconds until it ends; 0 or less if it has. Null if it does not end by itself.
+          type: int
 nodes:
   description: All nodes of the swarm, ordered by host name.
   returned: success
@@ -395,6 +408,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm import CONNECTION_OPTIONS, connect, unprotected
+from ..module_utils._swarm_lease import told
 from ..module_utils._swarm_ledger import ledger
 from ..module_utils._swarm_tasks import epoch
 
@@ -403,11 +417,12 @@ def run(params):
     """The module's result."""
     manager = connect(params)
     # Of the shape of gpu_node's answer, so that both say who runs the swarm.
-    told = {"id": manager.swarm_id, "node_id": manager.node_id, "autolocked": manager.autolocked, "state": "active", "control_available": True}
+    swarm = {"id": manager.swarm_id, "node_id": manager.node_id, "autolocked": manager.autolocked, "state": "active", "control_available": True}
     if not params["ledger"]:
-        return {"changed": False, "swarm": told}
+        return {"changed": False, "swarm": swarm}
     result = ledger(manager.nodes(), manager.tasks(), manager.services(), params["prefix"], epoch(manager.time))
-    return dict(result, changed=False, swarm=told)
+    swarm["lease"] = told(manager.spec, manager.time)
+    return dict(result, changed=False, swarm=swarm)
 
 
 def main():

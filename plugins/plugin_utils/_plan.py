@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..module_utils import _gates, _held, _resources, _swarm_labels
+from ..module_utils import _gates, _packages, _resources, _swarm_labels
 from ._batches import batches
 from ._membership import membership
 from ._work import ALL, DISRUPTIONS, NEVER, SERVICES, Work, in_words, must_stay, work_on
@@ -286,7 +286,8 @@ def _held_elsewhere(host: Host) -> str | None:
 
 
 def _wants_toolkit(host: Host, assessed: Mapping[str, Any]) -> bool:
-    return host.gpu and (not assessed["toolkit_version"] or version_of(host.toolkit) not in (None, assessed["toolkit_version"]))
+    broken_off = "toolkit_packages" in assessed["missing"]  # of a run that was killed over them
+    return host.gpu and (not assessed["toolkit_version"] or broken_off or version_of(host.toolkit) not in (None, assessed["toolkit_version"]))
 
 
 def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
@@ -302,7 +303,7 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
     needs = {
         "toolkit": toolkit,
         # Where packages are installed, that is done in the same breath.
-        "hold": host.gpu and not toolkit and host.hold is not None and held != (set(_held.PACKAGES) if host.hold else set()),
+        "hold": host.gpu and not toolkit and host.hold is not None and held != (set(_packages.PACKAGES) if host.hold else set()),
         # Not by "changed": an assessment in a real run reports none. A library that is only carried costs every run.
         "configure": bool(assessed["drift"]) or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"])),
         "restart": assessed["restart_required"],
@@ -359,7 +360,8 @@ def _tell_impact(step: Step, host: Host) -> None:
     assessed = host.assessed or {}
     if "toolkit" in step.needs:
         now, wanted = assessed["toolkit_version"], version_of(host.toolkit)
-        step.impact.append(f"toolkit {now} → {wanted}" if now else f"installs toolkit {wanted or ''}".strip())
+        changes = now and wanted not in (None, now)
+        step.impact.append(f"toolkit {now} → {wanted}" if changes else f"installs toolkit {wanted or ''}".strip())
     if "hold" in step.needs:
         step.impact.append("holds the toolkit's version" if host.hold else "no longer holds the toolkit's version")
     if "configure" in step.needs:

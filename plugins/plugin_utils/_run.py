@@ -17,6 +17,7 @@ import re
 import socket
 import uuid
 from pathlib import Path
+from typing import Any
 
 PROC = Path("/proc")
 # user@controller pid 1234 (run MACHINE.START)
@@ -39,6 +40,15 @@ def is_gone(holder: str, proc: Path = PROC) -> bool:
         return False
     pid = int(found[1])
     return not _exists(pid) or _start(pid, proc) not in (None, found[3])
+
+
+def left_lease(ledger: Any) -> str:
+    """The holder of the lease that a swarm still has, though its run has ended or its time is over; '' if there is none."""
+    lease = ((ledger or {}).get("swarm") or {}).get("lease")
+    if not lease:
+        return ""
+    over = lease["expires_in"] is not None and lease["expires_in"] <= 0
+    return lease["holder"] if over or is_gone(lease["holder"]) else ""
 
 
 def _user() -> str:

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.lab import Lab
-
-from .fleet import Fleet, Run, lab
+from .fleet import Fleet, Run, at_hand
 
 NAME = "e2e"
 HERE = Path(__file__).parent
@@ -47,19 +45,8 @@ def fleet(booted: Fleet) -> Fleet:
 
 @pytest.fixture(scope="session")
 def booted(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    yield from standing(NAME, "fleet.yml", pytestconfig.getoption("--fleet"), tmp_path_factory.mktemp("e2e"))
-
-
-def standing(name: str, description: str, given: str | None, work: Path) -> Iterator[Fleet]:
-    """The fleet that was given, or one for the time of these tests."""
-    if given:
-        yield Fleet.of(given, work)
-        return
-    if (Lab.from_environment().fleets / f"{name}.json").exists():
-        lab("down", name)  # of a session that was killed
-    lab("up", str(HERE / description), "--name", name)
-    yield Fleet.of(name, work)
-    lab("down", name)
+    with at_hand(NAME, HERE / "fleet.yml", pytestconfig.getoption("--fleet"), tmp_path_factory.mktemp(NAME)) as fleet:
+        yield fleet
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -196,3 +197,16 @@ def lab(*arguments: str) -> None:
         [sys.executable, "-m", "tests.lab", *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=900
     )
     assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def at_hand(name: str, description: Path, given: str | None, work: Path) -> Iterator[Fleet]:
+    """The fleet of that description; or the given one, which is up and stays up."""
+    if given:
+        yield Fleet.of(given, work)
+        return
+    if (Lab.from_environment().fleets / f"{name}.json").exists():
+        lab("down", name)  # of a session that was killed
+    lab("up", str(description), "--name", name)
+    yield Fleet.of(name, work)
+    lab("down", name)

@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import standing
-from .fleet import Fleet, Node, Run, wait_until
+from .fleet import Fleet, Node, Run, at_hand, wait_until
 from .test_lost import Cutter, meanwhile
 from .test_provision import away, member, shown
 
@@ -33,7 +32,8 @@ ANOTHER_RUN = re.compile(r"its turn did not come, since another run changes this
 @pytest.fixture(scope="module")
 def fleet(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     given = pytestconfig.getoption("--swarm-fleet")
-    yield from standing("swarm-faults", "swarm_faults.yml", given, tmp_path_factory.mktemp("swarm-faults"))
+    with at_hand("swarm-faults", Path(__file__).with_name("swarm_faults.yml"), given, tmp_path_factory.mktemp("swarm-faults")) as fleet:
+        yield fleet
 
 
 @pytest.fixture(scope="module")

@@ -72,6 +72,8 @@ def stages() -> list[Stage]:
         pytest("galaxy", "tests/galaxy"),
         *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
         pytest("e2e", "tests/e2e", needs=("images",), lock="lab"),
+        # In short; `make chaos` goes on for longer.
+        pytest("chaos", "tests/chaos", needs=("images",), lock="lab", env={"KILLS": "4"}),
     ]
 
 

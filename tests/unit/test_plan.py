@@ -10,7 +10,7 @@ import pytest
 from fleet_lab import assessed, host, ledger, member, named, swarm, task
 from node_lab import resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._held import PACKAGES
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._packages import PACKAGES
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     END,
     IDLE,
@@ -81,6 +81,7 @@ STEPS = {
     ),
     "a reload hurts nobody": (host(containers=BUSY, **RELOAD), swarm(member()), ["configure"], [PREPARE, LABEL, END]),
     "another toolkit": (host(toolkit="1.20.0", toolkit_version="1.19.0"), swarm(member()), ["toolkit"], WINDOWED),
+    "the toolkit, half-installed": (host(missing=["toolkit_packages"]), swarm(member()), ["toolkit"], WINDOWED),
     "the SDK of a worker is only for joining": (host(missing=["docker_sdk"]), swarm(member()), [], []),
     "the SDK of a worker that joins": (
         host(node_id=None, missing=["docker_sdk"]),

@@ -99,3 +99,22 @@ def test_where_there_is_no_proc_a_run_is_told_and_never_gone(tmp_path):
     assert run == _run.this_run(tmp_path)
     assert run.endswith(".-)")
     assert not _run.is_gone(run, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lease", "left"),
+    [
+        (None, False),
+        ({"holder": holder(os.getpid()), "expires_in": 60}, False),
+        ({"holder": holder(os.getpid()), "expires_in": 0}, True),
+        ({"holder": holder(os.getpid(), start="1"), "expires_in": 60}, True),
+        ({"holder": "release train", "expires_in": None}, False),
+    ],
+)
+def test_whose_lease_is_left_over(lease, left):
+    assert _run.left_lease({"swarm": {"lease": lease}}) == (lease["holder"] if left else "")
+
+
+@pytest.mark.parametrize("ledger", [None, {}, {"msg": "no manager answers"}])
+def test_an_unknown_swarm_has_no_lease_left(ledger):
+    assert _run.left_lease(ledger) == ""

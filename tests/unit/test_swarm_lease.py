@@ -243,3 +243,16 @@ def test_the_lease_of_a_run_that_has_ended_here_is_taken_at_once():
 )
 def test_any_other_answer_stands(answer, args):
     assert reach(Module(answer), args) == answer
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (None, None),
+        (lease(ALICE), {"holder": ALICE, "since": "2026-11-21T02:09:00Z", "expires_in": 60}),
+        (lease(ALICE, until=-1), {"holder": ALICE, "since": "2026-11-21T02:09:00Z", "expires_in": -1}),
+        ("release train", {"holder": "release train", "since": None, "expires_in": None}),
+    ],
+)
+def test_a_lease_is_told_as_it_stands(value, told):
+    assert _swarm_lease.told(FakeManager(value).kept["Spec"], CLOCK) == told

@@ -1,0 +1,52 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the package manager says of the toolkit's packages, read from its own files: no process is started.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+
+PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
+
+# Where it stands what is held, and how: dpkg(1) --set-selections, dnf-versionlock(8) of dnf 4 and of dnf 5, zypper(8) addlock.
+HELD = (
+    ("var/lib/dpkg/status", r"^Package: (%s)\nStatus: hold "),
+    ("etc/dnf/plugins/versionlock.list", r"^(%s)-\d+:"),
+    ("etc/dnf/versionlock.toml", r'^name *= *"(%s)"'),
+    ("etc/zypp/locks", r"^solvable_name: (%s)$"),
+)
+
+# In which dpkg leaves a package over which it was killed.
+HALF = ("half-installed", "unpacked", "half-configured")
+STATE = r"^Package: (%s)\nStatus: \S+ \S+ (\S+)$"
+
+
+def held(root="/"):
+    """The names of the packages that are kept at their version, in the order of PACKAGES."""
+    found = {name for path, line in HELD for name in _find(line, os.path.join(root, path))}
+    return [name for name in PACKAGES if name in found]
+
+
+def half_installed(root="/"):
+    """Whether dpkg was killed while it had the packages in hand: apt refuses any work until that is mended."""
+    dpkg = os.path.join(root, "var/lib/dpkg")
+    # After its status, what dpkg has done since it wrote that, in files with numbers for names.
+    told = [os.path.join(dpkg, "status"), *sorted(glob.glob(os.path.join(glob.escape(dpkg), "updates", "[0-9]*")))]
+    states = dict(pair for path in told for pair in _find(STATE, path))
+    return any(state in HALF for state in states.values())
+
+
+def _find(line, path):
+    """All places of a file at which a package stands like that. A file that is not there, or no longer, has none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as told:
+            return re.findall(line % "|".join(map(re.escape, PACKAGES)), told.read(), re.MULTILINE)
+    except OSError:
+        return []

@@ -1,0 +1,130 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The fleet, what is wanted of it at the moment, and what befalls the runs that make it so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.e2e.fleet import Fleet, wait_until
+from tests.e2e.test_provision import KIND, availabilities, member
+
+from .plan import CONTROLLER, MODULES, NODE, RESOURCES, SAME, TOOLKIT, Accident
+from .run import UnderWay, await_boot, kill_modules, lose
+
+MANAGER = "m1"
+GPU_NODES = ["g1", "g2", "g3"]
+NODES = [MANAGER, *GPU_NODES]
+# An operator keeps work away from this one.
+DRAINED = "g3"
+AVAILABILITY = {name: "drain" if name == DRAINED else "active" for name in NODES}
+OTHER_TOOLKIT = {"1.20.0": "1.19.1", "1.19.1": "1.20.0"}
+SERVICES = {
+    "gpu": ("lab/cuda", "--replicas", "2", "--generic-resource", f"{KIND}=1"),  # fits on any one of the nodes
+    "web": ("lab/task", "--replicas", "3"),
+    "agent": ("lab/task", "--mode", "global"),
+}
+REPLICAS = {"gpu": "2/2", "web": "3/3", "agent": f"{len(NODES) - 1}/{len(NODES) - 1}"}
+# What Ansible ends with when hosts failed or were lost. Anything else is a failure of Ansible itself.
+ENDS = (0, 2, 4)
+
+
+@dataclass
+class Yard:
+    fleet: Fleet
+    inventory: Path
+    say: Callable[[str], None]
+    # What is wanted of every GPU node.
+    ssds: int = 1
+    toolkit: str = "1.20.0"
+    # Seconds that a run takes when nothing befalls it, by what it changes.
+    lengths: dict[str, float] = field(default_factory=dict)
+    # What the drained node's availability became, and up to when that was looked at.
+    became: list[str] = field(default_factory=list)
+    since: str = ""
+
+    # -- what is wanted ------------------------------------------------------------------------------------------------
+
+    def change(self, what: str) -> None:
+        if what != SAME:
+            self.ssds += 1
+        if what == TOOLKIT:
+            self.toolkit = OTHER_TOOLKIT[self.toolkit]
+
+    def start(self) -> UnderWay:
+        wanted = {"gpu_node_extra_resources": [f"SSD={self.ssds}"], "nvidia_container_toolkit_version": self.toolkit}
+        return UnderWay(self.fleet, "--inventory", str(self.inventory), "--extra-vars", json.dumps(wanted), "fleet.gpu_swarm.provision")
+
+    def employ(self) -> None:
+        """Work on the nodes that may have some."""
+        manager = self.fleet[MANAGER]
+        manager.docker("node", "update", "--availability", AVAILABILITY[DRAINED], member(self.fleet, DRAINED)["ID"])
+        self.since = manager.run("date", "+%s.%N")
+        for name in set(SERVICES) - set(self.replicas()):
+            image, *options = SERVICES[name]
+            manager.docker(
+                "service", "create", "--detach", "--quiet", "--no-resolve-image", "--stop-grace-period", "1s", "--name", name, *options, image
+            )  # fmt: skip
+        self.await_work()
+
+    def replicas(self) -> dict[str, str]:
+        return dict(line.split() for line in self.fleet[MANAGER].docker("service", "ls", "--format", "{{.Name}} {{.Replicas}}").splitlines())
+
+    def await_work(self) -> None:
+        wait_until("every service to have its replicas", lambda: self.replicas() == REPLICAS)
+
+    # -- what befalls it -----------------------------------------------------------------------------------------------
+
+    def befall(self, accident: Accident) -> None:
+        """Lets a run begin, and the accident happen while it is under way."""
+        change = accident.change
+        for part in accident.moments():
+            self.change(change)
+            run = self.start()
+            moment = part * self.lengths.get(change, self.lengths[TOOLKIT])
+            if run.lasts(moment):
+                self._hit(run, accident, f"{accident.number}: {' and '.join(sorted(accident.ends))} at {moment:.1f} s of a run to {self._wanted()}")
+                break
+            assert run.end().rc == 0, run.output
+            self.say(f"{accident.number}: a run to {self._wanted()} had ended after {run.seconds:.1f} s, before {moment:.1f} s")
+            self.lengths[change] = run.seconds
+            change = RESOURCES  # by now there is nothing left to do
+        self.look()
+
+    def _wanted(self) -> str:
+        return f"toolkit {self.toolkit}, {self.ssds} SSD"
+
+    def _hit(self, run: UnderWay, accident: Accident, told: str) -> None:
+        node = self.fleet[accident.lost]
+        if NODE in accident.ends:
+            told += f", {accident.lost} lost"
+            self.look()  # a manager that boots has forgotten its events
+            lose(node)
+        if CONTROLLER in accident.ends:
+            run.kill()
+        if MODULES in accident.ends:
+            kill_modules([self.fleet[name] for name in NODES])
+        told += f": {run.task}"
+        if CONTROLLER not in accident.ends:
+            end = run.end()
+            told += f"; it ended with {end.rc} after {run.seconds:.1f} s"
+            assert end.rc in ENDS, end.output
+        self.say(told)
+        if NODE in accident.ends:
+            await_boot(node)
+            wait_until("every node to be there again", self._all_there)
+
+    def _all_there(self) -> bool:
+        found = self.fleet[MANAGER].run("docker", "node", "ls", "--format", "{{.Status}}", check=False)
+        return found.split() == ["Ready"] * len(NODES)
+
+    def look(self) -> None:
+        """Keeps what became of the drained node since the last look: a manager remembers only its last few events."""
+        now = self.fleet[MANAGER].run("date", "+%s.%N")
+        self.became += availabilities(self.fleet, DRAINED, self.since)
+        self.since = now
