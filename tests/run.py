@@ -68,7 +68,7 @@ def main() -> int:
     started = time.monotonic()
     say(f"{len(selected)} stages; their logs are in {OUT.relative_to(ROOT)}/")
     # Stages without a fleet may run beside another run's, whose lab is not theirs to remove.
-    with lab_of_our_own() if any(stage.lock == "lab" or stage.setup for stage in selected) else nullcontext():
+    with lab_of_our_own() if any("images" in stage.needs or stage.setup for stage in selected) else nullcontext():
         results = Schedule(selected, say).run()
     say(report.failures(results))
     say(report.table(results))
