@@ -32,7 +32,7 @@ options:
     choices: [pause, drain, former]
     required: true
   ledger:
-    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
+    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned. Of nodes that it does not list, nothing is asked.
     type: dict
   labels:
     description: Whether hosts get their labels as decided together with their former availability.

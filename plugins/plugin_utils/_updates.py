@@ -50,13 +50,14 @@ def availability_updates(
 
     ``pause`` keeps work away from those with which nothing is wrong. ``drain`` has swarm start elsewhere what still runs on
     them, by the ``ledger``. ``former`` gives them back as they were, unless told otherwise with their labels as decided, while
-    nothing is there that those could evict; not one that has to wait or was lost.
+    nothing is there that those could evict; not one that has to wait or was lost. Of a node that was taken off the ledger's list
+    meanwhile nothing is asked: it would make the call fail for all.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     updates = []
     for name in names:
         node_id, outcome = node_id_of(variables[name]), outcome_of(variables[name])
-        if not node_id or (outcome and (to != FORMER or outcome.state in STAYS_AWAY)):
+        if not node_id or (nodes and node_id not in nodes) or (outcome and (to != FORMER or outcome.state in STAYS_AWAY)):
             continue
         lease = variables[name].get("gpu_swarm_lease")
         if lease is not None and not lease.get("acquired"):

@@ -50,8 +50,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def fleet(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with at_hand(NAME, DESCRIPTION, pytestconfig.getoption("--fleet"), tmp_path_factory.mktemp(NAME)) as fleet:
-        yield fleet
+    yield from at_hand(NAME, DESCRIPTION, pytestconfig.getoption("--fleet"), tmp_path_factory.mktemp(NAME))
 
 
 @pytest.fixture(scope="session")

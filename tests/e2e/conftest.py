@@ -45,8 +45,7 @@ def fleet(booted: Fleet) -> Fleet:
 
 @pytest.fixture(scope="session")
 def booted(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with at_hand(NAME, HERE / "fleet.yml", pytestconfig.getoption("--fleet"), tmp_path_factory.mktemp(NAME)) as fleet:
-        yield fleet
+    yield from at_hand(NAME, HERE / "fleet.yml", pytestconfig.getoption("--fleet"), tmp_path_factory.mktemp(NAME))
 
 
 @pytest.fixture(scope="session")

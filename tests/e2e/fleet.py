@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -199,7 +198,6 @@ def lab(*arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@contextmanager
 def at_hand(name: str, description: Path, given: str | None, work: Path) -> Iterator[Fleet]:
     """The fleet of that description; or the given one, which is up and stays up."""
     if given:

@@ -32,8 +32,7 @@ ANOTHER_RUN = re.compile(r"its turn did not come, since another run changes this
 @pytest.fixture(scope="module")
 def fleet(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     given = pytestconfig.getoption("--swarm-fleet")
-    with at_hand("swarm-faults", Path(__file__).with_name("swarm_faults.yml"), given, tmp_path_factory.mktemp("swarm-faults")) as fleet:
-        yield fleet
+    yield from at_hand("swarm-faults", Path(__file__).with_name("swarm_faults.yml"), given, tmp_path_factory.mktemp("swarm-faults"))
 
 
 @pytest.fixture(scope="module")

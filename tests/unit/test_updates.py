@@ -85,6 +85,8 @@ def test_hosts_are_given_back_with_their_labels_but_not_those_that_wait_or_are_l
         {"id": "n4", **back},
         {"id": "n5", **back},
     ]
+    gone = {"nodes": [{"id": "another"}]}
+    assert availability_updates(HOSTS, HOSTS, "former", gone) == []  # taken off the list meanwhile
     assert all("labels" not in update for update in availability_updates(HOSTS, HOSTS, "former", labels=False))
 
 
