@@ -90,7 +90,7 @@ def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, Take
 
 
 def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[str, str], holds: Holds | None) -> TakeBack:
-    error = host.unfit or _cannot(host, node, swarm) or _manager_error(host, node, swarm, gone)
+    error = host.unfit or _held_by_hand(host) or _cannot(host, node, swarm) or _manager_error(host, node, swarm, gone)
     if error or not host.assessed:
         return TakeBack(error=error)
     stays = _stays(host, node, swarm, gone, holds) if _is_last(host, node, swarm, gone) else None
@@ -121,6 +121,17 @@ def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | N
         "entry": entry is not None,
     }
     return [name for name, needed in needs.items() if needed]
+
+
+def _held_by_hand(host: Host) -> str | None:
+    """Packages that somebody wants kept, and that were to be removed: the package manager would refuse halfway."""
+    held = (host.assessed or {}).get("toolkit_held") or []
+    if not (host.packages and host.gpu and held) or host.hold is not None:
+        return None
+    return (
+        f"The NVIDIA Container Toolkit was to be removed, and somebody holds {', '.join(held)}. With nvidia_container_toolkit_hold: false "
+        "they are let go; with deprovision_packages: false they stay."
+    )
 
 
 def _labels_of_ours(node: Mapping[str, Any]) -> set[str]:

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible.module_utils.parsing.convert_bool import boolean
+
 from ..module_utils._errors import GpuSwarmError
 
 # The groups whose hosts are worked on.
@@ -53,10 +55,12 @@ def uri(options: Mapping[str, Any]) -> dict[str, Any]:
     scheme, _colon, place = options["docker_host"].partition("://")
     if scheme == "unix":
         return {"url": "http://localhost", "unix_socket": place, "use_proxy": False}
-    if not (options.get("tls") or options.get("validate_certs")):
+    # As modules take them: an inventory may say "no".
+    tls, verified = (boolean(options.get(key) or False) for key in ("tls", "validate_certs"))
+    if not (tls or verified):
         return {"url": f"http://{place}"}
     files = {key: options[key] for key in ("ca_path", "client_cert", "client_key") if options.get(key)}
-    return {"url": f"https://{place}", "validate_certs": options.get("validate_certs", False), **files}
+    return {"url": f"https://{place}", "validate_certs": verified, **files}
 
 
 def asked(managers: Iterable[str], variables: Variables) -> list[str]:

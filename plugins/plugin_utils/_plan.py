@@ -209,13 +209,14 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     role = "manager" if host.manager else "worker"
     # What is wrong with the host itself comes first: its dockerd may be the one that the swarm lacks.
     member = membership(host.assessed, None if swarm.error else as_docker_has_them(swarm), role, host.move, coming=coming)
-    error = member["error"] or swarm.error or _refused(host) or _held_elsewhere(host) or (node and _clash(node, host.assessed["labels"]))
+    held = None if maintain else _held_elsewhere(host)  # maintain leaves packages to the user's own tasks
+    error = member["error"] or swarm.error or _refused(host) or held or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
     if maintain and node is None:
         return Step(error="it is no member of the swarm. Make it one with fleet.gpu_swarm.provision, or leave it out with --limit.")
     needs = _needs(host, host.assessed, node, member["action"])
-    if maintain:  # which leaves packages to the user's own tasks
+    if maintain:
         needs = [need for need in needs if need not in ("toolkit", "hold")] + ["maintain"]
     step = Step(needs=needs, disrupt=host.disrupt)
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:

@@ -17,6 +17,7 @@ OURS = "gpu-swarm.labels"
 EMPTY = {"services": [], "secrets": [], "configs": []}
 TAKEN = {"drift": ["/etc/docker/daemon.json still holds what was put there"], "restart_required": True}
 BUSY = [("train.1.x", "train"), ("by-hand", None)]
+HELD = ["nvidia-container-toolkit"]
 OUTSIDE = [PREPARE, END]
 WORKER = [IDLE, MARKED, END]
 BUSY_WORKER = [WINDOW, MARKED, END]
@@ -67,8 +68,15 @@ STEPS = {
     "files of ours, in no swarm": (host(node_id=None, **TAKEN), swarm(), ["configure", "restart"], OUTSIDE),
     "only the libraries": (host(node_id=None, kept=True), swarm(), ["state"], OUTSIDE),
     "the toolkit": (host(node_id=None, packages=True), swarm(), ["packages"], OUTSIDE),
-    "a version that we hold": (host(node_id=None, hold=True, toolkit_held=["nvidia-container-toolkit"]), swarm(), ["hold"], OUTSIDE),
-    "a version that somebody holds": (host(node_id=None, toolkit_held=["nvidia-container-toolkit"]), swarm(), [], []),
+    "a version that we hold": (host(node_id=None, hold=True, toolkit_held=HELD), swarm(), ["hold"], OUTSIDE),
+    "a version that somebody holds": (host(node_id=None, toolkit_held=HELD), swarm(), [], []),
+    "a toolkit that we hold": (host(node_id=None, packages=True, hold=True, toolkit_held=HELD), swarm(), ["hold", "packages"], OUTSIDE),
+    "a toolkit of which the inventory says that nobody is to hold it": (
+        host(node_id=None, packages=True, hold=False, toolkit_held=HELD),
+        swarm(),
+        ["hold", "packages"],
+        OUTSIDE,
+    ),
     "no toolkit": (host(node_id=None, packages=True, toolkit_version=None), swarm(), [], []),
     "a toolkit of a host without GPUs": (host(node_id=None, packages=True, gpu=False), swarm(), [], []),
     "a manager among others": (host(node_id="m1"), swarm(M1, bare("m2", role="manager")), ["leave"], MANAGER),
@@ -89,6 +97,12 @@ def test_what_is_taken_back(one, known, needs, groups):
     step = step_of(one, known)
     assert (step.needs, step.groups, step.waits_for, step.problem) == (needs, groups, [], None)
     assert bool(step.impact) == bool(needs)
+
+
+def test_packages_that_somebody_holds_are_not_removed_unasked():
+    step = step_of(host(node_id=None, packages=True, kept=True, toolkit_held=HELD), swarm())
+    assert "somebody holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: false" in step.error
+    assert (step.needs, step.groups) == ([], [END])
 
 
 def test_a_node_leaves_with_a_label_that_tells_whose_it_was():

@@ -42,6 +42,7 @@ def test_the_api_is_a_socket_unless_the_host_says_where(variables, socket, optio
     [
         ({}, {"url": "http://localhost", "unix_socket": "/var/run/docker.sock", "use_proxy": False}),
         (remote(), {"url": "http://m1.example.org:2376"}),
+        (remote({"tls": "no", "validate_certs": "false"}), {"url": "http://m1.example.org:2376"}),
         (remote(TLS), {"url": "https://m1.example.org:2376", **TLS}),
         (remote({"tls": True, "ca_path": None}), {"url": "https://m1.example.org:2376", "validate_certs": False}),
     ],

@@ -258,8 +258,9 @@ def test_a_version_that_somebody_holds_is_changed_only_where_the_inventory_speak
         assert (step.error, step.needs) == (None, ["toolkit"])  # which holds it or lets it go in the same breath
 
 
-def test_maintenance_leaves_the_packages_alone():
-    one = replace(host(toolkit="1.20.0", toolkit_version="1.19.1"), hold=True)
+@pytest.mark.parametrize(("hold", "held"), [(True, ()), (None, PACKAGES[3:])])
+def test_maintenance_leaves_the_packages_alone(hold, held):
+    one = replace(host(toolkit="1.20.0", toolkit_version="1.19.1", toolkit_held=list(held)), hold=hold)
     assert plan([one], swarm(member()), "runs driver.yml")[one.name].needs == ["maintain"]
 
 
