@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Labels and availability of many nodes: what to write (pure), and writing it, one versioned update a node.
+"""Labels, availability and role of many nodes: what to write (pure), and writing it, one versioned update a node.
 
 Private to this collection: no stability is promised to others.
 """
@@ -82,6 +82,7 @@ def plan_one(node, want, prefix):
         labels[mark] = former if availability in (None, PAUSED) else "%s/%s" % (former, availability)
     after["Labels"] = labels
     after["Availability"] = availability or before["Availability"]
+    after["Role"] = want.get("role") or before["Role"]
     return {
         "id": node["ID"],
         "hostname": hostname,
@@ -102,7 +103,7 @@ def read_mark(value):
 
 
 def _seen(spec):
-    return (spec.get("Labels") or {}, spec["Availability"])
+    return (spec.get("Labels") or {}, spec["Availability"], spec["Role"])
 
 
 def _unknown(unknown, nodes):
@@ -156,5 +157,6 @@ def diff(changes):
                 shown["%s (%s)" % (change["hostname"], change["id"])] = {
                     "availability": change[side]["Availability"],
                     "labels": change[side].get("Labels") or {},
+                    "role": change[side]["Role"],
                 }
     return sides

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_nodes
-short_description: Labels and availability of many swarm nodes in one call
+short_description: Labels, availability and role of many swarm nodes in one call
 version_added: 0.1.0
 description:
-  - Brings labels and availability of any number of nodes to what is wanted, with one versioned update for each node that
+  - Brings labels, availability and role of any number of nodes to what is wanted, with one versioned update for each node that
     differs and none for the others.
   - All nodes are checked before the first is changed. If any of them cannot be brought to what is wanted, none is changed.
   - Only labels that this module set itself are changed or removed. Their keys are recorded in a label of the node, by
@@ -61,6 +61,12 @@ options:
             update that changes it. A note that is there already is kept, unless somebody has changed the availability since.
         type: bool
         default: false
+      role:
+        description:
+          - V(manager) promotes, V(worker) demotes. Whether enough managers are left for a quorum is the caller's to know.
+          - If not given, the role is not touched.
+        type: str
+        choices: [manager, worker]
       keep:
         description:
           - What the keys of labels begin with that stay as they are although O(nodes[].labels) does not name them.
@@ -134,6 +140,12 @@ nodes:
     availability:
       description: The node's availability after.
       type: str
+    role_before:
+      description: The node's role before.
+      type: str
+    role:
+      description: The node's role after.
+      type: str
 evicted:
   description: The tasks that lose their place through this change; in check mode those that would.
   returned: success
@@ -190,6 +202,7 @@ NODE_OPTIONS = dict(
     labels=dict(type="dict"),
     availability=dict(type="str", choices=["active", "pause", "drain", "former"]),
     remember=dict(type="bool", default=False),
+    role=dict(type="str", choices=["manager", "worker"]),
     keep=dict(type="list", elements="str", default=[]),
 )
 
@@ -224,6 +237,8 @@ def _node(change):
         "labels_after": after.get("Labels") or {},
         "availability_before": before["Availability"],
         "availability": after["Availability"],
+        "role_before": before["Role"],
+        "role": after["Role"],
     }
 
 

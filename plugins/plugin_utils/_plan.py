@@ -10,7 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ..module_utils import _gates, _packages, _resources, _swarm_labels
@@ -204,20 +204,21 @@ def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
 
 
 def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
+    if maintain:  # which leaves packages to the user's own tasks
+        host = replace(host, toolkit=None, hold=None)
     if host.error or not host.assessed:
         return Step(error=host.error)
     role = "manager" if host.manager else "worker"
     # What is wrong with the host itself comes first: its dockerd may be the one that the swarm lacks.
     member = membership(host.assessed, None if swarm.error else as_docker_has_them(swarm), role, host.move, coming=coming)
-    held = None if maintain else _held_elsewhere(host)  # maintain leaves packages to the user's own tasks
-    error = member["error"] or swarm.error or _refused(host) or held or (node and _clash(node, host.assessed["labels"]))
+    error = member["error"] or swarm.error or _refused(host) or _held_elsewhere(host) or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
     if maintain and node is None:
         return Step(error="it is no member of the swarm. Make it one with fleet.gpu_swarm.provision, or leave it out with --limit.")
     needs = _needs(host, host.assessed, node, member["action"])
     if maintain:
-        needs = [need for need in needs if need not in ("toolkit", "hold")] + ["maintain"]
+        needs = [need for need in needs if need != "toolkit"] + ["maintain"]
     step = Step(needs=needs, disrupt=host.disrupt)
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
@@ -277,11 +278,12 @@ def _refused(host: Host) -> str | None:
 
 def _held_elsewhere(host: Host) -> str | None:
     """Packages that somebody wants kept as they are, and that this run was to change."""
-    held = (host.assessed or {}).get("toolkit_held") or []
-    if not host.assessed or host.hold is not None or not held or not _wants_toolkit(host, host.assessed):
+    assessed = host.assessed or {}
+    held, there, wanted = assessed.get("toolkit_held"), assessed.get("toolkit_version"), version_of(host.toolkit)
+    if host.hold is not None or not held or not there or wanted in (None, there):
         return None
     return (
-        f"Version {version_of(host.toolkit)} of the NVIDIA Container Toolkit is wanted and {host.assessed['toolkit_version']} is there, "
+        f"Version {wanted} of the NVIDIA Container Toolkit is wanted and {there} is there, "
         f"where somebody holds {', '.join(held)}. With nvidia_container_toolkit_hold: true the new version is held, with false none is."
     )
 

@@ -56,6 +56,16 @@ def run(manager, *wants, check_mode=False, monkeypatch):
     return module.run({"nodes": list(wants), "prefix": PREFIX}, check_mode)
 
 
+@pytest.mark.parametrize(("wanted", "changed"), [({"role": "manager"}, True), ({"role": "worker"}, False), ({"role": None}, False), ({}, False)])
+def test_a_role(wanted, changed, monkeypatch):
+    manager = FakeManager(node())
+    result = run(manager, {**want("n1"), **wanted}, monkeypatch=monkeypatch)
+    assert result["changed"] is changed
+    assert manager.updates == (["n1"] if changed else [])
+    assert manager.store["n1"]["Spec"] == {**node()["Spec"], "Role": "manager" if changed else "worker"}
+    assert (result["nodes"][0]["role_before"], result["nodes"][0]["role"]) == ("worker", "manager" if changed else "worker")
+
+
 @pytest.mark.parametrize(
     ("labels", "availability", "wanted", "labels_after", "availability_after"),
     [
@@ -170,7 +180,7 @@ def test_only_nodes_that_differ_are_written_and_none_in_check_mode(check_mode, m
     assert manager.updates == ([] if check_mode else ["n1", "n2"])
     assert [item["task"] for item in result["evicted"]] == ["t1"]
     assert set(result["diff"]["after"]) == {"host-n1 (n1)", "host-n2 (n2)"}
-    assert result["diff"]["before"]["host-n2 (n2)"] == {"availability": "active", "labels": {}}
+    assert result["diff"]["before"]["host-n2 (n2)"] == {"availability": "active", "labels": {}, "role": "worker"}
 
 
 def test_nothing_to_do_reads_nodes_alone(monkeypatch):
