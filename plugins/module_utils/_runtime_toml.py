@@ -204,11 +204,18 @@ def _restore(text, name, former):
         return _toml_text.put(text, name, former[before.value_at : before.value_end])
     if before:
         return _toml_text.insert(text, name, former[before.start : before.end].strip())
-    return _without_line(text, now, former) if now else text
+    return _without_line(text, now, name, former) if now else text
 
 
-def _without_line(text, line, former):
-    """Without our line, and without its table if that came with it and holds nothing else."""
+def _without_line(text, line, name, former):
+    """Without our line, and without its table if that came with it and holds nothing else.
+
+    NVIDIA's package writes the file anew at each upgrade, and a key's commented default only where the key is not set.
+    """
+    default = _toml_text.commented(former, name)
+    if default and not _toml_text.commented(text, name):
+        ours = text[line.start : line.end]
+        return text[: line.start] + former[default.start : default.end].strip() + ours[len(ours.rstrip()) :] + text[line.end :]
     text = _toml_text.drop(text, line)
     header = _toml_text.find(text, line.table, "table") if line.table else []
     if header and not _toml_text.find(former, line.table, "table") and not _inside(text, line.table):

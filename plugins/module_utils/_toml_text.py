@@ -132,8 +132,8 @@ def put(text, name, raw):
 
 def insert(text, name, line):
     """The text with this line for a key that it does not have."""
-    table, key, eol = name[:-1], name[-1], eol_of(text)
-    anchor = _anchor(text, table, key)
+    table, eol = name[:-1], eol_of(text)
+    anchor = _anchor(text, name)
     if anchor:
         return _insert_after(text, anchor, line, eol)
     if not table:
@@ -142,15 +142,18 @@ def insert(text, name, line):
     return text + start + eol + f"[{'.'.join(table)}]" + eol + line + eol
 
 
-def _anchor(text, table, key):
+def commented(text, name):
+    """The key's line where it is commented out, as a default is in a file that a program wrote; or None."""
+    line = re.compile(rf"#[ \t]*{re.escape(name[-1])}[ \t]*=")
+    found = (one for one in statements(text) if one.what == "comment" and one.table == name[:-1])
+    return next((one for one in found if line.match(text, one.value_at)), None)
+
+
+def _anchor(text, name):
     """The commented default of the key; else the last key at top level, or the table's header. Or None."""
-    default = re.compile(rf"#[ \t]*{re.escape(key)}[ \t]*=")
-    inside = [one for one in statements(text) if one.table == table]
-    for one in inside:
-        if one.what == "comment" and default.match(text, one.value_at):
-            return one
-    after = [one for one in inside if one.what == ("table" if table else "key")]
-    return after[-1] if after else None
+    table = name[:-1]
+    after = [one for one in statements(text) if one.table == table and one.what == ("table" if table else "key")]
+    return commented(text, name) or (after[-1] if after else None)
 
 
 def _insert_after(text, anchor, line, eol):

@@ -232,6 +232,14 @@ def test_a_table_that_we_made_goes():
     assert tomli.loads(take_out(later, PATH, b"a = 1\n", LEGACY, tomli.loads).decode()) == {"a": 1, "z": {}}
 
 
+@pytest.mark.parametrize("theirs", [str, lambda text: text.replace("\n", "\r\n"), lambda text: text.partition("\n\n")[0]])
+def test_a_commented_default_that_a_rewrite_left_out_comes_back(theirs):
+    """nvidia-ctk writes the whole file anew when its package is upgraded, and a default only where the key is not set."""
+    default = '#swarm-resource = "DOCKER_RESOURCE_GPU"'
+    later = theirs(SHIPPED.replace(default, LINE)).encode()
+    assert take_out(later, PATH, SHIPPED.encode(), WANT, tomli.loads) == theirs(SHIPPED).encode()
+
+
 def test_after_two_edits_the_first_original_counts():
     first = edit(SHIPPED.encode()).content
     want = Want("DOCKER_RESOURCE_GPU", "legacy")
