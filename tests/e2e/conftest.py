@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .fleet import Fleet, Run, at_hand
+from .fleet import Fleet, Run, at_hand, toolkit
 
 NAME = "e2e"
 HERE = Path(__file__).parent
@@ -105,3 +105,13 @@ class Loud:
 def first(fleet: Fleet, inventory: Path, bare: Bare, tmp_path_factory: pytest.TempPathFactory) -> Loud:
     """The first provision."""
     return Loud.of(fleet, inventory, tmp_path_factory.mktemp("first"))
+
+
+@pytest.fixture(scope="module")
+def as_before(fleet: Fleet, inventory: Path, first: Loud) -> Iterator[None]:
+    """Each test of a module changes the members into something else, and in the end they are as the first provision left them."""
+    yield
+    for name in MAIN["gpu_nodes"]:
+        fleet["m1"].docker("node", "update", "--availability", "active", fleet[name].swarm()["NodeID"])
+    run = fleet.playbook(inventory, *toolkit(version="1.20.0", hold=False))
+    assert run.rc == 0, run.output

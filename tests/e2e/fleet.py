@@ -31,6 +31,16 @@ UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 LIMIT_S = 300
 
 
+def advertised_as(kind: str) -> tuple[str, str]:
+    """A policy that has the GPUs under this kind: if another one was there before, new files and a restart of dockerd."""
+    return "--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "gpu", "kind": kind}]})
+
+
+def toolkit(**wanted: Any) -> tuple[str, str]:
+    """The role's variables, by what comes after its name."""
+    return "--extra-vars", json.dumps({f"nvidia_container_toolkit_{name}": value for name, value in wanted.items()})
+
+
 def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
     """The condition's first answer that is true."""
     end = time.monotonic() + seconds

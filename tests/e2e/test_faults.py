@@ -23,8 +23,7 @@ import pytest
 from tests.lab.lab import REPOSITORY_HOST, Lab
 from tests.lab.packages import NVIDIA, sign
 
-from .conftest import Loud
-from .fleet import BIN, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, wait_until
+from .fleet import BIN, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, advertised_as, toolkit, wait_until
 from .test_bad_input import DOCKERD, State, give_back
 from .test_provision import KIND, availabilities, away, lease_of, shown
 
@@ -36,19 +35,7 @@ JOINS = "/var/lib/docker/swarm/docker-state.json"  # dockerd writes it as soon a
 SILENCE = ("OUTPUT", "--protocol", "tcp", "--dport", "2377", "--tcp-flags", "PSH", "PSH", "--jump", "DROP")
 
 
-def kind(name: str) -> tuple[str, str]:
-    """Another kind than before, and so new files and a restart of dockerd."""
-    return "--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "gpu", "kind": name}]})
-
-
-def toolkit(version: str) -> tuple[str, str]:
-    return "--extra-vars", json.dumps({"nvidia_container_toolkit_version": version})
-
-
-@pytest.fixture(scope="module", autouse=True)
-def as_before(fleet: Fleet, inventory: Path, first: Loud) -> Iterator[None]:
-    yield
-    finishes(fleet, inventory)
+pytestmark = pytest.mark.usefixtures("as_before")
 
 
 def settled(fleet: Fleet) -> None:
@@ -59,7 +46,10 @@ def settled(fleet: Fleet) -> None:
 
 def finishes(fleet: Fleet, inventory: Path, *options: str, wanted: str = KIND) -> None:
     """With the fault gone, the run reaches the desired state."""
-    run = fleet.playbook(inventory, *options)
+    arrived(fleet, fleet.playbook(inventory, *options), wanted)
+
+
+def arrived(fleet: Fleet, run: Run, wanted: str) -> None:
     assert run.rc == 0, run.output
     for name in MEMBERS:
         assert shown(fleet, name) == {wanted: sorted(fleet[name].gpus())}
@@ -132,7 +122,7 @@ def test_dockerd_that_does_not_stop(fleet: Fleet, inventory: Path) -> None:
     patience = fleet.inventory({"g2": {"gpu_node_timeout": 2}}, swarm_managers=["m1"], gpu_nodes=[*MEMBERS])
     before, since = fleet["g2"].files(), fleet["m1"].run("date", "+%s.%N")
     with hangs_on_stop(fleet["g1"], 3), hangs_on_stop(fleet["g2"], 8):
-        run = fleet.playbook(patience, *kind("HANG"))
+        run = fleet.playbook(patience, *advertised_as("HANG"))
         fails(run, "g2", "docker.service is not as wanted after 2 s: systemd is still stopping it", "journalctl -u docker.service", "run this again")
         assert fleet["g2"].files() == before
         assert not run.failures("g1")
@@ -141,7 +131,7 @@ def test_dockerd_that_does_not_stop(fleet: Fleet, inventory: Path) -> None:
     for name in MEMBERS:
         assert availabilities(fleet, name, since) == ["pause", "active"]
     settled(fleet)
-    finishes(fleet, inventory, *kind("HANG"), wanted="HANG")
+    finishes(fleet, inventory, *advertised_as("HANG"), wanted="HANG")
 
 
 def use_up_starts(node: Node) -> None:
@@ -178,7 +168,7 @@ def test_a_start_limit_that_is_used_up(fleet: Fleet, inventory: Path) -> None:
     with refuses(fleet["g2"], "LIMIT"):
         for name in MEMBERS:
             use_up_starts(fleet[name])
-        run = fleet.playbook(inventory, *kind("LIMIT"))
+        run = fleet.playbook(inventory, *advertised_as("LIMIT"))
         fails(run, "g2", "failed to start daemon: it does not like LIMIT", "docker.service runs with them again")
         assert fleet["g2"].files() == before
         assert fleet["g2"].started()
@@ -186,7 +176,7 @@ def test_a_start_limit_that_is_used_up(fleet: Fleet, inventory: Path) -> None:
         for name in MEMBERS:
             assert availabilities(fleet, name, since) == ["pause", "active"]
         settled(fleet)
-    finishes(fleet, inventory, *kind("LIMIT"), wanted="LIMIT")
+    finishes(fleet, inventory, *advertised_as("LIMIT"), wanted="LIMIT")
 
 
 # -- the disk ----------------------------------------------------------------------------------------------------------
@@ -220,7 +210,7 @@ def test_a_disk_that_is_full(fleet: Fleet, inventory: Path, wanted: str, folders
         for name, folder in folders.items():
             disks.enter_context(full(fleet[name], folder))
         before = {name: (State.of(fleet[name]), listing(fleet[name], folder)) for name, folder in folders.items()}
-        run = fleet.playbook(inventory, *kind(wanted))
+        run = fleet.playbook(inventory, *advertised_as(wanted))
         for name, folder in folders.items():
             fails(run, name, "No space left on device", folder)
             assert (State.of(fleet[name]), listing(fleet[name], folder)) == before[name]
@@ -228,7 +218,29 @@ def test_a_disk_that_is_full(fleet: Fleet, inventory: Path, wanted: str, folders
     for name in MEMBERS:
         assert availabilities(fleet, name, since) == ["pause", "active"]
     settled(fleet)
-    finishes(fleet, inventory, *kind(wanted), wanted=wanted)
+    finishes(fleet, inventory, *advertised_as(wanted), wanted=wanted)
+
+
+# -- the controller's clock --------------------------------------------------------------------------------------------
+
+
+def test_a_lease_ends_by_the_manager_s_clock(fleet: Fleet, inventory: Path) -> None:
+    """Whatever the time is where the playbook runs: half a day later and half a day earlier."""
+    manager, other, run_of = fleet["m1"], "bob@elsewhere pid 7", [str(BIN / "ansible-playbook"), "--inventory", str(inventory)]
+    program = shutil.which("faketime")
+    assert program
+    with lease_of(fleet, other):
+        run = fleet.ansible(program, "-f", "+12h", *run_of, *advertised_as("CLOCK"), PROVISION)
+        for name in MEMBERS:
+            fails(run, name, f"another run changes this swarm: {other}")
+            assert shown(fleet, name) != {"CLOCK": sorted(fleet[name].gpus())}
+
+    planted = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": other, "ttl": 1})
+    assert planted.rc == 0, planted.output
+    planted_at = int(manager.run("date", "+%s"))
+    wait_until("the lease to end", lambda: int(manager.run("date", "+%s")) > planted_at + 1)
+    run = fleet.ansible(program, "-f", "-12h", *run_of, *advertised_as("CLOCK"), PROVISION)
+    arrived(fleet, run, "CLOCK")
 
 
 # -- the repository ----------------------------------------------------------------------------------------------------
@@ -298,7 +310,7 @@ def of_another_day() -> Iterator[Repositories]:
 
 def test_a_repository_that_cannot_be_used(fleet: Fleet, inventory: Path) -> None:
     """Nothing listens, the signature is wrong, the node's clock and the repository's are days apart."""
-    older, since = toolkit("1.19.1"), fleet["m1"].run("date", "+%s.%N")
+    older, since = toolkit(version="1.19.1"), fleet["m1"].run("date", "+%s.%N")
     before = {name: (packages(fleet[name]), State.of(fleet[name])) for name in MEMBERS}
     for fault in (out_of_reach, of_another_day):
         with fault() as repositories:
@@ -314,28 +326,3 @@ def test_a_repository_that_cannot_be_used(fleet: Fleet, inventory: Path) -> None
     finishes(fleet, inventory, *older)
     for name in MEMBERS:
         assert "nvidia-container-toolkit 1.19.1-1 installed" in packages(fleet[name])[0]
-    finishes(fleet, inventory, *toolkit("1.20.0"))
-    assert {name: packages(fleet[name]) for name in MEMBERS} == {name: was for name, (was, _state) in before.items()}
-
-
-# -- the controller's clock --------------------------------------------------------------------------------------------
-
-
-def test_a_lease_ends_by_the_manager_s_clock(fleet: Fleet, inventory: Path) -> None:
-    """Whatever the time is where the playbook runs: half a day later and half a day earlier."""
-    manager, other, run_of = fleet["m1"], "bob@elsewhere pid 7", [str(BIN / "ansible-playbook"), "--inventory", str(inventory)]
-    program = shutil.which("faketime")
-    assert program
-    with lease_of(fleet, other):
-        run = fleet.ansible(program, "-f", "+12h", *run_of, *kind("CLOCK"), PROVISION)
-        for name in MEMBERS:
-            fails(run, name, f"another run changes this swarm: {other}")
-            assert shown(fleet, name) != {"CLOCK": sorted(fleet[name].gpus())}
-
-    planted = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": other, "ttl": 1})
-    assert planted.rc == 0, planted.output
-    planted_at = int(manager.run("date", "+%s"))
-    wait_until("the lease to end", lambda: int(manager.run("date", "+%s")) > planted_at + 1)
-    run = fleet.ansible(program, "-f", "-12h", *run_of, *kind("CLOCK"), PROVISION)
-    assert run.rc == 0, run.output
-    finishes(fleet, inventory, *kind("CLOCK"), wanted="CLOCK")

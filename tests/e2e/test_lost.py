@@ -17,9 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Loud
-from .fleet import Fleet, Run, wait_until
-from .test_provision import MARK, RENAMED, availabilities, away, by_hand, containers, service, shown
+from .fleet import Fleet, Run, advertised_as, wait_until
+from .test_provision import MARK, availabilities, away, by_hand, containers, service, shown
 
 # Appended to the connection plugin of the lab's inventory: it loses the hosts that the file LAB_CUT lists.
 CUT = """
@@ -65,7 +64,7 @@ class Cutter:
 
 
 @pytest.fixture
-def cutter(fleet: Fleet, first: Loud, tmp_path: Path) -> Cutter:
+def cutter(fleet: Fleet, as_before: None, tmp_path: Path) -> Cutter:
     return Cutter(fleet, tmp_path)
 
 
@@ -77,14 +76,10 @@ def test_a_manager_that_cannot_be_reached_is_passed_over(fleet: Fleet, cutter: C
     inventory = cutter.inventory("m0")  # the first to be asked, by its name
     cutter.cut("m0")
     since = fleet["m1"].run("date", "+%s.%N")
-    try:
-        run = cutter.run(inventory, "--limit", "g1", *RENAMED)
-        assert run.rc == 0, run.output
-        assert shown(fleet, "g1") == {"RENTED": sorted(fleet["g1"].gpus())}
-        assert availabilities(fleet, "g1", since) == ["pause", "active"]
-    finally:
-        run = cutter.run(inventory, "--limit", "g1")
+    run = cutter.run(inventory, "--limit", "g1", *advertised_as("PASSED"))
     assert run.rc == 0, run.output
+    assert shown(fleet, "g1") == {"PASSED": sorted(fleet["g1"].gpus())}
+    assert availabilities(fleet, "g1", since) == ["pause", "active"]
 
 
 def test_a_node_that_is_lost_in_its_window_stays_away_and_the_others_go_on(fleet: Fleet, cutter: Cutter, tmp_path: Path) -> None:
@@ -116,14 +111,12 @@ def test_once_what_held_a_node_has_ended_the_rest_is_moved_in_the_same_run(fleet
     manager, busy, inventory = fleet["m1"], fleet["g1"], cutter.inventory()
     since = manager.run("date", "+%s.%N")
     with by_hand(busy) as notebook, service(fleet, "web", 2, "--constraint", "node.role==worker"):
-        going = meanwhile(lambda: cutter.run(inventory, "--limit", "g1", *RENAMED))
+        going = meanwhile(lambda: cutter.run(inventory, "--limit", "g1", *advertised_as("MOVED")))
         wait_until("g1 to be paused", lambda: away(fleet, "g1") == ("pause", "active"))
         assert notebook in containers(busy)
         busy.docker("stop", "--time", "1", "notebook")
         run = going.result()
         assert run.rc == 0, run.output
         assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
-        assert shown(fleet, "g1") == {"RENTED": sorted(busy.gpus())}
-    run = cutter.run(inventory, "--limit", "g1")
-    assert run.rc == 0, run.output
+        assert shown(fleet, "g1") == {"MOVED": sorted(busy.gpus())}
     assert MARK not in manager.docker("node", "inspect", "g1")

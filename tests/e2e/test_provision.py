@@ -17,12 +17,10 @@ from typing import Any
 import pytest
 
 from .conftest import NODES, PROXY, PROXY_SETTING, Bare, Loud
-from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, Node, Run, wait_until
+from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, Node, Run, advertised_as, wait_until
 
 GPU_NODES = ("g1", "g2")
 KIND = "NVIDIA-GPU"
-# Another kind than before: node-generic-resources is read at start only, so this needs a restart of dockerd.
-RENAMED = ("--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "gpu", "kind": "RENTED"}]}))
 SOON = ("--extra-vars", json.dumps({"provision_wait": 4}))
 # Where a node's availability is kept while a run has it paused.
 MARK = "gpu-swarm.former-availability"
@@ -132,6 +130,12 @@ def test_each_task_sees_its_gpu_and_no_other(fleet: Fleet, tasks: list[dict[str,
     assert sorted(given) == sorted(uuid for name in GPU_NODES for uuid in fleet[name].gpus())
 
 
+def test_swarm_resource_is_derived_from_the_kind(fleet: Fleet, first: Loud) -> None:
+    for name in GPU_NODES:
+        lines = (fleet[name].read(CONFIG_TOML) or b"").decode().splitlines()
+        assert [line for line in lines if line.startswith("swarm-resource")] == ['swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"']
+
+
 # -- with nothing to do ------------------------------------------------------------------------------------------------
 
 
@@ -162,17 +166,6 @@ def test_limit_changes_that_node_alone(fleet: Fleet, inventory: Path, first: Lou
 
 
 # -- with work on the nodes --------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def as_before(fleet: Fleet, inventory: Path, first: Loud) -> Iterator[None]:
-    yield
-    for name in GPU_NODES:
-        fleet["m1"].docker("node", "update", "--availability", "active", member(fleet, name)["ID"])
-    run = fleet.playbook(inventory)
-    assert run.rc == 0, run.output
-    for name in GPU_NODES:
-        assert away(fleet, name) == ("active", None)
 
 
 @contextmanager
@@ -223,12 +216,12 @@ def waits(run: Run, name: str, *told: str) -> None:
 
 
 def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, inventory: Path, as_before: None) -> None:
-    manager, busy, idle = fleet["m1"], fleet["g1"], fleet["g2"]
+    manager, busy, idle, waited = fleet["m1"], fleet["g1"], fleet["g2"], advertised_as("WAITED")
     manager.docker("node", "update", "--availability", "drain", member(fleet, "g2")["ID"])
     with by_hand(busy) as notebook:
         before, since = (busy.files(), busy.started()), manager.run("date", "+%s.%N")
 
-        run = fleet.playbook(inventory, *RENAMED, *SOON)
+        run = fleet.playbook(inventory, *waited, *SOON)
         waits(run, "g1", "container notebook (for ")
         assert run.row("g1").endswith("; paused")
         assert (busy.files(), busy.started()) == before
@@ -236,14 +229,15 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
         assert shown(fleet, "g1") == {KIND: sorted(busy.gpus())}
         assert away(fleet, "g1") == ("pause", "active")
 
-        assert shown(fleet, "g2") == {"RENTED": sorted(idle.gpus())}
+        assert shown(fleet, "g2") == {"WAITED": sorted(idle.gpus())}
         assert availabilities(fleet, "g2", since) == ["pause", "drain"]  # as an operator had left it
 
         busy.docker("stop", "notebook")
-        run = fleet.playbook(inventory, *RENAMED)
+        run = fleet.playbook(inventory, *waited)
+    manager.docker("node", "update", "--availability", "active", member(fleet, "g2")["ID"])
     assert run.rc == 0, run.output
     assert run.changed()["g2"] == 0
-    assert shown(fleet, "g1") == {"RENTED": sorted(busy.gpus())}
+    assert shown(fleet, "g1") == {"WAITED": sorted(busy.gpus())}
     assert availabilities(fleet, "g1", since) == ["pause", "active"]
     assert away(fleet, "g1") == ("active", None)
 
@@ -252,10 +246,10 @@ def test_work_is_stopped_by_consent(fleet: Fleet, inventory: Path, as_before: No
     manager, busy = fleet["m1"], fleet["g1"]
     with by_hand(busy):
         since = manager.run("date", "+%s.%N")
-        run = fleet.playbook(inventory, "--limit", "g1", *RENAMED, "--extra-vars", "provision_disrupt=all")
+        run = fleet.playbook(inventory, "--limit", "g1", *advertised_as("CONSENT"), "--extra-vars", "provision_disrupt=all")
         assert run.rc == 0, run.output
         assert containers(busy) == []
-    assert shown(fleet, "g1") == {"RENTED": sorted(busy.gpus())}
+    assert shown(fleet, "g1") == {"CONSENT": sorted(busy.gpus())}
     assert availabilities(fleet, "g1", since) == ["pause", "active"]
     assert away(fleet, "g1") == ("active", None)
 
@@ -269,7 +263,7 @@ def test_tasks_move_once_nothing_has_to_be_waited_for(fleet: Fleet, inventory: P
         assert {task["NodeID"] for task in web} == {member(fleet, name)["ID"] for name in GPU_NODES}  # swarm spreads them
         before, since = (busy.files(), busy.started(), containers(busy)), manager.run("date", "+%s.%N")
         assert training[0]["Status"]["ContainerStatus"]["ContainerID"] in before[2]
-        limited = ("--limit", "g1", *RENAMED)
+        limited = ("--limit", "g1", *advertised_as("MOVED"))
 
         run = fleet.playbook(inventory, *limited, "--extra-vars", "provision_disrupt=never")
         waits(run, "g1", "service web", "task training.1 of service training")
@@ -286,7 +280,7 @@ def test_tasks_move_once_nothing_has_to_be_waited_for(fleet: Fleet, inventory: P
         remove(fleet, "training")
         run = fleet.playbook(inventory, *limited)
         assert run.rc == 0, run.output
-        assert shown(fleet, "g1") == {"RENTED": sorted(busy.gpus())}
+        assert shown(fleet, "g1") == {"MOVED": sorted(busy.gpus())}
         assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
         assert away(fleet, "g1") == ("active", None)
         moved = wait_until("the tasks of web", lambda: all_running(manager, "web", 2))
@@ -306,10 +300,10 @@ def lease_of(fleet: Fleet, holder: str) -> Iterator[None]:
 
 
 def test_another_run_s_lease_holds_until_it_is_taken(fleet: Fleet, inventory: Path, as_before: None) -> None:
-    manager, other = fleet["m1"], "bob@elsewhere pid 7"
+    manager, other, leased = fleet["m1"], "bob@elsewhere pid 7", advertised_as("LEASED")
     with lease_of(fleet, other):
         before, since = {name: (fleet[name].started(), fleet[name].files()) for name in NODES}, manager.run("date", "+%s.%N")
-        run = fleet.playbook(inventory, *RENAMED)
+        run = fleet.playbook(inventory, *leased)
         assert run.rc == 2
         for name in GPU_NODES:
             assert f"untouched: its turn did not come, since another run changes this swarm: {other}" in run.failures(name)[-1]
@@ -317,9 +311,9 @@ def test_another_run_s_lease_holds_until_it_is_taken(fleet: Fleet, inventory: Pa
         assert not run.failures("m1")
         assert {name: (fleet[name].started(), fleet[name].files()) for name in NODES} == before
 
-        run = fleet.playbook(inventory, *RENAMED, "--extra-vars", "provision_take_lease=true")
+        run = fleet.playbook(inventory, *leased, "--extra-vars", "provision_take_lease=true")
         assert run.rc == 0, run.output
-        assert shown(fleet, "g1") == {"RENTED": sorted(fleet["g1"].gpus())}
+        assert shown(fleet, "g1") == {"LEASED": sorted(fleet["g1"].gpus())}
         assert json.loads(manager.docker("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")) == {}
 
 
@@ -330,7 +324,7 @@ def test_a_member_that_cannot_be_changed_is_given_back(fleet: Fleet, inventory: 
     node.write(DAEMON_JSON, good.replace(b"{", b'{ "no-such-directive": 1,', 1))
     before, since = (node.files(), node.started()), manager.run("date", "+%s.%N")
     try:
-        run = fleet.playbook(inventory, "--limit", "g1", *RENAMED)
+        run = fleet.playbook(inventory, "--limit", "g1", *advertised_as("REFUSED"))
         assert run.rc == 2
         assert "no-such-directive" in run.failures("g1")[-1]
         assert (node.files(), node.started()) == before
@@ -338,9 +332,3 @@ def test_a_member_that_cannot_be_changed_is_given_back(fleet: Fleet, inventory: 
         assert away(fleet, "g1") == ("active", None)
     finally:
         node.write(DAEMON_JSON, good)
-
-
-def test_swarm_resource_is_derived_from_the_kind(fleet: Fleet, first: Loud) -> None:
-    for name in GPU_NODES:
-        lines = (fleet[name].read(CONFIG_TOML) or b"").decode().splitlines()
-        assert [line for line in lines if line.startswith("swarm-resource")] == ['swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"']

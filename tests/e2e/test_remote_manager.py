@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from .fleet import Fleet, Node, Run, wait_until
-from .test_provision import KIND, RENAMED, availabilities, member, shown
+from .fleet import Fleet, Node, Run, advertised_as, wait_until
+from .test_provision import KIND, availabilities, member, shown
 
 MANAGER, WORKER, HOST = "x4", "x1", "appliance"
 NOWHERE = "tcp://127.0.0.1:9"
@@ -196,7 +196,7 @@ def test_another_run_changes_nothing(appliance: Appliance, joined: Run) -> None:
 def test_a_change_is_rolled(appliance: Appliance, joined: Run) -> None:
     fleet, manager = appliance.fleet, appliance.fleet[MANAGER]
     before, since = fleet[WORKER].started(), manager.run("date", "+%s.%N")
-    run = appliance.run(*RENAMED)
+    run = appliance.run(*advertised_as("RENTED"))
     assert run.rc == 0, run.output
     assert fleet[WORKER].started() != before
     assert shown(fleet, WORKER, MANAGER) == {"RENTED": fleet[WORKER].gpus()}

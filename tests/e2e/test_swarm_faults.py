@@ -9,7 +9,6 @@ Each test has the GPUs advertised as a kind of its own, so that there is somethi
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from .fleet import Fleet, Node, Run, at_hand, wait_until
+from .fleet import Fleet, Node, Run, advertised_as, at_hand, wait_until
 from .test_lost import Cutter, meanwhile
 from .test_provision import away, member, shown
 
@@ -42,10 +41,6 @@ def inventory(fleet: Fleet) -> Path:
     run = fleet.playbook(path)
     assert run.rc == 0, run.output
     return path
-
-
-def advertised_as(kind: str) -> tuple[str, str]:
-    return "--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "gpu", "kind": kind}]})
 
 
 def all_done(fleet: Fleet, kind: str) -> None:

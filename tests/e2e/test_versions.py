@@ -6,22 +6,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from .conftest import Loud
-from .fleet import Fleet
+from .fleet import Fleet, toolkit
 from .test_provision import GPU_NODES, KIND, NODES, all_running, away, service
 
 PACKAGES = ["libnvidia-container-tools", "libnvidia-container1", "nvidia-container-toolkit", "nvidia-container-toolkit-base"]
-
-
-def settings(**wanted: Any) -> tuple[str, str]:
-    return "--extra-vars", json.dumps({f"nvidia_container_toolkit_{name}": value for name, value in wanted.items()})
 
 
 def versions(fleet: Fleet) -> dict[str, str]:
@@ -38,18 +28,11 @@ def would_upgrade(fleet: Fleet) -> list[bool]:
     return ["Inst nvidia-container-toolkit " in fleet[name].run("apt-get", "--just-print", "dist-upgrade") for name in GPU_NODES]
 
 
-@pytest.fixture
-def as_before(fleet: Fleet, first: Loud, inventory: Path) -> Iterator[None]:
-    yield
-    run = fleet.playbook(inventory, *settings(version="1.20.0", hold=False))
-    assert run.rc == 0, run.output
-
-
 def test_a_version_is_rolled_over_the_fleet_and_held(fleet: Fleet, inventory: Path, as_before: None) -> None:
     for name in GPU_NODES:
         fleet[name].run("logger", "--tag", "versions", "begins")
     with service(fleet, "hold", 3, "--generic-resource", f"{KIND}=1"):
-        run = fleet.playbook(inventory, *settings(version="1.19.1", hold=True))
+        run = fleet.playbook(inventory, *toolkit(version="1.19.1", hold=True))
         assert run.rc == 0, run.output
         assert all(words in run.output for words in ("toolkit 1.20.0 → 1.19.1", "moves service hold"))
         assert set(versions(fleet).values()) == {"1.19.1-1"}
@@ -61,25 +44,27 @@ def test_a_version_is_rolled_over_the_fleet_and_held(fleet: Fleet, inventory: Pa
             assert away(fleet, name) == ("active", None)
         assert len(all_running(fleet["m1"], "hold", 3)) == 3
 
-    run = fleet.playbook(inventory, *settings(version="1.19.1", hold=True))
+    run = fleet.playbook(inventory, *toolkit(version="1.19.1", hold=True))
     assert (run.rc, run.changed()) == (0, dict.fromkeys(NODES, 0)), run.output
 
     before = [fleet[name].started() for name in GPU_NODES]
-    run = fleet.playbook(inventory, *settings(version="1.19.1", hold=False))
+    run = fleet.playbook(inventory, *toolkit(version="1.19.1", hold=False))
     assert run.rc == 0, run.output
     assert (held(fleet), would_upgrade(fleet)) == ([[], []], [True, True])
     assert [fleet[name].started() for name in GPU_NODES] == before
 
 
 def test_a_version_that_somebody_holds_is_not_changed(fleet: Fleet, inventory: Path, as_before: None) -> None:
-    held_by_hand = fleet["g1"]
+    """It begins with the version that the test before it left."""
+    held_by_hand, was = fleet["g1"], versions(fleet)["g1"]
+    assert was != "1.20.0-1"
     held_by_hand.run("apt-mark", "hold", "nvidia-container-toolkit")
     before = (held_by_hand.files(), held_by_hand.started())
-    run = fleet.playbook(inventory, "--limit", "g1", *settings(version="1.19.1"))
+    run = fleet.playbook(inventory, "--limit", "g1", *toolkit(version="1.20.0"))
     assert run.rc == 2
     assert "somebody holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: true" in run.failures("g1")[-1]
-    assert ((held_by_hand.files(), held_by_hand.started()), versions(fleet)["g1"]) == (before, "1.20.0-1")
+    assert ((held_by_hand.files(), held_by_hand.started()), versions(fleet)["g1"]) == (before, was)
 
-    run = fleet.playbook(inventory, "--limit", "g1", *settings(version="1.19.1", hold=False))
+    run = fleet.playbook(inventory, "--limit", "g1", *toolkit(version="1.20.0", hold=False))
     assert run.rc == 0, run.output
-    assert (held(fleet), versions(fleet)["g1"]) == ([[], []], "1.19.1-1")
+    assert (held(fleet), versions(fleet)["g1"]) == ([[], []], "1.20.0-1")

@@ -79,7 +79,7 @@ def stages() -> list[Stage]:
         *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
         pytest("e2e-swarm", E2E_SWARM, needs=("images",), lock="fleet"),
         # In short; `make chaos` goes on for longer.
-        pytest("chaos", "tests/chaos", needs=("images",), lock="fleet", env={"KILLS": "4"}),
+        pytest("chaos", "tests/chaos", needs=("images",), lock="fleet", env={"KILLS": "3"}),
     ]
 
 
