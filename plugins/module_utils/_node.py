@@ -61,6 +61,8 @@ class Node:
     else is wrong.
     """
 
+    root = "/"  # where the package manager's files lie; a test has its own
+
     def __init__(self, params, run, move, diff=False):
         self.params = params
         self.told = {}
@@ -107,7 +109,7 @@ class Node:
         runtime = Snapshot.take(self.params["runtime_config"])
         if version is None and not runtime.existed and self.params["state"] == "present":
             missing.append("toolkit")
-        if version and _packages.half_installed():
+        if version and _packages.half_installed(self.root):
             missing.append("toolkit_packages")
         if importlib.util.find_spec("docker") is None:
             missing.append("docker_sdk")
@@ -128,7 +130,7 @@ class Node:
             cpu=_machine.cpu() if nvml["gpus"] else None,
             units=units,
             own=own,
-            held=_packages.held() if version else [],
+            held=_packages.held(self.root) if version else [],
         )
 
     def _units(self, engine):

@@ -212,7 +212,7 @@ class LabNode(Node):
             "timeout": 0,
         }
         super().__init__(dict(params, **options), run=None, move=move, diff=True)
-        self.home = home
+        self.home = self.root = home
         self.engine = Daemon(home, params["daemon_config"])
         self.gpus = [gpu(0), gpu(1)]
         self.toolkit = "1.20.0"
