@@ -49,9 +49,10 @@ def availability_updates(
     """For swarm_nodes: what these hosts are to be for the scheduler.
 
     ``pause`` keeps work away from those with which nothing is wrong. ``drain`` has swarm start elsewhere what still runs on
-    them, by the ``ledger``. ``former`` gives them back as they were, unless told otherwise with their labels as decided, while
-    nothing is there that those could evict; not one that has to wait or was lost. Of a node that was taken off the ledger's list
-    meanwhile nothing is asked: it would make the call fail for all.
+    them, by the ``ledger``. ``former`` gives them back as they were, with their labels as decided, while nothing is there that
+    those could evict; not one that has to wait or was lost. Without ``labels``, it is asked of those only that by the ledger are
+    still to be given back. Of a node that was taken off the ledger's list meanwhile nothing is asked: it would make the call fail
+    for all.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     updates = []
@@ -63,6 +64,8 @@ def availability_updates(
         if lease is not None and not lease.get("acquired"):
             continue  # what is paused there, the run that holds the lease may have paused
         if to == DRAIN and not _may_be_drained(name, variables, nodes.get(node_id)):
+            continue
+        if to == FORMER and not labels and nodes and not nodes[node_id]["former_availability"]:
             continue
         step = step_of(name, variables)
         relabelled = labels and to == FORMER and not (outcome or step.get("left_alone") or step.get("error"))

@@ -22,8 +22,8 @@ def tool(name: str, *arguments: str) -> list[str]:
     return [str(BIN / name), *arguments]
 
 
-# The tests with the longest way to go, but for this file, which has a fleet of its own.
-E2E, E2E_SWARM = "tests/e2e", "tests/e2e/test_swarm_faults.py"
+# The tests with the longest way to go share a fleet, but for these files, each of which has one of its own.
+E2E, E2E_APART = "tests/e2e", ["tests/e2e/test_deprovision.py", "tests/e2e/test_swarm_faults.py"]
 
 
 def pytest(name: str, *words: str, **options: object) -> Stage:
@@ -57,7 +57,7 @@ def stages() -> list[Stage]:
         # debootstrap mostly waits for the network and the disk: it may run beside the rest.
         Stage("images", [PYTHON, "-m", "tests.runner.images"], setup=True, background=True, timeout_s=1800),
         # One fleet for as long as all those with one of their own take, one after the other: so it comes first, and beside them.
-        pytest("e2e", E2E, f"--ignore={E2E_SWARM}", needs=("images",), timeout_s=3600),
+        pytest("e2e", E2E, *(f"--ignore={path}" for path in E2E_APART), needs=("images",), timeout_s=3600),
         Stage(
             "sanity",
             tool("ansible-test", "sanity", "--python", PYTHON_VERSION, "--color", "no"),
@@ -77,9 +77,9 @@ def stages() -> list[Stage]:
         Stage("changelog", tool("antsibull-changelog", "lint")),
         pytest("galaxy", "tests/galaxy"),
         *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
-        pytest("e2e-swarm", E2E_SWARM, needs=("images",), lock="fleet"),
+        pytest("e2e-apart", *E2E_APART, needs=("images",), lock="fleet"),
         # In short; `make chaos` goes on for longer.
-        pytest("chaos", "tests/chaos", needs=("images",), lock="fleet", env={"KILLS": "3"}),
+        pytest("chaos", "tests/chaos", needs=("images",), lock="fleet", env={"KILLS": "2"}),
     ]
 
 

@@ -90,6 +90,12 @@ def test_hosts_are_given_back_with_their_labels_but_not_those_that_wait_or_are_l
     assert all("labels" not in update for update in availability_updates(HOSTS, HOSTS, "former", labels=False))
 
 
+def test_at_the_end_only_those_are_given_back_that_are_still_away():
+    book = {"nodes": [{"id": "n1", "former_availability": "active"}, {"id": "n2", "former_availability": None}]}
+    back = {"id": "n1", "availability": "former", "remember": False}
+    assert availability_updates(HOSTS, HOSTS, "former", book, labels=False) == [back]
+
+
 def test_what_another_run_has_paused_is_not_given_back():
     hosts = {
         "ours": variables("n1", gpu_swarm_lease={"acquired": True}),
