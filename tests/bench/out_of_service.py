@@ -4,7 +4,8 @@
 
 """How long a node that carries work is out: from the end of its last task until swarm may place tasks there again.
 
-Told by the swarm itself: the tasks' states and the node events. Beside it, the restart of dockerd by systemd's journal.
+Told by the node's dockerd, which knows when its containers ended, and by the swarm's node events. Beside it, the restart of
+dockerd by systemd's journal.
 """
 
 from __future__ import annotations
@@ -70,11 +71,10 @@ def _out(fleet: Fleet, node: str, since: float) -> float:
         for event in events
         if event["Actor"]["Attributes"].get("name") == node and event["Actor"]["Attributes"].get("availability.new") == "active"
     ]
-    ids = _docker(fleet, MANAGER, "service", "ps", "--quiet", "--no-trunc", "web").split()
-    tasks = json.loads(_docker(fleet, MANAGER, "inspect", "--type", "task", *ids))
-    node_id = _docker(fleet, node, "info", "--format", "{{.Swarm.NodeID}}").strip()
-    ended = [_seconds(task["Status"]["Timestamp"]) for task in tasks if task["NodeID"] == node_id and task["Status"]["State"] == "shutdown"]
-    ended = [moment for moment in ended if moment > since]
+    # Not the tasks' own time stamps: a dockerd that has been restarted tells the states of its tasks anew.
+    gone = _docker(fleet, node, "ps", "--all", "--quiet", "--filter", "label=com.docker.swarm.service.name=web", "--filter", "status=exited").split()
+    finished = _docker(fleet, node, "inspect", "--format", "{{.State.FinishedAt}}", *gone).split() if gone else []
+    ended = [moment for moment in map(_seconds, finished) if moment > since]
     if len(active) != 1 or not ended:
         raise BenchError(f"{node} of {fleet.name} was to be emptied and given back once; given back at {active}, tasks ended at {ended}")
     return active[0] - max(ended)
