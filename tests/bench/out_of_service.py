@@ -4,8 +4,8 @@
 
 """How long a node that carries work is out: from the end of its last task until swarm may place tasks there again.
 
-Told by the node's dockerd, which knows when its containers ended, and by the swarm's node events. Beside it, the restart of
-dockerd by systemd's journal.
+Told by the node's containerd, which logs the end of a container, and by the swarm's node events. Beside it, the restart of dockerd
+by systemd's journal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import json
 import re
 import subprocess
 import time
-from datetime import datetime
 from typing import Any
 
 from .fleets import BenchError, Fleet, Yard
@@ -71,19 +70,12 @@ def _out(fleet: Fleet, node: str, since: float) -> float:
         for event in events
         if event["Actor"]["Attributes"].get("name") == node and event["Actor"]["Attributes"].get("availability.new") == "active"
     ]
-    # Not the tasks' own time stamps: a dockerd that has been restarted tells the states of its tasks anew.
-    gone = _docker(fleet, node, "ps", "--all", "--quiet", "--filter", "label=com.docker.swarm.service.name=web", "--filter", "status=exited").split()
-    finished = _docker(fleet, node, "inspect", "--format", "{{.State.FinishedAt}}", *gone).split() if gone else []
-    ended = [moment for moment in map(_seconds, finished) if moment > since]
+    # Not the tasks' own time stamps: a dockerd that has been restarted tells the states of its tasks anew, and has removed their containers.
+    log = _run(fleet, node, "journalctl", "--output", "short-unix", "--no-pager", "--since", f"@{since:.0f}", "--unit", "containerd.service")
+    ended = [float(moment) for moment in re.findall(r"^(\S+) .*shim disconnected", log, re.MULTILINE)]
     if len(active) != 1 or not ended:
         raise BenchError(f"{node} of {fleet.name} was to be emptied and given back once; given back at {active}, tasks ended at {ended}")
     return active[0] - max(ended)
-
-
-def _seconds(stamp: str) -> float:
-    """Docker tells nanoseconds, and cuts zeros at the end."""
-    whole, _dot, fraction = stamp.rstrip("Z").partition(".")
-    return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")
 
 
 def _restart(fleet: Fleet, node: str, since: float) -> float:
