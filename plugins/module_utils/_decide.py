@@ -77,7 +77,7 @@ def _decision(params, seen, advertisement, edits, findings):
         released=list(edits) if params["state"] == "absent" else [],
         act=act,
         restart=act == "restart",
-        changed=bool(writes) or acting,
+        changed=bool(writes) or acting or seen.unfinished,
         drift=drift,
         running=running,
         diff=[_diff(item, writes[item.path]) for item in snapshots if item.path in writes],
@@ -364,6 +364,8 @@ def _drift(params, seen, advertisement, edits, writes, act):
         told.append("dockerd was started before its files were changed")
     if writes and not told:
         told = ["%s differs from what was decided" % path for path in writes]
+    if seen.unfinished and not told:
+        told.append("a run that was killed has left its notes")
     return told
 
 

@@ -17,6 +17,7 @@ import os
 import stat
 import tempfile
 
+TEMPORARY = ".gpu-swarm."  # how the names of files begin that are to take the place of others
 NEW_FILE_MODE = 0o644
 NEW_DIRECTORY_MODE = 0o755
 
@@ -110,7 +111,7 @@ def _create(temporary, path, mode, uid, gid):
 
 
 def _temporary(path):
-    return ".gpu-swarm.%s." % os.path.basename(path)
+    return "%s%s." % (TEMPORARY, os.path.basename(path))
 
 
 def sweep(path):

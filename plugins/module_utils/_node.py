@@ -32,9 +32,9 @@ class Seen(
         "Seen",
         "gpus driver_version cuda_version daemon runtime record engine containers toolkit_version missing system_memory_mib cpu"
         # units: what says how dockerd is started, as _adoption.UnitFile; own: snapshots of those that may be written;
-        # held: the toolkit's packages that the package manager keeps at their version
-        " units own held",
-        defaults=(None, None, (), (), ()),
+        # held: the toolkit's packages that the package manager keeps at their version; unfinished: whether a run was killed
+        " units own held unfinished",
+        defaults=(None, None, (), (), (), False),
     )
 ):
     """What was found on a node."""
@@ -131,6 +131,7 @@ class Node:
             units=units,
             own=own,
             held=_packages.held(self.root) if version else [],
+            unfinished=self.state.unfinished(),
         )
 
     def _units(self, engine):

@@ -101,6 +101,12 @@ class State:
                 return _files.Snapshot.from_json(entry), entry["steps"]
         return None, []
 
+    def unfinished(self):
+        """Whether a run was killed before it could put away what it had in hand."""
+        in_hand = [os.path.basename(path) for path in (self._journal, self.candidate)]
+        names = os.listdir(self.directory) if os.path.isdir(self.directory) else []
+        return any(name in in_hand or name.startswith(_files.TEMPORARY) for name in names)
+
     def close_journal(self):
         _files.remove(self._journal)
 
