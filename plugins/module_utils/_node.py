@@ -32,7 +32,7 @@ class Seen(
         "Seen",
         "gpus driver_version cuda_version daemon runtime record engine containers toolkit_version missing system_memory_mib cpu"
         # units: what says how dockerd is started, as _adoption.UnitFile; own: snapshots of those that may be written;
-        # held: the toolkit's packages that the package manager keeps at their version; unfinished: whether a run was killed
+        # held: the toolkit's packages that the package manager keeps at their version; unfinished: as State tells it
         " units own held unfinished",
         defaults=(None, None, (), (), (), False),
     )

@@ -399,6 +399,7 @@ toolkit_held:
   returned: success
   type: list
   elements: str
+  version_added: 0.2.0
 engine:
   description:
     - The Docker daemon, with C(running), C(version), C(api_version), C(unit), C(socket), C(flavour), C(root_dir),

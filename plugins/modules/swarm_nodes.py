@@ -67,6 +67,7 @@ options:
           - If not given, the role is not touched.
         type: str
         choices: [manager, worker]
+        version_added: 0.2.0
       keep:
         description:
           - What the keys of labels begin with that stay as they are although O(nodes[].labels) does not name them.
@@ -143,9 +144,11 @@ nodes:
     role_before:
       description: The node's role before.
       type: str
+      version_added: 0.2.0
     role:
       description: The node's role after.
       type: str
+      version_added: 0.2.0
 evicted:
   description: The tasks that lose their place through this change; in check mode those that would.
   returned: success
