@@ -20,7 +20,7 @@ from .runs import play, play_first, play_unchanged, recipe
 from .table import Row, row
 
 NO_CHANGE_GOALS = {3: 3.0, 12: 2.5, 48: 2.0}
-GROWTH = (12, 48)  # four times the nodes, not much more than four times the seconds
+FEW, MANY = 12, 48  # four times the nodes, not much more than four times the seconds
 GROWTH_GOAL = 4.2
 FIRST_RUN_NODES = 3
 FIRST_RUN_GOAL = 1.0
@@ -33,36 +33,50 @@ def progress(text: str) -> None:
 
 
 def no_change(yard: Yard, rounds: int, sizes: list[int]) -> list[Row]:
-    """A run that finds nothing to do, in pings of the same fleet."""
-    rows, taken = [], {}
+    """A run that finds nothing to do, in pings of the same fleet; and how it grows with the nodes that it is for."""
+    rows = []
     for nodes in sizes:
-        others = HANDWRITTEN if nodes <= HANDWRITTEN_LIMIT else ()
         with yard.fleet(nodes) as fleet:
-            taken[nodes] = medians = _no_change_medians(fleet, rounds, others)
+            medians = _no_change_medians(fleet, rounds, _unchanged_runs(nodes))
         goals = {"provision": NO_CHANGE_GOALS.get(nodes)}
         rows += [
-            row(f"no change, {nodes} nodes: {name} / ping (s)", seconds, medians["ping"], goals.get(name))
-            for name, seconds in medians.items()
-            if name != "ping"
+            row(f"no change, {nodes} nodes: {name} / ping (s)", medians[name], medians["ping"], goals.get(name))
+            for name in ("provision", *HANDWRITTEN)
+            if name in medians
         ]
-    few, many = GROWTH
-    if {few, many} <= set(taken):
-        # A ping grows too: the nodes' own daemons share these cores with it.
-        rows += [
-            row(f"growth, no change: {name} of {many} nodes / of {few} (s)", taken[many][name], taken[few][name], goal)
-            for name, goal in (("ping", None), ("provision", GROWTH_GOAL))
-        ]
+        if nodes == MANY:
+            rows += [
+                row(f"growth, no change: {name} of {MANY} nodes / of {FEW} of them (s)", medians[name], medians[_of_few(name)], goal)
+                for name, goal in (("ping", None), ("provision", GROWTH_GOAL))
+            ]
     return rows
 
 
-def _no_change_medians(fleet: Fleet, rounds: int, others: tuple[str, ...]) -> dict[str, float]:
-    for name in ("provision", *others):  # each once: they write the same settings in different words
-        progress(f"{fleet.name}: set up with {name}, {play(fleet, name).seconds:.1f} s")
-    taken: dict[str, list[float]] = {name: [] for name in ("ping", "provision", *others)}
+def _of_few(name: str) -> str:
+    return f"{name} of {FEW}"
+
+
+def _unchanged_runs(nodes: int) -> dict[str, tuple[str, ...]]:
+    """The playbook and the options of each run."""
+    runs: dict[str, tuple[str, ...]] = {name: (name,) for name in ("ping", "provision", *HANDWRITTEN)}
+    if nodes > HANDWRITTEN_LIMIT:
+        runs = {name: run for name, run in runs.items() if name not in HANDWRITTEN}
+    if nodes == MANY:
+        # On the same fleet: the daemons of all its nodes share these cores with both runs.
+        runs |= {_of_few(name): (name, "--limit", f"all[0:{FEW - 1}]") for name in ("ping", "provision")}
+    return runs
+
+
+def _no_change_medians(fleet: Fleet, rounds: int, runs: dict[str, tuple[str, ...]]) -> dict[str, float]:
+    for name in ("provision", *HANDWRITTEN):  # each once: they write the same settings in different words
+        if name in runs:
+            progress(f"{fleet.name}: set up with {name}, {play(fleet, name).seconds:.1f} s")
+    taken: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds):
-        # The slow ones have no goal, and half as many rounds tell enough of them.
-        for name in taken if number % 2 == 0 else ("ping", "provision"):
-            taken[name].append(play_unchanged(fleet, name))
+        for name, run in runs.items():
+            if name in HANDWRITTEN and number % 2:
+                continue  # slow, and without a goal: half as many rounds tell enough
+            taken[name].append(play_unchanged(fleet, *run))
         progress(f"{fleet.name}, round {number + 1}: " + ", ".join(f"{name} {seconds[-1]:.2f} s" for name, seconds in taken.items()))
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
 

@@ -44,9 +44,9 @@ def play(fleet: Fleet, name: str, *options: str) -> Run:
     return Run(seconds, {host: int(changed) for host, changed, _unreachable, _failed in recap})
 
 
-def play_unchanged(fleet: Fleet, name: str) -> float:
+def play_unchanged(fleet: Fleet, name: str, *options: str) -> float:
     """Seconds of a run that finds nothing to do."""
-    run = play(fleet, name)
+    run = play(fleet, name, *options)
     if any(run.changed.values()):
         raise BenchError(f"{name} on {fleet.name} should have had nothing to do, and changed {run.changed}")
     return run.seconds
