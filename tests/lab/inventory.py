@@ -18,10 +18,11 @@ from .lab import CHECKOUT, Lab, LabError, output
 from .nodes import container_name
 from .packages import URL
 
+# Forks: the nodes' own work shares this machine's cores with the controller, and more at a time only get in each other's way.
 ANSIBLE_CFG = """\
 [defaults]
 inventory = inventory.yml
-forks = 32
+forks = 12
 host_key_checking = False
 interpreter_python = /usr/bin/python3
 
