@@ -26,6 +26,10 @@ options:
   ledger:
     description: What M(fleet.gpu_swarm.swarm_gpu_info) returned. With it, only hosts whose labels differ are returned.
     type: dict
+  clashes:
+    description: Whether, with O(ledger), hosts are returned too where a label of somebody else is in the way, for the error that names it.
+    type: bool
+    default: false
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

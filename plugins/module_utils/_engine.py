@@ -169,8 +169,19 @@ class Engine:
             refuse("rootless", rootless[0])
         return None
 
-    def containers(self):
-        """The running containers: what a restart of the daemon would kill."""
+    def containers(self, drain_timeout_s=0):
+        """The running containers: what a restart of the daemon would kill.
+
+        As they are when none of swarm's services is among them, or after ``drain_timeout_s``.
+        """
+        deadline = time.monotonic() + drain_timeout_s
+        while True:
+            found = self._containers()
+            if time.monotonic() >= deadline or not any(each["service"] for each in found):
+                return found
+            time.sleep(POLL_S)
+
+    def _containers(self):
         listed = self.get("/containers/json")
         if listed is None:
             raise self._no_answer("/containers/json", "nothing answers any more")

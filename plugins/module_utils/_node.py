@@ -156,7 +156,7 @@ class Node:
         self.told = {
             "engine": {key: value for key, value in engine.items() if key not in PRIVATE},
             "swarm": swarm,
-            "containers": self.engine.containers() if engine["running"] else [],
+            "containers": self.engine.containers(self.params["drain_timeout"]) if engine["running"] else [],
         }
         return engine
 

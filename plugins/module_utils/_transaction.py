@@ -58,12 +58,19 @@ def _refuse(node, seen, decision, act):
             missing=seen.missing,
         )
     if act == "restart" and seen.containers and node.params["when_busy"] == "refuse":
-        names = [item["service"] or item["name"] for item in seen.containers]
-        raise GpuSwarmError(
-            "the daemon must be restarted, which would stop %d running container(s): %s. Let them finish or drain the "
-            "node, then run this again; or consent with 'when_busy: restart'." % (len(names), ", ".join(names[:10])),
-            busy=seen.containers,
+        raise GpuSwarmError(_busy(seen.containers, node.params["drain_timeout"]), busy=seen.containers)
+
+
+def _busy(containers, drain_timeout_s):
+    names = [item["service"] or item["name"] for item in containers]
+    remedy = "Let them finish or drain the node"
+    if drain_timeout_s and any(item["service"] for item in containers):
+        remedy = (
+            "They did not end within %d s after the node was drained: look at their stop_grace_period, or give them more time "
+            "(drain_timeout; provision_drain_timeout of the playbooks)" % drain_timeout_s
         )
+    would = "the daemon must be restarted, which would stop %d running container(s): %s" % (len(names), ", ".join(names[:10]))
+    return "%s. %s, then run this again; or consent with 'when_busy: restart'." % (would, remedy)
 
 
 def _validate(node, decision):

@@ -208,6 +208,14 @@ options:
     description: Where the original files and the record of what was taken over are kept, mode 0700.
     type: path
     default: /var/lib/gpu-swarm
+  drain_timeout:
+    description:
+      - How long to wait, in seconds, for the containers of swarm's services to end before the node is looked at. For a node that was
+        drained.
+      - What still runs after that is in RV(containers). It is no error.
+    type: int
+    default: 0
+    version_added: 0.2.0
   timeout:
     description: How long to wait for a restart of the daemon, and for another run on the same node, in seconds.
     type: int
@@ -486,6 +494,7 @@ def main():
             "docker_socket": {"type": "path", "default": "/var/run/docker.sock"},
             "docker_unit": {"type": "str", "default": "docker.service"},
             "state_dir": {"type": "path", "default": "/var/lib/gpu-swarm"},
+            "drain_timeout": {"type": "int", "default": 0},
             "timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,

@@ -104,10 +104,10 @@ def _labels(name: str, variables: Variables) -> dict[str, Any]:
     return {} if wanted is None else {"labels": wanted, **({"keep": keep} if keep else {})}
 
 
-def label_updates(names: Iterable[str], variables: Variables, ledger: Any = None) -> list[dict[str, Any]]:
+def label_updates(names: Iterable[str], variables: Variables, ledger: Any = None, clashes: bool = False) -> list[dict[str, Any]]:
     """For swarm_nodes: the labels of these hosts as planned, else as decided there, unless something failed there.
 
-    With a ``ledger``, only of hosts whose labels it shows to differ, and not by a clash with somebody else's.
+    With a ``ledger``, only of hosts whose labels it shows to differ; of those where somebody else's is in the way, with ``clashes``.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     updates = []
@@ -115,14 +115,14 @@ def label_updates(names: Iterable[str], variables: Variables, ledger: Any = None
         node_id, labels = node_id_of(variables[name]), _labels(name, variables)
         if not node_id or not labels or outcome_of(variables[name]):
             continue
-        if ledger is None or (node_id in nodes and _differs(nodes[node_id], **labels)):
+        if ledger is None or (node_id in nodes and _differs(nodes[node_id], clashes, **labels)):
             updates.append({"id": node_id, **labels})
     return updates
 
 
-def _differs(node: Mapping[str, Any], labels: Mapping[str, str], keep: Sequence[str] = ()) -> bool:
+def _differs(node: Mapping[str, Any], also_clashes: bool, labels: Mapping[str, str], keep: Sequence[str] = ()) -> bool:
     then, clashes = _swarm_labels.compute(node["labels"], labels, LABEL_PREFIX, keep)
-    return not clashes and then != node["labels"]
+    return also_clashes if clashes else then != node["labels"]
 
 
 def not_shown(names: Iterable[str], variables: Variables, ledger: Any) -> list[str]:

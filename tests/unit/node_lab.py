@@ -170,7 +170,7 @@ class Daemon(Engine):
             "swarm": swarm_of({}),
         }
 
-    def containers(self):
+    def containers(self, drain_timeout_s=0):
         return self.carries
 
     def validate(self, config_file):
@@ -209,6 +209,7 @@ class LabNode(Node):
             "docker_socket": str(home / "docker.sock"),
             "docker_unit": "docker.service",
             "state_dir": str(home / "state"),
+            "drain_timeout": 0,
             "timeout": 0,
         }
         super().__init__(dict(params, **options), run=None, move=move, diff=True)

@@ -420,6 +420,16 @@ def test_refused_before_anything_is_written(tmp_path, trouble, words):
     assert it.state_files() == []
 
 
+def test_what_a_drain_did_not_end_is_told_with_the_remedy(tmp_path):
+    it = node(tmp_path, drain_timeout=7)
+    busy(it)
+    with pytest.raises(GpuSwarmError, match=r"train, by-hand. They did not end within 7 s .* stop_grace_period.*provision_drain_timeout"):
+        it.converge()
+    it.engine.carries = it.engine.carries[1:]  # only what was started by hand, which no drain ends
+    with pytest.raises(GpuSwarmError, match=r"by-hand. Let them finish or drain the node, then"):
+        it.converge()
+
+
 def active(it):
     member = dict(swarm_of({}), state="active", node_id="vt5h9cpc9198oweazjzwntv63", control_available=True)
     real = it.engine.look

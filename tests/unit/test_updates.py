@@ -189,6 +189,12 @@ def test_with_a_ledger_only_labels_that_differ_are_asked_for(nodes, asked):
     assert label_updates(["a"], {"a": variables()}, ledger(*nodes)) == ([{"id": "n1", "labels": LABELS}] if asked else [])
 
 
+def test_a_clash_is_asked_for_where_its_error_is_wanted():
+    clash = ledger(member(labels={"gpu.count": "3"}))
+    assert label_updates(["a"], {"a": variables()}, clash, clashes=True) == [{"id": "n1", "labels": LABELS}]
+    assert label_updates(["a"], {"a": variables()}, ledger(member()), clashes=True) == []
+
+
 def test_labels_that_could_not_be_told_stay():
     answer = assessed(labels={"gpu.y": "1"}, labels_unknown=["cpu."])
     there = {"cpu.x": "1", "gpu.y": "1", OURS: "cpu.x,gpu.y"}
