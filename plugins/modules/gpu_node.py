@@ -212,7 +212,7 @@ options:
     description:
       - How long to wait, in seconds, for the containers of swarm's services to end before the node is looked at. For a node that was
         drained.
-      - What still runs after that is in RV(containers). It is no error.
+      - What still runs after that is told in RV(containers). With O(when_busy=refuse) it keeps the daemon from being restarted.
     type: int
     default: 0
     version_added: 0.2.0

@@ -288,6 +288,18 @@ def test_tasks_move_once_nothing_has_to_be_waited_for(fleet: Fleet, inventory: P
         assert len({task["ID"] for task in web} & {task["ID"] for task in moved}) == 1  # the one that was there stayed
 
 
+def test_a_task_that_takes_too_long_to_end_keeps_its_node_as_it_was(fleet: Fleet, inventory: Path, as_before: None) -> None:
+    busy, options = fleet["g1"], ("--stop-signal", "SIGWINCH", "--stop-grace-period", "15s")
+    with service(fleet, "slow", 1, "--constraint", f"node.id=={member(fleet, 'g1')['ID']}", *options):
+        before, since = (busy.files(), busy.started()), fleet["m1"].run("date", "+%s.%N")
+        run = fleet.playbook(inventory, "--limit", "g1", *advertised_as("SLOW"), "--extra-vars", "provision_drain_timeout=1")
+        assert run.rc == 2, run.output
+        assert "slow. They did not end within 1 s after the node was drained: look at their stop_grace_period" in run.failures("g1")[-1]
+        assert (busy.files(), busy.started()) == before
+        assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
+        assert away(fleet, "g1") == ("active", None)
+
+
 @contextmanager
 def lease_of(fleet: Fleet, holder: str) -> Iterator[None]:
     planted = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": holder})
