@@ -169,19 +169,8 @@ class Engine:
             refuse("rootless", rootless[0])
         return None
 
-    def containers(self, drain_timeout_s=0):
-        """The running containers: what a restart of the daemon would kill.
-
-        As they are when none of swarm's services is among them, or after ``drain_timeout_s``.
-        """
-        deadline = time.monotonic() + drain_timeout_s
-        while True:
-            found = self._containers()
-            if time.monotonic() >= deadline or not any(each["service"] for each in found):
-                return found
-            time.sleep(POLL_S)
-
-    def _containers(self):
+    def containers(self):
+        """The running containers: what a restart of the daemon would kill."""
         listed = self.get("/containers/json")
         if listed is None:
             raise self._no_answer("/containers/json", "nothing answers any more")
@@ -196,6 +185,15 @@ class Engine:
             }
             for item in listed
         ]
+
+    def await_drain(self, timeout_s):
+        """Waits until no container of swarm's services runs any more, or for so long."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            with contextlib.suppress(EngineError):  # slow to answer while it stops them
+                if not any(item["service"] for item in self.containers()):
+                    return
+            time.sleep(POLL_S)
 
     # -- acting ------------------------------------------------------------------------------------------------
 

@@ -87,12 +87,22 @@ class Node:
         self._needs_root()
         with self.state.lock(self.params["timeout"]):
             installed = self._install_libraries()
-            seen = self.look()
-            decision = decide(self.params, seen)
+            seen, decision = self._decided()
             done = apply(self, seen, decision)
             result = self._result(seen, decision, changed=decision.changed or installed)
         result.update(done)
         return result
+
+    def _decided(self):
+        """What was found and what it is to become; where a restart is due, once a drain has ended what that would stop."""
+        seen = self.look()
+        decision = decide(self.params, seen)
+        due = decision.act == "restart" and self.params["restart"] == "if_needed" and not decision.refused
+        if due and self.params["drain_timeout"] and any(item["service"] for item in seen.containers):
+            self.engine.await_drain(self.params["drain_timeout"])
+            seen = self.look()  # it may be another node by now: somebody's editor was open
+            decision = decide(self.params, seen)
+        return seen, decision
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -156,7 +166,7 @@ class Node:
         self.told = {
             "engine": {key: value for key, value in engine.items() if key not in PRIVATE},
             "swarm": swarm,
-            "containers": self.engine.containers(self.params["drain_timeout"]) if engine["running"] else [],
+            "containers": self.engine.containers() if engine["running"] else [],
         }
         return engine
 

@@ -210,9 +210,9 @@ options:
     default: /var/lib/gpu-swarm
   drain_timeout:
     description:
-      - How long to wait, in seconds, for the containers of swarm's services to end before the node is looked at. For a node that was
-        drained.
-      - What still runs after that is told in RV(containers). With O(when_busy=refuse) it keeps the daemon from being restarted.
+      - How long to wait, in seconds, before a restart for the containers of swarm's services to end. For a node that was drained.
+      - Where no restart is due, and in check mode, nothing is waited for.
+      - With O(when_busy=refuse), what still runs after that keeps the daemon from being restarted.
     type: int
     default: 0
     version_added: 0.2.0

@@ -170,8 +170,11 @@ class Daemon(Engine):
             "swarm": swarm_of({}),
         }
 
-    def containers(self, drain_timeout_s=0):
+    def containers(self):
         return self.carries
+
+    def await_drain(self, timeout_s):
+        self.drained(timeout_s)
 
     def validate(self, config_file):
         with open(config_file, "rb") as stream:

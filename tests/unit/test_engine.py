@@ -472,16 +472,17 @@ def test_containers(tmp_path, daemon):
     assert started.asked == ["/containers/json"]
 
 
-def test_a_node_that_was_drained_is_looked_at_when_swarms_containers_have_ended(tmp_path, daemon, quick):
-    shown = iter([CONTAINERS, CONTAINERS, CONTAINERS[1:]])
+def test_a_drain_is_over_when_swarms_containers_have_ended(tmp_path, daemon, quick):
+    shown = iter([CONTAINERS, (500, "busy"), CONTAINERS, CONTAINERS[1:]])
     started = daemon(containers_json=lambda: next(shown))
-    assert [item["service"] for item in engine(tmp_path)[0].containers(60)] == [None, None]
-    assert len(started.asked) == 3
+    engine(tmp_path)[0].await_drain(60)
+    assert len(started.asked) == 4
 
 
-def test_containers_that_do_not_end_are_told(tmp_path, daemon, quick):
-    daemon(containers_json=CONTAINERS)
-    assert [item["service"] for item in engine(tmp_path)[0].containers(0.01)] == ["train", None, None]
+def test_a_drain_is_waited_for_no_longer_than_told(tmp_path, daemon, quick):
+    started = daemon(containers_json=CONTAINERS)
+    engine(tmp_path)[0].await_drain(0.05)
+    assert started.asked
 
 
 def test_containers_that_cannot_be_listed_are_not_none(tmp_path):

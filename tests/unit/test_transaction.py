@@ -420,8 +420,32 @@ def test_refused_before_anything_is_written(tmp_path, trouble, words):
     assert it.state_files() == []
 
 
+def test_a_restart_waits_for_a_drain_and_nothing_else_does(tmp_path):
+    it, waited = node(tmp_path, drain_timeout=7), []
+    it.engine.carries = [BUSY]
+
+    def drained(timeout_s):
+        waited.append(timeout_s)
+        it.engine.carries = []
+        it.put("daemon_config", b'{"log-driver": "local"}')  # somebody edits meanwhile
+
+    it.engine.drained = drained
+    assert it.assess()["restart_required"]
+    assert waited == []
+    assert it.converge()["restarted"]
+    assert waited == [7]
+    assert it.doc()["log-driver"] == "local"
+
+    it.engine.carries = [BUSY]  # an idle run, and a reload, do them no harm
+    assert not it.converge()["restarted"]
+    it.option(restart="never", advertise=[])
+    it.converge()
+    assert waited == [7]
+
+
 def test_what_a_drain_did_not_end_is_told_with_the_remedy(tmp_path):
     it = node(tmp_path, drain_timeout=7)
+    it.engine.drained = lambda _timeout_s: None
     busy(it)
     with pytest.raises(GpuSwarmError, match=r"train, by-hand. They did not end within 7 s .* stop_grace_period.*provision_drain_timeout"):
         it.converge()
