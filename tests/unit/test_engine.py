@@ -481,8 +481,8 @@ def test_a_drain_is_over_when_swarms_containers_have_ended(tmp_path, daemon, qui
 
 def test_a_drain_is_waited_for_no_longer_than_told(tmp_path, daemon, quick):
     started = daemon(containers_json=CONTAINERS)
-    engine(tmp_path)[0].await_drain(0.05)
-    assert started.asked
+    engine(tmp_path)[0].await_drain(0.2)
+    assert len(started.asked) > 1
 
 
 def test_containers_that_cannot_be_listed_are_not_none(tmp_path):

@@ -78,8 +78,8 @@ def test_no_file_before_no_file_after(tmp_path):
 
 def test_only_the_default_runtime_differs(tmp_path):
     text = json.dumps({"node-generic-resources": resources(0, 1), "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}})
-    it = node(tmp_path, daemon=text.encode())
-    it.engine.carries = [BUSY]  # a reload does them no harm
+    it = node(tmp_path, daemon=text.encode(), drain_timeout=7)
+    it.engine.carries = [BUSY]  # a reload does them no harm, and waits for nobody
     result = it.converge()
     assert (result["restarted"], result["reloaded"], it.engine.calls()) == (False, True, ["reload"])
 
@@ -436,8 +436,8 @@ def test_a_restart_waits_for_a_drain_and_nothing_else_does(tmp_path):
     assert waited == [7]
     assert it.doc()["log-driver"] == "local"
 
-    it.engine.carries = [BUSY]  # an idle run, and a reload, do them no harm
-    assert not it.converge()["restarted"]
+    it.engine.carries = [BUSY]
+    assert not it.converge()["restarted"]  # nothing is due
     it.option(restart="never", advertise=[])
     it.converge()
     assert waited == [7]
