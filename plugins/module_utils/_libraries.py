@@ -14,12 +14,10 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import base64
-import compileall
 import hashlib
 import importlib
 import importlib.util
 import os
-import py_compile
 import shutil
 import sys
 import tempfile
@@ -114,6 +112,10 @@ def _same(path, data):
 
 
 def _fill(target, current, files):
+    # Not on top: reading a node, which is what most calls are for, would load them too, and they bring much along.
+    import compileall
+    import py_compile
+
     if os.path.isdir(current):
         shutil.copytree(current, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name, data in files.items():

@@ -45,13 +45,14 @@ def rounds(seed: int, kills: int, nodes: list[str]) -> list[list[Accident]]:
     draw = random.Random(seed)
     found: list[list[Accident]] = []
     number = killed = left = 0
+    kinds: list[frozenset[str]] = []
     while killed < kills:
-        for ends in draw.sample(KINDS, len(KINDS)):
-            fresh = left == 0
-            if fresh:
-                left = draw.randint(1, MOST)
-                found.append([])
-            number, left, killed = number + 1, left - 1, killed + (CONTROLLER in ends)
-            change = draw.choice((RESOURCES, TOOLKIT) if fresh else (SAME, SAME, RESOURCES, TOOLKIT))
-            found[-1].append(Accident(number, ends, draw.choice(nodes), change, f"{seed}/{number}"))
+        kinds = kinds or draw.sample(KINDS, len(KINDS))
+        ends, fresh = kinds.pop(0), left == 0
+        if fresh:
+            left = draw.randint(1, MOST)
+            found.append([])
+        number, left, killed = number + 1, left - 1, killed + (CONTROLLER in ends)
+        change = draw.choice((RESOURCES, TOOLKIT) if fresh else (SAME, SAME, RESOURCES, TOOLKIT))
+        found[-1].append(Accident(number, ends, draw.choice(nodes), change, f"{seed}/{number}"))
     return found

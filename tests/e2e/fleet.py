@@ -46,7 +46,7 @@ def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60) -> 
     end = time.monotonic() + seconds
     while not (answer := condition()):
         assert time.monotonic() < end, f"gave up after {seconds:.0f} s of waiting for {what}"
-        time.sleep(0.1)
+        time.sleep(0.25)
     return answer
 
 

@@ -29,6 +29,8 @@ from .test_provision import KIND, availabilities, away, lease_of, shown
 
 MEMBERS = ("g1", "g2")
 PROVISION = "fleet.gpu_swarm.provision"
+# Members have their turn also after others failed.
+EVERYONE = ("--extra-vars", "provision_max_failed=4")
 DROP_IN = "/run/systemd/system/docker.service.d/fault.conf"
 JOINS = "/var/lib/docker/swarm/docker-state.json"  # dockerd writes it as soon as it tries to join
 # The manager's port answers, and nothing that is said to it arrives.
@@ -200,17 +202,15 @@ def listing(node: Node, folder: str) -> str:
     return node.run("find", folder, "-not", "-name", "filler", "-printf", "%P %y %m %s\n")
 
 
-@pytest.mark.parametrize(("wanted", "folders"), [
-    ("FULL-ETC", {"g1": "/etc/docker", "g2": "/etc/nvidia-container-runtime"}),
-    ("FULL-STATE", {"g1": STATE_DIR}),
-], ids=["files", "state"])  # fmt: skip
-def test_a_disk_that_is_full(fleet: Fleet, inventory: Path, wanted: str, folders: dict[str, str]) -> None:
+def test_a_disk_that_is_full(fleet: Fleet, inventory: Path) -> None:
+    """On each node it is another one that has no room: of what is written first, of dockerd's file, of the toolkit's."""
+    folders = {"g1": STATE_DIR, "g2": "/etc/docker", "x1": "/etc/nvidia-container-runtime"}
     since = fleet["m1"].run("date", "+%s.%N")
     with ExitStack() as disks:
         for name, folder in folders.items():
             disks.enter_context(full(fleet[name], folder))
         before = {name: (State.of(fleet[name]), listing(fleet[name], folder)) for name, folder in folders.items()}
-        run = fleet.playbook(inventory, *advertised_as(wanted))
+        run = fleet.playbook(fleet.inventory(swarm_managers=["m1"], gpu_nodes=list(folders)), *EVERYONE, *advertised_as("FULL"))
         for name, folder in folders.items():
             fails(run, name, "No space left on device", folder)
             assert (State.of(fleet[name]), listing(fleet[name], folder)) == before[name]
@@ -218,7 +218,7 @@ def test_a_disk_that_is_full(fleet: Fleet, inventory: Path, wanted: str, folders
     for name in MEMBERS:
         assert availabilities(fleet, name, since) == ["pause", "active"]
     settled(fleet)
-    finishes(fleet, inventory, *advertised_as(wanted), wanted=wanted)
+    finishes(fleet, inventory, *advertised_as("FULL"), wanted="FULL")
 
 
 # -- the controller's clock --------------------------------------------------------------------------------------------
@@ -287,42 +287,35 @@ def packages(node: Node) -> tuple[str, str]:
 
 
 REFUSED = f"http://{REPOSITORY_HOST}:9/{NVIDIA}"
-Repositories = dict[str, tuple[str, list[str]]]
 
 
 @contextmanager
-def out_of_reach() -> Iterator[Repositories]:
-    with spoiled("bad-signature", bad_signature) as url:
+def repositories() -> Iterator[dict[str, tuple[str, list[str]]]]:
+    """By node, one that it cannot use, and what it is told."""
+    tomorrow, yesterday = dated("Date", 1), dated("Valid-Until", -1)
+    with spoiled("signature", bad_signature) as unsigned, spoiled("tomorrow", tomorrow) as early, spoiled("yesterday", yesterday) as late:
         yield {
             "g1": (REFUSED, ["cannot fetch the repository's key", REFUSED, "refused"]),
-            "g2": (url, ["cannot be read", url, "signature"]),
-        }
-
-
-@contextmanager
-def of_another_day() -> Iterator[Repositories]:
-    with spoiled("tomorrow", dated("Date", 1)) as tomorrow, spoiled("yesterday", dated("Valid-Until", -1)) as yesterday:
-        yield {
-            "g1": (tomorrow, ["cannot be read", tomorrow, "is not valid yet"]),
-            "g2": (yesterday, ["cannot be read", yesterday, "is expired"]),
+            "g2": (unsigned, ["cannot be read", unsigned, "signature"]),
+            "x1": (early, ["cannot be read", early, "is not valid yet"]),
+            "x2": (late, ["cannot be read", late, "is expired"]),
         }
 
 
 def test_a_repository_that_cannot_be_used(fleet: Fleet, inventory: Path) -> None:
     """Nothing listens, the signature is wrong, the node's clock and the repository's are days apart."""
     older, since = toolkit(version="1.19.1"), fleet["m1"].run("date", "+%s.%N")
-    before = {name: (packages(fleet[name]), State.of(fleet[name])) for name in MEMBERS}
-    for fault in (out_of_reach, of_another_day):
-        with fault() as repositories:
-            hosts = {name: {"nvidia_container_toolkit_repository": url} for name, (url, _told) in repositories.items()}
-            run = fleet.playbook(fleet.inventory(hosts, swarm_managers=["m1"], gpu_nodes=[*MEMBERS]), *older)
-        assert run.failed() == [*MEMBERS]
-        for name, (_url, told) in repositories.items():
-            fails(run, name, *told)
-        assert {name: (packages(fleet[name]), State.of(fleet[name])) for name in MEMBERS} == before
-        settled(fleet)
+    with repositories() as unusable:
+        before = {name: (packages(fleet[name]), State.of(fleet[name])) for name in unusable}
+        hosts = {name: {"nvidia_container_toolkit_repository": url} for name, (url, _told) in unusable.items()}
+        run = fleet.playbook(fleet.inventory(hosts, swarm_managers=["m1"], gpu_nodes=list(unusable)), *EVERYONE, *older)
+    assert run.failed() == list(unusable)
+    for name, (_url, told) in unusable.items():
+        fails(run, name, *told)
+        assert (packages(fleet[name]), State.of(fleet[name])) == before[name]
     for name in MEMBERS:
-        assert availabilities(fleet, name, since) == ["pause", "active"] * 2
+        assert availabilities(fleet, name, since) == ["pause", "active"]
+    settled(fleet)
     finishes(fleet, inventory, *older)
     for name in MEMBERS:
         assert "nvidia-container-toolkit 1.19.1-1 installed" in packages(fleet[name])[0]

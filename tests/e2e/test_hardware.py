@@ -16,7 +16,7 @@ from tests.lab.fleet import MACHINES
 
 from .conftest import Loud
 from .fleet import Fleet, Run, wait_until
-from .test_provision import GPU_NODES, KIND, all_running, availabilities, away, member, named, remove, service, shown
+from .test_provision import GPU_NODES, KIND, all_running, availabilities, away, member, named, service, shown
 
 NODE = "g1"
 WHOLE = (MACHINES / "rtx4090x2.conf").read_text()
@@ -59,16 +59,21 @@ class Bench:
         assert len({gpu for _node_id, gpus in given for gpu in gpus}) == replicas  # and no GPU twice
 
 
+@pytest.fixture(scope="module")
+def exchanged(fleet: Fleet, first: Loud, inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Each test goes on from the machine that the one before it left; in the end the first one is back."""
+    bench = Bench(fleet, inventory, tmp_path_factory.mktemp("machines"))
+    yield bench
+    bench.put(WHOLE)
+    bench.follows(*CONSENT)
+
+
 @pytest.fixture
-def bench(fleet: Fleet, first: Loud, inventory: Path, tmp_path: Path) -> Iterator[Bench]:
-    """Four tasks on the six GPUs of the fleet, which swarm spreads: two on the node whose machine is exchanged."""
-    bench = Bench(fleet, inventory, tmp_path)
-    with service(fleet, "hold", 4, "--generic-resource", f"{KIND}=1") as tasks:
-        assert [task["NodeID"] for task in tasks].count(member(fleet, NODE)["ID"]) == 2
-        yield bench
-        remove(fleet, "hold")
-        bench.put(WHOLE)
-        bench.follows(*CONSENT)
+def bench(exchanged: Bench) -> Iterator[Bench]:
+    """Four tasks on the GPUs of the fleet, which swarm spreads: some of them on the node whose machine is exchanged."""
+    with service(exchanged.fleet, "hold", 4, "--generic-resource", f"{KIND}=1") as tasks:
+        assert member(exchanged.fleet, NODE)["ID"] in [task["NodeID"] for task in tasks]
+        yield exchanged
 
 
 def test_a_card_is_gone_and_comes_back(fleet: Fleet, bench: Bench) -> None:
@@ -88,6 +93,22 @@ def test_a_card_is_gone_and_comes_back(fleet: Fleet, bench: Bench) -> None:
     bench.put(WHOLE)
     bench.follows()
     assert gone in shown(fleet, NODE)[KIND]
+
+
+def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
+    """Until the reboot nothing can be read, and nothing is touched. After it, another driver is another label and no restart."""
+    before = (bench.node.files(), bench.node.started())
+    bench.put(WHOLE.replace("\n\n", "\ninit = version-mismatch\n\n", 1))
+    run = bench.provision()
+    assert run.rc == 2
+    assert "reboot" in run.failures(NODE)[-1].lower()
+    assert away(fleet, NODE) == ("active", None)
+
+    bench.put(WHOLE.replace("driver = 575.64.05", "driver = 580.95.05"))
+    bench.follows()
+    assert (bench.node.files(), bench.node.started()) == before
+    assert member(fleet, NODE)["Spec"]["Labels"]["gpu.driver"] == "580.95.05"
+    bench.everyone_runs_on_a_gpu_that_is_there(4)
 
 
 def test_a_card_is_swapped_and_another_falls_sick(fleet: Fleet, bench: Bench) -> None:
@@ -120,19 +141,3 @@ def test_mig_is_switched_on_and_off(fleet: Fleet, bench: Bench) -> None:
     bench.put("\n".join(line.replace("mig = on", "mig = off") for line in cut.splitlines() if not line.startswith("mig-device")) + "\n")
     bench.follows(*POLICY, *CONSENT)
     assert shown(fleet, NODE) == whole
-
-
-def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
-    """Until the reboot nothing can be read, and nothing is touched. After it, another driver is another label and no restart."""
-    before = (bench.node.files(), bench.node.started())
-    bench.put(WHOLE.replace("\n\n", "\ninit = version-mismatch\n\n", 1))
-    run = bench.provision()
-    assert run.rc == 2
-    assert "reboot" in run.failures(NODE)[-1].lower()
-    assert away(fleet, NODE) == ("active", None)
-
-    bench.put(WHOLE.replace("driver = 575.64.05", "driver = 580.95.05"))
-    bench.follows()
-    assert (bench.node.files(), bench.node.started()) == before
-    assert member(fleet, NODE)["Spec"]["Labels"]["gpu.driver"] == "580.95.05"
-    bench.everyone_runs_on_a_gpu_that_is_there(4)

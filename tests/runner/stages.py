@@ -23,7 +23,8 @@ def tool(name: str, *arguments: str) -> list[str]:
 
 
 # The tests with the longest way to go share a fleet, but for these files, each of which has one of its own.
-E2E, E2E_APART = "tests/e2e", ["tests/e2e/test_deprovision.py", "tests/e2e/test_swarm_faults.py"]
+E2E = "tests/e2e"
+E2E_APART = ["tests/e2e/test_deprovision.py", "tests/e2e/test_leave_no_trace.py", "tests/e2e/test_swarm_faults.py"]
 
 
 def pytest(name: str, *words: str, **options: object) -> Stage:

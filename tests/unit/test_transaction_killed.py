@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 
 import pytest
@@ -160,38 +161,44 @@ def killed_at_each_moment(tmp_path, make, run):
 # --- and afterwards -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("make", NODES)
-def test_the_next_run_ends_the_work(tmp_path, make, run):
-    for it, before in killed_at_each_moment(tmp_path, make, run):
-        # Who finds nothing to do leaves a node alone.
-        assert it.option(state="present").assess()["drift"] or it.state_files() == ["record.json"]
-        it.converge()
-        assert it.engine.look()["default_runtime"] == "nvidia"
-        healthy = resources(0) if run is one_gpu_less else resources(0, 1)
-        assert [entry for entry in it.shown() if entry.startswith("NVIDIA")] == healthy
-        assert ("SSD=1" in it.shown()) == (make in WITH_SSD)
-        assert it.state_files() == ["record.json"]
-        again = it.converge()
-        assert (again["changed"], again["drift"]) == (False, [])
-        it.option(state="absent").converge()
-        assert it.everything() == before
-        assert it.state_files() == []
+def the_next_run_ends_the_work(it, before, make, run):
+    # Who finds nothing to do leaves a node alone.
+    assert it.option(state="present").assess()["drift"] or it.state_files() == ["record.json"]
+    it.converge()
+    assert it.engine.look()["default_runtime"] == "nvidia"
+    healthy = resources(0) if run is one_gpu_less else resources(0, 1)
+    assert [entry for entry in it.shown() if entry.startswith("NVIDIA")] == healthy
+    assert ("SSD=1" in it.shown()) == (make in WITH_SSD)
+    assert it.state_files() == ["record.json"]
+    again = it.converge()
+    assert (again["changed"], again["drift"]) == (False, [])
+    it.option(state="absent").converge()
+    assert it.everything() == before
+    assert it.state_files() == []
+
+
+def everything_can_be_given_back_at_once(it, before, make):
+    it.option(state="absent").converge()
+    assert it.everything() == before
+    assert it.state_files() == []
+    if make is not stopped:
+        # What runs is what the files say.
+        shown, runtime = it.shown(), it.engine.look()["default_runtime"]
+        it.engine.start()
+        assert (shown, runtime) == (it.shown(), it.engine.look()["default_runtime"])
+    assert it.converge()["changed"] is False
 
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("make", NODES)
-def test_everything_can_be_given_back_at_once(tmp_path, make, run):
+def test_there_is_a_way_on_and_a_way_back(tmp_path, make, run):
     for it, before in killed_at_each_moment(tmp_path, make, run):
-        it.option(state="absent").converge()
-        assert it.everything() == before
-        assert it.state_files() == []
-        if make is not stopped:
-            # What runs is what the files say.
-            shown, runtime = it.shown(), it.engine.look()["default_runtime"]
-            it.engine.start()
-            assert (shown, runtime) == (it.shown(), it.engine.look()["default_runtime"])
-        assert it.converge()["changed"] is False
+        as_killed = tmp_path / "as-killed"
+        shutil.copytree(it.home, as_killed)
+        the_next_run_ends_the_work(it, before, make, run)
+        shutil.rmtree(it.home)
+        as_killed.rename(it.home)
+        everything_can_be_given_back_at_once(it, before, make)
 
 
 @pytest.mark.parametrize("run", [*RUNS, giving_back_an_edited_file])
