@@ -57,8 +57,15 @@ def stages() -> list[Stage]:
     return [
         # debootstrap mostly waits for the network and the disk: it may run beside the rest.
         Stage("images", [PYTHON, "-m", "tests.runner.images"], setup=True, background=True, timeout_s=1800),
-        # One fleet for as long as all those with one of their own take, one after the other: so it comes first, and beside them.
+        # One fleet for as long as all those with one of their own take, one after the other: so it comes first, and beside them. What
+        # follows it here takes seconds, so that it has its place as soon as the images are there.
         pytest("e2e", E2E, *(f"--ignore={path}" for path in E2E_APART), needs=("images",), timeout_s=3600),
+        Stage("ruff", tool("ruff", "check", ".")),
+        Stage("mypy", tool("mypy")),
+        Stage("vermin-nodes", vermin("3.8", NODE_CODE, "--exclude=tomllib")),
+        Stage("vermin-controller", vermin("3.10", CONTROLLER_CODE)),
+        Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh")),
+        Stage("yamllint", tool("yamllint", "--strict", ".")),
         Stage(
             "sanity",
             tool("ansible-test", "sanity", "--python", PYTHON_VERSION, "--color", "no"),
@@ -67,12 +74,6 @@ def stages() -> list[Stage]:
             env={"HOME": str(tree.SANITY_HOME)},
         ),
         pytest("unit", "tests/unit"),
-        Stage("ruff", tool("ruff", "check", ".")),
-        Stage("mypy", tool("mypy")),
-        Stage("vermin-nodes", vermin("3.8", NODE_CODE, "--exclude=tomllib")),
-        Stage("vermin-controller", vermin("3.10", CONTROLLER_CODE)),
-        Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh")),
-        Stage("yamllint", tool("yamllint", "--strict", ".")),
         Stage("ansible-lint", tool("ansible-lint", "--profile", "production", "--strict", "--offline", "--nocolor")),
         Stage("docs", tool("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=self", ".")),
         Stage("changelog", tool("antsibull-changelog", "lint")),
