@@ -66,6 +66,11 @@ def stages() -> list[Stage]:
         Stage("vermin-controller", vermin("3.10", CONTROLLER_CODE)),
         Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh")),
         Stage("yamllint", tool("yamllint", "--strict", ".")),
+        pytest("e2e-apart", *E2E_APART, needs=("images",), lock="fleet"),
+        # In short; `make chaos` goes on for longer.
+        pytest("chaos", "tests/chaos", needs=("images",), lock="fleet", env={"KILLS": "2"}),
+        *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
+        # These need no fleet: they begin while the images are made, and come last where there are some, two at a time.
         Stage(
             "sanity",
             tool("ansible-test", "sanity", "--python", PYTHON_VERSION, "--color", "no"),
@@ -78,10 +83,6 @@ def stages() -> list[Stage]:
         Stage("docs", tool("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=self", ".")),
         Stage("changelog", tool("antsibull-changelog", "lint")),
         pytest("galaxy", "tests/galaxy"),
-        *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
-        pytest("e2e-apart", *E2E_APART, needs=("images",), lock="fleet"),
-        # In short; `make chaos` goes on for longer.
-        pytest("chaos", "tests/chaos", needs=("images",), lock="fleet", env={"KILLS": "2"}),
     ]
 
 
