@@ -202,15 +202,16 @@ def listing(node: Node, folder: str) -> str:
     return node.run("find", folder, "-not", "-name", "filler", "-printf", "%P %y %m %s\n")
 
 
-def test_a_disk_that_is_full(fleet: Fleet, inventory: Path) -> None:
+def test_a_disk_that_is_full(fleet: Fleet) -> None:
     """On each node it is another one that has no room: of what is written first, of dockerd's file, of the toolkit's."""
-    folders = {"g1": STATE_DIR, "g2": "/etc/docker", "x1": "/etc/nvidia-container-runtime"}
+    folders = {"g1": STATE_DIR, "g2": "/etc/docker", "x4": "/etc/nvidia-container-runtime"}
+    everyone = fleet.inventory(swarm_managers=["m1"], gpu_nodes=list(folders))
     since = fleet["m1"].run("date", "+%s.%N")
     with ExitStack() as disks:
         for name, folder in folders.items():
             disks.enter_context(full(fleet[name], folder))
         before = {name: (State.of(fleet[name]), listing(fleet[name], folder)) for name, folder in folders.items()}
-        run = fleet.playbook(fleet.inventory(swarm_managers=["m1"], gpu_nodes=list(folders)), *EVERYONE, *advertised_as("FULL"))
+        run = fleet.playbook(everyone, *EVERYONE, *advertised_as("FULL"))
         for name, folder in folders.items():
             fails(run, name, "No space left on device", folder)
             assert (State.of(fleet[name]), listing(fleet[name], folder)) == before[name]
@@ -218,7 +219,11 @@ def test_a_disk_that_is_full(fleet: Fleet, inventory: Path) -> None:
     for name in MEMBERS:
         assert availabilities(fleet, name, since) == ["pause", "active"]
     settled(fleet)
-    finishes(fleet, inventory, *advertised_as("FULL"), wanted="FULL")
+    try:
+        finishes(fleet, everyone, *advertised_as("FULL"), wanted="FULL")
+        assert shown(fleet, "x4") == {"FULL": fleet["x4"].gpus()}
+    finally:
+        give_back(fleet, "x4")
 
 
 # -- the controller's clock --------------------------------------------------------------------------------------------
