@@ -52,7 +52,7 @@ class ActionModule(ActionBase):
         self._show(hosts, steps, swarm.nodes, absent)
         result.update(
             changed=False,
-            warnings=leader_warnings(hosts, steps, swarm) + _report.left_behind({host.name: host.node_id for host in hosts}, swarm.nodes),
+            warnings=leader_warnings(hosts, steps, swarm) + _report.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
             steps={name: asdict(step) for name, step in steps.items()},
             manager=next(iter(args["swarm"]["live"]), ""),
             managers=args["swarm"]["live"],
@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
             return
         rows = []
         for host in hosts:
-            node = nodes.get(host.node_id)
+            node = nodes.get(steps[host.name].node_id)
             rows.append(_report.row(host, node, _report.state_of(host, steps[host.name], node, None)))
         self._display.display("\n" + _report.table(rows) + "\n")
 

@@ -12,9 +12,10 @@ from ansible.plugins.action import ActionBase
 from ..plugin_utils import _report
 from ..plugin_utils._deprovision import TakeBack
 from ..plugin_utils._fleet import hosts_of
+from ..plugin_utils._identity import problems
 from ..plugin_utils._outcome import FAILED, UNTOUCHED, WAITING, Outcome, outcome_of
 from ..plugin_utils._plan import LABEL, Step
-from ..plugin_utils._updates import node_id_of
+from ..plugin_utils._updates import node_ids
 
 # What was found, and over it what was done.
 ASSESSED = ("gpu_node_assessed", "gpu_node_applied")
@@ -38,36 +39,39 @@ class ActionModule(ActionBase):
             }
         )
         tell = self._given_back if args["state"] == "absent" else self._provisioned
-        states, table = tell(hosts_of(task_vars, list(args["steps"]), ASSESSED), args, task_vars["hostvars"])
+        variables = {name: task_vars["hostvars"].raw_get(name) for name in args["steps"]}
+        ids = node_ids(variables, variables)
+        states, table = tell(hosts_of(task_vars, list(args["steps"]), ASSESSED), args, variables, ids)
         verdicts = _report.by_verdict(states)
         told = [table, _report.summary(verdicts, _command())]
         self._display.display("\n" + "\n\n".join(part for part in told if part) + "\n")
         if args["state"] == "present":
-            ids = {name: node_id_of(task_vars["hostvars"].raw_get(name)) for name in states}
             result["warnings"] = _report.left_behind(ids, _nodes(args["ledger"]))
         result.update(changed=False, states=states, waiting=verdicts[WAITING], not_ready=verdicts[FAILED] + verdicts[UNTOUCHED])
         return result
 
-    def _provisioned(self, hosts, args, hostvars):
+    def _provisioned(self, hosts, args, variables, ids):
         nodes, states, rows = _nodes(args["ledger"]), {}, []
+        mistaken = problems(ids, nodes)  # of hosts that have joined in this run; the plan has told of the others
         for host in hosts:
-            variables = hostvars.raw_get(host.name)
             step = Step(**args["steps"][host.name])
-            outcome = outcome_of(variables)
+            outcome = outcome_of(variables[host.name])
+            if not outcome and host.name in mistaken:
+                outcome = Outcome(FAILED, mistaken[host.name])
             if not outcome and args["unlabelled"] and LABEL in step.groups:
                 outcome = Outcome(FAILED, UNLABELLED % args["unlabelled"])
-            node = nodes.get(node_id_of(variables))
+            node = None if host.name in mistaken else nodes.get(ids[host.name])
             states[host.name] = _report.state_of(host, step, node, outcome, answered=bool(nodes))
             rows.append(_report.row(host, node, states[host.name]))
         return states, _report.table(rows)
 
-    def _given_back(self, hosts, args, hostvars):
+    def _given_back(self, hosts, args, variables, _ids):
         nodes, states, rows = _nodes(args["ledger"]), {}, []
         for host in hosts:
             step = TakeBack(**args["steps"][host.name])
             # By the id that it had: whether the manager has forgotten it is the question.
-            node = nodes.get(step.entry or host.node_id)
-            states[host.name] = _report.state_given_back(step, node, outcome_of(hostvars.raw_get(host.name)))
+            node = nodes.get(step.entry or step.node_id)
+            states[host.name] = _report.state_given_back(step, node, outcome_of(variables[host.name]))
             rows.append(_report.row_given_back(host, step, states[host.name]))
         return states, _report.table(rows, _report.HEADINGS_GIVEN_BACK)
 

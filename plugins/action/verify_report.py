@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils import _verify_report
+from ..plugin_utils import _identity, _verify_report
 from ..plugin_utils._updates import node_id_of
 
 
@@ -26,11 +26,13 @@ class ActionModule(ActionBase):
             }
         )
         nodes = {node["id"]: node for node in args["ledger"].get("nodes") or []}
+        variables = {name: task_vars["hostvars"].raw_get(name) for name in args["hosts"]}
+        ids = {name: node_id_of(variables[name]) for name in variables}
+        mistaken = _identity.problems(ids, nodes)
         rows, problems = [], {}
-        for name in args["hosts"]:
-            variables = task_vars["hostvars"].raw_get(name)
-            node_id = node_id_of(variables)
-            found = _verify_report.about(variables.get("gpu_node_assessed"), nodes.get(node_id), args["tested"], node_id)
+        for name, node_id in ids.items():
+            assessed = variables[name].get("gpu_node_assessed")
+            found = _verify_report.about(assessed, nodes.get(node_id), args["tested"], node_id, mistaken.get(name))
             rows.extend(_verify_report.rows(name, found))
             if found.wrong:
                 problems[name] = found.wrong

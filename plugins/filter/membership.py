@@ -40,6 +40,10 @@ options:
     type: list
     elements: dict
     default: []
+  host:
+    description: The host's name in the inventory. A node that belongs to another host by its label C(gpu-swarm.host) is an error.
+    type: str
+    version_added: 0.2.0
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """
@@ -64,10 +68,10 @@ from ansible.errors import AnsibleFilterError
 from ..plugin_utils._membership import membership
 
 
-def _membership(answer, nodes, role, move=False, leaving=(), coming=()):
+def _membership(answer, nodes, role, move=False, leaving=(), coming=(), host=None):
     if role not in ("manager", "worker"):
         raise AnsibleFilterError(f"membership: role is manager or worker, not {role!r}")
-    return membership(answer, nodes, role, move=move, leaving=leaving, coming=coming)
+    return membership(answer, nodes, role, move=move, leaving=leaving, coming=coming, host=host)
 
 
 class FilterModule:

@@ -15,6 +15,9 @@ import re
 from ._errors import GpuSwarmError
 
 RECORD = "labels"
+# The mark that binds a node to a host of the inventory: "<prefix>host". What becomes of it with an update of the node.
+HOST = "host"
+KEEP, SET, REMOVE = "keep", "set", "remove"
 
 # What a placement constraint can name, and "/" which others use in label keys. A comma would break the record.
 KEY = re.compile(r"[A-Za-z0-9_./-]+\Z")
@@ -46,6 +49,17 @@ def _value(key, value, node_id):
 def recorded(labels, prefix):
     """The keys that are ours."""
     return {key for key in labels.get(prefix + RECORD, "").split(",") if key}
+
+
+def bound_to(labels, prefix):
+    """The host that a manager has bound this node to, None where it has not."""
+    return labels.get(prefix + HOST)
+
+
+def mark(labels, host, how, prefix):
+    """The labels with the mark of a node that is this host, or is bound to none yet."""
+    others = {key: value for key, value in labels.items() if key != prefix + HOST}
+    return {SET: dict(others, **{prefix + HOST: host}), REMOVE: others}.get(how, labels)
 
 
 def compute(now, wanted, prefix, keep=()):

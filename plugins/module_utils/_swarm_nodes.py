@@ -33,6 +33,8 @@ def check(wants, prefix):
         seen.add(want["id"])
         if want["remember"] and want["availability"] == "former":
             raise SwarmError("nodes: node %s has remember=true with availability=former, which forgets the mark. Drop one of the two." % want["id"])
+        if want.get("mark", _swarm_labels.KEEP) != _swarm_labels.KEEP and not want.get("host"):
+            raise SwarmError("nodes: node %s has mark=%s and no host. Say which host it is." % (want["id"], want["mark"]))
         labels = want["labels"]
         if labels is not None:
             labels = _swarm_labels.normalise(labels, prefix, want["id"])
@@ -67,6 +69,14 @@ def plan_one(node, want, prefix):
             % (hostname, node["ID"], key, before["Labels"][key], want["labels"][key])
             for key in clashes
         ]
+    host, bound = want.get("host"), _swarm_labels.bound_to(labels, prefix)
+    if host and bound not in (None, host):
+        problems.append(
+            "node %s (%s) belongs to the host %s by its label %s, and %s is not that host"
+            % (hostname, node["ID"], bound, prefix + _swarm_labels.HOST, host)
+        )
+    elif host:
+        labels = _swarm_labels.mark(labels, host, want.get("mark"), prefix)
     mark = prefix + FORMER
     availability = want["availability"]
     if availability == "former":

@@ -68,6 +68,20 @@ options:
         type: str
         choices: [manager, worker]
         version_added: 0.2.0
+      host:
+        description:
+          - The host of the inventory that this node is. A node that a manager has bound to another host, by a label of the node, by default
+            C(gpu-swarm.host), is refused. Only managers can change labels of nodes, while a host that somebody controls can show any id.
+          - To bind a node to another host, as after a renaming, run C(docker node update --label-add gpu-swarm.host=NAME ID).
+        type: str
+        version_added: 0.2.0
+      mark:
+        description:
+          - V(set) binds the node to O(nodes[].host), V(remove) ends that, both in the same update as the rest. V(keep) leaves it.
+        type: str
+        choices: [keep, set, remove]
+        default: keep
+        version_added: 0.2.0
       keep:
         description:
           - What the keys of labels begin with that stay as they are although O(nodes[].labels) does not name them.
@@ -207,6 +221,8 @@ NODE_OPTIONS = dict(
     remember=dict(type="bool", default=False),
     role=dict(type="str", choices=["manager", "worker"]),
     keep=dict(type="list", elements="str", default=[]),
+    host=dict(type="str"),
+    mark=dict(type="str", choices=["keep", "set", "remove"], default="keep"),
 )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..module_utils import _swarm_labels
+from ._identity import BOUND
 from ._membership import demotion_error, membership
 from ._plan import (
     CONTAINERS,
@@ -29,6 +30,7 @@ from ._plan import (
     Swarm,
     as_docker_has_them,
     heed_work,
+    identified,
     settle,
 )
 from ._work import ALL
@@ -61,6 +63,7 @@ class TakeBack(Step):
     labels: dict[str, str] = field(default_factory=dict)
     stays: str | None = None  # why it remains a member, though it was to leave
     entry: str | None = None
+    mark: str = _swarm_labels.KEEP  # what becomes of the label that binds the node to the host
 
     @property
     def problem(self) -> str | None:
@@ -70,6 +73,7 @@ class TakeBack(Step):
 def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, TakeBack]:
     """The step of each host, by name. ``holds`` is None where nobody could tell what the swarm holds."""
     nodes = swarm.nodes
+    hosts = identified(hosts, nodes)
     gone: dict[str, str] = {}
     steps: dict[str, TakeBack] = {}
 
@@ -97,6 +101,8 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[st
     leaves = _would_leave(host) and not stays
     entry = None if _in_a_swarm(host) else _left_behind(host, swarm)
     step = TakeBack(stays=stays, entry=entry, labels={LEAVING: host.name} if leaves and node else {}, disrupt=host.disrupt)
+    # It goes with the node, or with the other labels: until then it says whose entry this is.
+    step.mark = _swarm_labels.KEEP if leaves else _swarm_labels.REMOVE
     step.needs = _needs(host, node, leaves, entry, _is_last(host, node, swarm, gone))
     step.impact = _impact(step, holds)
     step.stops = _stops(step)
@@ -135,7 +141,7 @@ def _held_by_hand(host: Host) -> str | None:
 
 
 def _labels_of_ours(node: Mapping[str, Any]) -> set[str]:
-    return _swarm_labels.recorded(node["labels"], LABEL_PREFIX) & set(node["labels"])
+    return (_swarm_labels.recorded(node["labels"], LABEL_PREFIX) | {BOUND}) & set(node["labels"])
 
 
 def _stops(step: TakeBack) -> str:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ._identity import stranger
+
 Answer = Mapping[str, Any]
 Node = Mapping[str, Any]
 
@@ -152,12 +154,14 @@ def membership(
     move: bool = False,
     leaving: Iterable[str] = (),
     coming: Iterable[Any] = (),
+    host: str | None = None,
 ) -> dict[str, Any]:
     """What a host has to do to be a member of the swarm in ``role``.
 
     ``nodes`` is the manager's list (None where no swarm exists yet, or where it cannot be read before something was
     installed). ``leaving`` are the ids that are to be demoted, in order: each is judged as if those before it were done.
-    ``coming`` are the answers of hosts that are managers by then.
+    ``coming`` are the answers of hosts that are managers by then. ``host`` is its name in the inventory: a node that belongs to
+    another host by its label is not this one.
     Returns ``{action, error, node_id}``; the action is one of none, join, recover, move, promote, demote, unknown.
     """
     swarm = swarm_of(answer)
@@ -175,7 +179,11 @@ def membership(
     known = {node["ID"]: node for node in nodes}
     if node_id not in known:
         return _stranger(swarm, move)
-    now = (known[node_id].get("Spec") or {}).get("Role")
+    spec = known[node_id].get("Spec") or {}
+    mistaken = stranger(host, node_id, spec.get("Labels") or {}) if host else None
+    if mistaken:
+        return _plan("none", mistaken, node_id)
+    now = spec.get("Role")
     if now == role:
         return _plan("none", None, node_id)
     if role == "manager":

@@ -15,10 +15,9 @@ from typing import Any, TypeVar
 
 from ..module_utils import _gates, _packages, _resources, _swarm_labels
 from ._batches import batches
+from ._identity import LABEL_PREFIX, problems
 from ._membership import membership
 from ._work import ALL, DISRUPTIONS, NEVER, SERVICES, Work, in_words, must_stay, work_on
-
-LABEL_PREFIX = "gpu-swarm."
 
 # The groups that a run's plays are for. A play over an empty group costs nothing.
 PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing that hurts is to be done
@@ -65,6 +64,7 @@ class Host:
     packages: bool = False
     kept: bool = False
     hold: bool | None = None
+    mistaken: str | None = None  # why the node id that it shows is not believed
 
     @property
     def failed(self) -> bool:
@@ -80,6 +80,8 @@ class Host:
             return f"unreachable: {self.assessed.get('msg', '')}"
         if self.assessed.get("failed"):
             return str(self.assessed.get("msg", "the assessment failed"))
+        if self.mistaken:
+            return self.mistaken
         if self.disrupt not in DISRUPTIONS:
             return f"provision_disrupt is {self.disrupt!r}; use {', '.join(DISRUPTIONS[:-1])} or {ALL}."
         return None
@@ -95,6 +97,11 @@ class Host:
 
     @property
     def node_id(self) -> str | None:
+        return None if self.mistaken else self.shown_id
+
+    @property
+    def shown_id(self) -> str | None:
+        """The node id by the host's own word."""
         return ((self.assessed or {}).get("swarm") or {}).get("node_id")
 
 
@@ -141,6 +148,7 @@ class Step:
     error: str | None = None
     stops: str = NOTHING  # what the change would stop
     leader: bool = False  # of the swarm's managers
+    node_id: str | None = None  # of the node that it is, if the manager lists it
 
     @property
     def problem(self) -> str | None:
@@ -155,9 +163,16 @@ AnyStep = TypeVar("AnyStep", bound=Step)
 def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None) -> dict[str, Step]:
     """The step of each host, by name. ``maintain`` says for what besides every member gets a window."""
     nodes = swarm.nodes
+    hosts = identified(hosts, nodes)
     # What is to be a manager is one before another is demoted.
     coming = [host.assessed for host in hosts if host.manager and not host.error]
     return {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming, maintain) for host in hosts}
+
+
+def identified(hosts: list[Host], nodes: Mapping[str, Mapping[str, Any]]) -> list[Host]:
+    """The hosts, and of each whether it is the node that it shows to be."""
+    mistaken = problems({host.name: host.shown_id for host in hosts}, nodes)
+    return [replace(host, mistaken=mistaken.get(host.name)) for host in hosts]
 
 
 def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> dict[str, list[str]]:
@@ -193,7 +208,7 @@ def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[An
 
 def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
     """The step with what holds for every host, whatever is done there."""
-    step.leader = bool(node and node.get("leader"))
+    step.leader, step.node_id = bool(node and node.get("leader")), node["id"] if node else None
     if node and node.get("former_availability"):
         # Of a run that was killed: whatever becomes of this host now, it does not stay paused by us.
         step.groups += [MARKED] if MARKED not in step.groups else []
@@ -315,7 +330,7 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
         "role": action in ("promote", "demote"),
         # A worker needs the SDK to join, a manager for every later call.
         "docker_sdk": "docker_sdk" in assessed["missing"] and (host.manager or joins),
-        "labels": node is not None and label_change(node, assessed["labels"], assessed.get("labels_unknown") or ()),
+        "labels": node is not None and label_change(node, assessed["labels"], assessed.get("labels_unknown") or (), host.name),
     }
     return [name for name, needed in needs.items() if needed]
 
@@ -340,9 +355,11 @@ def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
     return groups
 
 
-def label_change(node: Mapping[str, Any], wanted: Mapping[str, str], keep: Sequence[str] = ()) -> bool:
-    """Whether the labels that are ours on this node of the ledger differ from ``wanted``; those under ``keep`` may stay."""
+def label_change(node: Mapping[str, Any], wanted: Mapping[str, str], keep: Sequence[str] = (), host: str | None = None) -> bool:
+    """Whether the labels of this collection on this node of the ledger differ from ``wanted``; those under ``keep`` may stay.
+    The node is to be bound to ``host``, or to none."""
     labels, clashes = _swarm_labels.compute(node["labels"], wanted, LABEL_PREFIX, keep)
+    labels = _swarm_labels.mark(labels, host, _swarm_labels.SET if host else _swarm_labels.REMOVE, LABEL_PREFIX)
     return bool(clashes) or labels != node["labels"]
 
 

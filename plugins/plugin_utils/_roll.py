@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._outcome import BAD, outcome_of
-from ._updates import Variables, node_id_of, stays, stopped_work
+from ._updates import Variables, node_ids, stays, stopped_work
 from ._work import in_words
 
 
@@ -25,10 +25,10 @@ def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, cont
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     held = []
-    for name in names:
+    for name, node_id in node_ids(names, variables).items():
         if outcome_of(variables[name]):
             continue
-        work = stopped_work(name, variables, nodes.get(node_id_of(variables[name]) or ""), containers)
+        work = stopped_work(name, variables, nodes.get(node_id or ""), containers)
         held += in_words(stays(name, variables, work))
     return held
 
@@ -93,7 +93,8 @@ def manager_gate(name: str, others: Iterable[str], variables: Variables, ledger:
     if not managers:
         reason = (ledger or {}).get("msg") or "it gave no list of nodes"
         return f"left alone: no manager could be asked who else runs the swarm ({reason}). Mend that and run this again."
-    up = [node for node in managers if node["reachability"] == "reachable" and node["id"] != node_id_of(variables[name])]
+    own_id = node_ids([name], variables)[name]
+    up = [node for node in managers if node["reachability"] == "reachable" and node["id"] != own_id]
     if len(managers) > 2 and len(up) <= len(managers) // 2:
         return (
             f"left alone: without it {len(up)} of {len(managers)} managers could be reached, too few to run the swarm. "

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..module_utils import _resources, _swarm_labels
+from ._identity import LABEL_PREFIX, problems
 from ._outcome import STAYS_AWAY, outcome_of
-from ._plan import CONTAINERS, LABEL_PREFIX, what_is_stopped
+from ._plan import CONTAINERS, what_is_stopped
 from ._work import SERVICES, Work, must_stay, work_on
 
 PAUSE, DRAIN, FORMER = "pause", "drain", "former"
@@ -25,12 +26,15 @@ PAUSE, DRAIN, FORMER = "pause", "drain", "former"
 Variables = Mapping[str, Mapping[str, Any]]
 
 
-def node_id_of(variables: Mapping[str, Any]) -> str | None:
-    """The host's node id: as it joined in this run, else as it was found; none of a host that left the swarm."""
+def node_id_of(variables: Mapping[str, Any], step: Mapping[str, Any] | None = None) -> str | None:
+    """The host's node id; none of a host that left the swarm. By the plan, which has judged what the host showed, where it is a
+    member by that; else as it joined in this run. Without a plan it is what the host shows."""
     now = variables.get("swarm_member_state") or {}
     assessed = variables.get("gpu_node_assessed") or {}
     if now.get("state") == "inactive":
         return None
+    if step and "node_id" in step:
+        return step["node_id"] or now.get("node_id")
     return now.get("node_id") or (assessed.get("swarm") or {}).get("node_id")
 
 
@@ -57,7 +61,8 @@ def availability_updates(
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     updates = []
     for name in names:
-        node_id, outcome = node_id_of(variables[name]), outcome_of(variables[name])
+        step, outcome = step_of(name, variables), outcome_of(variables[name])
+        node_id = node_id_of(variables[name], step)
         if not node_id or (nodes and node_id not in nodes) or (outcome and (to != FORMER or outcome.state in STAYS_AWAY)):
             continue
         lease = variables[name].get("gpu_swarm_lease")
@@ -67,9 +72,9 @@ def availability_updates(
             continue
         if to == FORMER and not labels and nodes and not nodes[node_id]["former_availability"]:
             continue
-        step = step_of(name, variables)
         relabelled = labels and to == FORMER and not (outcome or step.get("left_alone") or step.get("error"))
-        updates.append({"id": node_id, "availability": to, "remember": to != FORMER, **(_labels(name, variables) if relabelled else {})})
+        update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER}
+        updates.append({**update, **(_labels(name, variables) if relabelled else {})})
     return updates
 
 
@@ -98,31 +103,38 @@ def stays(name: str, variables: Variables, work: list[Work]) -> list[Work]:
 
 
 def _labels(name: str, variables: Variables) -> dict[str, Any]:
-    """The labels of a host as planned, else as decided there."""
-    made = decided(variables[name])
-    wanted, keep = step_of(name, variables).get("labels", made.get("labels")), made.get("labels_unknown")
-    return {} if wanted is None else {"labels": wanted, **({"keep": keep} if keep else {})}
+    """The labels of a host as planned, else as decided there, and the mark that binds the node to the host."""
+    made, step = decided(variables[name]), step_of(name, variables)
+    wanted, keep = step.get("labels", made.get("labels")), made.get("labels_unknown")
+    return {} if wanted is None else {"labels": wanted, "mark": step.get("mark", _swarm_labels.SET), **({"keep": keep} if keep else {})}
 
 
 def label_updates(names: Iterable[str], variables: Variables, ledger: Any = None, clashes: bool = False) -> list[dict[str, Any]]:
     """For swarm_nodes: the labels of these hosts as planned, else as decided there, unless something failed there.
 
     With a ``ledger``, only of hosts whose labels it shows to differ; of those where somebody else's is in the way, with ``clashes``.
+    None of hosts that show the id of another one's node, of which the plan or the report tells.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
+    ids = node_ids(names, variables)
+    mistaken = problems(ids, nodes)
     updates = []
-    for name in names:
-        node_id, labels = node_id_of(variables[name]), _labels(name, variables)
-        if not node_id or not labels or outcome_of(variables[name]):
+    for name, node_id in ids.items():
+        labels = _labels(name, variables)
+        if not node_id or not labels or name in mistaken or outcome_of(variables[name]):
             continue
-        if ledger is None or (node_id in nodes and _differs(nodes[node_id], clashes, **labels)):
-            updates.append({"id": node_id, **labels})
+        if ledger is None or (node_id in nodes and _differs(nodes[node_id], clashes, name, **labels)):
+            updates.append({"id": node_id, "host": name, **labels})
     return updates
 
 
-def _differs(node: Mapping[str, Any], also_clashes: bool, labels: Mapping[str, str], keep: Sequence[str] = ()) -> bool:
+def node_ids(names: Iterable[str], variables: Variables) -> dict[str, str | None]:
+    return {name: node_id_of(variables[name], step_of(name, variables)) for name in names}
+
+
+def _differs(node: Mapping[str, Any], also_clashes: bool, host: str, labels: Mapping[str, str], mark: str, keep: Sequence[str] = ()) -> bool:
     then, clashes = _swarm_labels.compute(node["labels"], labels, LABEL_PREFIX, keep)
-    return also_clashes if clashes else then != node["labels"]
+    return also_clashes if clashes else _swarm_labels.mark(then, host, mark, LABEL_PREFIX) != node["labels"]
 
 
 def not_shown(names: Iterable[str], variables: Variables, ledger: Any) -> list[str]:
@@ -133,7 +145,7 @@ def not_shown(names: Iterable[str], variables: Variables, ledger: Any) -> list[s
         step = step_of(name, variables)
         if outcome_of(variables[name]) or step.get("left_alone") or step.get("error"):
             continue
-        node = nodes.get(node_id_of(variables[name]) or "")
+        node = nodes.get(node_id_of(variables[name], step) or "")
         # A manager that was restarted is one of the swarm's again when the others reach it.
         away = node is None or node["state"] != "ready" or node["reachability"] not in (None, "reachable")
         if away or difference(decided(variables[name]), node or {}):

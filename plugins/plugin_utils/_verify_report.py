@@ -36,13 +36,22 @@ class Found:
         return self.node + [_named(check) for check in self.checks if check["state"] == FAILED]
 
 
-def about(assessed: Mapping[str, Any] | None, node: Mapping[str, Any] | None, tested: Mapping[str, Any], node_id: str | None) -> Found:
-    """``assessed`` is what gpu_node said of the host, ``node`` the manager's record of it, ``tested`` swarm_gpu_verify's result."""
+def about(
+    assessed: Mapping[str, Any] | None,
+    node: Mapping[str, Any] | None,
+    tested: Mapping[str, Any],
+    node_id: str | None,
+    mistaken: str | None = None,
+) -> Found:
+    """``assessed`` is what gpu_node said of the host, ``node`` the manager's record of it, ``tested`` swarm_gpu_verify's result,
+    ``mistaken`` why the node id that the host shows is not believed."""
     if not assessed or assessed.get("unreachable") or assessed.get("failed"):
         why = (assessed or {}).get("msg") or "the host did not answer"
         return Found([], [f"could not be read: {why}"])
     if not (assessed.get("engine") or {}).get("running"):
         return Found([], ["dockerd does not run. Look at its log (journalctl -u docker), or run fleet.gpu_swarm.provision for it"])
+    if mistaken:
+        return Found([], [mistaken])
     if node is None:
         return Found([], [f"not in the swarm of this manager. {PROVISION}"])
     checks = [check for check in tested.get("checks") or [] if check["node"] == node_id]

@@ -41,9 +41,14 @@ def named(*indices, held=()):
     return {"type": "named", "total": len(values), "values": values, "free": [UUIDS[index] for index in indices if index not in held]}
 
 
-def member(node_id="n1", role="worker", labels=None, shown=(0, 1), **other):
-    """A node of the ledger; its labels are ours unless others are given."""
+# The hosts whose nodes these are; of the others, the host has the node's name.
+BOUND = {"n1": "gpu-1"}
+
+
+def member(node_id="n1", role="worker", labels=None, shown=(0, 1), bound=True, **other):
+    """A node of the ledger; its labels are ours unless others are given. It is bound to its host, or to the one that is named."""
     ours = dict(LABELS, **{"gpu-swarm.labels": "gpu.count,gpu.model"})
+    mark = {"gpu-swarm.host": BOUND.get(node_id, node_id) if bound is True else bound} if bound else {}
     entry = {
         "id": node_id,
         "role": role,
@@ -51,7 +56,7 @@ def member(node_id="n1", role="worker", labels=None, shown=(0, 1), **other):
         "reachability": "reachable" if role == "manager" else None,
         "state": "ready",
         "availability": "active",
-        "labels": ours if labels is None else labels,
+        "labels": dict(ours if labels is None else labels, **mark),
         "resources": {"NVIDIA-GPU": named(*shown)} if shown else {},
         "former_availability": None,
         "tasks": [],

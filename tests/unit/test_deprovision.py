@@ -32,8 +32,8 @@ def host(name="g1", node_id="n1", gpu=True, disrupt="never", leave=True, package
     )  # fmt: skip
 
 
-def entry(node_id="n1", **other):
-    return member(node_id, hostname=f"host-{node_id}", **other)
+def entry(node_id="n1", bound=None, **other):
+    return member(node_id, hostname=f"host-{node_id}", bound=bound, **other)
 
 
 def bare(node_id="n1", **other):
@@ -285,3 +285,18 @@ def test_the_plan_and_the_table_in_words():
 def test_a_step_travels_as_plain_data():
     step = step_of(host(containers=BUSY, **TAKEN), swarm(M1, entry()))
     assert TakeBack(**asdict(step)) == step
+
+
+def test_the_mark_of_a_node_goes_with_it_or_with_the_labels():
+    bound = bare(bound="g1")
+    assert (step_of(host(), swarm(M1, bound)).mark, step_of(host(leave=False), swarm(M1, bound)).mark) == ("keep", "remove")
+    assert step_of(host(leave=False), swarm(M1, bound)).needs == ["labels"]
+
+
+def test_a_host_that_shows_another_ones_node_takes_nothing_back_from_it():
+    for leave in (True, False):
+        step = step_of(host("g7", leave=leave), swarm(M1, entry(bound="g1", former_availability="active")))
+        assert "belongs to the host g1" in step.error
+        assert (step.needs, step.groups, step.labels) == ([], [END], {})
+    steps = plan([host("g1"), host("g7"), host("g2", node_id="n2")], swarm(M1, entry(bound="g1"), entry("n2", bound="g2")))
+    assert ["same node id n1" in (step.error or "") for step in steps.values()] == [True, True, False]

@@ -157,8 +157,8 @@ def test_in_check_mode_only_what_cannot_go_on_has_a_play():
 
 
 def test_check_mode_fails_a_host_without_docker_and_no_other():
-    fleet = [host("a", restart_required=True), host("b", node_id=None, missing=["engine"]), Host("c", True, False, dict(assessed(), failed=True))]
-    assert action._only_errors(plan(fleet, swarm(member()))) == {END: ["b"]}
+    fleet = [host("a", restart_required=True), host("b", node_id=None, missing=["engine"]), Host("c", True, False, dict(assessed("n3"), failed=True))]
+    assert action._only_errors(plan(fleet, swarm(member(bound="a")))) == {END: ["b"]}
 
 
 def test_evicted_tasks_by_node():

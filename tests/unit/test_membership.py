@@ -236,6 +236,17 @@ def test_demotion_after_others_came(case):
     assert error is None if words is None else words in error
 
 
+@pytest.mark.parametrize("role", ["worker", "manager"])
+@pytest.mark.parametrize(("bound", "error"), [(None, False), ("g1", False), ("g2", True)])
+def test_a_node_that_belongs_to_another_host_is_not_this_one(role, bound, error):
+    listed = [*NODES[:3], node("w1")]
+    listed[-1]["Spec"]["Labels"] = {"gpu-swarm.host": bound} if bound else {}
+    plan = membership(WORKER, listed, role, host="g1")
+    assert plan["action"] == ("none" if error or role == "worker" else "promote")
+    assert ("belongs to the host g2" in (plan["error"] or "")) is error
+    assert membership(WORKER, listed, role)["error"] is None  # nobody said which host it is
+
+
 def test_addresses_of_reachable_managers():
     nodes = [
         node("m1", "manager", addr="0.0.0.0:2377"),

@@ -192,7 +192,7 @@ def test_what_swarm_starts_again_may_be_evicted_by_a_label():
     step = step_of(host(), swarm(old, evicted={"n1": {"train.1.x": "train.1"}}))
     assert (step.groups, step.waits_for, step.impact) == ([LABEL, END], [], ["changes node labels", "evicts train.1"])
     # A node whose labels stay evicts nothing, and one that is emptied first has nothing left to evict.
-    assert step_of(host(), swarm(member(), evicted={"n1": {"x": "train.1"}})) == Step()
+    assert step_of(host(), swarm(member(), evicted={"n1": {"x": "train.1"}})) == Step(node_id="n1")
     step = step_of(host(containers=BUSY[2:], **RESTART), swarm(old, evicted={"n1": {"train.1.x": "train.1"}}))
     assert (step.groups, step.waits_for) == (EMPTIED, ["container by-hand"])
 
@@ -266,7 +266,7 @@ def test_maintenance_leaves_the_packages_alone(hold, held):
 
 def test_each_host_has_its_own_toolkit_and_one_without_gpus_none():
     hosts = [host("m", gpu=False, manager=True, toolkit="1.20.0"), host("a", node_id="n2"), host("b", node_id="n3", toolkit="1.21.0")]
-    steps = plan(hosts, swarm(member(role="manager", labels={}), member("n2"), member("n3")))
+    steps = plan(hosts, swarm(member(role="manager", labels={}, bound="m"), member("n2", bound="a"), member("n3", bound="b")))
     assert {name: step.needs for name, step in steps.items()} == {"m": [], "a": [], "b": ["toolkit"]}
 
 
@@ -314,7 +314,7 @@ NO_ENGINE = "Docker Engine is not installed. Install it on this host and run thi
     ],
 )
 def test_a_host_with_which_nothing_can_be_done(answer, error, groups):
-    steps = plan([Host("a", True, False, answer), host("b", **RESTART)], swarm(member()))
+    steps = plan([Host("a", True, False, answer), host("b", node_id="n2", **RESTART)], swarm(member(bound="a"), member("n2", bound="b")))
     assert (steps["a"].error, steps["a"].groups, steps["a"].needs) == (error, groups, [])
     assert steps["b"].groups == WINDOWED
 
@@ -380,10 +380,10 @@ UNASKED = "The manager m1 could not be asked about the swarm: "
 @pytest.mark.parametrize("disrupt", ["never", "all"])
 def test_without_a_manager_that_answers_nothing_is_touched(known, error, disrupt):
     hosts = [
-        host("member", disrupt=disrupt, **RESTART),
-        host("manager", manager=True, disrupt=disrupt, **RESTART),
+        host("member", node_id="n1", disrupt=disrupt, **RESTART),
+        host("manager", node_id="n2", manager=True, disrupt=disrupt, **RESTART),
         host("fresh", disrupt=disrupt, toolkit="1.20.0", **FRESH),
-        host("done", disrupt=disrupt),
+        host("done", node_id="n3", disrupt=disrupt),
     ]
     for step in plan(hosts, known).values():
         assert step == Step(error=error, groups=[END])
@@ -437,7 +437,7 @@ def test_a_manager_is_not_restarted_where_that_would_lock_it(needs, role, autolo
 
 def test_the_last_manager_is_demoted_only_where_another_is_to_be_one():
     old = host("old", gpu=False)
-    known = swarm(member(role="manager", labels={}), member("n2", labels={}))
+    known = swarm(member(role="manager", labels={}, bound="old"), member("n2", labels={}, bound="m2"))
     step = step_of(old, known)
     assert "the swarm's last manager" in step.error
     assert step.groups == [END]
@@ -448,8 +448,8 @@ def test_the_last_manager_is_demoted_only_where_another_is_to_be_one():
 
 
 def test_a_label_of_somebody_else_is_that_hosts_error_alone():
-    theirs = member("n2", labels={"gpu.model": "T4", "gpu.count": "7", "rack": "r1"})
-    steps = plan([host("a", **RESTART), host("b", node_id="n2", **RESTART)], swarm(member(), theirs))
+    theirs = member("n2", labels={"gpu.model": "T4", "gpu.count": "7", "rack": "r1"}, bound="b")
+    steps = plan([host("a", **RESTART), host("b", node_id="n2", **RESTART)], swarm(member(bound="a"), theirs))
     assert (steps["a"].error, steps["a"].groups) == (None, WINDOWED)
     assert (steps["b"].needs, steps["b"].groups) == ([], [END])
     assert steps["b"].error == (
@@ -495,7 +495,7 @@ MARKS = {
     "left alone": (host(containers=BUSY, disrupt="never", **RESTART), {}, [MARKED, END]),
     "cannot go on": (host(disrupt="x"), {}, [MARKED, END]),
     "a clash": (host(), {"labels": {"gpu.count": "7"}}, [MARKED, END]),
-    "its assessment failed": (Host("a", True, False, dict(assessed(), failed=True, msg="NVML failed.")), {}, [MARKED, END]),
+    "its assessment failed": (Host("gpu-1", True, False, dict(assessed(), failed=True, msg="NVML failed.")), {}, [MARKED, END]),
 }
 
 
@@ -505,20 +505,20 @@ def test_a_node_left_paused_is_given_back(one, node, groups):
 
 
 def test_a_node_paused_by_its_owner_is_not_ours_to_give_back():
-    assert step_of(host(), swarm(member(availability="pause"))) == Step()
+    assert step_of(host(), swarm(member(availability="pause"))) == Step(node_id="n1")
 
 
 def test_the_leader_is_changed_last():
     ids = {"m1": "n1", "m2": "n2", "m3": "n3"}
     hosts = [host(name, manager=True, node_id=node_id, **RESTART) for name, node_id in ids.items()]
     for leader in ids:
-        known = swarm(*(member(node_id, role="manager", leader=name == leader) for name, node_id in ids.items()))
+        known = swarm(*(member(node_id, role="manager", leader=name == leader, bound=name) for name, node_id in ids.items()))
         steps = plan(hosts, known)
         assert list(steps) == list(ids)
         placed = placements(steps, {WINDOW_MANAGERS: list(ids), END: ["m1"]})
         assert [item["host"] for item in placed] == [name for name in ids if name != leader] + [leader]
         assert {item["host"]: item["groups"] for item in placed}["m1"] == [WINDOW_MANAGERS, END]
-    assert placements(plan(hosts[:1], swarm(member(role="manager"))), {}) == []
+    assert placements(plan(hosts[:1], swarm(member(role="manager", bound="m1"))), {}) == []
 
 
 def test_a_step_travels_as_plain_data():
@@ -564,11 +564,41 @@ def test_without_work_there_are_no_batches():
 
 
 def test_every_member_gets_a_window_for_maintenance():
-    known = swarm(member(), member("n2", tasks=[task("train.1", "train")]), member("m1", role="manager"))
-    hosts = [host("a"), host("b", node_id="n2"), host("m", gpu=False, manager=True, node_id="m1"), host("new", node_id=None)]
+    known = swarm(member(), member("b", tasks=[task("train.1", "train")]), member("m", role="manager"))
+    hosts = [host(), host("b", node_id="b"), host("m", gpu=False, manager=True, node_id="m"), host("new", node_id=None)]
     steps = plan(hosts, known, "runs driver.yml and reboots")
-    assert [steps[name].groups[:2] for name in "abm"] == [[IDLE, MARKED], [WINDOW, MARKED], [WINDOW_MANAGERS, MARKED]]
+    assert [steps[name].groups[:2] for name in ("gpu-1", "b", "m")] == [[IDLE, MARKED], [WINDOW, MARKED], [WINDOW_MANAGERS, MARKED]]
     assert steps["b"].impact == ["runs driver.yml and reboots", "moves service train"]
     assert "no member of the swarm" in steps["new"].error
     step = plan([host(containers=BUSY[2:], disrupt="never")], known, "runs driver.yml")["gpu-1"]
     assert (step.left_alone, step.waits_for) == (True, ["container by-hand"])
+
+
+# --- which node a host is ---------------------------------------------------------------------------------------------
+
+
+def test_a_node_is_bound_to_its_host_like_any_other_label():
+    assert step_of(host(), swarm(member(bound=None))).needs == ["labels"]
+    assert step_of(host(gpu=False, manager=True), swarm(member(role="manager", labels={}, bound=None))).needs == ["labels"]
+    evicts = {"n1": {"sweep.1.z": "sweep.1"}}  # an old leader does that at any update of the node
+    step = step_of(host(), swarm(member(bound=None, tasks=[JOB]), evicted=evicts))
+    assert (step.left_alone, step.waits_for) == (True, ["sweep.1"])
+
+
+@pytest.mark.parametrize("change", [RESTART, {"manager": True}, {"labels": {}}, {"failed": True, "msg": "NVML failed."}])
+def test_a_host_that_shows_another_ones_node_is_an_error_and_that_node_is_left_alone(change):
+    step = step_of(host("g7", **change), swarm(member(bound="g1", **LEFT)))
+    assert (step.needs, step.groups, step.node_id) == ([], [] if "failed" in change else [END], None)
+    if "failed" not in change:
+        assert "shows node id n1, which belongs to the host g1" in step.error
+        assert "docker node update --label-add gpu-swarm.host=g7 n1" in step.error
+
+
+def test_two_hosts_with_one_node_id_are_an_error_of_these_two():
+    hosts = [host("a", **RESTART), host("b", manager=True), host("c", node_id="c", **RESTART), host("d", node_id=None), host("e", node_id=None)]
+    for bound in (None, "a"):
+        steps = plan(hosts, swarm(member(bound=bound), member("c")))
+        assert ["show the same node id n1" in (step.error or "") for step in steps.values()] == [True, True, False, False, False]
+        assert "a and b show" in steps["a"].error
+        assert "b and a show" in steps["b"].error
+        assert [step.groups for step in steps.values()] == [[END], [END], WINDOWED, [JOIN, LABEL, END], [JOIN, LABEL, END]]

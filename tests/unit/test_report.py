@@ -192,7 +192,8 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
     [
         (TakeBack(), None, None, "given back"),
         (TakeBack(needs=["leave"]), None, None, "given back"),
-        (TakeBack(needs=["labels"]), member(labels={"rack": "r1"}), None, "given back"),
+        (TakeBack(needs=["labels"]), member(labels={"rack": "r1"}, bound=None), None, "given back"),
+        (TakeBack(needs=["labels"]), member(labels={"rack": "r1"}), None, "the manager still shows labels of ours. Run this again"),
         (TakeBack(needs=["leave"]), member(labels={}), None, "it left the swarm, but the manager still lists it. Run this again"),
         (TakeBack(needs=["entry"], entry="n1"), member(labels={}), None, "it left the swarm, but the manager still lists it. Run this again"),
         (TakeBack(needs=["labels"]), member(), None, "the manager still shows labels of ours. Run this again"),

@@ -237,3 +237,37 @@ def test_a_node_that_changes_without_end_is_given_up(monkeypatch):
     manager = FakeManager(node(), interfere=busy)
     with pytest.raises(SwarmError, match="each of 10 attempts"):
         run(manager, want(availability="drain"), monkeypatch=monkeypatch)
+
+
+HOST = "gpu-swarm.host"
+
+
+@pytest.mark.parametrize(
+    ("labels", "wanted", "after"),
+    [
+        ({}, {"host": "g1", "mark": "set"}, {HOST: "g1"}),
+        ({}, {"host": "g1", "mark": "keep"}, {}),
+        ({}, {"host": "g1"}, {}),
+        ({HOST: "g1"}, {"host": "g1", "mark": "set"}, {HOST: "g1"}),
+        ({HOST: "g1"}, {"host": "g1", "mark": "remove"}, {}),
+        ({HOST: "g1"}, {"host": "g1"}, {HOST: "g1"}),
+        ({HOST: "g1"}, {}, {HOST: "g1"}),
+        ({HOST: "g1", "m": "1", RECORD: "m"}, {"labels": {}}, {HOST: "g1"}),
+    ],
+)
+def test_a_node_is_bound_to_a_host(labels, wanted, after):
+    change = _swarm_nodes.plan_one(node(labels=labels), {**want(), **wanted}, PREFIX)
+    assert (change["problems"], change["after"]["Labels"]) == ([], after)
+
+
+@pytest.mark.parametrize("wanted", [{"availability": "drain"}, {"role": "manager"}, {"labels": {}, "mark": "set"}, {"mark": "remove"}])
+def test_a_node_that_belongs_to_another_host_is_refused(wanted, monkeypatch):
+    manager = FakeManager(node(labels={HOST: "g1"}), node("n2"))
+    with pytest.raises(SwarmError, match=r"host-n1 \(n1\) belongs to the host g1 by its label gpu-swarm\.host, and g7 is not that host"):
+        run(manager, {**want(), "host": "g7", **wanted}, want("n2", availability="drain"), monkeypatch=monkeypatch)
+    assert manager.updates == []
+
+
+def test_a_mark_needs_a_host():
+    with pytest.raises(SwarmError, match=r"node n1 has mark=set and no host"):
+        _swarm_nodes.check([{**want(), "mark": "set"}], PREFIX)

@@ -23,6 +23,9 @@ FAILED = {"state": "failed", "reason": "dockerd did not start"}
 UNTOUCHED = {"state": "untouched", "reason": "x"}
 
 
+OF_A = {"id": "n1", "host": "a", "labels": LABELS, "mark": "set"}
+
+
 def variables(node_id="n1", **other):
     return dict({"gpu_node_assessed": assessed(node_id)}, **other)
 
@@ -66,24 +69,26 @@ HOSTS = {
 
 
 def test_work_is_kept_away_from_hosts_with_which_nothing_is_wrong():
-    assert availability_updates(HOSTS, HOSTS, "pause") == [{"id": f"n{n}", "availability": "pause", "remember": True} for n in (1, 2, 3)]
+    assert availability_updates(HOSTS, HOSTS, "pause") == [
+        {"id": node_id, "host": name, "availability": "pause", "remember": True} for node_id, name in (("n1", "a"), ("n2", "b"), ("n3", "no answer"))
+    ]
     assert availability_updates([], HOSTS, "pause") == []
 
 
 def test_only_hosts_that_carry_something_are_drained():
     book = ledger(member("n1"), member("n2", tasks=[task("t", "s")]), member("n4", tasks=[task("u", "s")]))
-    assert availability_updates(HOSTS, HOSTS, "drain", book) == [{"id": "n2", "availability": "drain", "remember": True}]
+    assert availability_updates(HOSTS, HOSTS, "drain", book) == [{"id": "n2", "host": "b", "availability": "drain", "remember": True}]
     assert availability_updates(HOSTS, HOSTS, "drain", None) == []
 
 
 def test_hosts_are_given_back_with_their_labels_but_not_those_that_wait_or_are_lost():
     back = {"availability": "former", "remember": False}
     assert availability_updates(HOSTS, HOSTS, "former") == [
-        {"id": "n1", **back, "labels": LABELS},
-        {"id": "n2", **back, "labels": {"x": "1"}, "keep": ["cpu."]},
-        {"id": "n3", **back},
-        {"id": "n4", **back},
-        {"id": "n5", **back},
+        {"id": "n1", "host": "a", **back, "labels": LABELS, "mark": "set"},
+        {"id": "n2", "host": "b", **back, "labels": {"x": "1"}, "mark": "set", "keep": ["cpu."]},
+        {"id": "n3", "host": "no answer", **back},
+        {"id": "n4", "host": "failed", **back},
+        {"id": "n5", "host": "untouched", **back},
     ]
     gone = {"nodes": [{"id": "another"}]}
     assert availability_updates(HOSTS, HOSTS, "former", gone) == []  # taken off the list meanwhile
@@ -92,7 +97,7 @@ def test_hosts_are_given_back_with_their_labels_but_not_those_that_wait_or_are_l
 
 def test_at_the_end_only_those_are_given_back_that_are_still_away():
     book = {"nodes": [{"id": "n1", "former_availability": "active"}, {"id": "n2", "former_availability": None}]}
-    back = {"id": "n1", "availability": "former", "remember": False}
+    back = {"id": "n1", "host": "a", "availability": "former", "remember": False}
     assert availability_updates(HOSTS, HOSTS, "former", book, labels=False) == [back]
 
 
@@ -159,16 +164,18 @@ def test_every_member_on_which_nothing_failed_is_labelled():
         "unknown": {},
     }
     assert label_updates(hosts, hosts) == [
-        {"id": "n1", "labels": LABELS},
-        {"id": "n2", "labels": {"gpu.count": "1"}},
-        {"id": "n3", "labels": {}},
-        {"id": "n5", "labels": LABELS},
+        {"id": "n1", "host": "gpu", "labels": LABELS, "mark": "set"},
+        {"id": "n2", "host": "changed", "labels": {"gpu.count": "1"}, "mark": "set"},
+        {"id": "n3", "host": "none", "labels": {}, "mark": "set"},
+        {"id": "n5", "host": "joined", "labels": LABELS, "mark": "set"},
     ]
 
 
 def test_labels_of_a_plan_go_before_what_was_decided():
-    assert label_updates(["a"], {"a": variables(**planned("a", labels={"leaving": "a"}))}) == [{"id": "n1", "labels": {"leaving": "a"}}]
-    assert label_updates(["a"], {"a": variables(**planned("a", labels={}))}) == [{"id": "n1", "labels": {}}]
+    a = {"id": "n1", "host": "a"}
+    leaves, remains = planned("a", labels={"leaving": "a"}, mark="keep"), planned("a", labels={}, mark="remove")
+    assert label_updates(["a"], {"a": variables(**leaves)}) == [{**a, "labels": {"leaving": "a"}, "mark": "keep"}]
+    assert label_updates(["a"], {"a": variables(**remains)}) == [{**a, "labels": {}, "mark": "remove"}]
     left = variables(swarm_member_state={"state": "inactive"}, **planned("a", labels={}))
     assert label_updates(["a"], {"a": left}) == availability_updates(["a"], {"a": left}, "former") == []
 
@@ -176,37 +183,53 @@ def test_labels_of_a_plan_go_before_what_was_decided():
 @pytest.mark.parametrize(
     ("nodes", "asked"),
     [
-        ([member()], False),
-        ([member(labels={})], True),
-        ([member(labels=dict(LABELS, **{"gpu.count": "3", OURS: "gpu.count,gpu.model"}))], True),
-        ([member(labels=LABELS)], False),  # another's, and as wanted
-        ([member(labels={"gpu.count": "3"})], False),  # a clash, which the plan tells
+        ([member(bound="a")], False),
+        ([member(bound=None)], True),  # only to be bound to the host
+        ([member(bound="b")], False),  # another host's, which the plan tells
+        ([member(labels={}, bound="a")], True),
+        ([member(labels=dict(LABELS, **{"gpu.count": "3", OURS: "gpu.count,gpu.model"}), bound="a")], True),
+        ([member(labels=LABELS, bound="a")], False),  # another's, and as wanted
+        ([member(labels={"gpu.count": "3"}, bound="a")], False),  # a clash, which the plan tells
         ([member("other", labels={})], False),
         ([], False),
     ],
 )
 def test_with_a_ledger_only_labels_that_differ_are_asked_for(nodes, asked):
-    assert label_updates(["a"], {"a": variables()}, ledger(*nodes)) == ([{"id": "n1", "labels": LABELS}] if asked else [])
+    assert label_updates(["a"], {"a": variables()}, ledger(*nodes)) == ([OF_A] if asked else [])
 
 
 def test_a_clash_is_asked_for_where_its_error_is_wanted():
-    clash = ledger(member(labels={"gpu.count": "3"}))
-    assert label_updates(["a"], {"a": variables()}, clash, clashes=True) == [{"id": "n1", "labels": LABELS}]
-    assert label_updates(["a"], {"a": variables()}, ledger(member()), clashes=True) == []
+    clash = ledger(member(labels={"gpu.count": "3"}, bound="a"))
+    assert label_updates(["a"], {"a": variables()}, clash, clashes=True) == [OF_A]
+    assert label_updates(["a"], {"a": variables()}, ledger(member(bound="a")), clashes=True) == []
 
 
 def test_labels_that_could_not_be_told_stay():
     answer = assessed(labels={"gpu.y": "1"}, labels_unknown=["cpu."])
     there = {"cpu.x": "1", "gpu.y": "1", OURS: "cpu.x,gpu.y"}
     hosts = {"a": {"gpu_node_assessed": answer}}
-    assert label_updates(["a"], hosts) == [{"id": "n1", "labels": {"gpu.y": "1"}, "keep": ["cpu."]}]
-    assert label_updates(["a"], hosts, ledger(member(labels=there))) == []
+    assert label_updates(["a"], hosts) == [{**OF_A, "labels": {"gpu.y": "1"}, "keep": ["cpu."]}]
+    assert label_updates(["a"], hosts, ledger(member(labels=there, bound="a"))) == []
 
 
 def test_the_labels_of_a_host_that_left_gpu_nodes_are_taken_back():
     hosts = {"a": {"gpu_node_assessed": assessed(gpus=0)}}
-    assert label_updates(["a"], hosts, ledger(member())) == [{"id": "n1", "labels": {}}]
-    assert label_updates(["a"], hosts, ledger(member(labels={"gpu.count": "2"}))) == []  # never was ours
+    assert label_updates(["a"], hosts, ledger(member(bound="a"))) == [{**OF_A, "labels": {}}]
+    assert label_updates(["a"], hosts, ledger(member(labels={"gpu.count": "2"}, bound="a"))) == []  # never was ours
+
+
+def test_hosts_that_show_one_id_are_not_labelled_and_the_others_are():
+    hosts = {"a": variables("n1"), "b": variables("n1"), "c": variables("n2")}
+    assert [update["host"] for update in label_updates(hosts, hosts, ledger(member(bound=None), member("n2", bound=None)))] == ["c"]
+
+
+def test_a_host_is_the_node_that_the_plan_found_whatever_it_shows_later():
+    showing = variables("n9", swarm_member_state={"state": "active", "node_id": "n8"})
+    member_of_plan, joined = {"node_id": "n1"}, {"node_id": None}
+    assert [node_id_of(showing, step) for step in (member_of_plan, joined, {})] == ["n1", "n8", "n8"]
+    assert node_id_of(variables("n9"), joined) is None  # neither a member then nor joined since
+    for updates in (label_updates, lambda names, of: availability_updates(names, of, "pause")):
+        assert [update["id"] for update in updates(["a"], {"a": {**showing, **planned("a", **member_of_plan)}})] == ["n1"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which node of the swarm a host of the inventory is (pure).
+
+A host says its node id itself, and whoever controls the host can say any. So the first run that labels a node binds it to the
+host by a node label, which only managers can change: from then on no other host passes for that node.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..module_utils import _swarm_labels
+
+LABEL_PREFIX = "gpu-swarm."
+BOUND = LABEL_PREFIX + _swarm_labels.HOST
+
+Nodes = Mapping[str, Mapping[str, Any]]
+
+
+def problems(shown: Mapping[str, str | None], nodes: Nodes) -> dict[str, str]:
+    """The hosts whose node ids are not believed, each with the reason. ``shown`` are the ids that the hosts show, by name."""
+    hosts = defaultdict(list)
+    for name, node_id in shown.items():
+        if node_id:
+            hosts[node_id].append(name)
+    found = {}
+    for node_id, names in hosts.items():
+        labels = (nodes.get(node_id) or {}).get("labels") or {}
+        for name in names:
+            problem = _shared(name, names, node_id, labels) if len(names) > 1 else stranger(name, node_id, labels)
+            if problem:
+                found[name] = problem
+    return found
+
+
+def stranger(name: str, node_id: str, labels: Mapping[str, str]) -> str | None:
+    """Why the host ``name`` is not the node with these labels, or None."""
+    bound = _swarm_labels.bound_to(labels, LABEL_PREFIX)
+    if bound in (None, name):
+        return None
+    return (
+        f"It shows node id {node_id}, which belongs to the host {bound} by the node's label {BOUND}, so nothing is done with that node in the "
+        f"name of {name}. If that machine is called {name} in the inventory now, run '{_rebind(name, node_id)}' on a manager and run this "
+        "again. If it is another machine, find out why it shows that id: it is a copy of the other one, or somebody controls it."
+    )
+
+
+def _shared(name: str, names: Iterable[str], node_id: str, labels: Mapping[str, str]) -> str:
+    bound = _swarm_labels.bound_to(labels, LABEL_PREFIX)
+    owner = f" By its label {BOUND} that node is {bound}." if bound else ""
+    others = ", ".join(other for other in names if other != name)
+    return (
+        f"{name} and {others} show the same node id {node_id}, so nothing is done with either.{owner} If this is one machine, keep one of these "
+        "names in the inventory. If one is a copy of the other (a cloned virtual machine), run 'docker swarm leave --force' on the copy; "
+        "it joins as a node of its own when you run this again."
+    )
+
+
+def _rebind(name: str, node_id: str) -> str:
+    return f"docker node update --label-add {shlex.quote(f'{BOUND}={name}')} {node_id}"
