@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from . import _adoption, _advertise, _daemon_json, _gates, _resources, _runtime_toml, _shrink
+from . import _adoption, _advertise, _daemon_json, _gates, _resources, _restore, _runtime_toml, _shrink
 from ._errors import GpuSwarmError
 from ._files import Snapshot
 from ._labels import node_labels, options_of
+from ._restore import Edit
 
 # dockerd's own default, where daemon.json names none.
 PLAIN_RUNTIME = "runc"
@@ -37,7 +38,7 @@ Running = namedtuple("Running", "resources default_runtime")
 def decide(params, seen):
     """The decision for a node; raises GpuSwarmError for what only the user can mend."""
     rules, extra = _without_nulls(params["advertise"]), params.get("extra_resources") or []
-    if params["state"] == "absent":
+    if params["state"] != "present":
         rules, extra = [], []
     present = bool(rules or extra)
     taken = _adoption.take(seen.units)
@@ -47,9 +48,9 @@ def decide(params, seen):
     advertisement["labels"] = _labels(params, seen, advertisement)
     findings = _gates.check(_facts(seen, advertisement), params.get("accept_risks") or []) if present else []
     if params["state"] == "absent":
-        edits = _take_out(params, seen)
-    elif advertisement["owned_kinds"] or params["daemon_config"] in seen.record:
-        edits = dict(_put_in(params, seen, advertisement, findings, taken, _checked(coming, taken)))
+        edits = {one.path: _restore.restored(one, seen.record[one.path]) for one in seen.files if one.path in seen.record}
+    elif params["state"] == "present" and (advertisement["owned_kinds"] or seen.record):
+        edits = dict(_put_in(params, seen, advertisement, findings, taken, _checked(coming, taken)), **_restore.left_behind(seen))
     else:
         edits = {}
     return _decision(params, seen, advertisement, edits, findings)
@@ -62,7 +63,7 @@ def _decision(params, seen, advertisement, edits, findings):
     writes = {item.path: edits[item.path].content for item in snapshots if edits[item.path].content != item.data}
     running, act = None, None
     if edits and seen.engine:
-        path = params["daemon_config"]
+        path = _configured_by(params, seen, edits)
         daemon = edits[path].content if path in edits else seen.daemon.data
         running = running_wanted(_daemon_json.parse(daemon, path), _flags_then(seen, edits))
         act = "restart" if _starts_otherwise(seen, edits, writes) else action_for(running, seen.engine, params["state"])
@@ -74,7 +75,7 @@ def _decision(params, seen, advertisement, edits, findings):
         advertisement=advertisement,
         writes=writes,
         ours={path: edit.ours for path, edit in edits.items()},
-        released=list(edits) if params["state"] == "absent" else [],
+        released=list(edits) if params["state"] == "absent" else [one.path for one in seen.left],
         act=act,
         restart=act == "restart",
         changed=bool(writes) or acting or seen.unfinished,
@@ -90,6 +91,13 @@ def _decision(params, seen, advertisement, edits, findings):
         reread=not _not_in_force(seen, edits),
         reread_back=all(edits[path].ours.get("in_force", True) for path in edits),
     )
+
+
+def _configured_by(params, seen, edits):
+    """The daemon.json that dockerd reads: that of the options, else the one that made it what it is."""
+    known = [path for path in edits if _restore.is_daemon(seen.record.get(path))]
+    path = params["daemon_config"]
+    return path if path in edits or not known else known[-1]
 
 
 def _not_in_force(seen, edits):
@@ -138,7 +146,8 @@ def _shrunk(params, seen, advertisement):
     """[{id, text}] where this would be less than before and nobody consented."""
     if not params["advertise"]:
         return []  # the owner said: nothing
-    record = seen.record.get(params["daemon_config"], {}).get("ours", {})
+    entries = [seen.record.get(params["daemon_config"])] + [seen.record.get(one.path) for one in seen.left]
+    record = next((entry["ours"] for entry in entries if _restore.is_daemon(entry)), {})
     running = seen.engine["generic_resources"] if seen.engine else None
     earlier = _shrink.before(running, record, advertisement["owned_kinds"])
     text = _shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"))
@@ -153,9 +162,6 @@ def _labels(params, seen, advertisement):
 
 
 # -- the files -------------------------------------------------------------------------------------------------------
-
-Edit = namedtuple("Edit", "content notes ours")
-
 
 def _put_in(params, seen, advertisement, findings, taken, coming):
     """(path, edit) of all files, with ours put in and what dockerd was given as flags moved."""
@@ -227,31 +233,6 @@ def _mode(params, seen, findings):
     if entry is None or entry["ours"].get("mode") != _LEGACY or _runtime_toml.get(seen.runtime.data)["mode"] != _LEGACY:
         return None
     return _runtime_toml.get(Snapshot.from_json(entry["original"]).data)["mode"] or _runtime_toml.DEFAULT_MODE
-
-
-def _take_out(params, seen):
-    """The files that we took over, with what is ours taken out, and what was taken out of them put back."""
-    edits = {}
-    for current in seen.files:
-        entry = seen.record.get(current.path)
-        if entry is None:
-            continue
-        original, notes = Snapshot.from_json(entry["original"]).data, []
-        if entry["pristine"] and current.sha256 == entry["written"]:
-            content = original
-            if not entry["ours"].get("in_force", True):
-                notes = ["%s: it is as it was, and dockerd was not started with it: the next boot does that." % current.path]
-        elif current.path == params["daemon_config"]:
-            want = _daemon_json.Want(entry["ours"]["resources"], entry["ours"]["kinds"], moved=entry["ours"].get("moved", ()))
-            content = _daemon_json.take_out(current.data, current.path, original, want)
-        elif "taken" in entry["ours"]:
-            content, homeless = _adoption.put_back(current.data, _adoption.kind_of(current.path), entry["ours"]["taken"])
-            notes = ["%s: it has changed, and no place is left in it for %s." % (current.path, ", ".join(homeless))] if homeless else []
-        else:
-            line = _runtime_toml.Want(entry["ours"]["swarm_resource"], entry["ours"].get("mode"))
-            content = _runtime_toml.take_out(current.data, current.path, original, line)
-        edits[current.path] = Edit(content, notes, entry["ours"])
-    return edits
 
 
 def _problems(doc, path, seen, taken):
@@ -352,10 +333,12 @@ def _drift(params, seen, advertisement, edits, writes, act):
     if params["state"] == "absent":
         told = ["%s still holds what was put there" % path for path in writes]
     elif edits:
+        left = [one.path for one in seen.left if one.path in writes]
         after = _daemon_json.parse(edits[params["daemon_config"]].content, params["daemon_config"])
         told = _advertise.drift(advertisement, _shown(params, seen), after.get(_daemon_json.RESOURCES) or [])
         line = _runtime_toml.get(seen.runtime.data)["swarm_resource"] if seen.runtime.existed else None
         told += _advertise.swarm_resource_drift(advertisement, line)
+        told += ["%s still holds what was put there, and is named by no option any more" % path for path in left]
         if running and act == "reload":
             told.append("the default runtime is %s, not nvidia" % seen.engine["default_runtime"])
     if seen.engine and not running and edits:

@@ -16,7 +16,7 @@ import re
 import shutil
 from collections import namedtuple
 
-from . import _libraries, _machine, _nvml, _packages
+from . import _libraries, _machine, _nvml, _packages, _restore
 from ._adoption import UnitFile
 from ._decide import decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
@@ -32,9 +32,10 @@ class Seen(
         "Seen",
         "gpus driver_version cuda_version daemon runtime record engine containers toolkit_version missing system_memory_mib cpu"
         # units: what says how dockerd is started, as _adoption.UnitFile; own: snapshots of those that may be written;
-        # held: the toolkit's packages that the package manager keeps at their version; unfinished: as State tells it
-        " units own held unfinished",
-        defaults=(None, None, (), (), (), False),
+        # held: the toolkit's packages that the package manager keeps at their version; unfinished: as State tells it;
+        # left: snapshots of what else is on record, under names that daemon_config and runtime_config had before
+        " units own held unfinished left",
+        defaults=(None, None, (), (), (), False, ()),
     )
 ):
     """What was found on a node."""
@@ -44,7 +45,12 @@ class Seen(
     @property
     def files(self):
         """Every file that may be written."""
-        return [self.daemon, self.runtime, *self.own]
+        return [self.daemon, self.runtime, *self.own, *self.left]
+
+
+def _own(units):
+    """The paths of an administrator's units."""
+    return [one.path for one in units if one.ours]
 
 
 # Of the engine, what is nobody else's business: flags can hold passwords, as those of a proxy.
@@ -117,21 +123,24 @@ class Node:
         version = self._toolkit_version()
         daemon = Snapshot.take(self.params["daemon_config"])
         runtime = Snapshot.take(self.params["runtime_config"])
-        if version is None and not runtime.existed and self.params["state"] == "present":
+        if version is None and not runtime.existed and self.params["state"] != "absent":
             missing.append("toolkit")
         if version and _packages.half_installed(self.root):
             missing.append("toolkit_packages")
         if importlib.util.find_spec("docker") is None:
             missing.append("docker_sdk")
         units = self._units(engine)
-        own = [Snapshot.take(path) for path in self._unit_paths(units)]
+        others = [Snapshot.take(path) for path in self._other_paths(units)]
+        record = self.state.record_of([daemon, runtime, *others])
+        own = [one for one in others if one.path in _own(units) or _restore.is_unit(record.get(one.path))]
+        left = [one for one in others if one not in own]
         return Seen(
             gpus=nvml["gpus"],
             driver_version=nvml["driver_version"],
             cuda_version=nvml["cuda_version"],
             daemon=daemon,
             runtime=runtime,
-            record=self.state.record_of([daemon, runtime, *own]),
+            record=_restore.with_copies(record, [daemon, runtime], left),
             engine=engine,
             containers=self.told["containers"],
             toolkit_version=version,
@@ -141,7 +150,8 @@ class Node:
             units=units,
             own=own,
             held=_packages.held(self.root) if version else [],
-            unfinished=self.state.unfinished(),
+            unfinished=self.params["state"] != "gathered" and self.state.unfinished(),
+            left=left,
         )
 
     def _units(self, engine):
@@ -149,11 +159,11 @@ class Node:
         listed = engine["unit_files"] if engine else []
         return [UnitFile(path, kind, Snapshot.take(path).data, ours) for path, kind, ours in listed]
 
-    def _unit_paths(self, units):
-        """Those that may be written: an administrator's, and those that are on record, which may be gone."""
-        own = [one.path for one in units if one.ours]
-        others = (self.params["daemon_config"], self.params["runtime_config"], *own)
-        return own + [path for path in self.state.known() if path not in others]
+    def _other_paths(self, units):
+        """The files that may be written besides those of the options: an administrator's units, and what is on record."""
+        options = [os.path.realpath(self.params[name]) for name in ("daemon_config", "runtime_config")]
+        known = [path for path in self.state.known() if os.path.realpath(path) not in options]
+        return list(dict.fromkeys(_own(units) + known))
 
     def _engine(self, missing):
         engine = self.engine.look()
@@ -171,7 +181,7 @@ class Node:
         return engine
 
     def _gpus(self, missing):
-        if not self.params["advertise"] or self.params["state"] == "absent":
+        if not self.params["advertise"] or self.params["state"] != "present":
             return {"gpus": [], "driver_version": None, "cuda_version": None}
         nvml = _nvml.read_all(self.params["nvml_path"], self.params["library_path"])
         if _libraries.carried("pynvml", self.params["library_path"]):

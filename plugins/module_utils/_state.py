@@ -97,7 +97,7 @@ class State:
 
     def _noted(self, path):
         for entry in self._read(self._journal).get("before", []):
-            if entry["path"] == path:
+            if _same(entry["path"], path):
                 return _files.Snapshot.from_json(entry), entry["steps"]
         return None, []
 
@@ -125,6 +125,8 @@ class State:
         """The same, with what a killed run did to the files ``found`` before it could put that on record."""
         files = self.record()
         for current in found:
+            for name in [name for name in files if name != current.path and _same(name, current.path)]:
+                files[current.path] = files.pop(name)  # another name for the same file
             noted, steps = self._noted(current.path)
             entry = noted and _reached(current, noted, steps, files.get(current.path))
             if entry:
@@ -184,6 +186,10 @@ class State:
                 "%s: our own record cannot be read (%s). Restore it from a backup, or move it away to start "
                 "with the node's files as they are now." % (path, problem)
             ) from problem
+
+
+def _same(path, other):
+    return path == other or os.path.realpath(path) == os.path.realpath(other)
 
 
 def _try_lock(stream):

@@ -30,8 +30,10 @@ options:
       - With V(present), the node advertises what O(advertise) decides.
       - With V(absent), what this module wrote is taken back. A file that nobody edited since gets its original bytes
         back. Of a file that somebody edited, only our keys are taken out and their former values put back.
+      - With V(gathered), nothing is decided and nothing is changed, in check mode or not. The module tells what it finds of
+        the daemon, its swarm and its containers, of the toolkit, and of what is missing. NVML is not read.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, gathered]
     default: present
   restart:
     description:
@@ -174,7 +176,11 @@ options:
     elements: str
     default: ["12.0", "12.4", "13.0"]
   daemon_config:
-    description: The daemon's configuration file. A symbolic link is followed and stays one.
+    description:
+      - The daemon's configuration file. A symbolic link is followed and stays one.
+      - Where this or O(runtime_config) names another file than when the node was last changed, the former file is restored in
+        the same transaction, as V(absent) of O(state) does it. A file that was moved or copied to the new place as it was
+        written takes its original along.
     type: path
     default: /etc/docker/daemon.json
   runtime_config:
@@ -284,6 +290,10 @@ EXAMPLES = r"""
 - name: A card was taken out on purpose
   fleet.gpu_swarm.gpu_node:
     expect: 7
+
+- name: See whether a node is in a swarm, and what runs there
+  fleet.gpu_swarm.gpu_node:
+    state: gathered
 
 - name: Prepare a machine image, where no engine runs
   fleet.gpu_swarm.gpu_node:
@@ -451,7 +461,7 @@ def run(module, argv):
 def main():
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "absent", "gathered"], "default": "present"},
             "restart": {"type": "str", "choices": ["never", "if_needed"], "default": "if_needed"},
             "when_busy": {"type": "str", "choices": ["refuse", "restart"], "default": "refuse"},
             "advertise": {
@@ -502,7 +512,7 @@ def main():
     module.params["library_path"] = module.params["library_path"] or received(module.params["libraries"], module.tmpdir)
     node = Node(module.params, run=lambda argv: run(module, argv), move=module.atomic_move, diff=module._diff)
     try:
-        result = node.assess() if module.check_mode else node.converge()
+        result = node.assess() if module.check_mode or module.params["state"] == "gathered" else node.converge()
     except GpuSwarmError as problem:
         module.fail_json(msg=problem.message, **dict(node.told, **problem.details))
     except OSError as problem:

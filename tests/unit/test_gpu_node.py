@@ -404,3 +404,15 @@ def test_the_argument_spec_is_what_the_documentation_says():
     assert set(documented["advertise"]["suboptions"]["select"]["suboptions"]) == {
         "uuid", "pci_bus_id", "index", "model", "min_memory_mib"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_look_decides_nothing_whatever_was_decided_before(node, check):
+    node.run()
+    node.daemon.rename(node.home / "elsewhere.json")  # options of a look need not be those of the node
+    (node.state / "journal.json").write_text("{}")
+    before = node.files()
+    found = node.run(state="gathered", check=check)
+    assert (found["changed"], found["drift"], found["refused"], found["gpus"], found["diff"]) == (False, [], [], [], [])
+    assert (found["swarm"]["state"], found["toolkit_version"], found.get("warnings", [])) == ("inactive", None, [])
+    assert node.files() == before

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Files of the record with what is ours taken out (pure).
+
+What a file is, its record says: the options may name other files by now than when it was changed.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from . import _adoption, _daemon_json, _runtime_toml
+from ._files import Snapshot
+
+# content: the file's new bytes, None to remove it; ours: what of it is ours, for the record.
+Edit = namedtuple("Edit", "content notes ours")
+
+
+def is_unit(entry):
+    """Whether this entry of the record is of a file that says how dockerd is started."""
+    return bool(entry) and "taken" in entry["ours"]
+
+
+def is_daemon(entry):
+    """Whether it is of a daemon.json."""
+    return bool(entry) and "resources" in entry["ours"]
+
+
+def restored(current, entry):
+    """The edit that makes a file what it was: its original bytes, or, where somebody edited it since, without what is ours."""
+    ours, original, notes = entry["ours"], Snapshot.from_json(entry["original"]).data, []
+    if entry["pristine"] and current.sha256 == entry["written"]:
+        content = original
+        if not ours.get("in_force", True):
+            notes = ["%s: it is as it was, and dockerd was not started with it: the next boot does that." % current.path]
+    elif is_unit(entry):
+        content, homeless = _adoption.put_back(current.data, _adoption.kind_of(current.path), ours["taken"])
+        notes = ["%s: it has changed, and no place is left in it for %s." % (current.path, ", ".join(homeless))] if homeless else []
+    elif is_daemon(entry):
+        want = _daemon_json.Want(ours["resources"], ours["kinds"], moved=ours.get("moved", ()))
+        content = _daemon_json.take_out(current.data, current.path, original, want)
+    else:
+        line = _runtime_toml.Want(ours["swarm_resource"], ours.get("mode"))
+        content = _runtime_toml.take_out(current.data, current.path, original, line)
+    return Edit(content, notes, ours)
+
+
+def left_behind(seen):
+    """{path: edit} of the files that daemon_config and runtime_config named until now, and do not name any more."""
+    edits = {}
+    for current in seen.left:
+        if current.path in seen.record:
+            edit = restored(current, seen.record[current.path])
+            notes = ["%s: neither daemon_config nor runtime_config names it any more, so it is restored." % current.path] + edit.notes
+            edits[current.path] = edit._replace(notes=notes if edit.content != current.data else [])
+    return edits
+
+
+def with_copies(record, files, left):
+    """The record, where a file that was moved or copied as it was written takes its original along."""
+    written = {record[one.path]["written"]: record[one.path] for one in left if one.path in record}
+    copies = {one.path: written[one.sha256] for one in files if one.existed and one.path not in record and one.sha256 in written}
+    return {**record, **copies}
