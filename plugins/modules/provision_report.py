@@ -12,6 +12,8 @@ version_added: 0.1.0
 description:
   - Compares what was decided for every host (C(gpu_node_assessed), C(gpu_node_applied)) with the manager's ledger, and
     prints a table with one line per host, and the command that goes on where some are not done.
+  - The column C(advertised) shows what the manager shows of a node, and beside it what was decided where that differs; of a
+    host in no swarm, what its daemon runs with.
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:
   steps:

@@ -27,7 +27,10 @@ KEPT = "gpu_swarm_kept"
 
 
 def hosts_of(task_vars: Mapping[str, Any], names: list[str], results: tuple[str, ...]) -> list[Host]:
-    """The hosts in ``names``; their latest result among the registered variables ``results`` is their assessment."""
+    """The hosts in ``names``; their latest result among the registered variables ``results`` is their assessment.
+
+    One that failed tells nothing of the node that an earlier one has not told.
+    """
     of_play = _play_vars(task_vars)
     return [_host(task_vars, name, results, of_play) for name in names]
 
@@ -54,7 +57,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_
         name=name,
         gpu=name in groups.get(GPU_NODES, []),
         manager=name in groups.get(MANAGERS, []),
-        assessed=found[-1] if found else None,
+        assessed=next((answer for answer in reversed(found) if not _failed(answer)), found[-1] if found else None),
         toolkit=str(setting(TOOLKIT, None) or "") or None,
         hold=None if hold in (None, "") else boolean(hold, strict=False),
         disrupt=str(setting(DISRUPT, SERVICES)),
@@ -63,3 +66,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_
         packages=boolean(setting(PACKAGES, False), strict=False),
         kept=bool(((raw.get(KEPT) or {}).get("stat") or {}).get("exists")),
     )
+
+
+def _failed(answer: Mapping[str, Any]) -> bool:
+    return bool(answer.get("failed") or answer.get("unreachable"))

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..module_utils import _resources
+from . import _offer
 from ._deprovision import TakeBack, taken_back
 from ._outcome import FAILED, UNTOUCHED, WAITING, Outcome
 from ._plan import MARKED, WINDOWS, Host, Step, label_change
@@ -139,30 +139,17 @@ def left_behind(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, 
 
 def row(host: Host, node: dict[str, Any] | None, state: str) -> list[str]:
     """One line of the table at the end."""
-    gpus = (host.assessed or {}).get("gpus") or []
-    wanted = _resources.parse((host.assessed or {}).get("resources") or [])
-    resources = (node or {}).get("resources", {})
-    free = {kind: _free(resources[kind]) for kind in wanted if kind in resources}
+    answer = host.assessed or {}
+    gpus = answer.get("gpus") or []
     return [
         host.name,
         ", ".join(Counter(gpu["name"] or "?" for gpu in gpus)) or "–",
         str(len(gpus)) if gpus else "–",
         vram(gpus),
-        ", ".join(f"{len(values) if isinstance(values, list) else values} {kind}" for kind, values in wanted.items()) or "–",
-        _counts(free),
+        _offer.advertised(answer, node),
+        _offer.free(node),
         state,
     ]
-
-
-def _free(entry: dict[str, Any]) -> int:
-    return len(entry["free"]) if entry["type"] == "named" else entry["free"]
-
-
-def _counts(free: dict[str, int]) -> str:
-    """GPUs and MiB have no sum: with several kinds, each is told."""
-    if len(free) == 1:
-        return str(*free.values())
-    return ", ".join(f"{count} {kind}" for kind, count in free.items()) or "–"
 
 
 def vram(gpus: list[dict[str, Any]]) -> str:

@@ -51,6 +51,24 @@ def hosts(variables, groups=None, results=("gpu_node_assessed",), templated=None
     return {one.name: one for one in hosts_of(task_vars, list(variables), results)}
 
 
+def test_a_result_that_failed_tells_less_of_a_node_than_the_one_before_it():
+    results = ("gpu_node_assessed", "gpu_node_applied")
+    found = hosts(
+        {
+            "g1": {"gpu_node_assessed": assessed("n1"), "gpu_node_applied": {"failed": True, "msg": "dockerd did not start"}},
+            "g2": {"gpu_node_assessed": assessed("n2"), "gpu_node_applied": assessed("n2", restarted=True)},
+            "g3": {"gpu_node_assessed": {"failed": True, "msg": "no driver"}},
+        },
+        results=results,
+    )
+    assert {name: (one.node_id, (one.assessed or {}).get("restarted")) for name, one in found.items()} == {
+        "g1": ("n1", None),
+        "g2": ("n2", True),
+        "g3": (None, None),
+    }
+    assert found["g3"].failed
+
+
 def test_what_a_host_is_to_be_follows_from_its_groups():
     found = hosts({"m1": {}, "g1": {}, "both": {}, "w1": {}})
     assert {name: (one.gpu, one.manager) for name, one in found.items()} == {

@@ -120,15 +120,12 @@ def test_a_node_that_offers_less_than_it_has_says_so(node, outcome, state):
 
 
 def test_rows():
-    held = member(shown=())
-    held["resources"] = {"NVIDIA-GPU": named(0, 1, held=[1]), "SSD": {"type": "discrete", "total": 4, "free": 3}}
+    held = member(resources={"NVIDIA-GPU": named(0, 1, held=[1])})
     assert _report.row(host(), held, "ready") == ["gpu-1", "NVIDIA H100 80GB HBM3", "2", "2 × 79.6 GiB", "2 NVIDIA-GPU", "1", "ready"]
-    assert _report.row(host(), None, "not in the swarm")[4:] == ["2 NVIDIA-GPU", "–", "not in the swarm"]
-    assert _report.row(host("m", gpu=False), member(), "ready") == ["m", "–", "–", "–", "–", "–", "ready"]
+    assert _report.row(host(), member(shown=(0,)), "untouched: x")[4:] == ["1 NVIDIA-GPU (decided: 2)", "1", "untouched: x"]
+    assert _report.row(host(), None, "not in the swarm")[4:] == ["– (decided: 2 NVIDIA-GPU)", "–", "not in the swarm"]
+    assert _report.row(host("m", gpu=False), member(shown=()), "ready") == ["m", "–", "–", "–", "–", "–", "ready"]
     assert _report.row(Host("dead", True, False, None), None, "failed: x") == ["dead", "–", "–", "–", "–", "–", "failed: x"]
-    several = host(resources=["NVIDIA-GPU=GPU-1", "VRAM=100"])
-    held["resources"]["VRAM"] = {"type": "discrete", "total": 100, "free": 40}
-    assert _report.row(several, held, "")[4:6] == ["1 NVIDIA-GPU, 100 VRAM", "1 NVIDIA-GPU, 40 VRAM"]
     unread = host()
     unread.assessed["gpus"] = [gpu(0), dict(gpu(1), name=None, memory_mib=None)]
     assert _report.row(unread, None, "")[1:4] == ["NVIDIA H100 80GB HBM3, ?", "2", "1 × 79.6 GiB"]
