@@ -11,6 +11,7 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils import _deprovision, _report
+from ..plugin_utils._evictions import told
 from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._plan import END, Swarm, in_batches, leader_warnings, placements, plan, to_change
 from ..plugin_utils._roll import pending
@@ -65,9 +66,9 @@ class ActionModule(ActionBase):
         return result
 
     def _show(self, hosts, steps, nodes, absent):
-        told = _report.impact(steps)
-        if told:
-            self._display.display("\n" + told + "\n")
+        impact = _report.impact(steps)
+        if impact:
+            self._display.display("\n" + impact + "\n")
         if any(step.groups for step in steps.values()):
             return  # the table comes at the end of the run
         if absent:
@@ -85,9 +86,7 @@ def _by_node(evicted):
     """By node id, the tasks that setting labels would evict, each with the reason."""
     tasks: dict = {}
     for item in evicted:
-        name = f"{item['service']}.{item['slot'] or item['task']}"
-        why = f"{item['constraint']} would no longer hold" if item["constraint"] else "the Docker Engine that leads the swarm may reject it"
-        tasks.setdefault(item["node"], {})[item["task"]] = f"task {name} ({why})"
+        tasks.setdefault(item["node"], {})[item["task"]] = told(item)
     return tasks
 
 

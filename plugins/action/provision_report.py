@@ -11,6 +11,7 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _report
 from ..plugin_utils._deprovision import TakeBack
+from ..plugin_utils._evictions import refused_by_node
 from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._identity import problems
 from ..plugin_utils._outcome import FAILED, UNTOUCHED, WAITING, Outcome, outcome_of
@@ -35,6 +36,7 @@ class ActionModule(ActionBase):
                 "steps": {"type": "dict", "required": True},
                 "ledger": {"type": "dict"},
                 "unlabelled": {"type": "str", "default": ""},
+                "refused": {"type": "list", "elements": "dict", "default": []},
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             }
         )
@@ -51,7 +53,7 @@ class ActionModule(ActionBase):
         return result
 
     def _provisioned(self, hosts, args, variables, ids):
-        nodes, states, rows = _nodes(args["ledger"]), {}, []
+        nodes, kept, states, rows = _nodes(args["ledger"]), refused_by_node(args["refused"]), {}, []
         mistaken = problems(ids, nodes)  # of hosts that have joined in this run; the plan has told of the others
         for host in hosts:
             step = Step(**args["steps"][host.name])
@@ -60,18 +62,20 @@ class ActionModule(ActionBase):
                 outcome = Outcome(FAILED, mistaken[host.name])
             if not outcome and args["unlabelled"] and LABEL in step.groups:
                 outcome = Outcome(FAILED, UNLABELLED % args["unlabelled"])
-            node = None if host.name in mistaken else nodes.get(ids[host.name])
-            states[host.name] = _report.state_of(host, step, node, outcome, answered=bool(nodes))
+            node_id = None if host.name in mistaken else ids[host.name]
+            node = nodes.get(node_id)
+            states[host.name] = _report.state_of(host, step, node, outcome, answered=bool(nodes), kept=kept.get(node_id or "", ()))
             rows.append(_report.row(host, node, states[host.name]))
         return states, _report.table(rows)
 
     def _given_back(self, hosts, args, variables, _ids):
-        nodes, states, rows = _nodes(args["ledger"]), {}, []
+        nodes, kept, states, rows = _nodes(args["ledger"]), refused_by_node(args["refused"]), {}, []
         for host in hosts:
             step = TakeBack(**args["steps"][host.name])
             # By the id that it had: whether the manager has forgotten it is the question.
-            node = nodes.get(step.entry or step.node_id)
-            states[host.name] = _report.state_given_back(step, node, outcome_of(variables[host.name]))
+            node_id = step.entry or step.node_id
+            node, outcome = nodes.get(node_id), outcome_of(variables[host.name])
+            states[host.name] = _report.state_given_back(step, node, outcome, kept=kept.get(node_id or "", ()))
             rows.append(_report.row_given_back(host, step, states[host.name]))
         return states, _report.table(rows, _report.HEADINGS_GIVEN_BACK)
 

@@ -129,14 +129,15 @@ def _problems(problems):
     return "%s. Remove the label if nobody needs it ('docker node update --label-rm KEY NODE'), or want something else." % "; ".join(problems)
 
 
-def write(manager, changes, wants, prefix):
-    """Write what differs; the changes as they came to pass."""
+def write(manager, decisions, wants, prefix, decide):
+    """Write what differs; the decisions (of _swarm_evictions) as they came to pass. ``decide`` makes new ones."""
     done = []
-    for change, want in zip(changes, wants):
+    for decision, want in zip(decisions, wants):
+        change = decision.change
         try:
-            done.append(_write_one(manager, change, want, prefix) if change["changed"] else change)
+            done.append(_write_one(manager, decision, want, prefix, decide) if change["changed"] else decision)
         except SwarmError as exc:
-            updated = [item["id"] for item in done if item["changed"]]
+            updated = [item.change["id"] for item in done if item.change["changed"]]
             raise SwarmError(
                 "Node %s (%s): %s Nodes updated before this: %s." % (change["hostname"], change["id"], exc.message, ", ".join(updated) or "none"),
                 **dict(exc.details, updated=updated),
@@ -144,17 +145,20 @@ def write(manager, changes, wants, prefix):
     return done
 
 
-def _write_one(manager, change, want, prefix):
+def _write_one(manager, decision, want, prefix, decide):
     for _attempt in range(ATTEMPTS):
+        change = decision.change
         try:
             manager.update_node(change["id"], change["version"], change["after"])
-            return change
+            return decision
         except OutOfSequence:
-            change = plan_one(manager.node(change["id"]), want, prefix)
+            node = manager.node(change["id"])
+            change = plan_one(node, want, prefix)
         if change["problems"]:
             raise SwarmError(_problems(change["problems"]))
-        if not change["changed"]:
-            return change
+        (decision,) = decide([node], [change], [want])
+        if not decision.change["changed"]:
+            return decision
     raise SwarmError("it was changed by someone else at each of %d attempts. Run this again." % ATTEMPTS)
 
 

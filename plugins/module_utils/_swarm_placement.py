@@ -12,7 +12,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from . import _constraints, _gates
-from ._swarm_tasks import ENDED, WANTED, assigned, is_job
+from ._swarm_tasks import ENDED, WANTED, assigned, is_job, is_movable
 
 # At any update of an active node, the enforcer of such a leader rejects one of the tasks that hold this type of generic
 # resource, whatever was updated (moby#44378, swarmkit#3082, swarmkit#3162).
@@ -39,20 +39,26 @@ def leader_engine(nodes):
     return None
 
 
-def evicted(changes, nodes, tasks, services):
-    """The tasks that lose their place through these changes (as of _swarm_nodes), in the order of the tasks."""
-    changed = {change["id"]: change for change in changes if change["changed"]}
+def evictions(changes, engine, tasks, services):
+    """For each of these changes (as of _swarm_nodes) the tasks that lose their place through it, in one pass over the tasks.
+
+    Several changes of one node are several answers to what would be. ``engine`` is the leader's version.
+    """
+    found = [[] for _change in changes]
+    by_node = {}
+    for change, records in zip(changes, found):
+        if change["changed"]:
+            by_node.setdefault(change["id"], []).append((change, records))
     by_id = {service["ID"]: service for service in services}
-    engine = _gates.parse_version(leader_engine(nodes))
-    found = []
+    engine = _gates.parse_version(engine)
     for task in tasks:
-        change = changed.get(task.get("NodeID"))
-        if change is None or task.get("DesiredState") not in WANTED or task["Status"]["State"] in ENDED:
+        if task.get("NodeID") not in by_node or task.get("DesiredState") not in WANTED or task["Status"]["State"] in ENDED:
             continue
         service = by_id.get(task.get("ServiceID"))
-        verdict = _verdict(change, task, service) or _rejected_by_mistake(change, task, engine)
-        if verdict:
-            found.append(_record(change, task, service, verdict))
+        for change, records in by_node[task["NodeID"]]:
+            verdict = _verdict(change, task, service) or _rejected_by_mistake(change, task, engine)
+            if verdict:
+                records.append(_record(change, task, service, verdict))
     return found
 
 
@@ -94,6 +100,7 @@ def _record(change, task, service, verdict):
         "slot": task.get("Slot"),
         "node": change["id"],
         "hostname": change["hostname"],
+        "movable": is_movable(task, service),
     }
     record.update(verdict)
     return record

@@ -327,7 +327,7 @@ TASKS = (
         "label-evicts", "leader", "any version",
         "A task whose constraint does not hold any more since a label changed is evicted at once.",
         "moby#34139, #31014",
-        HANDLED, "Only labels of ours are changed; swarm_nodes names in check mode the tasks that would go.",
+        HANDLED, "Only labels of ours are changed; swarm_nodes names the tasks that would go, and refuses what provision_disrupt forbids.",
         _U + "swarm_placement.py::test_evicted",
     ),
     Trap(

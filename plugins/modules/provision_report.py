@@ -27,6 +27,13 @@ options:
     description: Why the nodes could not be labelled, if so.
     type: str
     default: ""
+  refused:
+    description: >-
+      What M(fleet.gpu_swarm.swarm_nodes) returned as RV(fleet.gpu_swarm.swarm_nodes#module:refused), of all its calls. The hosts of these nodes wait.
+    type: list
+    elements: dict
+    default: []
+    version_added: 0.2.0
   state:
     description: With V(absent), tells what was taken back, and compares that with the ledger.
     type: str

@@ -17,7 +17,7 @@ description:
     default C(gpu-swarm.labels). A label of someone else with another value than the wanted one is an error; with the
     wanted value it is left alone and stays someone else's.
   - A changed label makes swarm evict at once the tasks whose placement constraints no longer hold. RV(evicted) names them,
-    in check mode before anything happens.
+    in check mode before anything happens. What it may evict is said by O(nodes[].evict).
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -89,6 +89,17 @@ options:
         type: list
         elements: str
         default: []
+      evict:
+        description:
+          - Which tasks this change of the node may evict. V(any); V(movable), only those that swarm starts again elsewhere, or on this
+            node when it is back; or V(none).
+          - It is judged by the tasks that are there when the node is written, each time that it is. What would evict any other task is
+            not written, and RV(refused) names them. If it is the labels alone that would, they stay as they are, and
+            O(nodes[].availability) and O(nodes[].role) are brought to what is wanted.
+        type: str
+        choices: [any, movable, none]
+        default: any
+        version_added: 0.2.0
   prefix:
     description: What the keys of this module's own records begin with. Wanted labels may not begin with it.
     type: str
@@ -197,6 +208,10 @@ evicted:
     deferred:
       description: Whether this happens only when the node becomes active again, since swarm enforces no constraints before.
       type: bool
+    movable:
+      description: Whether swarm starts another task in its place, as in RV(fleet.gpu_swarm.swarm_gpu_info#module:nodes[].tasks[].movable).
+      type: bool
+      version_added: 0.2.0
   sample:
     - service: train
       task: oyl2ui5639bmnf3qq6mn5afae
@@ -206,11 +221,29 @@ evicted:
       reason: constraint
       constraint: node.labels.gpu.model==Tesla-T4
       deferred: false
+      movable: true
+refused:
+  description: The nodes of which not all was written, or would be, for the tasks that O(nodes[].evict) protects.
+  returned: success
+  version_added: 0.2.0
+  type: list
+  elements: dict
+  contains:
+    id:
+      description: The node's id.
+      type: str
+    hostname:
+      description: The node's host name.
+      type: str
+    tasks:
+      description: The tasks that would have been evicted and may not be, as in RV(evicted).
+      type: list
+      elements: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import _swarm_nodes, _swarm_placement
+from ..module_utils import _swarm_evictions, _swarm_nodes, _swarm_placement
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm import CONNECTION_OPTIONS, connect
 
@@ -223,6 +256,7 @@ NODE_OPTIONS = dict(
     keep=dict(type="list", elements="str", default=[]),
     host=dict(type="str"),
     mark=dict(type="str", choices=["keep", "set", "remove"], default="keep"),
+    evict=dict(type="str", choices=_swarm_evictions.CHOICES, default=_swarm_evictions.ANY),
 )
 
 
@@ -232,16 +266,27 @@ def run(params, check_mode):
     wants = _swarm_nodes.check(params["nodes"], prefix)
     manager = connect(params)
     nodes = manager.nodes()
-    changes = _swarm_nodes.plan(nodes, wants, prefix)
-    evicted = []
-    if any(change["changed"] for change in changes):
-        evicted = _swarm_placement.evicted(changes, nodes, manager.tasks(), manager.services())
-        if not check_mode:
-            changes = _swarm_nodes.write(manager, changes, wants, prefix)
+    leader = _swarm_placement.leader_engine(nodes)
+
+    def decide(nodes, changes, wants):
+        """By the tasks that are there now."""
+        return _swarm_evictions.decide(
+            nodes, changes, wants, prefix, lambda asked: _swarm_placement.evictions(asked, leader, manager.tasks(), manager.services())
+        )
+
+    decisions = decide(nodes, _swarm_nodes.plan(nodes, wants, prefix), wants)
+    if not check_mode:
+        decisions = _swarm_nodes.write(manager, decisions, wants, prefix, decide)
+    changes = [decision.change for decision in decisions]
     return {
         "changed": any(change["changed"] for change in changes),
         "nodes": [_node(change) for change in changes],
-        "evicted": evicted,
+        "evicted": [task for decision in decisions for task in decision.evicted],
+        "refused": [
+            {"id": decision.change["id"], "hostname": decision.change["hostname"], "tasks": decision.refused}
+            for decision in decisions
+            if decision.refused
+        ],
         "diff": _swarm_nodes.diff(changes),
     }
 

@@ -251,7 +251,8 @@ def heed_work(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm,
     # Where the node is emptied first, its labels change while nothing is there that they could evict.
     moved, kept = ([], []) if WINDOWS & set(groups) and step.stops != NOTHING else _evicted(step, host, node, swarm)
     step.waits_for = in_words(stay) + kept
-    step.left_alone = bool(step.waits_for) and (host.disrupt == NEVER or not WINDOWS & set(groups))
+    # A window waits for what its change would stop. Whom the labels alone would evict, nobody waits for there.
+    step.left_alone = bool(kept) or (bool(stay) and (host.disrupt == NEVER or not WINDOWS & set(groups)))
     if step.left_alone:
         return
     step.groups = [WINDOW if group == IDLE and work else group for group in groups]

@@ -10,7 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _offer
@@ -46,13 +46,13 @@ def _step_words(step: Step) -> str:
     return "; ".join(told + step.impact + stays)
 
 
-def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outcome | None, answered: bool = True) -> str:
+def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outcome | None, answered: bool = True, kept: Iterable[str] = ()) -> str:
     """``ready``, or the one thing that keeps this host from it, in words.
 
     ``node`` is the host's entry in the manager's ledger, ``outcome`` why the host did not get through this run; ``answered``
-    tells whether there is a ledger at all.
+    tells whether there is a ledger at all, ``kept`` are the tasks for which its labels or availability were not written.
     """
-    missed = _not_done(step, outcome)
+    missed = _not_done(step, outcome) or _refused(node, kept)
     if missed:
         return missed
     if node is None:
@@ -97,13 +97,18 @@ def _not_done(step: Step, outcome: Outcome | None) -> str | None:
     return None
 
 
+def _refused(node: dict[str, Any] | None, kept: Iterable[str]) -> str | None:
+    told = ", ".join(kept)
+    return f"{WAITING} for {told}" + ("; paused" if node and node.get("former_availability") else "") if told else None
+
+
 def _still_away(node: dict[str, Any]) -> str:
     return f"still on {node['availability']}: its former availability, {node['former_availability']}, could not be given back. Run this again"
 
 
-def state_given_back(step: TakeBack, node: dict[str, Any] | None, outcome: Outcome | None) -> str:
-    """``given back``, or the one thing that is left on this host, in words. ``node`` is its entry in the manager's ledger."""
-    missed = _not_done(step, outcome)
+def state_given_back(step: TakeBack, node: dict[str, Any] | None, outcome: Outcome | None, kept: Iterable[str] = ()) -> str:
+    """``given back``, or the one thing that is left on this host, in words. See state_of()."""
+    missed = _not_done(step, outcome) or _refused(node, kept)
     if missed:
         return missed
     if node and {"leave", "entry"} & set(step.needs):

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..module_utils import _resources, _swarm_labels
+from ._evictions import EVICT
 from ._identity import LABEL_PREFIX, problems
 from ._outcome import STAYS_AWAY, outcome_of
 from ._plan import CONTAINERS, what_is_stopped
@@ -47,9 +48,7 @@ def step_of(name: str, variables: Variables) -> Mapping[str, Any]:
     return ((variables[name].get("gpu_swarm_plan") or {}).get("steps") or {}).get(name) or {}
 
 
-def availability_updates(
-    names: Iterable[str], variables: Variables, to: str, ledger: Any = None, labels: bool = True
-) -> list[dict[str, Any]]:
+def availability_updates(names: Iterable[str], variables: Variables, to: str, ledger: Any = None, labels: bool = True) -> list[dict[str, Any]]:
     """For swarm_nodes: what these hosts are to be for the scheduler.
 
     ``pause`` keeps work away from those with which nothing is wrong. ``drain`` has swarm start elsewhere what still runs on
@@ -73,8 +72,8 @@ def availability_updates(
         if to == FORMER and not labels and nodes and not nodes[node_id]["former_availability"]:
             continue
         relabelled = labels and to == FORMER and not (outcome or step.get("left_alone") or step.get("error"))
-        update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER}
-        updates.append({**update, **(_labels(name, variables) if relabelled else {})})
+        update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER, **(_labels(name, variables) if relabelled else {})}
+        updates.append(update if to == PAUSE else {**update, **_evict(name, variables)})  # a pause evicts nothing
     return updates
 
 
@@ -102,6 +101,12 @@ def stays(name: str, variables: Variables, work: list[Work]) -> list[Work]:
     return must_stay(work, step_of(name, variables).get("disrupt", SERVICES))
 
 
+def _evict(name: str, variables: Variables) -> dict[str, str]:
+    """What may be evicted there: as planned, while before a plan all is asked for, so that the plan can name it."""
+    disrupt = step_of(name, variables).get("disrupt")
+    return {"evict": EVICT[disrupt]} if disrupt else {}
+
+
 def _labels(name: str, variables: Variables) -> dict[str, Any]:
     """The labels of a host as planned, else as decided there, and the mark that binds the node to the host."""
     made, step = decided(variables[name]), step_of(name, variables)
@@ -124,7 +129,7 @@ def label_updates(names: Iterable[str], variables: Variables, ledger: Any = None
         if not node_id or not labels or name in mistaken or outcome_of(variables[name]):
             continue
         if ledger is None or (node_id in nodes and _differs(nodes[node_id], clashes, name, **labels)):
-            updates.append({"id": node_id, "host": name, **labels})
+            updates.append({"id": node_id, "host": name, **labels, **_evict(name, variables)})
     return updates
 
 

@@ -10,13 +10,14 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import NODES, PROXY, PROXY_SETTING, Bare, Loud
+from .conftest import MAIN, NODES, PROXY, PROXY_SETTING, Bare, Loud
 from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, Node, Run, advertised_as, wait_until
 
 GPU_NODES = ("g1", "g2")
@@ -244,12 +245,22 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
     assert away(fleet, "g1") == ("active", None)
 
 
-def test_work_is_stopped_by_consent(fleet: Fleet, inventory: Path, as_before: None) -> None:
-    manager, busy = fleet["m1"], fleet["g1"]
-    with by_hand(busy):
+def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: None) -> None:
+    """On the other one a label is to change, and while the first is in its window a task comes that needs the label as it is."""
+    manager, busy, member_g2 = fleet["m1"], fleet["g1"], member(fleet, "g2")
+    consented = {"g1": {"provision_disrupt": "all", "gpu_node_advertise": [{"as": "gpu", "kind": "CONSENT"}]}}
+    inventory = fleet.inventory(consented, **MAIN)
+    manager.docker("node", "update", "--label-add", "gpu.model=planted", member_g2["ID"])
+    with by_hand(busy), ThreadPoolExecutor(1) as pool:
         since = manager.run("date", "+%s.%N")
-        run = fleet.playbook(inventory, "--limit", "g1", *advertised_as("CONSENT"), "--extra-vars", "provision_disrupt=all")
-        assert run.rc == 0, run.output
+        running = pool.submit(fleet.playbook, inventory)
+        wait_until("the window of g1", lambda: away(fleet, "g1")[0] == "pause")
+        with service(fleet, "late", 1, "--restart-condition", "none", "--constraint", "node.labels.gpu.model==planted") as late:
+            run = running.result()
+            waits(run, "g2", "task late.1 (node.labels.gpu.model==planted would no longer hold)")
+            assert member(fleet, "g2")["Spec"] == {**member_g2["Spec"], "Labels": {**member_g2["Spec"]["Labels"], "gpu.model": "planted"}}
+            assert [task["ID"] for task in all_running(manager, "late", 1)] == [late[0]["ID"]]
+        assert run.row("g1").endswith("ready")
         assert containers(busy) == []
     assert shown(fleet, "g1") == {"CONSENT": sorted(busy.gpus())}
     assert availabilities(fleet, "g1", since) == ["pause", "active"]

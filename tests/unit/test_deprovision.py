@@ -149,6 +149,14 @@ def test_nobodys_work_is_stopped_unasked(what, stopped):
     assert ("stops container by-hand" in step.impact) == ("container by-hand" in stopped)
 
 
+@pytest.mark.parametrize("disrupt", ["never", "services"])
+def test_where_only_labels_are_left_a_task_that_needs_one_keeps_the_node_as_it_is(disrupt):
+    """It is not paused in vain: nobody waits for the task there, and without the pause its labels would stay too."""
+    known = swarm(M1, entry(tasks=[task("once.1", "once", movable=False)]), evicted={"n1": {"once.1": "task once.1"}})
+    step = step_of(host(leave=False, disrupt=disrupt), known)
+    assert (step.needs, step.waits_for, step.left_alone, step.groups) == (["labels"], ["task once.1"], True, [END])
+
+
 def test_tasks_that_need_a_label_of_ours_are_waited_for():
     known = swarm(M1, entry(), evicted={"n1": {"t1": "task train.1"}})
     assert step_of(host(leave=False), known).waits_for == ["task train.1"]

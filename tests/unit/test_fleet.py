@@ -181,9 +181,9 @@ def test_check_mode_fails_a_host_without_docker_and_no_other():
 
 def test_evicted_tasks_by_node():
     evicted = [
-        {"node": "n1", "service": "train", "slot": 2, "task": "t1", "constraint": "node.labels.gpu.count==8"},
-        {"node": "n2", "service": "train", "slot": 1, "task": "t2", "constraint": None},
-        {"node": "n1", "service": "watch", "slot": None, "task": "t3", "constraint": "node.labels.gpu.count==8"},
+        {"node": "n1", "service": "train", "slot": 2, "task": "t1", "reason": "constraint", "constraint": "node.labels.gpu.count==8"},
+        {"node": "n2", "service": "train", "slot": 1, "task": "t2", "reason": "engine", "constraint": None},
+        {"node": "n1", "service": "watch", "slot": None, "task": "t3", "reason": "constraint", "constraint": "node.labels.gpu.count==8"},
     ]
     lost = "(node.labels.gpu.count==8 would no longer hold)"
     assert action._by_node(evicted) == {

@@ -80,6 +80,20 @@ def test_the_state_of_a_host(step, node, outcome, state):
     assert _report.state_of(host(), step, node, outcome) == state
 
 
+@pytest.mark.parametrize(
+    ("node", "outcome", "state"),
+    [
+        (member(), None, "waiting for task a, task b"),
+        (member(availability="pause", former_availability="active"), None, "waiting for task a, task b; paused"),
+        (member(), FAILED, "failed: dockerd did not start"),
+    ],
+)
+def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state):
+    assert _report.state_of(host(), Step(), node, outcome, kept=["task a", "task b"]) == state
+    assert _report.state_given_back(TakeBack(needs=["labels"]), node, outcome, kept=["task a", "task b"]) == state
+    assert _report.by_verdict({"gpu-1": state})["failed" if outcome else "waiting"] == ["gpu-1"]
+
+
 def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
     assert _report.state_of(host(), Step(), None, None, answered=False) == "not known: no manager answered at the end"
     assert _report.state_of(host(), Step(), None, FAILED, answered=False) == "failed: dockerd did not start"

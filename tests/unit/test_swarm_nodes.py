@@ -25,7 +25,8 @@ def want(node_id="n1", labels=None, availability=None, remember=False):
 class FakeManager:
     """A store with versions, as a manager keeps one; `interfere` happens right before an update reaches it."""
 
-    def __init__(self, *nodes, interfere=None):
+    def __init__(self, *nodes, interfere=None, tasks=None):
+        self.there = [task("t1")] if tasks is None else tasks
         self.store = {item["ID"]: copy.deepcopy(item) for item in nodes}
         self.interfere = interfere or (lambda store: None)
         self.updates = []
@@ -37,7 +38,7 @@ class FakeManager:
         return copy.deepcopy(self.store[node_id])
 
     def tasks(self):
-        return [task("t1")]
+        return iter(self.there)
 
     def services(self):
         return [service(constraints=["node.labels.m==T4"])]
@@ -271,3 +272,72 @@ def test_a_node_that_belongs_to_another_host_is_refused(wanted, monkeypatch):
 def test_a_mark_needs_a_host():
     with pytest.raises(SwarmError, match=r"node n1 has mark=set and no host"):
         _swarm_nodes.check([{**want(), "mark": "set"}], PREFIX)
+
+
+# -- what may be evicted (option evict) --------------------------------------------------------------------------------
+
+LABELLED = {"m": "T4", RECORD: "m"}
+SERVICE, ONCE = task("t1"), task("t2", restart="none", slot=2)
+
+
+def refused(result):
+    return [(item["id"], item["hostname"], [one["task"] for one in item["tasks"]]) for item in result["refused"]]
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+@pytest.mark.parametrize(
+    ("evict", "tasks", "held"),
+    [
+        ({}, [SERVICE, ONCE], []),
+        ({"evict": "any"}, [SERVICE, ONCE], []),
+        ({"evict": "movable"}, [SERVICE], []),
+        ({"evict": "movable"}, [SERVICE, ONCE], ["t2"]),
+        ({"evict": "none"}, [SERVICE, ONCE], ["t1", "t2"]),
+        ({"evict": "none"}, [], []),
+    ],
+)
+def test_labels_that_would_evict_what_may_not_be_stay(evict, tasks, held, check_mode, monkeypatch):
+    manager = FakeManager(node(labels=LABELLED), node("n2"), tasks=tasks)
+    result = run(manager, {**want(labels={"m": "H100"}), **evict}, want("n2", labels={"m": "T4"}), check_mode=check_mode, monkeypatch=monkeypatch)
+    assert refused(result) == ([("n1", "host-n1", held)] if held else [])
+    assert [item["changed"] for item in result["nodes"]] == [not held, True]
+    assert [item["task"] for item in result["evicted"]] == ([] if held else [one["ID"] for one in tasks])
+    assert manager.updates == ([] if check_mode else [*([] if held else ["n1"]), "n2"])
+    assert set(result["diff"]["after"]) == {"host-n2 (n2)"} | (set() if held else {"host-n1 (n1)"})
+
+
+def test_a_node_whose_labels_stay_still_gets_its_availability_back(monkeypatch):
+    manager = FakeManager(node(labels={**LABELLED, MARK: "active"}, availability="pause"), tasks=[ONCE])
+    result = run(manager, {**want(labels={"m": "H100"}, availability="former"), "evict": "movable"}, monkeypatch=monkeypatch)
+    assert refused(result) == [("n1", "host-n1", ["t2"])]
+    assert manager.store["n1"]["Spec"] == {"Labels": LABELLED, "Role": "worker", "Availability": "active"}
+    assert (result["evicted"], result["nodes"][0]["changed"], result["nodes"][0]["labels_after"]) == ([], True, LABELLED)
+
+
+def test_a_node_stays_away_where_its_availability_alone_would_evict(monkeypatch):
+    """Its constraint was broken while the node was paused: swarm enforces it when the node is active again."""
+    before = node(labels={"m": "H100", RECORD: "m", MARK: "active"}, availability="pause")
+    manager = FakeManager(before, tasks=[ONCE])
+    result = run(manager, {**want(labels={"m": "H100"}, availability="former"), "evict": "movable"}, monkeypatch=monkeypatch)
+    assert refused(result) == [("n1", "host-n1", ["t2"])]
+    assert (result["changed"], manager.updates, manager.store["n1"]) == (False, [], before)
+
+
+def test_a_drain_that_would_end_a_task_for_good_is_not_written(monkeypatch):
+    manager = FakeManager(node(labels={MARK: "active"}, availability="pause"), tasks=[SERVICE, ONCE])
+    drained = {**want(availability="drain", remember=True), "evict": "movable"}
+    assert refused(run(manager, drained, monkeypatch=monkeypatch)) == [("n1", "host-n1", ["t2"])]
+    assert manager.updates == []
+    manager.there = [SERVICE]
+    assert refused(run(manager, drained, monkeypatch=monkeypatch)) == []
+    assert manager.store["n1"]["Spec"]["Availability"] == "drain"
+
+
+def test_what_came_between_two_attempts_to_write_is_looked_at_too(monkeypatch):
+    def one_comes(_node):
+        manager.there = [ONCE]
+
+    manager = FakeManager(node(labels=LABELLED), interfere=interfere_once(one_comes), tasks=[])
+    result = run(manager, {**want(labels={"m": "H100"}), "evict": "movable"}, monkeypatch=monkeypatch)
+    assert refused(result) == [("n1", "host-n1", ["t2"])]
+    assert (result["changed"], manager.updates) == (False, [])

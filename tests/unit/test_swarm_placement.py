@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from swarm_api import A, discrete, named, node, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_placement import broken, evicted, leader_engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_placement import broken, evictions, leader_engine
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def change(labels_before, labels_after, availability_before="active", availabili
 def verdicts(made, tasks=None, services=None, engine="26.1.5"):
     tasks = tasks or [task("t1")]
     services = [service(constraints=["node.labels.m==T4"])] if services is None else services
-    found = evicted([made], [node(leader=True, engine=engine)], tasks, services)
+    (found,) = evictions([made], engine, tasks, services)
     return [(item["task"], item["reason"], item["constraint"], item["deferred"]) for item in found]
 
 
@@ -156,16 +156,29 @@ def test_the_version_that_counts_is_the_leaders():
 
 
 def test_a_record_names_service_task_and_node():
-    found = evicted([change(T4, H100)], [], [task("t1", slot=None)], [service(constraints=["node.labels.m==T4"])])
+    found = evictions([change(T4, H100)], None, [task("t1", slot=None)], [service(constraints=["node.labels.m==T4"])])
     assert found == [
-        {
-            "service": "train",
-            "task": "t1",
-            "slot": None,
-            "node": "n1",
-            "hostname": "host-n1",
-            "reason": "constraint",
-            "constraint": "node.labels.m==T4",
-            "deferred": False,
-        }
+        [
+            {
+                "service": "train",
+                "task": "t1",
+                "slot": None,
+                "node": "n1",
+                "hostname": "host-n1",
+                "reason": "constraint",
+                "constraint": "node.labels.m==T4",
+                "deferred": False,
+                "movable": True,
+            }
+        ]
+    ]
+
+
+def test_several_answers_for_one_node_are_told_apart():
+    asked = [change(T4, H100), change(T4, T4), change(T4, T4, "active", "drain")]
+    found = evictions(asked, "26.1.5", iter([task("t1"), task("t2", restart="none")]), [service(constraints=["node.labels.m==T4"])])
+    assert [[(item["task"], item["reason"], item["movable"]) for item in records] for records in found] == [
+        [("t1", "constraint", True), ("t2", "constraint", False)],
+        [],
+        [("t1", "drain", True), ("t2", "drain", False)],
     ]

@@ -139,6 +139,19 @@ def test_a_container_that_was_waited_for_keeps_no_task_from_being_drained():
     assert availability_updates(["a"], {"a": {**host, "gpu_swarm_looked": {"skipped": True}}}, "drain", book) == []
 
 
+@pytest.mark.parametrize(("disrupt", "evict"), [("never", "none"), ("services", "movable"), ("all", "any")])
+def test_what_an_update_may_evict_is_said_with_it(disrupt, evict):
+    hosts = {"a": variables(**planned("a", disrupt=disrupt))}
+    book = ledger(member("n1", labels={}, bound=False, tasks=[task("t", "s")]))
+    assert [update["evict"] for update in label_updates(hosts, hosts)] == [evict]
+    assert [update["evict"] for update in label_updates(hosts, hosts, book)] == [evict]
+    assert [update["evict"] for update in availability_updates(hosts, hosts, "former")] == [evict]
+    assert [update["evict"] for update in availability_updates(hosts, hosts, "drain", book)] == ([evict] if disrupt != "never" else [])
+    assert "evict" not in availability_updates(hosts, hosts, "pause")[0]
+    # Before a plan is made, what labels would evict is only asked, and nothing is kept from the answer.
+    assert "evict" not in label_updates(["b"], {"b": variables()})[0]
+
+
 def test_a_host_that_was_left_alone_gets_no_labels_with_its_availability():
     for step in ({"left_alone": True}, {"error": "a clash"}):
         (update,) = availability_updates(["a"], {"a": variables(**planned("a", **step))}, "former")

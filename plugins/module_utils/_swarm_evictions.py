@@ -1,0 +1,59 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What of a change may be written, by the tasks that it would evict just now and by each node's option ``evict`` (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from ._swarm_labels import KEEP
+from ._swarm_nodes import plan_one
+
+ANY, MOVABLE, NONE = "any", "movable", "none"
+CHOICES = [ANY, MOVABLE, NONE]
+
+# A change may be written in part: a node whose labels have to stay can still get its availability back.
+WITHOUT_LABELS = {"labels": None, "mark": KEEP}
+NOTHING = {**WITHOUT_LABELS, "availability": None, "remember": False, "role": None}
+
+# ``evicted`` lose their place through what is written, ``refused`` are those for which less than the whole is.
+Decision = namedtuple("Decision", ["change", "evicted", "refused"])
+
+
+def decide(nodes, changes, wants, prefix, look):
+    """A Decision for each of these changes, which are of the API's ``nodes``, in the order of ``wants``.
+
+    ``look`` answers, for a list of changes, with the tasks that each of them evicts (of _swarm_placement). It is asked once,
+    since it reads all tasks of the swarm, and only if anything changes.
+    """
+    by_id = {node["ID"]: node for node in nodes}
+    choices = [_choices(by_id[change["id"]], change, want, prefix) for change, want in zip(changes, wants)]
+    asked = [choice for one in choices for choice in one]
+    answers = iter(look(asked) if any(change["changed"] for change in changes) else [[] for _change in asked])
+    return [_choose(one, [next(answers) for _choice in one], _evict(want)) for one, want in zip(choices, wants)]
+
+
+def forbidden(evicted, evict):
+    """Those of these tasks that may not be evicted."""
+    return [task for task in evicted if evict == NONE or (evict == MOVABLE and not task["movable"])]
+
+
+def _evict(want):
+    return want.get("evict") or ANY
+
+
+def _choices(node, change, want, prefix):
+    """The change, and what is left of it, from most to nothing, if it may not be made."""
+    if _evict(want) == ANY or not change["changed"]:
+        return [change]
+    return [change] + [plan_one(node, dict(want, **less), prefix) for less in (WITHOUT_LABELS, NOTHING)]
+
+
+def _choose(choices, evicted, evict):
+    change, losing = next((choice, tasks) for choice, tasks in zip(choices, evicted) if not forbidden(tasks, evict))
+    return Decision(change, losing, forbidden(evicted[0], evict))

@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a change of nodes may evict, and the tasks for which it was refused, in words (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ._outcome import FAILED, WAITING
+from ._work import ALL, NEVER, SERVICES
+
+# By ``provision_disrupt`` of its host, the option ``evict`` of swarm_nodes.
+EVICT = {NEVER: "none", SERVICES: "movable", ALL: "any"}
+_REASONS = {
+    "drain": "came after the node was looked at, and a drain would stop it",
+    "engine": "the Docker Engine that leads the swarm may reject it",
+}
+
+Record = Mapping[str, Any]
+
+
+def told(task: Record) -> str:
+    """A task of ``evicted`` or ``refused``, with what would become of it."""
+    why = f"{task['constraint']} would no longer hold" if task["constraint"] else _REASONS[task["reason"]]
+    return f"task {task['service']}.{task['slot'] or task['task']} ({why})"
+
+
+def refused_by_node(refused: Iterable[Record]) -> dict[str, list[str]]:
+    """By node id, the tasks for which swarm_nodes wrote less than was wanted, each once. ``refused`` is what it returned, once or more."""
+    tasks: dict[str, dict[str, None]] = {}
+    for item in refused:
+        tasks.setdefault(item["id"], {}).update(dict.fromkeys(map(told, item["tasks"])))
+    return {node_id: list(words) for node_id, words in tasks.items()}
+
+
+def not_written(answer: Mapping[str, Any], node_id: str, what: str) -> dict[str, str]:
+    """The outcome of a host whose node swarm_nodes did not write, by its ``answer``; {} if it did. ``what`` says what failed then."""
+    if "nodes" not in answer:
+        return {"state": FAILED, "reason": f"{what}: {answer.get('msg') or 'the manager did not say why'}"}
+    tasks = refused_by_node(answer.get("refused") or []).get(node_id)
+    return {"state": WAITING, "reason": ", ".join(tasks)} if tasks else {}
