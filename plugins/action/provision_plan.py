@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -16,6 +16,7 @@ from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._plan import END, Swarm, in_batches, leader_warnings, placements, plan, to_change
 from ..plugin_utils._roll import pending
 from ..plugin_utils._run import left_lease
+from ..plugin_utils._settings_check import ReadOnce, check, told
 
 ASSESSED = ("gpu_node_assessed",)
 
@@ -41,7 +42,7 @@ class ActionModule(ActionBase):
             }
         )
         absent = args["state"] == "absent"
-        hosts = hosts_of(task_vars, args["hosts"], ASSESSED)
+        hosts = self._hosts({**task_vars, "hostvars": ReadOnce(task_vars["hostvars"])}, args["hosts"])
         swarm = Swarm(args["swarm"], args["ledger"], _by_node(args["evicted"]))
         steps = _deprovision.plan(hosts, swarm, args["holds"]) if absent else plan(hosts, swarm, args["maintain"])
         try:
@@ -64,6 +65,14 @@ class ActionModule(ActionBase):
             to_change=to_change(placed),
         )
         return result
+
+    def _hosts(self, task_vars, names):
+        """The hosts with what is wrong with the settings of each; raises for what is wrong with those of all."""
+        problems = check(task_vars, names, self._templar.template)
+        if problems.run:
+            raise AnsibleActionFail(told(problems))
+        hosts = hosts_of(task_vars, names, ASSESSED, self._templar.template)
+        return [replace(host, wrong=" ".join(problems.hosts.get(host.name, ())) or None) for host in hosts]
 
     def _show(self, hosts, steps, nodes, absent):
         impact = _report.impact(steps)

@@ -43,7 +43,7 @@ class ActionModule(ActionBase):
         tell = self._given_back if args["state"] == "absent" else self._provisioned
         variables = {name: task_vars["hostvars"].raw_get(name) for name in args["steps"]}
         ids = node_ids(variables, variables)
-        states, table = tell(hosts_of(task_vars, list(args["steps"]), ASSESSED), args, variables, ids)
+        states, table = tell(hosts_of(task_vars, list(args["steps"]), ASSESSED, self._templar.template), args, variables, ids)
         verdicts = _report.by_verdict(states)
         told = [table, _report.summary(verdicts, _command())]
         self._display.display("\n" + "\n\n".join(part for part in told if part) + "\n")

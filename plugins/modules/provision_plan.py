@@ -16,6 +16,8 @@ description:
     nothing to do.
   - Heeds these variables of each host. C(nvidia_container_toolkit_version), the version that it is to have, any if
     unset. C(provision_disrupt), V(services) (default), V(never) or V(all). C(swarm_member_move), whether it may leave another swarm.
+  - Fails where a setting of all hosts has a wrong value or a misspelt name, as M(fleet.gpu_swarm.check_settings) does. Where only some
+    hosts have it, those cannot go on, and their error says why.
   - With V(services), what swarm starts again may be moved, everything else is waited for. With V(never), a host on which anything
     runs that a change would stop is left alone and listed as waiting. With V(all), what runs is stopped.
   - With O(state=absent), also C(deprovision_leave), whether it leaves the swarm (default true), and C(deprovision_packages),

@@ -9,12 +9,13 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ._plan import Host
+from ._settings import is_template
 from ._work import SERVICES
 
 MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"
@@ -26,12 +27,15 @@ SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES)
 KEPT = "gpu_swarm_kept"
 
 
-def hosts_of(task_vars: Mapping[str, Any], names: list[str], results: tuple[str, ...]) -> list[Host]:
+def hosts_of(
+    task_vars: Mapping[str, Any], names: list[str], results: tuple[str, ...], template: Callable[[Any], Any] = lambda value: value
+) -> list[Host]:
     """The hosts in ``names``; their latest result among the registered variables ``results`` is their assessment.
 
     One that failed tells nothing of the node that an earlier one has not told.
+    ``template(value)`` is the value of a template that stands at the play.
     """
-    of_play = _play_vars(task_vars)
+    of_play = {key: template(value) if is_template(value) else value for key, value in _play_vars(task_vars).items()}
     return [_host(task_vars, name, results, of_play) for name in names]
 
 
@@ -49,7 +53,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_
             return of_play[key]
         value = raw.get(key, default)
         # Templating a host's variables costs far more than reading them, so only what needs it is templated.
-        return task_vars["hostvars"][name][key] if isinstance(value, str) and "{{" in value else value
+        return task_vars["hostvars"][name][key] if is_template(value) else value
 
     hold = setting(HOLD, None)
     found = [dict(raw[result]) for result in results if raw.get(result)]

@@ -17,7 +17,7 @@ from ..module_utils import _gates, _packages, _resources, _swarm_labels
 from ._batches import batches
 from ._identity import LABEL_PREFIX, problems
 from ._membership import membership
-from ._work import ALL, DISRUPTIONS, NEVER, SERVICES, Work, in_words, must_stay, work_on
+from ._work import ALL, NEVER, SERVICES, Work, in_words, must_stay, work_on
 
 # The groups that a run's plays are for. A play over an empty group costs nothing.
 PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing that hurts is to be done
@@ -65,6 +65,7 @@ class Host:
     kept: bool = False
     hold: bool | None = None
     mistaken: str | None = None  # why the node id that it shows is not believed
+    wrong: str | None = None  # what is wrong with its settings
 
     @property
     def failed(self) -> bool:
@@ -80,11 +81,7 @@ class Host:
             return f"unreachable: {self.assessed.get('msg', '')}"
         if self.assessed.get("failed"):
             return str(self.assessed.get("msg", "the assessment failed"))
-        if self.mistaken:
-            return self.mistaken
-        if self.disrupt not in DISRUPTIONS:
-            return f"provision_disrupt is {self.disrupt!r}; use {', '.join(DISRUPTIONS[:-1])} or {ALL}."
-        return None
+        return self.mistaken or self.wrong
 
     @property
     def has_engine(self) -> bool:

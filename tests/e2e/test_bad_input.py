@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from .conftest import Loud
-from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, wait_until
+from .conftest import MAIN, NODES, Loud
+from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, advertised_as, wait_until
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 SOCKET = "/run/stand-in.sock"
@@ -227,6 +227,17 @@ def test_the_docker_sdk_is_provided_to_a_node_that_joins(fleet: Fleet, outcome: 
     assert not outcome(4).run.failures("x3"), outcome(4).run.output
     assert fleet["x3"].run("dpkg-query", "--show", "--showformat=${db:Status-Status}", "python3-docker") == "installed"
     assert fleet["x3"].swarm()["LocalNodeState"] == "active"
+
+
+def test_settings_that_are_none_are_found_before_anything_is_touched(fleet: Fleet, first: Loud) -> None:
+    inventory = fleet.inventory({"g2": {"gpu_node_advertize": []}}, **MAIN)
+    before = {name: State.of(fleet[name]) for name in NODES}
+    run = fleet.playbook(inventory, *advertised_as("SOMETHING-TO-DO"), "--extra-vars", "provision_wait=soon provision_disrupt=all")
+    assert run.rc != 0
+    (told,) = run.failures("m1")
+    assert told.startswith("provision_wait is 'soon', and has to be a whole number of seconds")
+    assert "g2: gpu_node_advertize is no setting: write gpu_node_advertise" in told
+    assert {name: State.of(fleet[name]) for name in NODES} == before
 
 
 def test_without_become(fleet: Fleet, first: Loud) -> None:

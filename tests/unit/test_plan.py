@@ -204,9 +204,9 @@ def test_what_may_be_stopped_is_said_by_each_host_for_itself():
     assert [(step.left_alone, bool(step.waits_for)) for step in steps.values()] == [(True, True), (False, True), (False, False)]
 
 
-def test_a_disrupt_that_does_not_exist_is_refused():
-    step = step_of(host(disrupt="some"), swarm(member()))
-    assert (step.error, step.groups) == ("provision_disrupt is 'some'; use never, services or all.", [END])
+def test_a_host_with_a_wrong_setting_is_left_alone_with_the_reason():
+    step = step_of(host(wrong="provision_wait is 'soon'.", **RESTART), swarm(member()))
+    assert (step.error, step.groups, step.needs) == ("provision_wait is 'soon'.", [END], [])
 
 
 # --- the toolkit ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,52 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: check_settings
+short_description: Fails where a variable of this collection has a wrong value or a misspelt name
+version_added: 0.2.0
+description:
+  - Reads the variables of hosts, wherever they come from, and fails for a value that is none, such as V(soon) for C(provision_wait),
+    and for a name that is nearly that of a setting, such as C(gpu_node_advertize). Ansible itself ignores the second.
+  - M(fleet.gpu_swarm.provision_plan) does the same for the hosts of its run before anything is done.
+  - Runs on the controller. Changes nothing.
+options:
+  hosts:
+    description: The hosts whose variables are judged.
+    type: list
+    elements: str
+    required: true
+  roles:
+    description: The roles of this collection whose variables are judged, beside those of the playbooks.
+    type: list
+    elements: str
+    default: [gpu_node, nvidia_container_toolkit, swarm_member]
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+  platform:
+    platforms: all
+seealso:
+  - module: fleet.gpu_swarm.provision_plan
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: The settings are right
+  fleet.gpu_swarm.check_settings:
+    hosts: "{{ ansible_play_hosts_all }}"
+  run_once: true
+"""
+
+RETURN = r"""#"""

@@ -1,0 +1,42 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The settings of this collection's roles, as their argument specs declare them.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ansible.module_utils.common.yaml import yaml_load
+
+from ._settings import Setting
+
+ROLES = Path(__file__).resolve().parents[2] / "roles"
+
+
+def of_roles(names: Iterable[str], roles: Path = ROLES) -> list[Setting]:
+    """The settings of the roles of these names."""
+    return [setting for name in names for setting in _of_role(roles / name / "meta" / "argument_specs.yml")]
+
+
+def _of_role(spec: Path) -> list[Setting]:
+    options: dict[str, dict] = {}
+    for entry in yaml_load(spec.read_text(encoding="utf-8"))["argument_specs"].values():
+        options.update(entry.get("options") or {})
+    return [
+        Setting(
+            name=name,
+            type=option.get("type", "str"),
+            default=option.get("default"),
+            meaning=option["description"] if isinstance(option["description"], str) else option["description"][0],
+            choices=tuple(option.get("choices") or ()),
+            elements=option.get("elements", "raw"),
+            empty="default" not in option,
+        )
+        for name, option in options.items()
+    ]

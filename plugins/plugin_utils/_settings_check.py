@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Judges the settings of all hosts of a run, before it touches anything.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from ansible.errors import AnsibleError
+
+from ._role_settings import of_roles
+from ._settings import PLAYBOOKS, Names, Setting, is_template, misspelt, problem
+
+ROLES = ("gpu_node", "nvidia_container_toolkit", "swarm_member")
+NOTHING_CHANGED = "Nothing was changed."
+
+
+class Problems(NamedTuple):
+    """In words: what is wrong for every host of the run, and what only for some."""
+
+    run: list[str]
+    hosts: dict[str, list[str]]
+
+
+class ReadOnce:
+    """Ansible's hostvars, the variables of each host put together once: for five hundred hosts that takes longer than all that is
+    done with them."""
+
+    def __init__(self, hostvars: Any) -> None:
+        self._hostvars = hostvars
+        self._read: dict[str, Any] = {}
+
+    def raw_get(self, name: str) -> Any:
+        if name not in self._read:
+            self._read[name] = self._hostvars.raw_get(name)
+        return self._read[name]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._hostvars[name]
+
+
+def check(task_vars: Mapping[str, Any], names: list[str], template: Callable[[Any], Any], roles: Iterable[str] = ROLES) -> Problems:
+    """What is wrong with the settings of the hosts ``names``. ``template(value)`` is the value for the host that the task runs for."""
+    settings = {setting.name: setting for setting in [*PLAYBOOKS, *of_roles(roles)]}
+    known, hostvars = Names(settings), task_vars["hostvars"]
+    of_play = _of_play(task_vars, settings)
+    run = list(_wrong(of_play, settings, known, lambda key: template(of_play[key])))
+    found: dict[str, list[str]] = {}
+    for name in names:
+        raw = hostvars.raw_get(name)
+        mine = {key: value for key, value in raw.items() if key not in of_play} if of_play.keys() & raw.keys() else raw
+        for text in _wrong(mine, settings, known, partial(_templated, hostvars, name)):
+            found.setdefault(text, []).append(name)
+    run += [text for text, where in found.items() if len(where) == len(names)]
+    return Problems(run, {name: texts for name in names if (texts := [text for text in found if name in found[text] and text not in run])})
+
+
+def told(problems: Problems) -> str:
+    """All of them as one message."""
+    return " ".join([*problems.run, *(f"{name}: {' '.join(texts)}" for name, texts in problems.hosts.items()), NOTHING_CHANGED])
+
+
+def _of_play(task_vars: Mapping[str, Any], settings: Mapping[str, Setting]) -> dict[str, Any]:
+    """What stands at the play, such as at import_playbook: it holds for all hosts, and no host's variables show it."""
+    raw = task_vars["hostvars"].raw_get(task_vars["inventory_hostname"])
+    return {key: value for key, value in task_vars.items() if key not in raw or (key in settings and value != raw[key])}
+
+
+def _templated(hostvars: Any, name: str, key: str) -> Any:
+    return hostvars[name][key]
+
+
+def _wrong(
+    values: Mapping[str, Any], settings: Mapping[str, Setting], known: Names, templated: Callable[[str], Any]
+) -> Iterator[str]:
+    yield from (misspelt(name, meant) for name, meant in known.misspelt(values.keys()).items())
+    for key in sorted(values.keys() & settings.keys()):
+        value = values[key]
+        try:
+            # Templating a host's variables costs far more than reading them, so only what needs it is templated.
+            text = problem(settings[key], templated(key) if is_template(value) else value)
+        except AnsibleError as error:
+            text = f"{key} is {str(value)!r}, which cannot be worked out: {error}. Set it right, or leave it out."
+        if text:
+            yield text
