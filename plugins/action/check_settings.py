@@ -7,7 +7,7 @@ from __future__ import annotations
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils._settings_check import ROLES, ReadOnce, check, told
+from ..plugin_utils._settings_check import ROLES, ReadOnce, as_message, check
 
 
 class ActionModule(ActionBase):
@@ -27,6 +27,6 @@ class ActionModule(ActionBase):
         variables = {**task_vars, "hostvars": ReadOnce(task_vars["hostvars"])}
         problems = check(variables, args["hosts"], self._templar.template, args["roles"])
         if problems.run or problems.hosts:
-            raise AnsibleActionFail(told(problems))
+            raise AnsibleActionFail(as_message(problems))
         result["changed"] = False
         return result

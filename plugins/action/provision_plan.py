@@ -16,7 +16,7 @@ from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._plan import END, Swarm, in_batches, leader_warnings, placements, plan, to_change
 from ..plugin_utils._roll import pending
 from ..plugin_utils._run import left_lease
-from ..plugin_utils._settings_check import ReadOnce, check, told
+from ..plugin_utils._settings_check import ReadOnce, as_message, check
 
 ASSESSED = ("gpu_node_assessed",)
 
@@ -70,7 +70,7 @@ class ActionModule(ActionBase):
         """The hosts with what is wrong with the settings of each; raises for what is wrong with those of all."""
         problems = check(task_vars, names, self._templar.template)
         if problems.run:
-            raise AnsibleActionFail(told(problems))
+            raise AnsibleActionFail(as_message(problems))
         hosts = hosts_of(task_vars, names, ASSESSED, self._templar.template)
         return [replace(host, wrong=" ".join(problems.hosts.get(host.name, ())) or None) for host in hosts]
 

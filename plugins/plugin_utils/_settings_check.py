@@ -62,7 +62,7 @@ def check(task_vars: Mapping[str, Any], names: list[str], template: Callable[[An
     return Problems(run, {name: texts for name in names if (texts := [text for text in found if name in found[text] and text not in run])})
 
 
-def told(problems: Problems) -> str:
+def as_message(problems: Problems) -> str:
     """All of them as one message."""
     return " ".join([*problems.run, *(f"{name}: {' '.join(texts)}" for name, texts in problems.hosts.items()), NOTHING_CHANGED])
 

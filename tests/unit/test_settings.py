@@ -14,7 +14,7 @@ from test_fleet import GROUPS, HostVars
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import SETTINGS, hosts_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._role_settings import of_roles
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings import FACTS, PLAYBOOKS, PREFIXES, Names, problem
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings_check import ROLES, ReadOnce, check, told
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings_check import ROLES, ReadOnce, as_message, check
 
 CHECKOUT = Path(__file__).parents[2]
 DECLARED = {setting.name: setting for setting in [*PLAYBOOKS, *of_roles([*ROLES, "verify"])]}
@@ -156,7 +156,7 @@ def test_what_is_wrong_for_all_is_told_once():
     found, _hostvars = checked({"g1": {"provision_wait": "soon"}, "g2": {"provision_wait": "soon"}})
     assert found.hosts == {}
     assert [text.split(",")[0] for text in found.run] == ["provision_wait is 'soon'"]
-    assert told(found).endswith("the default (300). Nothing was changed.")
+    assert as_message(found).endswith("the default (300). Nothing was changed.")
 
 
 def test_what_is_wrong_for_some_is_told_of_those():
