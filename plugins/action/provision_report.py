@@ -37,6 +37,7 @@ class ActionModule(ActionBase):
                 "ledger": {"type": "dict"},
                 "unlabelled": {"type": "str", "default": ""},
                 "refused": {"type": "list", "elements": "dict", "default": []},
+                "managers": {"type": "list", "elements": "str", "default": []},
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             }
         )
@@ -70,12 +71,15 @@ class ActionModule(ActionBase):
 
     def _given_back(self, hosts, args, variables, _ids):
         nodes, kept, states, rows = _nodes(args["ledger"]), refused_by_node(args["refused"]), {}, []
+        # A manager that left has no swarm to tell of.
+        left = [name for name in args["managers"] if (variables.get(name, {}).get("swarm_member_state") or {}).get("state") == "inactive"]
+        answered = bool(nodes) or left == args["managers"]
         for host in hosts:
             step = TakeBack(**args["steps"][host.name])
             # By the id that it had: whether the manager has forgotten it is the question.
             node_id = step.entry or step.node_id
             node, outcome = nodes.get(node_id), outcome_of(variables[host.name])
-            states[host.name] = _report.state_given_back(step, node, outcome, kept=kept.get(node_id or "", ()))
+            states[host.name] = _report.state_given_back(step, node, outcome, kept=kept.get(node_id or "", ()), answered=answered)
             rows.append(_report.row_given_back(host, step, states[host.name]))
         return states, _report.table(rows, _report.HEADINGS_GIVEN_BACK)
 

@@ -34,6 +34,13 @@ options:
     elements: dict
     default: []
     version_added: 0.2.0
+  managers:
+    description: With O(state=absent), the managers that answered when the run began. While one of them is still in the swarm, a ledger is
+      needed to know what the manager shows.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.2.0
   state:
     description: With V(absent), tells what was taken back, and compares that with the ledger.
     type: str

@@ -57,6 +57,9 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_
 
     hold = setting(HOLD, None)
     found = [dict(raw[result]) for result in results if raw.get(result)]
+    kept = raw.get(KEPT) or {}
+    if kept.get("unreachable") or kept.get("failed"):  # Ansible has given the host up over it
+        found = [dict(kept)]
     return Host(
         name=name,
         gpu=name in groups.get(GPU_NODES, []),
@@ -68,7 +71,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_
         move=boolean(setting(MOVE, False), strict=False),
         leave=boolean(setting(LEAVE, True), strict=False),
         packages=boolean(setting(PACKAGES, False), strict=False),
-        kept=bool(((raw.get(KEPT) or {}).get("stat") or {}).get("exists")),
+        kept=bool((kept.get("stat") or {}).get("exists")),
     )
 
 

@@ -22,6 +22,7 @@ from ._updates import difference
 
 READY, DONE = "ready", "done"
 GIVEN_BACK = "given back"
+NOT_KNOWN = "not known: no manager answered at the end"
 HEADINGS = ("node", "model", "GPUs", "VRAM", "advertised", "free", "state")
 HEADINGS_GIVEN_BACK = ("node", "taken back", "state")
 MIB_PER_GIB = 1024
@@ -56,7 +57,7 @@ def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outco
     if missed:
         return missed
     if node is None:
-        return "not in the swarm" if answered else "not known: no manager answered at the end"
+        return "not in the swarm" if answered else NOT_KNOWN
     if node["state"] != "ready":
         return f"{node['state']} for the manager"
     if node.get("former_availability"):
@@ -106,11 +107,13 @@ def _still_away(node: dict[str, Any]) -> str:
     return f"still on {node['availability']}: its former availability, {node['former_availability']}, could not be given back. Run this again"
 
 
-def state_given_back(step: TakeBack, node: dict[str, Any] | None, outcome: Outcome | None, kept: Iterable[str] = ()) -> str:
-    """``given back``, or the one thing that is left on this host, in words. See state_of()."""
+def state_given_back(step: TakeBack, node: dict[str, Any] | None, outcome: Outcome | None, kept: Iterable[str] = (), answered: bool = True) -> str:
+    """``given back``, or the one thing that is left on this host, in words. See state_of(); where no manager is left, that is an answer."""
     missed = _not_done(step, outcome) or _refused(node, kept)
     if missed:
         return missed
+    if not answered and ({"labels", "leave", "entry"} & set(step.needs) or MARKED in step.groups):
+        return NOT_KNOWN
     if node and {"leave", "entry"} & set(step.needs):
         return "it left the swarm, but the manager still lists it. Run this again"
     if node and node.get("former_availability"):

@@ -19,8 +19,8 @@ from ..module_utils import _resources, _swarm_labels
 from ._evictions import EVICT
 from ._identity import LABEL_PREFIX, problems
 from ._outcome import STAYS_AWAY, outcome_of
-from ._plan import CONTAINERS, what_is_stopped
-from ._work import SERVICES, Work, must_stay, work_on
+from ._plan import CONTAINERS, NOTHING, what_is_stopped
+from ._work import SERVICES, UNREAD, Work, must_stay, work_on
 
 PAUSE, DRAIN, FORMER = "pause", "drain", "former"
 
@@ -86,14 +86,17 @@ def _may_be_drained(name: str, variables: Variables, node: Mapping[str, Any] | N
 
 def stopped_work(name: str, variables: Variables, node: Mapping[str, Any] | None, containers: list[dict[str, Any]] | None = None) -> list[Work]:
     """What runs on a host and the change would stop; ``containers`` are by default those of the node's last look."""
+    stops = step_of(name, variables).get("stops", CONTAINERS)
     found = _last_containers(variables[name]) if containers is None else containers
-    return what_is_stopped(step_of(name, variables).get("stops", CONTAINERS), work_on(found, node))
+    if found is None:  # what is not known is not nothing
+        return [] if stops == NOTHING else [UNREAD, *what_is_stopped(stops, work_on([], node))]
+    return what_is_stopped(stops, work_on(found, node))
 
 
-def _last_containers(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """As they were when they were waited for, or, where nothing was, at the assessment."""
+def _last_containers(variables: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """As they were when they were waited for, or, where nothing was, at the assessment; None where no look told any."""
     looks = [variables.get("gpu_swarm_looked") or {}, variables.get("gpu_node_assessed") or {}]
-    return next((look["containers"] for look in looks if "containers" in look), [])
+    return next((look["containers"] for look in looks if "containers" in look), None)
 
 
 def stays(name: str, variables: Variables, work: list[Work]) -> list[Work]:

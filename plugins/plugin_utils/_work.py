@@ -35,6 +35,10 @@ class Work:
     age_s: int | None = None
 
 
+# Stands for the containers of a host that did not tell which it runs.
+UNREAD = Work("its containers, which could not be read", None, movable=False)
+
+
 def work_on(containers: Iterable[Mapping[str, Any]], node: Mapping[str, Any] | None) -> list[Work]:
     """All that a restart of the node's daemon would stop: its tasks as the ledger has them, then its other containers."""
     tasks = (node or {}).get("tasks") or []
@@ -61,6 +65,8 @@ def in_words(work: Iterable[Work]) -> list[str]:
 
 
 def _one(item: Work) -> str:
+    if item is UNREAD:
+        return item.name
     what = f"task {item.name} of service {item.service}" if item.service else f"container {item.name}"
     return what if item.age_s is None else f"{what} (for {age(item.age_s)})"
 

@@ -14,20 +14,32 @@ import json
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from .fleet import Fleet, Run, advertised_as, wait_until
 from .test_provision import MARK, availabilities, away, by_hand, containers, service, shown
 
-# Appended to the connection plugin of the lab's inventory: it loses the hosts that the file LAB_CUT lists.
+# Appended to the connection plugin of the lab's inventory: it loses the hosts that the file LAB_CUT lists, and for one call only those
+# that are listed as HOST:once.
 CUT = """
+
+def is_cut(host):
+    with open(os.environ["LAB_CUT"], "r+", encoding="utf-8") as file:
+        listed = file.read().split()
+        if host + ":once" in listed:
+            file.seek(0)
+            file.truncate()
+            file.write(" ".join(one for one in listed if one != host + ":once"))
+            return True
+        return host in listed
+
 
 def unless_cut(exec_command):
     def run(self, *arguments, **options):
-        with open(os.environ["LAB_CUT"], encoding="utf-8") as cut:
-            if self.get_option("remote_addr") in cut.read().split():
-                raise AnsibleConnectionFailure("no route to host")
+        if is_cut(self.get_option("remote_addr")):
+            raise AnsibleConnectionFailure("no route to host")
         return exec_command(self, *arguments, **options)
     return run
 
@@ -52,6 +64,13 @@ class Cutter:
 
     def cut(self, *hosts: str) -> None:
         self.list.write_text(" ".join(hosts))
+
+    def task(self, name: str, *hosts: str) -> dict[str, Any]:
+        """A task for a node by that name over which these hosts are cut."""
+        local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        cut = {"dest": str(self.list), "content": " ".join(hosts), "mode": "0600"}
+        when = f"inventory_hostname == '{name}'"
+        return {"name": "The way to it is lost", "ansible.builtin.copy": cut, "when": when, "delegate_to": "localhost", "vars": local}
 
     def inventory(self, *more_managers: str) -> Path:
         groups = {"swarm_managers": ["m1", *more_managers], "gpu_nodes": ["g1", "g2"]}
@@ -84,11 +103,9 @@ def test_a_manager_that_cannot_be_reached_is_passed_over(fleet: Fleet, cutter: C
 
 def test_a_node_that_is_lost_in_its_window_stays_away_and_the_others_go_on(fleet: Fleet, cutter: Cutter, tmp_path: Path) -> None:
     inventory, tasks = cutter.inventory(), tmp_path / "driver.yml"
-    cut = {"dest": str(cutter.list), "content": fleet["g1"].container, "mode": "0600"}
-    local = {"delegate_to": "localhost", "vars": {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}}
     tasks.write_text(json.dumps([
         {"name": "What this node needed", "ansible.builtin.command": {"argv": ["touch", "/run/maintained"]}},
-        {"name": "The way to it is lost", "ansible.builtin.copy": cut, "when": "inventory_hostname == 'g1'", **local},
+        cutter.task("g1", fleet["g1"].container),
     ]))  # fmt: skip
     since = fleet["m1"].run("date", "+%s.%N")
     options = ("--limit", "gpu_nodes", "--extra-vars", json.dumps({"maintain_tasks": str(tasks), "maintain_timeout": 5}))
@@ -105,6 +122,35 @@ def test_a_node_that_is_lost_in_its_window_stays_away_and_the_others_go_on(fleet
     run = cutter.run(inventory)
     assert run.rc == 0, run.output
     assert away(fleet, "g1") == ("active", None)
+
+
+def done(name: str) -> dict[str, Any]:
+    return {"name": f"Do {name}", "ansible.builtin.command": {"argv": ["touch", f"/run/{name}"]}}
+
+
+def test_a_call_that_is_lost_says_nothing_of_the_node(fleet: Fleet, cutter: Cutter, tmp_path: Path) -> None:
+    """g1 is drained and its answer to what still runs there is lost; of g2's maintenance one task is. Both answer again right after that."""
+    inventory, tasks, busy, idle = cutter.inventory(), tmp_path / "driver.yml", fleet["g1"], fleet["g2"]
+    tasks.write_text(json.dumps([done("first"), cutter.task("g2", f"{idle.container}:once"), done("second"), done("third")]))
+    for node in (busy, idle):
+        node.run("rm", "--force", "/run/first", "/run/second", "/run/third")
+    grace = ("--stop-signal", "SIGWINCH", "--stop-grace-period", "20s", "--constraint", f"node.id=={busy.swarm()['NodeID']}")
+    settings = json.dumps({"maintain_tasks": str(tasks), "maintain_timeout": 5, "provision_max_failed": 9})
+    since = fleet["m1"].run("date", "+%s.%N")
+    with service(fleet, "slow", 1, *grace):
+        options = ("--limit", "gpu_nodes", "--extra-vars", settings)
+        going = meanwhile(lambda: cutter.run(inventory, *options, playbook="fleet.gpu_swarm.maintain"))
+        wait_until("g1 to be drained", lambda: away(fleet, "g1") == ("drain", "active/drain"), 120)
+        assert containers(busy)
+        cutter.cut(f"{busy.container}:once")
+        run = going.result()
+    assert run.rc == 2, run.output
+    assert "what still runs there could not be read (" in run.failures("g1")[-1], run.output
+    assert "the connection was lost over 'Do second': no route to host" in run.failures("g2")[-1], run.output
+    ran = {name: fleet[name].run("sh", "-c", "cd /run; ls first second third", check=False).split() for name in ("g1", "g2")}
+    assert ran == {"g1": [], "g2": ["first"]}
+    assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]  # nothing was done there
+    assert away(fleet, "g2") == ("pause", "active")
 
 
 def test_once_what_held_a_node_has_ended_the_rest_is_moved_in_the_same_run(fleet: Fleet, cutter: Cutter) -> None:

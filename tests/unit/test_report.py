@@ -224,6 +224,22 @@ def test_what_is_left_on_a_host_that_is_given_back(step, node, outcome, state):
     assert _report.state_given_back(step, node, outcome) == state
 
 
+@pytest.mark.parametrize(
+    ("step", "state"),
+    [
+        (TakeBack(needs=["labels"]), _report.NOT_KNOWN),
+        (TakeBack(needs=["leave"]), _report.NOT_KNOWN),
+        (TakeBack(needs=["entry"], entry="n9"), _report.NOT_KNOWN),
+        (TakeBack(groups=[MARKED, END]), _report.NOT_KNOWN),
+        (TakeBack(needs=["configure", "restart"]), "given back"),  # of a host in no swarm
+    ],
+)
+def test_what_no_manager_could_confirm_is_not_given_back(step, state):
+    assert _report.state_given_back(step, None, None, answered=False) == state
+    assert _report.by_verdict({"a": _report.NOT_KNOWN})[_report.FAILED] == ["a"]
+    assert _report.state_given_back(step, None, None) == "given back"
+
+
 def test_only_what_went_well_is_told_as_taken_back():
     step = TakeBack(needs=["labels", "leave"])
     assert _report.row_given_back(host(), step, "given back") == ["gpu-1", "node labels, membership", "given back"]

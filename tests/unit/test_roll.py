@@ -49,9 +49,24 @@ def test_tasks_and_containers_can_be_waited_for_one_after_the_other():
 
 
 def test_several_hosts_are_asked_about_at_once_without_those_that_are_out():
-    hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3"), "d": {}}
+    hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
     assert held_by(hosts, hosts, BOOK) == ["task sweep.1 of service sweep"]
     assert held_by(hosts, hosts, None) == []
+
+
+@pytest.mark.parametrize(
+    ("step", "held"),
+    [
+        ({}, ["its containers, which could not be read"]),
+        ({"disrupt": "never"}, ["its containers, which could not be read"]),
+        ({"disrupt": "all"}, []),
+        ({"stops": "nothing"}, []),
+        ({"stops": "tasks"}, ["its containers, which could not be read"]),
+    ],
+)
+@pytest.mark.parametrize("looks", [{}, {"gpu_node_assessed": {"unreachable": True, "msg": "no route"}}, {"gpu_swarm_looked": {"unreachable": True}}])
+def test_what_could_not_be_read_is_not_nothing(step, held, looks):
+    assert held_by(["a"], {"a": {**looks, "gpu_swarm_plan": {"steps": {"a": step}}}}, BOOK) == held
 
 
 # --- may the roll go on -----------------------------------------------------------------------------------------------

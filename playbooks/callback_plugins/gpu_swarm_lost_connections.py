@@ -1,0 +1,41 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Remembers for each host the task that its connection was lost over, where the play goes on all the same.
+
+A play of a rolling run has ignore_unreachable, since a batch of which every host is lost would end the run. With it, Ansible goes on
+with the host's next task as if the one before had been done, and no rescue runs. So the plays ask for this fact instead.
+"""
+
+from __future__ import annotations
+
+from ansible.plugins.callback import CallbackBase
+
+DOCUMENTATION = r"""
+name: gpu_swarm_lost_connections
+type: aggregate
+short_description: Remembers over which task the connection to a host was lost
+description:
+  - Sets the fact C(gpu_swarm_connection_lost) of a host to the task that could not reach it, and why, where the play ignores that.
+  - A task that says itself that it ignores it is left out.
+"""
+
+FACT = "gpu_swarm_connection_lost"
+
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "gpu_swarm_lost_connections"
+    CALLBACK_NEEDS_ENABLED = False
+
+    def v2_playbook_on_play_start(self, play):
+        self._variables = play.get_variable_manager()
+
+    def v2_runner_on_unreachable(self, result):
+        if (result._task.get_ds() or {}).get("ignore_unreachable"):  # as it is written there: the attribute has the play's
+            return
+        parts = [part for part in result._result.get("results") or [result._result] if part.get("unreachable")]
+        why = str(parts[0].get("msg") or "no reason given").removeprefix("Task failed: ").strip() if parts else "no reason given"
+        self._variables.set_nonpersistent_facts(result._host.name, {FACT: f"the connection was lost over '{result._task.get_name()}': {why}"})
