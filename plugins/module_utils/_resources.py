@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 
 from ._errors import GpuSwarmError
+from ._mask import mask
 
 ENV_PREFIX = "DOCKER_RESOURCE_"
 
@@ -103,5 +104,5 @@ def to_info(resources):
 
 def shorten(value, width=60):
     """A value as it may stand in a message."""
-    text = repr(value)
+    text = mask(repr(value))  # before it is cut: half a URL cannot be told
     return text if len(text) <= width else text[: width - 1] + "…"

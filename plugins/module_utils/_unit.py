@@ -16,6 +16,7 @@ import time
 
 from ._adoption import DROP_IN, ENVIRONMENT, UNIT
 from ._errors import GpuSwarmError
+from ._mask import mask
 
 PROPERTIES = (
     "LoadState,ActiveState,SubState,Job,NRestarts,MainPID,ExecStart,ActiveEnterTimestampMonotonic,"
@@ -115,7 +116,7 @@ def reason_from_journal(text):
     lines = [line.strip() for line in text.splitlines() if told.search(line)]
     # Not what systemd says of it: "docker.service: Failed with …", "Failed to start docker.service - Docker …".
     lines = [line for line in lines if not re.match(r"\S+\.service: |Failed to start ", line)]
-    return lines[-1][:600] if lines else ""
+    return mask(lines[-1])[:600] if lines else ""
 
 
 def _number(text):

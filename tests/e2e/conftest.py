@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from .fleet import Fleet, Run, at_hand, toolkit
 
@@ -20,6 +21,8 @@ HERE = Path(__file__).parent
 # The nodes that a person would provision. On the others, x1 to x4, something is wrong in some tests.
 MAIN = {"swarm_managers": ["m1"], "gpu_nodes": ["g1", "g2"]}
 NODES = ["m1", "g1", "g2"]
+# What a person had written into daemon.json of g1.
+BY_A_PERSON = yaml.safe_load((HERE / "fleet.yml").read_text())["nodes"]["g1"]["daemon_json"].encode()
 PROXY = "/etc/apt/apt.conf.d/80proxy"
 # A proxy that does not exist, and the one host that is reached without it: only who keeps both installs anything.
 PROXY_SETTING = b'Acquire::http::Proxy "http://127.0.0.1:9";\nAcquire::http::Proxy::lab-repo "DIRECT";\n'

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import MAIN, NODES, PROXY, PROXY_SETTING, Bare, Loud
+from .conftest import BY_A_PERSON, MAIN, NODES, PROXY, PROXY_SETTING, Bare, Loud
 from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, Node, Run, advertised_as, wait_until
 
 GPU_NODES = ("g1", "g2")
@@ -84,7 +84,7 @@ def test_manager_shows_each_gpu_with_its_full_uuid(fleet: Fleet, first: Loud) ->
 
 def test_a_person_s_settings_are_kept(fleet: Fleet, first: Loud) -> None:
     written = fleet["g1"].read(DAEMON_JSON) or b""
-    assert written.startswith(b'{ "log-opts": {"max-size": "10m"},\r\n   "debug":false')
+    assert written.startswith(BY_A_PERSON.rstrip(b"}\r\n"))
     assert written.endswith(b"}\r\n")
     assert fleet["g2"].read(PROXY) == PROXY_SETTING
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .conftest import Loud
+from .conftest import BY_A_PERSON, Loud
 from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, wait_until
 from .test_provision import KIND, member, shown
-
-ORIGINAL_DAEMON_JSON = b'{ "log-opts": {"max-size": "10m"},\r\n   "debug":false}\r\n'  # in fleet.yml
 
 
 def test_absent_gives_back_what_was_there(fleet: Fleet, inventory: Path, first: Loud) -> None:
@@ -28,7 +26,7 @@ def test_absent_gives_back_what_was_there(fleet: Fleet, inventory: Path, first: 
 
     run = fleet.module("g1,g2", "fleet.gpu_swarm.gpu_node", {"state": "absent"})
     assert run.rc == 0, run.output
-    assert same.read(DAEMON_JSON) == ORIGINAL_DAEMON_JSON
+    assert same.read(DAEMON_JSON) == BY_A_PERSON
     assert same.read(CONFIG_TOML) == original_toml
     assert re.sub(rb"\s", b"", edited.read(DAEMON_JSON) or b"") == b'{"debug":true}'
     assert edited.read(CONFIG_TOML) == original_toml + b"# by a person\n"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""No join token is left anywhere by a run that is as loud as Ansible can be."""
+"""No join token is left anywhere by a run that is as loud as Ansible can be, and no password of a node's own files is shown."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import NODES, Loud
-from .fleet import Fleet, Node
+from .conftest import BY_A_PERSON, NODES, Bare, Loud
+from .fleet import DAEMON_JSON, Fleet, Node
 
 HERE = Path(__file__).parent
 PLANTED = "SWMTKN-1-0planted0by0a0test0000000000000000000000000000000-0000000planted0secret0000"
@@ -80,3 +80,15 @@ def test_no_join_token_is_left_anywhere(fleet: Fleet, first: Loud, role: str) ->
     token = fleet["m1"].docker("swarm", "join-token", "--quiet", role)
     assert token.startswith("SWMTKN-1-")
     assert search(fleet, first, token) == []
+
+
+def test_the_password_of_a_proxy_is_shown_by_no_diff(fleet: Fleet, bare: Bare, first: Loud) -> None:
+    """It stands beside what is changed, on a node that was changed and in what a check run shows."""
+    password = b"S3cret-of-a-proxy"
+    assert password in BY_A_PERSON
+    assert password in (fleet["g1"].read(DAEMON_JSON) or b"")
+    for output in (bare.run.output, first.run.output, first.log.read_text()):
+        assert "http://svc:***@127.0.0.1:9" in output
+        assert password.decode() not in output
+    for folder in (first.cache, first.home):
+        assert not any(password in path.read_bytes() for path in folder.rglob("*") if path.is_file())

@@ -416,3 +416,38 @@ def test_a_look_decides_nothing_whatever_was_decided_before(node, check):
     assert (found["changed"], found["drift"], found["refused"], found["gpus"], found["diff"]) == (False, [], [], [], [])
     assert (found["swarm"]["state"], found["toolkit_version"], found.get("warnings", [])) == ("inactive", None, [])
     assert node.files() == before
+
+
+# --- secrets --------------------------------------------------------------------------------------------------------
+
+PROXIES = b'{"proxies": {"http-proxy": "http://svc:S3cret@proxy:3128", "https-proxy": "http:\\/\\/svc:S3cret@proxy:3128"}, "debug": %s}\n'
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("state", ["present", "absent"])
+@pytest.mark.parametrize("debug", [b"false", b"false,", b"[1"])
+def test_no_password_of_a_proxy_is_shown_and_each_stays_in_its_file(node, check, state, debug):
+    if state == "absent":
+        node.run()
+    node.daemon.write_bytes(PROXIES % debug)
+    answer = node.run(check=check, state=state)
+    assert bool(answer.get("failed")) == (debug != b"false" and state == "present") or state == "absent"
+    assert "S3cret" not in json.dumps(answer)
+    assert node.daemon.read_bytes().count(b"svc:S3cret@proxy:3128") == 2
+    for diff in answer.get("diff", []) if state == "present" else []:
+        assert diff["before_header"] != str(node.daemon) or "http://svc:***@proxy:3128" in diff["before"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"runtimes": {"nvidia": {"path": "/opt/x", "options": "http://svc:S3cret-and-much-more-than-fits-into-a-message@proxy:3128"}}}',
+        b'{"node-generic-resources": "http://svc:S3cret-and-much-more-than-fits-into-a-message@proxy:3128"}',
+        b'{"node-generic-resources": ["http://svc:S3cret@proxy=1=1"]}',
+        b'{"default-runtime": "http://svc:S3cret@proxy"}',
+    ],
+)
+def test_nor_is_one_that_stands_where_a_message_quotes_it(node, content):
+    node.daemon.write_bytes(content)
+    assert "S3cret" not in json.dumps(node.run(check=True))
+    assert "S3cret" not in json.dumps(node.run())

@@ -1,0 +1,57 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Credentials in a text that is about to be shown (pure): those of a proxy in daemon.json, in a unit, in a daemon's complaint.
+
+Rather too much is masked than too little. What is written to files never comes through here.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+
+MASK = "***"
+
+# As JSON and systemd may write a character: \/ \" \u002f \x40, and with more backslashes where such a text is quoted once more.
+_SLASH = r"(?:\\*/|\\+u002[fF]|\\+x2[fF])"
+_AT = r"(?:@|\\+u0040|\\+x40)"
+_COLON = r"(?::|\\+u003[aA]|\\+x3[aA])"
+# A blank ends a URL, and so does a quote that is not escaped.
+_CHAR = r"(?:\\+[^\s\\]|[^\s\"<>\\])"
+# As a URL has it, the last @ before the path ends the credentials: a password may hold one. A user alone may be a token.
+_AUTHORITY = rf"(?:(?!{_SLASH})(?![?#]){_CHAR})"
+_URL = re.compile(rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*{_COLON}{_SLASH}{_SLASH})(?P<who>{_AUTHORITY}+)(?={_AT})")
+# A password with a slash, ? or # is no valid URL, and a secret all the same. Digits before a slash are a port.
+_BROKEN = re.compile(
+    rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*{_COLON}{_SLASH}{_SLASH})"
+    rf"(?P<who>(?:(?!{_COLON}|{_AT}){_AUTHORITY})*{_COLON}(?!\d+{_SLASH})(?:(?!{_COLON}{_SLASH}{_SLASH}){_CHAR})+)(?={_AT})"
+)
+_USER = re.compile(rf"(?:(?!{_COLON}).)*?{_COLON}", re.DOTALL)
+# Options of log drivers and the like: "splunk-token": "…", --log-opt splunk-token=…
+_SECRET = "(?:token|password|passwd|secret)"
+_NAMED = re.compile(rf"""(?i)({_SECRET}(?:\\*["'])?\s*[=:]\s*(?:\\*["'])|{_SECRET}=)((?:\\.|[^\s"'\\,])+)""")
+
+
+def mask(text):
+    """The text without the passwords in its URLs: ``http://svc:***@proxy``."""
+    if "@" in text or "\\" in text:
+        text = _BROKEN.sub(_hidden, _URL.sub(_hidden, text))
+    return _NAMED.sub(lambda found: found.group(1) + MASK, text)
+
+
+def masked(value):
+    """Plain data with every text in it masked."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {key: masked(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [masked(item) for item in value]
+    return value
+
+
+def _hidden(found):
+    user = _USER.match(found.group("who"))
+    return found.group("scheme") + (user.group() if user else "") + MASK

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._mask import mask, masked
+
+MASKED = {
+    "http://svc:S3cret@proxy": "http://svc:***@proxy",
+    "http://svc:S3cret@proxy:3128/path?x=1": "http://svc:***@proxy:3128/path?x=1",
+    "https://svc:S3@cret@proxy.example.org": "https://svc:***@proxy.example.org",
+    "http://svc:S3%40cr%3Aet@proxy": "http://svc:***@proxy",
+    "http://svc:S3%%40cret@proxy": "http://svc:***@proxy",
+    "http://svc:S3:cret@[::1]:3128": "http://svc:***@[::1]:3128",
+    "http://:S3cret@proxy": "http://:***@proxy",
+    "https://S3cret@mirror/debian": "https://***@mirror/debian",
+    "socks5h://svc:S3cret@proxy": "socks5h://svc:***@proxy",
+    "HTTP://SVC:S3cret@PROXY": "HTTP://SVC:***@PROXY",
+    "http://svc:S3/cret@proxy:3128": "http://svc:***@proxy:3128",
+    "http://svc:S3?c#ret@proxy:3128/": "http://svc:***@proxy:3128/",
+    'Environment="HTTP_PROXY=http://svc:S3cret@proxy" "HTTPS_PROXY=http://svc:S3cret@proxy"':
+        'Environment="HTTP_PROXY=http://svc:***@proxy" "HTTPS_PROXY=http://svc:***@proxy"',
+    "http://a:S3cret@x,http://b:S3cret@y": "http://a:***@x,http://b:***@y",
+    "http://plain:3128,http://b:S3cret@y": "http://plain:3128,http://b:***@y",
+    r'"http:\/\/svc:S3cret@proxy"': r'"http:\/\/svc:***@proxy"',
+    r'"http://svc:S3\"cret@proxy", "x": "a@b"': r'"http://svc:***@proxy", "x": "a@b"',
+    r'"http://svc:S3cret\u0040proxy"': r'"http://svc:***\u0040proxy"',
+    r'"http\u003a\u002f\u002fsvc:S3cret@proxy"': r'"http\u003a\u002f\u002fsvc:***@proxy"',
+    r"http://svc:S3cret\x40proxy": r"http://svc:***\x40proxy",
+    "--http-proxy=http://svc:S3cret@proxy --debug": "--http-proxy=http://svc:***@proxy --debug",
+    "from file: http://svc:S3cret@proxy, from flag: http://svc:S3cret@other)": "from file: http://svc:***@proxy, from flag: http://svc:***@other)",
+    'parse "http://svc:S3cret@pro xy": invalid character " " in host name': 'parse "http://svc:***@pro xy": invalid character " " in host name',
+    '"splunk-token": "S3cret", "max-size": "10m"': '"splunk-token": "***", "max-size": "10m"',
+    "--log-opt splunk-token=S3cret --debug": "--log-opt splunk-token=*** --debug",
+    "Environment=PROXY_PASSWORD=S3cret": "Environment=PROXY_PASSWORD=***",
+}  # fmt: skip
+LEFT = [
+    "",
+    "http://proxy:3128/path",
+    "https://nvidia.github.io/libnvidia-container",
+    "node-generic-resources listed 'GPU-1', write to me@example.org",
+    "https://registry:5000/cuda@sha256:0123",
+    "https://example.org/user@host and http://proxy:3128",
+    "tcp://0.0.0.0:2376",
+    '{"proxies": {"http-proxy": "http://proxy:3128", "no-proxy": "a@b"}}',
+    "the join token is read, and no password is asked for",
+    "C:\\Users\\x @ home",
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), MASKED.items(), ids=list(MASKED))
+def test_credentials_are_masked(text, shown):
+    assert mask(text) == shown
+    assert mask(shown) == shown
+    assert "S3" not in mask(json.dumps({"a": [text]}))
+    assert "S3" not in mask(json.dumps(json.dumps({"a": [text]})))
+    assert "S3" not in mask(repr(text))
+
+
+@pytest.mark.parametrize("text", LEFT)
+def test_what_is_no_secret_stays(text):
+    assert mask(text) == text
+
+
+def test_every_text_in_a_result():
+    secret = "http://svc:S3cret@proxy"
+    assert "S3cret" not in str(masked({"a": [secret, {"b": (secret,)}], "c": 1, "d": None}))
+    assert masked({"a": 1, "b": [None, True], "c": "x"}) == {"a": 1, "b": [None, True], "c": "x"}
+
+
+@pytest.mark.parametrize("text", ["a" * 50000, "http://" * 9000, "http://a:" * 9000, "a:b@" * 9000, '"token": ' * 9000, "\\" * 50000 + "@"])
+def test_no_text_takes_long(text):
+    began = time.process_time()
+    mask(text)
+    assert time.process_time() - began < 2
