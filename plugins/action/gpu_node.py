@@ -4,25 +4,21 @@
 
 from __future__ import annotations
 
+from ..plugin_utils._answer import malformed
 from ..plugin_utils._carry import CarryingAction
-from ..plugin_utils._cpu import ArchspecMissing, cpu_labels
+from ..plugin_utils._node_labels import judged, prefixes
+
+NOT_ITS_ANSWER = (
+    "%s: what came back is no answer of this module (%s), so nothing of it is used. Run this again; if that does not help, find out who "
+    "changed what runs on that machine."
+)
 
 
 class ActionModule(CarryingAction):
     MODULE = "fleet.gpu_swarm.gpu_node"
 
-    def finish(self, answer):
-        return name_cpu(answer)
-
-
-def name_cpu(answer):
-    """The module's answer with the labels that the controller can tell and the node cannot."""
-    if "labels" not in answer:
-        return answer
-    cpu = answer.pop("cpu", None)
-    try:
-        answer["labels"] = {**answer["labels"], **cpu_labels(cpu)}
-    except ArchspecMissing as missing:
-        answer["labels_unknown"] = [cpu["label_prefix"]]
-        answer["warnings"] = [*(answer.get("warnings") or []), str(missing)]
-    return answer
+    def finish(self, answer, host):
+        wrong = malformed(answer)
+        if wrong:
+            return {"failed": True, "msg": NOT_ITS_ANSWER % (host, wrong)}
+        return judged(answer, host, *prefixes(self._task.args))

@@ -22,6 +22,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
+from ._answer import plain
 from ._reach import answered
 
 # What a host said of itself earlier in the run, as the roles register it.
@@ -37,10 +38,10 @@ class CarryingAction(ActionBase):
         result = super().run(tmp, task_vars)
         known = () if self._task.check_mode else lacking(task_vars)
         answer = carry(partial(self._run_module, task_vars), self._task.args, known)
-        return merge_hash(result, self.finish(answer))
+        return merge_hash(result, self.finish(answer, self._task.delegate_to or task_vars["inventory_hostname"]))
 
-    def finish(self, answer):
-        """What the controller adds to the module's answer."""
+    def finish(self, answer, host):
+        """What the controller makes of the answer of this host."""
         return answer
 
     def _run_module(self, task_vars, args):
@@ -48,7 +49,7 @@ class CarryingAction(ActionBase):
             return self._execute_module(module_name=self.MODULE, module_args=dict(args), task_vars=task_vars)
 
         # A host that is asked in the name of others answers for itself alone.
-        return answered(call, self._task.delegate_to) if self._task.delegate_to else call()
+        return answered(call, self._task.delegate_to) if self._task.delegate_to else plain(call())
 
 
 def lacking(task_vars):

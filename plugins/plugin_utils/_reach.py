@@ -18,11 +18,13 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
+from ._answer import plain
+
 
 def answered(call: Callable[[], dict[str, Any]], who: str) -> dict[str, Any]:
-    """The answer of ``call()``, or that the host ``who`` cannot be reached."""
+    """The answer of ``call()`` without what Ansible would act on, or that the host ``who`` cannot be reached."""
     try:
-        return call()
+        return plain(call())
     except AnsibleConnectionFailure as problem:
         return {"failed": True, "msg": f"{who} cannot be reached: {problem}"}
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import archspec.cpu
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.action.gpu_node import name_cpu
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import cpu, parse_cpuinfo, parse_meminfo
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _cpu
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._cpu import ArchspecMissing, cpu_labels
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._node_labels import judged
 
 BASE = "fpu de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat clflush mmx fxsr sse sse2 ht syscall nx rdtscp lm pni"
 NEHALEM = BASE + " ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm"
@@ -69,12 +69,12 @@ def test_every_x86_architecture_is_found_from_its_own_features():
 
 def test_the_answer_is_completed_on_the_controller():
     answer = {"labels": {"gpu.count": "1"}, "labels_unknown": [], "cpu": dict(parse_cpuinfo(*x86(BROADWELL)), label_prefix="my.")}
-    assert name_cpu(answer) == {
+    assert judged(answer, "g1", "gpu.", "my.") == {
         "labels": {"gpu.count": "1", "my.microarchitecture": "broadwell", "my.x86_64_level": "v3"},
         "labels_unknown": [],
     }
     for silent in ({"failed": True, "msg": "x"}, {"labels": {}, "labels_unknown": []}):
-        assert name_cpu(dict(silent, **{"cpu": None} if "labels" in silent else {})) == silent
+        assert judged(dict(silent, **{"cpu": None} if "labels" in silent else {}), "g1", "gpu.", "cpu.") == silent
 
 
 def test_without_archspec_the_labels_are_unknown_and_the_user_is_told(monkeypatch):
@@ -82,7 +82,7 @@ def test_without_archspec_the_labels_are_unknown_and_the_user_is_told(monkeypatc
     seen = dict(parse_cpuinfo(*x86(BROADWELL)), label_prefix="cpu.")
     with pytest.raises(ArchspecMissing):
         cpu_labels(seen)
-    answer = name_cpu({"labels": {"gpu.count": "1"}, "labels_unknown": [], "cpu": seen})
+    answer = judged({"labels": {"gpu.count": "1"}, "labels_unknown": [], "cpu": seen}, "g1", "gpu.", "cpu.")
     assert (answer["labels"], answer["labels_unknown"]) == ({"gpu.count": "1"}, ["cpu."])
     (warning,) = answer["warnings"]
     assert "pip install archspec" in warning

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a node has answered, before anything is made of it (pure): whoever controls a node can answer anything.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..module_utils import _resources
+
+# What Ansible acts on wherever it stands in the result of a task (plugins/strategy and executor/task_executor of ansible-core), and
+# none of our modules returns. Variables of the run above all: those of the first host hold for a call that is made once for all.
+ACTED_ON = frozenset(
+    ("ansible_facts", "ansible_stats", "add_host", "add_group", "results", "unreachable", "skipped", "failed_when_result", "ansible_job_id")
+)
+# Put there by the controller: where it found Python on the node.
+DISCOVERED = ("discovered_interpreter_", "ansible_discovered_interpreter_")
+
+NONE = type(None)
+ID, TEXT = (str, NONE), str
+# The parts of gpu_node's answer that a run reads of all hosts at once, so that a single one could end it for all.
+LISTS: dict[str, dict[str, Any]] = {
+    "gpus": {"name": (str, NONE), "memory_mib": (int, float, NONE)},
+    "left_out": {"reason": TEXT},
+    "refused": {"id": TEXT, "text": TEXT},
+    "containers": {"name": TEXT, "service": ID, "task": ID, "age": (int, NONE)},
+}
+SWARM = {"state": TEXT, "node_id": ID, "control_available": (bool, NONE), "error": ID, "managers": (list, NONE), "half_joined": (bool, NONE)}
+CPU = {"machine": TEXT, "vendor": ID, "implementer": ID, "part": ID, "model": ID, "features": (list,)}
+WORDS = ("resources", "missing", "drift", "adopted", "toolkit_held", "labels_unknown")
+ALWAYS = ("gpus", "resources", "labels", "missing", "drift", "restart_required", "containers", "swarm")
+
+
+def plain(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a module without what Ansible would act on."""
+    facts = answer.get("ansible_facts")
+    found = {key: value for key, value in facts.items() if str(key).startswith(DISCOVERED)} if isinstance(facts, Mapping) else {}
+    kept = {key: value for key, value in answer.items() if key not in ACTED_ON}
+    return {**kept, "ansible_facts": found} if found else kept
+
+
+def malformed(answer: Mapping[str, Any]) -> str | None:
+    """The part of an answer of gpu_node that is not what this module answers, or None."""
+    lacking = [] if answer.get("failed") else [key for key in ALWAYS if key not in answer]
+    if lacking:
+        return f"{lacking[0]} is not there"
+    wrong = [key for key in answer if not _is_right(key, answer[key])]
+    return f"{wrong[0]} is not what it should be" if wrong else None
+
+
+def _is_right(key: str, value: Any) -> bool:
+    if key in LISTS:
+        return isinstance(value, list) and all(has(item, LISTS[key]) for item in value)
+    if key in WORDS:
+        return isinstance(value, list) and all(isinstance(item, str) for item in value) and (key != "resources" or _parses(value))
+    if key == "swarm":
+        return has(value, SWARM)
+    if key == "engine":
+        return value is None or (isinstance(value, dict) and _is_info(value.get("generic_resources")))
+    known: dict[str, Any] = {"labels": dict, "restart_required": bool, "toolkit_version": (str, NONE), "cpu": (dict, NONE), "msg": str}
+    return isinstance(value, known.get(key, object))
+
+
+def is_cpu(item: Any) -> bool:
+    return has(item, CPU) and all(isinstance(feature, str) for feature in item["features"])
+
+
+def has(item: Any, fields: Mapping[str, Any]) -> bool:
+    """Whether this is a dictionary of which these fields have these types; what may be null may be left out."""
+    return isinstance(item, dict) and all(isinstance(item.get(key), kind) for key, kind in fields.items())
+
+
+def _parses(resources: list[str]) -> bool:
+    try:
+        _resources.parse(resources)
+    except (_resources.ResourceError, ValueError):
+        return False
+    return True
+
+
+def _is_info(resources: Any) -> bool:
+    try:
+        _resources.from_info(resources)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+    return True

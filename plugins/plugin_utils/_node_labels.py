@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which labels a node may have by its own answer (pure).
+
+Labels decide where tasks run and who may see their data, so a node that somebody controls must not choose its own: of what it
+answers, only that stays that is under the prefixes which the inventory has for it.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..module_utils._labels import Options
+from ._answer import is_cpu
+from ._cpu import ArchspecMissing, cpu_labels
+
+# The collection's own records: which keys are ours, which host a node is, what it was before.
+RESERVED = "gpu-swarm"
+KEY, VALUE = re.compile(r"[A-Za-z0-9_./-]{1,128}"), re.compile(r"[A-Za-z0-9_.-]{0,128}")
+MOST = 256
+
+
+def prefixes(args: Mapping[str, Any]) -> tuple[str, str]:
+    """Of the labels that are about GPUs, and of those about the CPU, by the arguments of gpu_node; '' for none."""
+    given = [args.get(name) for name in ("label_prefix", "label_cpu_prefix")]
+    gpu, cpu = (default if value is None else str(value) for value, default in zip(given, (Options().prefix, Options().cpu_prefix), strict=True))
+    return gpu, cpu
+
+
+def judged(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_prefix: str) -> dict[str, Any]:
+    """The answer of gpu_node with the labels that the node may have, those included that the controller can tell and the node cannot."""
+    if "labels" not in answer:
+        return answer
+    answer = {**answer, "labels_unknown": []}
+    cpu = answer.pop("cpu", None)
+    dropped = [key for key, value in answer["labels"].items() if not _may_be(key, value, gpu_prefix)]
+    labels = {key: value for key, value in answer["labels"].items() if key not in dropped}
+    if len(labels) > MOST:
+        dropped, labels = [*dropped, *list(labels)[MOST:]], dict(list(labels.items())[:MOST])
+    warnings = [_told(host, dropped, gpu_prefix)] if dropped else []
+    try:
+        labels.update(cpu_labels(dict(cpu, label_prefix=cpu_prefix)) if is_cpu(cpu) else {})
+    except ArchspecMissing as missing:
+        answer["labels_unknown"] = [cpu_prefix]
+        warnings.append(str(missing))
+    answer["labels"] = labels
+    return {**answer, "warnings": [*(answer.get("warnings") or []), *warnings]} if warnings else answer
+
+
+def _may_be(key: Any, value: Any, prefix: str) -> bool:
+    if not (isinstance(key, str) and isinstance(value, str) and prefix):
+        return False
+    return key.startswith(prefix) and not key.startswith(RESERVED) and bool(KEY.fullmatch(key) and VALUE.fullmatch(value))
+
+
+def _told(host: str, dropped: list[Any], prefix: str) -> str:
+    shown = ", ".join(repr(key)[:60] for key in dropped[:5]) + ", …" * (len(dropped) > 5)
+    return (
+        f"{host}: its answer has node labels that it may not set, and they were dropped: {shown}. A node sets labels under "
+        f"gpu_node_label_prefix ({prefix or 'empty'}) only, with values of letters, digits, '.', '-' and '_'. This collection never answers "
+        "such labels: find out who changed what runs on that machine."
+    )

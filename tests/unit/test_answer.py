@@ -1,0 +1,176 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a node that somebody controls answers, as plain data and in real runs of Ansible over local connections."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nvml_lab
+import pytest
+from fleet_lab import assessed
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _cpu
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answer import malformed, plain
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._node_labels import MOST, judged, prefixes
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._reach import answered
+
+
+def test_what_ansible_would_act_on_is_left_out_but_where_python_was_found():
+    python = {"discovered_interpreter_python": "/usr/bin/python3"}
+    facts = {"verify_image": "evil", **python}
+    lies = {"ansible_facts": facts, "ansible_stats": {"data": {"x": 1}}, "results": [], "unreachable": True, "skipped": True}
+    assert plain({"changed": True, "msg": "x", **lies}) == {"changed": True, "msg": "x", "ansible_facts": python}
+    assert plain({"msg": "x", "ansible_facts": {"a": 1}}) == plain({"msg": "x", "ansible_facts": "a"}) == {"msg": "x"}
+    assert answered(lambda: {"msg": "x", **lies}, "m1") == {"msg": "x", "ansible_facts": python}
+
+
+# --- an answer that is none -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("gpus", None),
+        ("gpus", [{"name": "T4", "memory_mib": "much"}]),
+        ("gpus", ["GPU-1"]),
+        ("resources", ["NVIDIA-GPU"]),
+        ("resources", "NVIDIA-GPU=1"),
+        ("labels", ["gpu.count"]),
+        ("missing", [3]),
+        ("restart_required", "maybe"),
+        ("swarm", None),
+        ("swarm", {"node_id": "n1"}),
+        ("swarm", {"state": "active", "node_id": ["n1"]}),
+        ("containers", [{"name": None}]),
+        ("containers", [{"name": "x", "age": "old"}]),
+        ("refused", [{"id": "x"}]),
+        ("engine", {"generic_resources": [3]}),
+        ("toolkit_version", 1.2),
+    ],
+)
+def test_an_answer_of_another_form_is_told_by_its_part(key, value):
+    assert malformed({**assessed(), key: value}) == f"{key} is not what it should be"
+
+
+def test_a_part_that_is_not_there():
+    answer = assessed()
+    del answer["drift"]
+    assert malformed(answer) == "drift is not there"
+    assert malformed({"failed": True, "msg": "NVML failed."}) is None
+    assert malformed({"failed": True, "msg": "NVML failed.", "containers": "none"}) == "containers is not what it should be"
+
+
+@pytest.mark.parametrize("answer", [assessed(), assessed(None, gpus=0, containers=[("a", None)], engine=None), assessed(left_out=[{"reason": "x"}])])
+def test_an_answer_of_the_module_is_one(answer):
+    assert malformed(answer) is None
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prefix", "labels", "kept"),
+    [
+        ("gpu.", {"gpu.count": "2", "gpu.model": "NVIDIA-T4"}, ["gpu.count", "gpu.model"]),
+        ("gpu.", {"pci": "cleared", "gpu.count": "2", "cpu.x86_64_level": "v4", "gpux": "1"}, ["gpu.count"]),
+        ("gpu", {"gpu-swarm.host": "g1", "gpu-swarm-leaving": "g1", "gpu_count": "2"}, ["gpu_count"]),
+        ("", {"gpu.count": "2"}, []),
+        ("gpu.", {"gpu.a": 2, "gpu.b": True, "gpu.c": "x\x1b[2J", "gpu.d": "a b", "gpu.e": "x" * 129, "gpu.f\n": "1", "gpu.g": "1\n"}, []),
+    ],
+)
+def test_a_node_sets_labels_under_its_prefix_only(prefix, labels, kept):
+    answer = judged({"labels": labels}, "g7", prefix, "cpu.")
+    assert list(answer["labels"]) == kept
+    dropped = [key for key in labels if key not in kept]
+    assert len(answer.get("warnings", [])) == bool(dropped)
+    for key in dropped[:5]:
+        assert repr(key) in answer["warnings"][0]
+        assert answer["warnings"][0].startswith("g7: ")
+
+
+def test_a_node_sets_no_labels_without_number():
+    answer = judged({"labels": {f"gpu.{number}": "1" for number in range(MOST + 3)}}, "g7", "gpu.", "cpu.")
+    assert len(answer["labels"]) == MOST
+    assert f"'gpu.{MOST}'" in answer["warnings"][0]
+
+
+def test_the_prefixes_are_those_of_the_task_and_not_of_the_answer(monkeypatch):
+    assert prefixes({}) == prefixes({"label_prefix": None}) == ("gpu.", "cpu.")
+    assert prefixes({"label_prefix": "", "label_cpu_prefix": "my.cpu."}) == ("", "my.cpu.")
+    cpu = {"machine": "x86_64", "vendor": None, "implementer": None, "part": None, "model": None, "features": []}
+    lies = {"labels": {}, "labels_unknown": [""], "cpu": {**cpu, "label_prefix": "pci."}}
+    assert judged(lies, "g7", "gpu.", "cpu.") == {"labels": {"cpu.microarchitecture": "x86_64", "cpu.x86_64_level": "v1"}, "labels_unknown": []}
+    assert judged(lies, "g7", "gpu.", "")["labels"] == {}
+    assert judged({"labels": {}, "cpu": {**cpu, "features": [["x"]]}}, "g7", "gpu.", "cpu.")["labels"] == {}
+    monkeypatch.setattr(_cpu, "HAS_ARCHSPEC", False)
+    assert judged(lies, "g7", "gpu.", "cpu.")["labels_unknown"] == ["cpu."]
+
+
+# --- real runs --------------------------------------------------------------------------------------------------------
+
+LIAR = """#!{python}
+import json, subprocess, sys
+done = subprocess.run([sys.executable, *sys.argv[1:]], stdin=sys.stdin, capture_output=True, text=True)
+try:
+    said = dict(json.loads(done.stdout), ansible_facts={{"verify_image": "evil", "of_play": "evil"}}, ansible_stats={{"data": {{"evil": 1}}}})
+except ValueError:
+    said = None
+sys.stdout.write(json.dumps(said) if said else done.stdout)
+"""
+
+PLAYBOOK = """
+- hosts: all
+  gather_facts: false
+  vars: {of_play: true}
+  tasks:
+    - %s
+    - ansible.builtin.debug:
+        msg: "{{ verify_image }} {{ of_play }}"
+      run_once: true
+"""
+
+
+@pytest.fixture
+def told(tmp_path):
+    """What the run uses for all hosts after this task, of which the first host lies."""
+    home = tmp_path / "collections" / "ansible_collections" / "fleet"
+    home.mkdir(parents=True)
+    (home / "gpu_swarm").symlink_to(nvml_lab.ROOT)
+    liar = tmp_path / "liar"
+    liar.write_text(LIAR.format(python=sys.executable))
+    liar.chmod(0o755)
+    inventory = tmp_path / "hosts.ini"
+    common = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
+    inventory.write_text(f"bad {common} ansible_python_interpreter={liar}\ngood {common}\n[all:vars]\nverify_image=ours\n")
+
+    def run(task):
+        playbook = tmp_path / "play.yml"
+        playbook.write_text(PLAYBOOK % task)
+        environment = dict(
+            os.environ,
+            ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"),
+            ANSIBLE_LOCAL_TEMP=str(tmp_path / "local"),
+            ANSIBLE_REMOTE_TEMP=str(tmp_path / "remote"),
+            ANSIBLE_PIPELINING="True",
+            ANSIBLE_STDOUT_CALLBACK="ansible.builtin.json",
+            GPU_LAB_NVML=nvml_lab.fleet("t4x4"),
+        )
+        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(playbook)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        told = json.loads(done.stdout[done.stdout.index("{"):])
+        (last,) = told["plays"][0]["tasks"][-1]["hosts"].values()
+        return last["msg"]
+
+    return run
+
+
+def test_a_first_host_that_lies_sets_no_variable_of_the_run(told):
+    assert told("ansible.builtin.ping:") == "evil True"  # what stands at the play holds, and no other variable does
+    assert told(f"fleet.gpu_swarm.gpu_info: {{nvml_path: {nvml_lab.library()}}}") == "ours True"
