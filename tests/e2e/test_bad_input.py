@@ -229,6 +229,23 @@ def test_the_docker_sdk_is_provided_to_a_node_that_joins(fleet: Fleet, outcome: 
     assert fleet["x3"].swarm()["LocalNodeState"] == "active"
 
 
+@pytest.mark.parametrize(
+    ("playbook", "groups", "arguments", "told"),
+    [
+        ("provision", {"gpunodes": ["g1"]}, [], "It has the groups gpunodes. Did you mean gpu_nodes by gpunodes?"),
+        ("verify", {"swarm_managers": ["m1"]}, [], "the group gpu_nodes is not in the inventory"),
+        ("deprovision", {"gpu_nodes": ["g1"], "web": ["x5"]}, ["--limit", "web"], "--limit leaves none of swarm_managers, gpu_nodes and"),
+        ("maintain", {}, ["--check"], "The inventory has no hosts at all"),
+    ],
+)
+def test_a_run_over_no_hosts_is_no_success(playbook: str, groups: dict[str, list[str]], arguments: list[str], told: str, fleet: Fleet) -> None:
+    run = fleet.playbook(fleet.inventory(**groups), *arguments, playbook=f"fleet.gpu_swarm.{playbook}")
+    assert run.rc == 2, run.output
+    (host,) = run.recap
+    assert told in run.failures(host)[0]
+    assert "There is no host to work on" in run.failures(host)[0]
+
+
 def test_settings_that_are_none_are_found_before_anything_is_touched(fleet: Fleet, first: Loud) -> None:
     inventory = fleet.inventory({"g2": {"gpu_node_advertize": []}}, **MAIN)
     before = {name: State.of(fleet[name]) for name in NODES}

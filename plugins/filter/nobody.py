@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: nobody
+short_description: Tells why a run would have no host
+version_added: 0.2.0
+description:
+  - Ansible skips a play over no hosts, and ends well. Where this filter tells something, that is to be an error.
+options:
+  _input:
+    description: The groups of the inventory (C(groups)).
+    type: dict
+    required: true
+  wanted:
+    description: The groups of which at least one has to have a host.
+    type: list
+    elements: str
+    required: true
+  limited:
+    description:
+      - The hosts that C(--limit) leaves. Without it, there is no limit.
+      - Only heeded where a playbook of this collection was started. One that imports it may be run for other hosts alone.
+    type: list
+    elements: str
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- hosts: "{{ 'localhost' if groups | fleet.gpu_swarm.nobody(['gpu_nodes']) else [] }}"
+  gather_facts: false
+  tasks:
+    - ansible.builtin.fail:
+        msg: "{{ groups | fleet.gpu_swarm.nobody(['gpu_nodes']) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: What is wrong with the inventory or the limit, and what to do. Empty where there are hosts.
+  type: str
+"""
+
+
+from ansible import context
+
+from ..plugin_utils import _groups
+
+
+class FilterModule:
+    def filters(self):
+        return {"nobody": nobody}
+
+
+def nobody(groups, wanted, limited=None):
+    started_here = _groups.is_our_own(context.CLIARGS.get("args") or ())
+    return _groups.nobody(groups, wanted, limited if started_here else None)

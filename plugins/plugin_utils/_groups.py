@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Why a run would have no host, from the groups of the inventory (pure).
+
+Ansible skips a play over no hosts, and ends well: a misspelt group looks like a fleet that is as it should be.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+# In each inventory.
+OF_ANSIBLE = ("all", "ungrouped")
+
+
+def is_our_own(playbooks: Sequence[str]) -> bool:
+    """Whether these playbooks, as they were given to ansible-playbook, are all of this collection: by name or by path."""
+    return bool(playbooks) and all(
+        name.startswith("fleet.gpu_swarm.") or PurePath(name).parts[-4:-1] == ("fleet", "gpu_swarm", "playbooks") for name in playbooks
+    )
+
+
+def nobody(groups: Mapping[str, Sequence[str]], wanted: Sequence[str], limited: Sequence[str] | None = None) -> str:
+    """Why none of the groups ``wanted`` has a host that may be in the run, or ''. ``limited`` are the hosts that ``--limit`` leaves."""
+    members = [host for group in wanted for host in groups.get(group, ())]
+    if not members:
+        return f"There is no host to work on: {_in_words(wanted, groups)}. {_found(groups, wanted)}"
+    if limited is None or set(members) & set(limited):
+        return ""
+    matched = f"it leaves {', '.join(limited)}" if limited else "it leaves no host at all"
+    return f"There is no host to work on: --limit leaves none of {_either(wanted)}; {matched}. Name hosts of these groups there."
+
+
+def _in_words(wanted: Sequence[str], groups: Mapping[str, Sequence[str]]) -> str:
+    there = [group for group in wanted if group in groups]
+    if len(wanted) == 1:
+        return f"the group {wanted[0]} is {'empty' if there else 'not in the inventory'}"
+    return f"none of the groups {_either(wanted)} has one"
+
+
+def _found(groups: Mapping[str, Sequence[str]], wanted: Sequence[str]) -> str:
+    """What the inventory has instead, and what to do."""
+    others = [group for group in groups if group not in OF_ANSIBLE and group not in wanted]
+    if not groups.get("all"):
+        return "The inventory has no hosts at all. Give one with -i."
+    meant = [
+        f"{close[0]} by {group}" for group in others if (close := difflib.get_close_matches(group.lower().replace("-", "_"), wanted, 1, 0.75))
+    ]
+    has = f"It has the groups {', '.join(others)}" if others else "It has no groups"
+    asked = f" Did you mean {' and '.join(meant)}?" if meant else ""
+    return f"{has}.{asked} Put hosts into {_either(wanted)}, and run this again."
+
+
+def _either(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
