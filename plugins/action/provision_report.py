@@ -14,13 +14,15 @@ from ..plugin_utils._deprovision import TakeBack
 from ..plugin_utils._evictions import refused_by_node
 from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._identity import problems
+from ..plugin_utils._lease import lost_lease
 from ..plugin_utils._outcome import FAILED, UNTOUCHED, WAITING, Outcome, outcome_of
 from ..plugin_utils._plan import LABEL, Step
-from ..plugin_utils._updates import node_ids
+from ..plugin_utils._updates import node_ids, to_label
 
 # What was found, and over it what was done.
 ASSESSED = ("gpu_node_assessed", "gpu_node_applied")
 UNLABELLED = "its labels could not be set: %s"
+AWAY = "it could not be returned to service: %s"
 
 
 class ActionModule(ActionBase):
@@ -56,13 +58,13 @@ class ActionModule(ActionBase):
     def _provisioned(self, hosts, args, variables, ids):
         nodes, kept, states, rows = _nodes(args["ledger"]), refused_by_node(args["refused"]), {}, []
         mistaken = problems(ids, nodes)  # of hosts that have joined in this run; the plan has told of the others
+        left = _left_undone(args, variables, ids)
         for host in hosts:
             step = Step(**args["steps"][host.name])
             outcome = outcome_of(variables[host.name])
             if not outcome and host.name in mistaken:
                 outcome = Outcome(FAILED, mistaken[host.name])
-            if not outcome and args["unlabelled"] and LABEL in step.groups:
-                outcome = Outcome(FAILED, UNLABELLED % args["unlabelled"])
+            outcome = outcome or left.get(host.name)
             node_id = None if host.name in mistaken else ids[host.name]
             node = nodes.get(node_id)
             states[host.name] = _report.state_of(host, step, node, outcome, answered=bool(nodes), kept=kept.get(node_id or "", ()))
@@ -82,6 +84,18 @@ class ActionModule(ActionBase):
             states[host.name] = _report.state_given_back(step, node, outcome, kept=kept.get(node_id or "", ()), answered=answered)
             rows.append(_report.row_given_back(host, step, states[host.name]))
         return states, _report.table(rows, _report.HEADINGS_GIVEN_BACK)
+
+
+def _left_undone(args, variables, ids):
+    """By host, why its labels are not set, or it is still away: the call failed, or none was made since another run changes the swarm."""
+    planned = [name for name, step in args["steps"].items() if LABEL in step["groups"]]
+    if args["unlabelled"]:
+        return dict.fromkeys(planned, Outcome(FAILED, UNLABELLED % args["unlabelled"]))
+    nodes = _nodes(args["ledger"])
+    left = {update["host"]: UNLABELLED for update in to_label(planned, variables, args["ledger"], clashes=True)}
+    left.update((name, AWAY) for name in args["steps"] if (nodes.get(ids[name]) or {}).get("former_availability"))
+    lost = {name: lost_lease(variables[name], args["ledger"]) for name in left}
+    return {name: Outcome(UNTOUCHED, left[name] % why) for name, why in lost.items() if why}
 
 
 def _nodes(ledger):

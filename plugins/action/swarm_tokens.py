@@ -5,7 +5,14 @@
 from __future__ import annotations
 
 from ..plugin_utils._reach import ManagerAction
+from ..plugin_utils._run import this_run
 
 
 class ActionModule(ManagerAction):
+    """Says whose lease is this run's own; only the controller knows that."""
+
     MODULE = "fleet.gpu_swarm.swarm_tokens"
+
+    def arguments(self):
+        args = super().arguments()
+        return dict(args, holder=args.get("holder") or this_run())

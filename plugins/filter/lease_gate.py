@@ -34,7 +34,7 @@ _value:
   type: str
 """
 
-from ..plugin_utils._roll import lease_gate
+from ..plugin_utils._lease import lease_gate
 
 
 class FilterModule:

@@ -76,6 +76,15 @@ def counts(lease, now):
     return lease is not None and (lease.until is None or lease.until > now)
 
 
+def refuse_another(spec, clock, holder, what, remedy):
+    """Raises where somebody else's lease counts. ``clock`` is the manager's, ``what`` says what is not done for it."""
+    lease, now = read(spec), seconds(clock)
+    if counts(lease, now) and lease.holder != holder:
+        left = _left(lease, now)
+        ends = "does not end by itself" if left is None else "ends in %d s unless that goes on" % left
+        raise SwarmError("%s, since another run changes this swarm: %s. Its lease %s. %s" % (what, lease.holder, ends, remedy))
+
+
 def taken(before, now, want):
     """The lease after ``holder`` reached for it: ``before`` itself where somebody else has it."""
     ours = before is not None and before.holder == want["holder"]

@@ -12,6 +12,7 @@ version_added: 0.2.0
 description:
   - Replaces the tokens with which machines join a swarm. The old ones are worth nothing from then on; who has joined stays.
   - Neither the old tokens nor the new ones are read or returned.
+  - While another run changes the swarm (M(fleet.gpu_swarm.swarm_lease)), nothing is replaced: machines may be joining with these tokens.
   - Everything else of the swarm stays as it is, the lock of its managers too. M(community.docker.docker_swarm) sends zeros for each
     setting that it is not told, such as the life of certificates, when it rotates a token.
 author:
@@ -34,7 +35,11 @@ options:
     elements: str
     choices: [worker, manager]
     required: true
+  holder:
+    description: Whose lease of the swarm is this run's own. By default that of the run of Ansible that this task is part of.
+    type: str
 seealso:
+  - module: fleet.gpu_swarm.swarm_lease
   - module: community.docker.docker_swarm
 """
 
@@ -52,6 +57,9 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm import CONNECTION_OPTIONS, connect, until_written
+from ..module_utils._swarm_lease import refuse_another
+
+AFTER = "When it is through, 'docker swarm join-token --rotate --quiet worker' (or manager) replaces one."
 
 
 def run(params, check_mode):
@@ -59,7 +67,8 @@ def run(params, check_mode):
     manager = connect(params)
 
     def attempt():
-        cluster, dummy_clock = manager.cluster()
+        cluster, clock = manager.cluster()
+        refuse_another(cluster["Spec"], clock, params["holder"], "No join token was replaced", AFTER)
         if params["rotate"] and not check_mode:
             manager.update_cluster(cluster["Version"]["Index"], cluster["Spec"], params["rotate"])
 
@@ -72,6 +81,7 @@ def main():
         argument_spec=dict(
             CONNECTION_OPTIONS,
             rotate=dict(type="list", elements="str", choices=["worker", "manager"], required=True),
+            holder=dict(type="str"),
         ),
         supports_check_mode=True,
     )

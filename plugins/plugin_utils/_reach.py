@@ -37,4 +37,8 @@ class ManagerAction(ActionBase):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         who = self._task.delegate_to or task_vars["inventory_hostname"]
-        return merge_hash(result, answered(lambda: self._execute_module(module_name=self.MODULE, task_vars=task_vars), who))
+        call = dict(module_name=self.MODULE, module_args=self.arguments(), task_vars=task_vars)
+        return merge_hash(result, answered(lambda: self._execute_module(**call), who))
+
+    def arguments(self) -> dict[str, Any]:
+        return dict(self._task.args)

@@ -51,21 +51,6 @@ def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, before: M
     return ""
 
 
-def lease_gate(answer: Mapping[str, Any]) -> str:
-    """Why this run may change nothing now, or ''. ``answer`` is that of swarm_lease."""
-    if answer.get("acquired"):
-        return ""
-    if "acquired" not in answer:
-        reason = str(answer.get("msg") or "the manager did not say why").strip().rstrip(".")
-        return f"its turn did not come, since the lease of this swarm could not be taken: {reason}. Mend that and run this again."
-    since = f" since {answer['since']}" if answer.get("since") else ""
-    left = f"ends in {answer['expires_in']} s unless that goes on" if answer.get("expires_in") is not None else "does not end by itself"
-    return (
-        f"its turn did not come, since another run changes this swarm: {answer['holder']}{since}. Its lease {left}. Run this again "
-        "when it is through; if it is dead, with -e provision_take_lease=true."
-    )
-
-
 def newly_pending(ledger: Any, before: Mapping[str, int]) -> list[str]:
     """The services of which more tasks wait for room than when the run began, with how many more."""
     more = {service: count - before.get(service, 0) for service, count in pending(ledger).items()}

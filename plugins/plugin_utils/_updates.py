@@ -18,6 +18,7 @@ from typing import Any
 from ..module_utils import _resources, _swarm_labels
 from ._evictions import EVICT
 from ._identity import LABEL_PREFIX, problems
+from ._lease import lost_lease
 from ._outcome import STAYS_AWAY, outcome_of
 from ._plan import CONTAINERS, NOTHING, what_is_stopped
 from ._work import SERVICES, UNREAD, Work, must_stay, work_on
@@ -64,8 +65,7 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
         node_id = node_id_of(variables[name], step)
         if not node_id or (nodes and node_id not in nodes) or (outcome and (to != FORMER or outcome.state in STAYS_AWAY)):
             continue
-        lease = variables[name].get("gpu_swarm_lease")
-        if lease is not None and not lease.get("acquired"):
+        if lost_lease(variables[name], ledger):
             continue  # what is paused there, the run that holds the lease may have paused
         if to == DRAIN and not _may_be_drained(name, variables, nodes.get(node_id)):
             continue
@@ -121,8 +121,13 @@ def label_updates(names: Iterable[str], variables: Variables, ledger: Any = None
     """For swarm_nodes: the labels of these hosts as planned, else as decided there, unless something failed there.
 
     With a ``ledger``, only of hosts whose labels it shows to differ; of those where somebody else's is in the way, with ``clashes``.
-    None of hosts that show the id of another one's node, of which the plan or the report tells.
+    None of hosts that show the id of another one's node, of which the plan or the report tells, and none without the swarm's lease.
     """
+    return [update for update in to_label(names, variables, ledger, clashes) if not lost_lease(variables[update["host"]], ledger)]
+
+
+def to_label(names: Iterable[str], variables: Variables, ledger: Any = None, clashes: bool = False) -> list[dict[str, Any]]:
+    """The same, whether or not this run may change the swarm now."""
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     ids = node_ids(names, variables)
     mistaken = problems(ids, nodes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from fleet_lab import assessed, ledger, member, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._roll import held_by, lease_gate, manager_gate, newly_pending, pending, roll_gate
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._roll import held_by, manager_gate, newly_pending, pending, roll_gate
 
 FAILED = {"state": "failed", "reason": "dockerd did not start"}
 LOST = {"state": "lost", "reason": "no route to host"}
@@ -112,30 +112,6 @@ def test_without_a_manager_that_answers_no_further_host_is_changed(book):
 
 
 # --- one manager after another ----------------------------------------------------------------------------------------
-
-
-# --- who changes the swarm --------------------------------------------------------------------------------------------
-
-
-def test_whoever_holds_the_lease_may_go_on():
-    assert lease_gate({"acquired": True, "holder": "x"}) == ""
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (
-            {"acquired": False, "holder": "alice@c1 pid 12", "since": "2026-11-21T02:10:00Z", "expires_in": 812},
-            ["alice@c1 pid 12 since 2026-11-21T02:10:00Z", "ends in 812 s", "-e provision_take_lease=true"],
-        ),
-        ({"acquired": False, "holder": "mine", "since": None, "expires_in": None}, [": mine. Its lease does not end by itself"]),
-        ({"failed": True, "msg": "It has no quorum."}, ["could not be taken: It has no quorum. Mend that"]),
-        ({"unreachable": True, "msg": "no route"}, ["could not be taken: no route. Mend that"]),
-        ({}, ["did not say why"]),
-    ],
-)
-def test_without_the_lease_nothing_is_changed(answer, words):
-    assert [word for word in words if word not in lease_gate(answer)] == []
 
 
 def managers(count, down=()):

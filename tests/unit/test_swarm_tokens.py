@@ -14,12 +14,13 @@ from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_tokens as 
 class FakeManager:
     """A swarm that somebody else changes at the first ``lost`` attempts to write it."""
 
-    def __init__(self, lost=0):
+    def __init__(self, lost=0, lease=None):
         self.lost = lost
+        self.labels = {"owner": "bob", **({"gpu-swarm.lease": lease} if lease else {})}
         self.updates = []
 
     def cluster(self):
-        return cluster({"owner": "bob"}), "2026-11-21T02:10:00Z"
+        return cluster(self.labels), "2026-11-21T02:10:00Z"
 
     def update_cluster(self, version, spec, rotate):
         if self.lost:
@@ -28,9 +29,9 @@ class FakeManager:
         self.updates.append((version, spec, rotate))
 
 
-def run(manager, monkeypatch, rotate=("worker", "manager"), check_mode=False):
+def run(manager, monkeypatch, rotate=("worker", "manager"), check_mode=False, holder=None):
     monkeypatch.setattr(module, "connect", lambda params: manager)
-    return module.run({"rotate": list(rotate)}, check_mode)
+    return module.run({"rotate": list(rotate), "holder": holder}, check_mode)
 
 
 @pytest.mark.parametrize("lost", [0, 9])
@@ -51,3 +52,21 @@ def test_nothing_is_written(rotate, check_mode, monkeypatch):
 def test_a_swarm_that_changes_without_end_is_given_up(monkeypatch):
     with pytest.raises(SwarmError, match=r"10 attempts.*Run this again"):
         run(FakeManager(lost=10), monkeypatch)
+
+
+LEASE = '{"holder": "alice", "since": "2026-11-21T02:00:00Z", "until": "2026-11-21T02:%02d:00Z"}'
+
+
+@pytest.mark.parametrize(("lease", "holder"), [(LEASE % 20, "alice"), (LEASE % 5, "bob"), (None, "bob")])
+def test_without_another_run_s_lease_they_are_replaced(lease, holder, monkeypatch):
+    manager = FakeManager(lease=lease)
+    assert run(manager, monkeypatch, holder=holder) == {"changed": True}
+    assert len(manager.updates) == 1
+
+
+@pytest.mark.parametrize("holder", ["bob", None])
+def test_while_another_run_changes_the_swarm_they_stay(holder, monkeypatch):
+    manager = FakeManager(lease=LEASE % 20)
+    with pytest.raises(SwarmError, match=r"No join token was replaced, since another run changes this swarm: alice\. Its lease ends in 600 s"):
+        run(manager, monkeypatch, holder=holder)
+    assert manager.updates == []

@@ -105,7 +105,7 @@ def test_what_another_run_has_paused_is_not_given_back():
     hosts = {
         "ours": variables("n1", gpu_swarm_lease={"acquired": True}),
         "who knows": variables("n2", gpu_swarm_lease={"failed": True}, gpu_swarm_outcome=UNTOUCHED),
-        "theirs": variables("n3", gpu_swarm_lease={"acquired": False}, gpu_swarm_outcome=UNTOUCHED),
+        "theirs": variables("n3", gpu_swarm_lease={"acquired": False, "holder": "bob"}, gpu_swarm_outcome=UNTOUCHED),
     }
     assert [update["id"] for update in availability_updates(hosts, hosts, "former")] == ["n1"]
 

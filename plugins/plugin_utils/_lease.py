@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether this run may change the swarm, for all that writes to it (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# What hold.yml registers.
+FACT = "gpu_swarm_lease"
+
+
+def lost_lease(variables: Mapping[str, Any], ledger: Any = None) -> str:
+    """Why this run may change nothing of the swarm now, or ''. By a host's ``variables``, and by what the ``ledger`` shows since.
+
+    A run that began before there was a swarm has no lease, and needs none.
+    """
+    answer = variables.get(FACT)
+    if answer is None:
+        return ""
+    now = ((ledger or {}).get("swarm") or {}).get("lease")
+    if answer.get("acquired") and now and now["holder"] != answer["holder"] and (now["expires_in"] is None or now["expires_in"] > 0):
+        answer = {**now, "acquired": False}
+    return lease_gate(answer)
+
+
+def lease_gate(answer: Mapping[str, Any]) -> str:
+    """Why this run may change nothing now, or ''. ``answer`` is that of swarm_lease."""
+    if answer.get("acquired"):
+        return ""
+    if "acquired" not in answer:
+        reason = str(answer.get("msg") or "the manager did not say why").strip().rstrip(".")
+        return f"its turn did not come, since the lease of this swarm could not be taken: {reason}. Mend that and run this again."
+    since = f" since {answer['since']}" if answer.get("since") else ""
+    left = f"ends in {answer['expires_in']} s unless that goes on" if answer.get("expires_in") is not None else "does not end by itself"
+    return (
+        f"its turn did not come, since another run changes this swarm: {answer['holder']}{since}. Its lease {left}. Run this again "
+        "when it is through; if it is dead, with -e provision_take_lease=true."
+    )

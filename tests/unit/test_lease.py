@@ -1,0 +1,87 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from fleet_lab import assessed, ledger, member
+
+from ansible_collections.fleet.gpu_swarm.plugins.action import provision_report
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._lease import lease_gate, lost_lease
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import availability_updates, label_updates, node_ids, to_label
+
+
+def test_whoever_holds_the_lease_may_go_on():
+    assert lease_gate({"acquired": True, "holder": "x"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            {"acquired": False, "holder": "alice@c1 pid 12", "since": "2026-11-21T02:10:00Z", "expires_in": 812},
+            ["alice@c1 pid 12 since 2026-11-21T02:10:00Z", "ends in 812 s", "-e provision_take_lease=true"],
+        ),
+        ({"acquired": False, "holder": "mine", "since": None, "expires_in": None}, [": mine. Its lease does not end by itself"]),
+        ({"failed": True, "msg": "It has no quorum."}, ["could not be taken: It has no quorum. Mend that"]),
+        ({"unreachable": True, "msg": "no route"}, ["could not be taken: no route. Mend that"]),
+        ({}, ["did not say why"]),
+    ],
+)
+def test_without_the_lease_nothing_is_changed(answer, words):
+    assert [word for word in words if word not in lease_gate(answer)] == []
+
+
+MINE, OTHER = "alice@c1 pid 12", "bob@c2 pid 7"
+
+
+def shows(holder, expires_in=60):
+    """A ledger with a node without labels, in a swarm of which somebody holds the lease."""
+    lease = holder and {"holder": holder, "since": "2026-11-21T02:10:00Z", "expires_in": expires_in}
+    return {**ledger(member("n1", labels={}, bound=False, former_availability="active")), "swarm": {"lease": lease}}
+
+
+@pytest.mark.parametrize(
+    ("lease", "book", "lost"),
+    [
+        (None, None, False),  # there was no swarm when the run began
+        (None, shows(OTHER), False),
+        ({"acquired": True, "holder": MINE}, None, False),
+        ({"acquired": True, "holder": MINE}, shows(MINE), False),
+        ({"acquired": True, "holder": MINE}, shows(MINE, -5), False),  # over, and nobody else has taken it
+        ({"acquired": True, "holder": MINE}, shows(None), False),
+        ({"acquired": True, "holder": MINE}, shows(OTHER, -5), False),
+        ({"acquired": True, "holder": MINE}, shows(OTHER), True),
+        ({"acquired": True, "holder": MINE}, shows(OTHER, None), True),
+        ({"acquired": False, "holder": OTHER}, None, True),
+        ({"acquired": False, "holder": OTHER}, shows(None), True),
+        ({"failed": True}, None, True),
+        ({"skipped": True}, shows(MINE), True),
+    ],
+)
+def test_nothing_is_written_without_the_lease(lease, book, lost):
+    host = {"gpu_node_assessed": assessed("n1"), **({"gpu_swarm_lease": lease} if lease else {})}
+    assert bool(lost_lease(host, book)) is lost
+    assert label_updates(["a"], {"a": host}, book) is not lost
+    assert availability_updates(["a"], {"a": host}, "former", book) is not lost
+    assert [update["host"] for update in to_label(["a"], {"a": host}, book)] == ["a"]
+
+
+def test_who_has_taken_it_meanwhile_is_named():
+    assert f"another run changes this swarm: {OTHER} since" in lost_lease({"gpu_swarm_lease": {"acquired": True, "holder": MINE}}, shows(OTHER))
+
+
+def test_what_was_left_undone_for_it_is_told_of_each_host():
+    lease = {"acquired": True, "holder": MINE}
+    hosts = {name: {"gpu_node_assessed": assessed(node_id), "gpu_swarm_lease": lease} for name, node_id in (("a", "n1"), ("b", "n2"), ("c", "n3"))}
+    steps = {"a": {"groups": ["gpu_swarm_label"]}, "b": {"groups": ["gpu_swarm_marked"]}, "c": {"groups": ["gpu_swarm_label"]}}
+    nodes = [member("n1", labels={}, bound=False), member("n2", bound=False, former_availability="active"), member("n3", bound="c")]
+    book = {**ledger(*nodes), "swarm": {"lease": {"holder": OTHER, "since": None, "expires_in": None}}}
+    left = provision_report._left_undone({"steps": steps, "ledger": book, "unlabelled": ""}, hosts, node_ids(hosts, hosts))
+    assert {name: (outcome.state, outcome.reason.partition(":")[0]) for name, outcome in left.items()} == {
+        "a": ("untouched", "its labels could not be set"),
+        "b": ("untouched", "it could not be returned to service"),
+    }
+    assert all(OTHER in outcome.reason for outcome in left.values())
+    assert provision_report._left_undone({"steps": steps, "ledger": {**book, "swarm": {}}, "unlabelled": ""}, hosts, node_ids(hosts, hosts)) == {}
