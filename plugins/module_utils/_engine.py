@@ -18,7 +18,9 @@ import os
 import shutil
 import socket
 import time
+import urllib.parse
 
+from . import _containers
 from ._errors import GpuSwarmError
 from ._unit import EngineError, Unit
 
@@ -31,6 +33,8 @@ PODMAN_HEADER = "Libpod-API-Version"
 # dockerd's own default, and the file in it by which it finds its swarm again.
 ROOT_DIR = "/var/lib/docker"
 MEMBERSHIP = os.path.join("swarm", "docker-state.json")
+# A worker knows those that something on it is attached to.
+SWARM_NETWORKS = "/networks?filters=%s" % urllib.parse.quote(json.dumps({"scope": ["swarm"]}))
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -170,21 +174,16 @@ class Engine:
         return None
 
     def containers(self):
-        """The running containers: what a restart of the daemon would kill."""
-        listed = self.get("/containers/json")
+        """The running containers: what a restart of the daemon would kill, and what a swarm that is left would disconnect."""
+        listed = self._listed("/containers/json")
+        swarms = self._listed(SWARM_NETWORKS) if _containers.may_be_on_swarm_networks(listed) else []
+        return _containers.records(listed, [network["Id"] for network in swarms], time.time())
+
+    def _listed(self, path):
+        listed = self.get(path)
         if listed is None:
-            raise self._no_answer("/containers/json", "nothing answers any more")
-        return [
-            {
-                "id": item["Id"],
-                "name": (item.get("Names") or [item["Id"][:12]])[0].lstrip("/"),
-                "image": item.get("Image"),
-                "service": (item.get("Labels") or {}).get("com.docker.swarm.service.name"),
-                "task": (item.get("Labels") or {}).get("com.docker.swarm.task.id"),
-                "age": max(0, int(time.time() - item["Created"])) if "Created" in item else None,
-            }
-            for item in listed
-        ]
+            raise self._no_answer(path, "nothing answers any more")
+        return listed
 
     def await_drain(self, timeout_s):
         """Waits until no container of swarm's services runs any more, or for so long."""

@@ -435,7 +435,11 @@ swarm:
   returned: always, also with an error, unless the daemon itself could not be asked
   type: dict
 containers:
-  description: The running containers, each with C(id), C(name), C(image), C(service), C(task) and C(age) in seconds. A restart stops them.
+  description:
+    - The running containers, each with C(id), C(name), C(image), C(service), C(task), C(age) in seconds and C(swarm_networks).
+      A restart stops them.
+    - The C(swarm_networks) of a container that is no task are the swarm's networks that it is attached to. It loses them when the
+      node leaves the swarm.
   returned: always, also with an error, unless the daemon itself could not be asked
   type: list
   elements: dict

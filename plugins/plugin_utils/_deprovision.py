@@ -147,7 +147,7 @@ def _labels_of_ours(node: Mapping[str, Any]) -> set[str]:
 def _stops(step: TakeBack) -> str:
     if {"restart", "packages"} & set(step.needs):
         return CONTAINERS
-    # A node that leaves stops swarm's tasks; what was started by hand runs on.
+    # A node that leaves stops swarm's tasks and disconnects what is on swarm's networks; else what was started by hand runs on.
     return TASKS if "leave" in step.needs else NOTHING
 
 

@@ -34,7 +34,7 @@ END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
 
 # The needs for which nothing may run there.
 HURTS = frozenset(("toolkit", "restart", "move", "maintain"))
-# What a change stops: whatever runs there, only swarm's tasks, or nothing.
+# What a change stops: whatever runs there, only what is swarm's (tasks, and containers on its networks), or nothing.
 CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
 
 
@@ -254,9 +254,11 @@ def heed_work(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm,
         return
     step.groups = [WINDOW if group == IDLE and work else group for group in groups]
     ends = [item for item in work if item not in stay]
+    cut_off = [item for item in ends if step.stops == TASKS and not item.service]
     for word, told in (
         ("moves", in_words(item for item in ends if item.movable)),
-        ("stops", in_words(item for item in ends if not item.movable)),
+        ("stops", in_words(item for item in ends if not item.movable and item not in cut_off)),
+        ("disconnects", in_words(cut_off)),
         ("evicts", moved),
     ):
         if told:
@@ -265,7 +267,7 @@ def heed_work(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm,
 
 def what_is_stopped(stops: str, work: list[Work]) -> list[Work]:
     """The part of what runs there that a change would stop."""
-    return {CONTAINERS: work, TASKS: [item for item in work if item.service], NOTHING: []}[stops]
+    return {CONTAINERS: work, TASKS: [item for item in work if item.of_swarm], NOTHING: []}[stops]
 
 
 def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) -> tuple[list[str], list[str]]:

@@ -26,13 +26,20 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 class Work:
     """One task or container. ``movable``: swarm starts it elsewhere, or here again, when it is stopped.
 
-    ``service`` is None for a container that no service owns. ``age_s`` is None where nobody knows.
+    ``service`` is None for a container that no service owns. ``age_s`` is None where nobody knows. ``networks`` are the swarm's
+    networks that such a container is on.
     """
 
     name: str
     service: str | None
     movable: bool
     age_s: int | None = None
+    networks: tuple[str, ...] = ()
+
+    @property
+    def of_swarm(self) -> bool:
+        """Whether it ends, or loses its network, where the node leaves the swarm."""
+        return bool(self.service or self.networks)
 
 
 # Stands for the containers of a host that did not tell which it runs.
@@ -46,7 +53,11 @@ def work_on(containers: Iterable[Mapping[str, Any]], node: Mapping[str, Any] | N
     work = [Work(task["name"], task["service"], task["movable"], task.get("age")) for task in tasks]
     # A container of a task that the manager does not know any more is about to go, or belongs to another swarm.
     rest = [item for item in containers if item.get("task") not in known or not item.get("task")]
-    return work + [Work(item["name"], item.get("service"), False, item.get("age")) for item in rest]
+    return work + [_container(item) for item in rest]
+
+
+def _container(item: Mapping[str, Any]) -> Work:
+    return Work(item["name"], item.get("service"), False, item.get("age"), tuple(item.get("swarm_networks") or ()))
 
 
 def must_stay(work: Iterable[Work], disrupt: str) -> list[Work]:
@@ -68,6 +79,7 @@ def _one(item: Work) -> str:
     if item is UNREAD:
         return item.name
     what = f"task {item.name} of service {item.service}" if item.service else f"container {item.name}"
+    what += f" on the swarm's network {', '.join(item.networks)}" if item.networks else ""
     return what if item.age_s is None else f"{what} (for {age(item.age_s)})"
 
 

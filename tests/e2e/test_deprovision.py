@@ -118,29 +118,44 @@ def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict
 
 
 def test_work_is_waited_for_and_the_others_leave(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
-    """d2 is demoted first. d3 holds nothing of ours by now, and leaves since it stands in the inventory."""
-    busy = fleet["d1"]
-    busy.docker("run", "--detach", "--name", "notebook", "lab/task")
+    """d2 is demoted first. d3 holds nothing of ours by now, and would leave since it stands in the inventory: all that its
+    container would lose is the swarm's network. What is on a network of d2's own stays on it."""
+    busy, free, attached = fleet["d1"], fleet["d2"], fleet["d3"]
+    busy.docker("node", "update", "--availability", "active", attached.swarm()["NodeID"])
+    busy.docker("network", "create", "--driver", "overlay", "--attachable", "ranks")
+    free.docker("network", "create", "alone")
     try:
+        for node, name, network in ((busy, "notebook", "bridge"), (attached, "trainer", "ranks"), (free, "editor", "alone")):
+            node.docker("run", "--detach", "--name", name, "--network", network, "lab/task")
         was = (busy.files(), busy.started())
         run = take_back(fleet, inventory, "--extra-vars", json.dumps({"provision_wait": 4}))
         assert run.rc == os.EX_TEMPFAIL, run.output
         assert run.failed() == []
         assert "waiting for container notebook (for " in run.row("d1")
-        assert run.row("d1").endswith("; paused")
-        assert (busy.files(), busy.started(), list(listed(busy))) == (*was, ["d1"])
+        assert "waiting for container trainer on the swarm's network ranks (for " in run.row("d3")
+        assert [run.row(name).endswith("; paused") for name in GPU_NODES] == [True, True]
+        assert (busy.files(), busy.started(), sorted(listed(busy))) == (*was, ["d1", "d3"])
         spec = listed(busy)["d1"]["Spec"]
         assert (spec["Availability"], spec["Labels"]["gpu-swarm.former-availability"]) == ("pause", "active")
-        assert {name: fleet[name].swarm()["LocalNodeState"] for name in ("d2", "d3")} == {"d2": "inactive", "d3": "inactive"}
+        assert {name: fleet[name].swarm()["LocalNodeState"] for name in ("d2", "d3")} == {"d2": "inactive", "d3": "active"}
         assert busy.docker("ps", "--format", "{{.Names}}") == "notebook"
+        assert [networks(attached, "trainer"), networks(free, "editor")] == [["ranks"], ["alone"]]
     finally:
-        busy.docker("rm", "--force", "notebook")
+        for node, name in ((busy, "notebook"), (attached, "trainer"), (free, "editor")):
+            node.run("docker", "rm", "--force", name, check=False)
+        free.docker("network", "rm", "alone")
+
+
+def networks(node: Node, container: str) -> list[str]:
+    """The networks that a container, which runs, is attached to."""
+    found = node.docker_json("inspect", container)[0]
+    assert found["State"]["Running"]
+    return list(found["NetworkSettings"]["Networks"])
 
 
 def test_the_last_manager_stays_while_its_swarm_holds_something(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
     """And the entry goes that a run left, which was killed after d3 had left and before it was off the list."""
     last, left = fleet["d1"], fleet["d3"]
-    left.docker("swarm", "join", "--token", last.docker("swarm", "join-token", "--quiet", "worker"), f"{last.address}:2377")
     last.docker("node", "update", "--label-add", "gpu-swarm-leaving=d3", left.swarm()["NodeID"])
     left.leave()
     last.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--replicas", "0", "--name", "shop", "lab/task")

@@ -157,6 +157,23 @@ def test_where_only_labels_are_left_a_task_that_needs_one_keeps_the_node_as_it_i
     assert (step.needs, step.waits_for, step.left_alone, step.groups) == (["labels"], ["task once.1"], True, [END])
 
 
+ATTACHED = {"name": "ranks", "service": None, "task": None, "swarm_networks": ["train"]}
+RANKS = "container ranks on the swarm's network train"
+
+
+@pytest.mark.parametrize(
+    ("disrupt", "waits_for", "groups"), [("never", [RANKS], [END]), ("services", [RANKS], BUSY_WORKER), ("all", [], BUSY_WORKER)]
+)
+def test_a_container_on_a_network_of_the_swarm_loses_it_where_the_node_leaves(disrupt, waits_for, groups):
+    one = host(disrupt=disrupt)
+    one.assessed["containers"] = [ATTACHED]
+    step = step_of(one, swarm(M1, bare()))
+    assert (step.waits_for, step.groups, step.left_alone) == (waits_for, groups, disrupt == "never")
+    assert (f"disconnects {RANKS}" in step.impact) == (disrupt == "all")
+    one.leave = False
+    assert step_of(one, swarm(M1, entry())).waits_for == []
+
+
 def test_tasks_that_need_a_label_of_ours_are_waited_for():
     known = swarm(M1, entry(), evicted={"n1": {"t1": "task train.1"}})
     assert step_of(host(leave=False), known).waits_for == ["task train.1"]

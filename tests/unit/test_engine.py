@@ -469,7 +469,38 @@ def test_containers(tmp_path, daemon):
         ("fedcba987654", None, None),
     ]
     assert told[0]["id"] == CONTAINERS[0]["Id"]
+    assert [item["swarm_networks"] for item in told] == [[], [], []]
     assert started.asked == ["/containers/json"]
+
+
+def on(*networks, task=None):
+    """A container on these networks, each with an id of its own."""
+    settings = {"Networks": {name: {"NetworkID": f"id-of-{name}"} for name in networks}}
+    return dict(CONTAINERS[1], NetworkSettings=settings, Labels={"com.docker.swarm.task.id": task} if task else {})
+
+
+SWARM_NETWORKS = "/networks?filters=%7B%22scope%22%3A%20%5B%22swarm%22%5D%7D"
+
+
+def test_the_swarms_networks_of_containers_that_are_no_tasks(tmp_path, daemon):
+    started = daemon(containers_json=[on("bridge"), on("mine", "train", "sweep"), on("ingress", task="t1")])
+    started.answers[SWARM_NETWORKS] = [{"Id": "id-of-train", "Name": "train"}, {"Id": "id-of-sweep", "Name": "sweep"}]
+    assert [item["swarm_networks"] for item in engine(tmp_path)[0].containers()] == [[], ["sweep", "train"], []]
+    assert started.asked == ["/containers/json", SWARM_NETWORKS]
+
+
+@pytest.mark.parametrize("listed", [[], [on("bridge"), on("host"), on("none"), on()], [on("ingress", "train", task="t1")]])
+def test_networks_are_not_listed_where_none_can_be_the_swarms(tmp_path, daemon, listed):
+    started = daemon(containers_json=listed)
+    engine(tmp_path)[0].containers()
+    assert started.asked == ["/containers/json"]
+
+
+def test_networks_that_cannot_be_listed_are_not_none(tmp_path, daemon):
+    started = daemon(containers_json=[on("train")])
+    started.answers[SWARM_NETWORKS] = (500, "busy")
+    with pytest.raises(EngineError, match="GET /networks.* answered 500: busy"):
+        engine(tmp_path)[0].containers()
 
 
 def test_a_drain_is_over_when_swarms_containers_have_ended(tmp_path, daemon, quick):

@@ -48,6 +48,12 @@ def test_tasks_and_containers_can_be_waited_for_one_after_the_other():
     assert held_by(["a"], host, ledger(member("n1")), containers=[]) == []
 
 
+def test_where_only_the_membership_ends_what_is_on_the_swarms_networks_is_waited_for():
+    host = {"a": {"gpu_node_assessed": assessed("n1"), "gpu_swarm_plan": {"steps": {"a": {"stops": "tasks"}}}}}
+    attached = dict(CONTAINER, name="ranks", swarm_networks=["train"])
+    assert held_by(["a"], host, ledger(member("n1")), [CONTAINER, attached]) == ["container ranks on the swarm's network train"]
+
+
 def test_several_hosts_are_asked_about_at_once_without_those_that_are_out():
     hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
     assert held_by(hosts, hosts, BOOK) == ["task sweep.1 of service sweep"]

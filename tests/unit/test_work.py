@@ -52,6 +52,12 @@ def test_words():
     ]
     assert in_words([Work("web.1", "web", True), Work("x", None, False)]) == ["service web", "container x"]
     assert in_words([]) == []
+    assert in_words([Work("x", None, False, 60, ("train", "sweep"))]) == ["container x on the swarm's network train, sweep (for 1 min)"]
+
+
+def test_what_a_node_that_leaves_its_swarm_takes_with_it():
+    attached = {"name": "ranks", "service": None, "task": None, "swarm_networks": ["train"]}
+    assert [item.name for item in work_on([*CONTAINERS, attached], NODE) if item.of_swarm] == ["web.1", "sweep.4", "web.2", "gone.1.t9", "ranks"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Containers as the Docker API lists them, and what of them matters here (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+_TASK = "com.docker.swarm.task.id"
+_SERVICE = "com.docker.swarm.service.name"
+# They are there on every daemon, and of no swarm.
+_PREDEFINED = ("bridge", "host", "none")
+
+
+def may_be_on_swarm_networks(listed):
+    """Whether any container that is no task of swarm's is on a network besides those of every daemon."""
+    return any(name not in _PREDEFINED for item in listed if not _labels(item).get(_TASK) for name in _networks(item))
+
+
+def records(listed, swarm_networks, now):
+    """A dict for each container of GET /containers/json; ``swarm_networks`` are the ids of networks of swarm's scope.
+
+    A daemon that leaves its swarm disconnects by force whatever is attached to these (moby DaemonLeavesCluster), so that it
+    must be known of each container that is not swarm's own.
+    """
+    return [
+        {
+            "id": item["Id"],
+            "name": (item.get("Names") or [item["Id"][:12]])[0].lstrip("/"),
+            "image": item.get("Image"),
+            "service": _labels(item).get(_SERVICE),
+            "task": _labels(item).get(_TASK),
+            "age": max(0, int(now - item["Created"])) if "Created" in item else None,
+            "swarm_networks": sorted(name for name, one in _networks(item).items() if (one or {}).get("NetworkID") in swarm_networks),
+        }
+        for item in listed
+    ]
+
+
+def _labels(item):
+    return item.get("Labels") or {}
+
+
+def _networks(item):
+    return (item.get("NetworkSettings") or {}).get("Networks") or {}
