@@ -58,7 +58,8 @@ class ActionModule(ActionBase):
             steps={name: asdict(step) for name, step in steps.items()},
             manager=next(iter(args["swarm"]["live"]), ""),
             managers=args["swarm"]["live"],
-            pending=pending(args["ledger"]),
+            # Nodes that leave take their room with them: no waiting brings it back.
+            pending=None if absent else pending(args["ledger"]),
             left_lease=left_lease(args["ledger"]),
             hosts_in=groups,
             placements=placed,

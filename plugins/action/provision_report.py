@@ -17,10 +17,12 @@ from ..plugin_utils._identity import problems
 from ..plugin_utils._lease import lost_lease
 from ..plugin_utils._outcome import FAILED, UNTOUCHED, WAITING, Outcome, outcome_of
 from ..plugin_utils._plan import LABEL, Step
+from ..plugin_utils._roll import without_room
 from ..plugin_utils._updates import node_ids, to_label
 
 # What was found, and over it what was done.
 ASSESSED = ("gpu_node_assessed", "gpu_node_applied")
+PENDING = "pending, since no node that is left in the swarm has room for them: %s"
 UNLABELLED = "its labels could not be set: %s"
 AWAY = "it could not be returned to service: %s"
 
@@ -52,6 +54,8 @@ class ActionModule(ActionBase):
         self._display.display("\n" + "\n\n".join(part for part in told if part) + "\n")
         if args["state"] == "present":
             result["warnings"] = _report.left_behind(ids, _nodes(args["ledger"]))
+        elif short := without_room(args["ledger"]):
+            result["warnings"] = [PENDING % ", ".join(short)]
         result.update(changed=False, states=states, waiting=verdicts[WAITING], not_ready=verdicts[FAILED] + verdicts[UNTOUCHED])
         return result
 

@@ -17,7 +17,9 @@ options:
     type: dict
     required: true
   before:
-    description: How many tasks of each service waited for room when the run began, as RV(fleet.gpu_swarm.provision_plan#module:pending) tells.
+    description: >-
+      How many tasks of each service waited for room when the run began, as RV(fleet.gpu_swarm.provision_plan#module:pending) tells.
+      Null where that is not to be looked at.
     type: dict
     required: true
 author:

@@ -110,7 +110,9 @@ managers:
   type: list
   elements: str
 pending:
-  description: By service, how many tasks waited for room when the plan was made.
+  description:
+    - By service, how many tasks waited for room when the plan was made.
+    - Null with O(state=absent), where no room comes back that tasks could wait for.
   returned: always
   type: dict
 left_lease:

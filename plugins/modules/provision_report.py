@@ -42,7 +42,9 @@ options:
     default: []
     version_added: 0.2.0
   state:
-    description: With V(absent), tells what was taken back, and compares that with the ledger.
+    description:
+      - With V(absent), tells what was taken back, and compares that with the ledger. Warns of the services for whose tasks no node
+        that is left has room.
     type: str
     choices: [present, absent]
     default: present

@@ -192,7 +192,8 @@ nodes:
         movable:
           description:
             - Whether swarm starts another task when this one is stopped, elsewhere or, for a global service, when the node
-              is back. False for tasks with the restart condition V(none), and for those of replicated and global jobs.
+              is back. False for tasks with the restart condition V(none), for those of replicated and global jobs, and for those
+              of a service that was removed, which are about to end.
             - A limit of restart attempts is not looked at, since only the leader knows how many are used up.
           type: bool
         holding:

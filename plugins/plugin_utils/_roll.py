@@ -33,9 +33,9 @@ def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, cont
     return held
 
 
-def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, before: Mapping[str, int], max_failed: int) -> str:
+def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, before: Mapping[str, int] | None, max_failed: int) -> str:
     """Why no further host may be changed now, or ''. ``names`` are all hosts of the run, ``before`` what waited for room when
-    the run began (of pending())"""
+    the run began (of pending()), None where the run takes the room away for good."""
     bad = [name for name in names if (outcome := outcome_of(variables[name])) and outcome.state in BAD]
     if bad and len(bad) >= max_failed:
         return f"its turn did not come, since {', '.join(bad)} failed. Mend that and run this again."
@@ -51,8 +51,10 @@ def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, before: M
     return ""
 
 
-def newly_pending(ledger: Any, before: Mapping[str, int]) -> list[str]:
-    """The services of which more tasks wait for room than when the run began, with how many more."""
+def newly_pending(ledger: Any, before: Mapping[str, int] | None) -> list[str]:
+    """The services of which more tasks wait for room than when the run began, with how many more; none for a ``before`` of None."""
+    if before is None:
+        return []
     more = {service: count - before.get(service, 0) for service, count in pending(ledger).items()}
     return [f"service {service} ({count} more)" for service, count in more.items() if count > 0]
 
@@ -86,3 +88,8 @@ def manager_gate(name: str, others: Iterable[str], variables: Variables, ledger:
             "Bring the other managers back and run this again."
         )
     return ""
+
+
+def without_room(ledger: Any) -> list[str]:
+    """All that waits for room, in words."""
+    return [f"service {service} ({count} {'task' if count == 1 else 'tasks'})" for service, count in pending(ledger).items()]

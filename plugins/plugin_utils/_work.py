@@ -12,7 +12,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,11 +46,12 @@ class Work:
 UNREAD = Work("its containers, which could not be read", None, movable=False)
 
 
-def work_on(containers: Iterable[Mapping[str, Any]], node: Mapping[str, Any] | None) -> list[Work]:
+def work_on(containers: Sequence[Mapping[str, Any]], node: Mapping[str, Any] | None) -> list[Work]:
     """All that a restart of the node's daemon would stop: its tasks as the ledger has them, then its other containers."""
     tasks = (node or {}).get("tasks") or []
     known = {task["id"] for task in tasks}
-    work = [Work(task["name"], task["service"], task["movable"], task.get("age")) for task in tasks]
+    names = {item["task"]: item["service"] for item in containers if item.get("task") and item.get("service")}
+    work = [Work(*_name(task, names.get(task["id"])), task["movable"], task.get("age")) for task in tasks]
     # A container of a task that the manager does not know any more is about to go, or belongs to another swarm.
     rest = [item for item in containers if item.get("task") not in known or not item.get("task")]
     return work + [_container(item) for item in rest]
@@ -58,6 +59,14 @@ def work_on(containers: Iterable[Mapping[str, Any]], node: Mapping[str, Any] | N
 
 def _container(item: Mapping[str, Any]) -> Work:
     return Work(item["name"], item.get("service"), False, item.get("age"), tuple(item.get("swarm_networks") or ()))
+
+
+def _name(task: Mapping[str, Any], by_container: str | None) -> tuple[str, str]:
+    """A task's name and its service's. Of a service that was removed the manager knows its id alone, its containers their name."""
+    service = task["service"]
+    if not by_container or by_container == service:
+        return task["name"], service
+    return by_container + task["name"][len(service) :], f"{by_container} (removed)"
 
 
 def must_stay(work: Iterable[Work], disrupt: str) -> list[Work]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from fleet_lab import assessed, ledger, member, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._roll import held_by, manager_gate, newly_pending, pending, roll_gate
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._roll import held_by, manager_gate, newly_pending, pending, roll_gate, without_room
 
 FAILED = {"state": "failed", "reason": "dockerd did not start"}
 LOST = {"state": "lost", "reason": "no route to host"}
@@ -94,6 +94,16 @@ def short(**services):
 def test_after_too_many_failures_no_further_host_is_changed(outcomes, most, told):
     hosts = {name: variables(**({"gpu_swarm_outcome": one} if one else {})) for name, one in zip("abc", outcomes, strict=False)}
     assert roll_gate(hosts, hosts, short(), {}, most) == told
+
+
+def test_a_run_that_takes_the_room_away_for_good_is_not_stopped_for_lack_of_it():
+    assert newly_pending(short(web=3), None) == []
+    assert roll_gate(["a"], {"a": variables()}, short(web=3), None, 1) == ""
+
+
+def test_all_that_has_no_room_is_named():
+    assert without_room(short(web=3, one=1)) == ["service web (3 tasks)", "service one (1 task)"]
+    assert without_room({"msg": "no manager answered"}) == without_room(None) == []
 
 
 def test_tasks_that_found_room_before_and_do_not_now_stop_the_roll():

@@ -212,8 +212,10 @@ def test_what_swarm_starts_again_is_movable(options, mode, movable):
     assert told["movable"] is movable
 
 
-def test_a_jobs_task_is_not_movable_after_its_service_is_gone():
-    (told,) = tasks_of([task("t1", job=True, service="gone")])
+@pytest.mark.parametrize("job", [True, False])
+def test_a_task_is_not_movable_after_its_service_is_gone(job):
+    """It is about to end, and swarm starts nothing in its place."""
+    (told,) = tasks_of([task("t1", job=job, service="gone")])
     assert (told["movable"], told["name"]) == (False, "gone.1")
 
 

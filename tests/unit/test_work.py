@@ -30,6 +30,15 @@ def test_tasks_are_told_by_the_manager_and_other_containers_by_the_node():
     ]
 
 
+def test_the_tasks_of_a_service_that_was_removed_are_named_by_their_containers():
+    """The manager has its id alone."""
+    tasks = [{"id": "t9", "name": "a337e469.1", "service": "a337e469", "movable": False, "age": 7}, SERVICE]
+    assert in_words(work_on(CONTAINERS[:3], {"tasks": tasks}))[:2] == [
+        "service web",
+        "task gone.1 of service gone (removed) (for 7 s)",
+    ]
+
+
 def test_a_node_outside_of_the_swarm_has_containers_only():
     assert [item.movable for item in work_on(CONTAINERS, None)] == [False] * 4
     assert work_on([], None) == work_on([], {"tasks": []}) == []
