@@ -13,7 +13,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils import _deprovision, _report
 from ..plugin_utils._evictions import told
 from ..plugin_utils._fleet import hosts_of
-from ..plugin_utils._plan import END, Swarm, in_batches, leader_warnings, placements, plan, to_change
+from ..plugin_utils._plan import END, Swarm, in_batches, leader_warnings, only_paused, placements, plan, to_change
 from ..plugin_utils._roll import pending
 from ..plugin_utils._run import left_lease
 from ..plugin_utils._settings_check import ReadOnce, as_message, check
@@ -63,6 +63,7 @@ class ActionModule(ActionBase):
             left_lease=left_lease(args["ledger"]),
             hosts_in=groups,
             placements=placed,
+            only_paused=only_paused(steps),
             to_change=to_change(placed),
         )
         return result

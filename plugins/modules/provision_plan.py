@@ -128,6 +128,12 @@ placements:
   returned: always
   type: list
   elements: dict
+only_paused:
+  description: The hosts that an earlier run left paused, with which nothing is wrong, and for which nothing else is to be done first.
+  returned: always
+  type: list
+  elements: str
+  version_added: 0.2.0
 to_change:
   description: The hosts of these for which anything is to be done. Without one, the run needs no lease of the swarm.
   returned: always

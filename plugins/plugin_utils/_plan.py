@@ -29,7 +29,7 @@ WINDOW_MANAGERS = "gpu_swarm_window_managers"  # one at a time
 WINDOWS = frozenset((IDLE, WINDOW, WINDOW_MANAGERS))
 JOIN = "gpu_swarm_join"
 LABEL = "gpu_swarm_label"
-MARKED = "gpu_swarm_marked"  # paused by us, in this run or in one that was killed
+MARKED = "gpu_swarm_marked"  # to be returned to service: paused in this run, or in an earlier one and nothing is wrong with it
 END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
 
 # The needs for which nothing may run there.
@@ -146,6 +146,7 @@ class Step:
     stops: str = NOTHING  # what the change would stop
     leader: bool = False  # of the swarm's managers
     node_id: str | None = None  # of the node that it is, if the manager lists it
+    away: bool = False  # an earlier run left it paused
 
     @property
     def problem(self) -> str | None:
@@ -194,6 +195,11 @@ def placements(steps: Mapping[str, Step], groups: Mapping[str, list[str]]) -> li
     return [{"host": name, "groups": placed[name]} for name in order if placed[name]]
 
 
+def only_paused(steps: Mapping[str, Step]) -> list[str]:
+    """The hosts that an earlier run left paused, and for which nothing is to be done before they return to service."""
+    return [name for name, step in steps.items() if step.away and MARKED in step.groups and set(step.groups) <= {MARKED, LABEL, END}]
+
+
 def to_change(placed: Iterable[Mapping[str, Any]]) -> list[str]:
     """The hosts among those of placements() for which anything is to be done."""
     return [item["host"] for item in placed if set(item["groups"]) != {END}]
@@ -206,9 +212,11 @@ def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[An
 def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
     """The step with what holds for every host, whatever is done there."""
     step.leader, step.node_id = bool(node and node.get("leader")), node["id"] if node else None
-    if node and node.get("former_availability"):
-        # Of a run that was killed: whatever becomes of this host now, it does not stay paused by us.
-        step.groups += [MARKED] if MARKED not in step.groups else []
+    step.away = bool(node and node.get("former_availability"))
+    # By a run that was killed, or over something that failed. Only a clean assessment returns it to service: nobody knows what a node
+    # is good for that could not be assessed, or that refuses its policy.
+    if step.away and not (step.error or host.failed) and MARKED not in step.groups:
+        step.groups.append(MARKED)
     # A host whose assessment failed was given up by Ansible, and said why.
     if step.groups or step.waits_for or (step.problem and not host.failed):
         step.groups.append(END)

@@ -35,9 +35,9 @@ def impact(steps: Mapping[str, Step]) -> str:
 
 
 def _step_words(step: Step) -> str:
-    # A node in its window is given back as a matter of course; this one was left paused by a run that was killed.
+    # A node in its window is given back as a matter of course; this one was left paused by an earlier run.
     left = MARKED in step.groups and not WINDOWS & set(step.groups)
-    told = ["gets its former availability back"] if left else []
+    told = ["gets its former availability back"] if left else ["stays paused"] if step.away and step.error else []
     stays = ["remains in the swarm: " + step.problem] if step.problem and not step.error else []
     if step.error:
         return "; ".join([*told, "cannot go on: " + step.error])
@@ -53,7 +53,7 @@ def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outco
     ``node`` is the host's entry in the manager's ledger, ``outcome`` why the host did not get through this run; ``answered``
     tells whether there is a ledger at all, ``kept`` are the tasks for which its labels or availability were not written.
     """
-    missed = _not_done(step, outcome) or _refused(node, kept)
+    missed = _not_done(step, outcome, node) or _refused(node, kept)
     if missed:
         return missed
     if node is None:
@@ -88,11 +88,11 @@ def summary(verdicts: dict[str, list[str]], again: str) -> str:
     return "\n".join([f"{DONE}: {len(verdicts[DONE])} hosts", *told, "", f"To go on: {again} --limit {','.join(left)}"])
 
 
-def _not_done(step: Step, outcome: Outcome | None) -> str | None:
+def _not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) -> str | None:
     if step.error:
-        return f"{FAILED}: {step.error}"
+        return _and_away(f"{FAILED}: {step.error}", node)
     if outcome and outcome.state != WAITING:
-        return f"{outcome.state}: {outcome.reason}"
+        return _and_away(f"{outcome.state}: {outcome.reason}", node)
     if outcome or step.left_alone:
         return f"{WAITING} for " + (f"{outcome.reason}; paused" if outcome else ", ".join(step.waits_for))
     return None
@@ -103,13 +103,19 @@ def _refused(node: dict[str, Any] | None, kept: Iterable[str]) -> str | None:
     return f"{WAITING} for {told}" + ("; paused" if node and node.get("former_availability") else "") if told else None
 
 
+def _and_away(text: str, node: dict[str, Any] | None) -> str:
+    if not node or not node.get("former_availability"):
+        return text
+    return f"{text.rstrip().rstrip('.')}. Still on {node['availability']}: it returns to service with the first run that finds nothing wrong with it"
+
+
 def _still_away(node: dict[str, Any]) -> str:
     return f"still on {node['availability']}: its former availability, {node['former_availability']}, could not be given back. Run this again"
 
 
 def state_given_back(step: TakeBack, node: dict[str, Any] | None, outcome: Outcome | None, kept: Iterable[str] = (), answered: bool = True) -> str:
     """``given back``, or the one thing that is left on this host, in words. See state_of(); where no manager is left, that is an answer."""
-    missed = _not_done(step, outcome) or _refused(node, kept)
+    missed = _not_done(step, outcome, node) or _refused(node, kept)
     if missed:
         return missed
     if not answered and ({"labels", "leave", "entry"} & set(step.needs) or MARKED in step.groups):

@@ -19,7 +19,7 @@ from ..module_utils import _resources, _swarm_labels
 from ._evictions import EVICT
 from ._identity import LABEL_PREFIX, problems
 from ._lease import lost_lease
-from ._outcome import STAYS_AWAY, outcome_of
+from ._outcome import BAD, STAYS_AWAY, outcome_of
 from ._plan import CONTAINERS, NOTHING, what_is_stopped
 from ._work import SERVICES, UNREAD, Work, must_stay, work_on
 
@@ -54,7 +54,8 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
 
     ``pause`` keeps work away from those with which nothing is wrong. ``drain`` has swarm start elsewhere what still runs on
     them, by the ``ledger``. ``former`` gives them back as they were, with their labels as decided, while nothing is there that
-    those could evict; not one that has to wait or was lost. Without ``labels``, it is asked of those only that by the ledger are
+    those could evict; not one that has to wait or was lost, nor one that an earlier run left paused and with which something is wrong
+    still. Without ``labels``, it is asked of those only that by the ledger are
     still to be given back. Of a node that was taken off the ledger's list meanwhile nothing is asked: it would make the call fail
     for all.
     """
@@ -65,6 +66,8 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
         node_id = node_id_of(variables[name], step)
         if not node_id or (nodes and node_id not in nodes) or (outcome and (to != FORMER or outcome.state in STAYS_AWAY)):
             continue
+        if step.get("away") and outcome and outcome.state in BAD:
+            continue  # other than one that was in service when this run began, and is as it was then
         if lost_lease(variables[name], ledger):
             continue  # what is paused there, the run that holds the lease may have paused
         if to == DRAIN and not _may_be_drained(name, variables, nodes.get(node_id)):

@@ -65,6 +65,12 @@ def test_a_node_that_lost_a_gpu_stays_paused(fleet: Fleet, inventory: Path, main
         assert run.rc == 2, run.output
         assert f"{gone} is gone" in run.failures("g1")[-1]
         assert away(fleet, "g1") == ("pause", "active")
+
+        # Only a clean assessment returns a node to service.
+        run = fleet.playbook(inventory)
+        assert run.rc == 2, run.output
+        assert "Still on pause: it returns to service with the first run that finds nothing wrong with it" in run.row("g1")
+        assert away(fleet, "g1") == ("pause", "active")
     finally:
         fleet.swap_gpus("g1", "rtx4090x2")
     run = fleet.playbook(inventory)

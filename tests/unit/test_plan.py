@@ -26,6 +26,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     in_batches,
     label_change,
     leader_warnings,
+    only_paused,
     placements,
     plan,
     version_of,
@@ -486,22 +487,30 @@ def test_labels_that_could_not_be_told_are_no_change():
 
 LEFT = {"former_availability": "active", "availability": "pause"}
 
-# whatever becomes of a host that a run left paused when it was killed, it is given back
+# a host that an earlier run left paused is returned to service, unless something is wrong with it
 MARKS = {
     "nothing else to do": (host(), {}, [MARKED, END]),
     "labels": (host(), {"labels": {}}, [LABEL, MARKED, END]),
     "changed once more, and given back once": (host(**RESTART), {}, WINDOWED),
     "goes on waiting": (host(containers=BUSY, **RESTART), {}, EMPTIED),
     "left alone": (host(containers=BUSY, disrupt="never", **RESTART), {}, [MARKED, END]),
-    "cannot go on": (host(disrupt="x"), {}, [MARKED, END]),
-    "a clash": (host(), {"labels": {"gpu.count": "7"}}, [MARKED, END]),
-    "its assessment failed": (Host("gpu-1", True, False, dict(assessed(), failed=True, msg="NVML failed.")), {}, [MARKED, END]),
+    "cannot go on": (replace(host(), wrong="x"), {}, [END]),
+    "a clash": (host(), {"labels": {"gpu.count": "7"}}, [END]),
+    "a card that is gone": (host(refused=[{"id": "x", "text": "GPU-1 is gone."}]), {}, [END]),
+    "its assessment failed": (Host("gpu-1", True, False, dict(assessed(), failed=True, msg="NVML failed.")), {}, []),
 }
 
 
 @pytest.mark.parametrize(("one", "node", "groups"), MARKS.values(), ids=MARKS)
-def test_a_node_left_paused_is_given_back(one, node, groups):
-    assert step_of(one, swarm(member(**LEFT, **node))).groups == groups
+def test_a_node_left_paused_is_returned_to_service_if_it_is_sound(one, node, groups):
+    step = step_of(one, swarm(member(**LEFT, **node)))
+    assert (step.groups, step.away) == (groups, True)
+
+
+def test_what_needs_only_its_availability_back_does_not_wait_for_the_windows():
+    first = [name for name, (one, node, _groups) in MARKS.items() if only_paused({"a": step_of(one, swarm(member(**LEFT, **node)))})]
+    assert first == ["nothing else to do", "labels", "left alone"]
+    assert only_paused({"in service": step_of(host(), swarm(member(labels={}))), "no member": Step(error="x")}) == []
 
 
 def test_a_node_paused_by_its_owner_is_not_ours_to_give_back():

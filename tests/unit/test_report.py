@@ -41,7 +41,7 @@ BACK = "gets its former availability back"
     ("step", "words"),
     [
         (Step(groups=[MARKED, END]), BACK),
-        (Step(groups=[MARKED, END], error="a clash"), f"{BACK}; cannot go on: a clash"),
+        (Step(groups=[END], error="a clash", away=True), "stays paused; cannot go on: a clash"),
         (
             Step(needs=["restart"], groups=[MARKED, END], impact=["restarts dockerd"], waits_for=["container x"], left_alone=True),
             f"{BACK}; waits for container x, then: restarts dockerd",
@@ -92,6 +92,21 @@ def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state)
     assert _report.state_of(host(), Step(), node, outcome, kept=["task a", "task b"]) == state
     assert _report.state_given_back(TakeBack(needs=["labels"]), node, outcome, kept=["task a", "task b"]) == state
     assert _report.by_verdict({"gpu-1": state})["failed" if outcome else "waiting"] == ["gpu-1"]
+
+
+@pytest.mark.parametrize(
+    ("step", "outcome", "begin"),
+    [
+        (Step(error="GPU-1 is gone. Put it back.", away=True), None, "failed: GPU-1 is gone. Put it back"),
+        (Step(), Outcome("out", "NVML failed"), "out: NVML failed"),
+        (Step(away=True), FAILED, "failed: dockerd did not start"),
+    ],
+)
+def test_a_node_that_stays_paused_is_reported_with_what_returns_it(step, outcome, begin):
+    node = member(availability="pause", former_availability="active")
+    told = f"{begin}. Still on pause: it returns to service with the first run that finds nothing wrong with it"
+    assert _report.state_of(host(), step, node, outcome) == told
+    assert _report.state_given_back(TakeBack(error=step.error), node, outcome) == told
 
 
 def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():

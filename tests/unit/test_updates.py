@@ -101,6 +101,15 @@ def test_at_the_end_only_those_are_given_back_that_are_still_away():
     assert availability_updates(HOSTS, HOSTS, "former", book, labels=False) == [back]
 
 
+@pytest.mark.parametrize(
+    ("away", "state", "back"), [(False, "failed", 1), (True, "failed", 0), (True, "out", 0), (True, "untouched", 1), (True, None, 1)]
+)
+def test_what_an_earlier_run_left_paused_and_this_one_could_not_change_stays_paused(away, state, back):
+    outcome = {"gpu_swarm_outcome": {"state": state, "reason": "x"}} if state else {}
+    hosts = {"a": variables(**planned("a", away=away, node_id="n1"), **outcome)}
+    assert len(availability_updates(["a"], hosts, "former")) == back
+
+
 def test_what_another_run_has_paused_is_not_given_back():
     hosts = {
         "ours": variables("n1", gpu_swarm_lease={"acquired": True}),
