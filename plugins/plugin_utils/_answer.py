@@ -10,15 +10,19 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from ..module_utils import _resources
+from ..module_utils._printable import printable, printable_lines
 
 # What Ansible acts on wherever it stands in the result of a task (plugins/strategy and executor/task_executor of ansible-core), and
 # none of our modules returns. Variables of the run above all: those of the first host hold for a call that is made once for all.
 ACTED_ON = frozenset(
     ("ansible_facts", "ansible_stats", "add_host", "add_group", "results", "unreachable", "skipped", "failed_when_result", "ansible_job_id")
 )
+# Texts of several lines; everything else that is text is a name or a sentence.
+LINES = frozenset(("msg", "diff", "exception", "stdout", "stderr", "module_stdout", "module_stderr"))
 # Put there by the controller: where it found Python on the node.
 DISCOVERED = ("discovered_interpreter_", "ansible_discovered_interpreter_")
 
@@ -38,11 +42,25 @@ ALWAYS = ("gpus", "resources", "labels", "missing", "drift", "restart_required",
 
 
 def plain(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer of a module without what Ansible would act on."""
+    """The answer of a module without what Ansible would act on, its text as it may go to a terminal."""
     facts = answer.get("ansible_facts")
     found = {key: value for key, value in facts.items() if str(key).startswith(DISCOVERED)} if isinstance(facts, Mapping) else {}
     kept = {key: value for key, value in answer.items() if key not in ACTED_ON}
-    return {**kept, "ansible_facts": found} if found else kept
+    return shown({**kept, "ansible_facts": found} if found else kept)
+
+
+def shown(value: Any, lines: bool = False) -> Any:
+    """Plain data with all its text printable, keys as well. ansible-core keeps warnings and errors in dataclasses as of 2.19."""
+    if isinstance(value, str):
+        return printable_lines(value) if lines else printable(value)
+    if isinstance(value, Mapping):
+        return {shown(key): shown(item, lines or key in LINES) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [shown(item, lines) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{one.name: shown(getattr(value, one.name), lines=True) for one in fields(value) if one.init})
+    return value
 
 
 def malformed(answer: Mapping[str, Any]) -> str | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..module_utils._printable import printable
 from ._identity import stranger
 
 Answer = Mapping[str, Any]
@@ -50,7 +51,7 @@ def _why_silent(host: str, answer: Any) -> str:
     if (answer.get("swarm") or {}).get("state") == UNKNOWN:
         return f"dockerd is not running on {host}: start it"
     if answer.get("msg"):
-        return f"{host}: {str(answer['msg']).strip().splitlines()[0].rstrip('.')}"
+        return printable(f"{host}: {str(answer['msg']).strip().splitlines()[0].rstrip('.')}")
     return f"{host}: it was not asked or did not answer"
 
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..module_utils._printable import printable_lines
+
 FACT = "gpu_swarm_outcome"
 
 FAILED = "failed"  # it is as it was before, and tells why
@@ -35,4 +37,4 @@ class Outcome(NamedTuple):
 def outcome_of(variables: Mapping[str, Any]) -> Outcome | None:
     """The outcome that a host's variables hold; None where all went well so far."""
     kept = variables.get(FACT)
-    return Outcome(kept["state"], kept["reason"]) if kept else None
+    return Outcome(kept["state"], printable_lines(str(kept["reason"]))) if kept else None

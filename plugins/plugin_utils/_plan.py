@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ..module_utils import _gates, _packages, _resources, _swarm_labels
+from ..module_utils._printable import printable_lines
 from ._batches import batches
 from ._identity import LABEL_PREFIX, problems
 from ._membership import membership
@@ -78,9 +79,9 @@ class Host:
         if not self.assessed:
             return "not assessed"
         if self.assessed.get("unreachable"):
-            return f"unreachable: {self.assessed.get('msg', '')}"
+            return printable_lines(f"unreachable: {self.assessed.get('msg', '')}")
         if self.assessed.get("failed"):
-            return str(self.assessed.get("msg", "the assessment failed"))
+            return printable_lines(str(self.assessed.get("msg", "the assessment failed")))
         return self.mistaken or self.wrong
 
     @property

@@ -18,6 +18,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
+from ..module_utils._printable import printable
 from ._answer import plain
 
 
@@ -26,7 +27,7 @@ def answered(call: Callable[[], dict[str, Any]], who: str) -> dict[str, Any]:
     try:
         return plain(call())
     except AnsibleConnectionFailure as problem:
-        return {"failed": True, "msg": f"{who} cannot be reached: {problem}"}
+        return {"failed": True, "msg": printable(f"{who} cannot be reached: {problem}")}
 
 
 class ManagerAction(ActionBase):

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..module_utils._printable import printable
+
 
 def render(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Columns padded to their widest cell; columns of numbers stand to the right."""
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(headings), *cells]) for i in range(len(headings))]
     right = [bool(rows) and all(isinstance(row[i], (int, float)) for row in rows) for i in range(len(headings))]
 

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from fleet_lab import host, member, swarm
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._printable import printable, printable_lines
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answer import shown
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import outcome_of
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import Host, plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._table import render
+
+ERASE = "T4\x1b[2K\rready"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB"),
+        ("2 × 80.0 GiB → größer", "2 × 80.0 GiB → größer"),
+        (ERASE, "T4\\x1b[2K\\rready"),
+        ("a\u202eb", "a\\u202eb"),  # what follows is read from right to left
+        ("a\u2066b\u200b\ufeff", "a\\u2066b\\u200b\\ufeff"),
+        ("\x9b2K", "\\x9b2K"),  # the same as ESC [ for some terminals
+        ("a\nok: [g1]", "a\\nok: [g1]"),
+        ("a\u2028b\x7f", "a\\u2028b\\x7f"),
+        ("a\udcffb", "a\\udcffb"),  # which cannot be written at all
+        ("", ""),
+    ],
+)
+def test_what_is_no_character_is_told_as_an_escape(text, told):
+    assert printable(text) == told
+    assert printable(told) == told
+    assert printable_lines(text) == told.replace("\\n", "\n")
+
+
+def test_a_table_has_a_line_for_each_row():
+    assert render(["node", "model"], [["g1", ERASE], ["g2\nx", "T4"]]).splitlines()[2:] == ["g1     T4\\x1b[2K\\rready", "g2\\nx  T4"]
+
+
+def test_all_text_of_an_answer_and_its_keys():
+    @dataclass(frozen=True)
+    class Event:
+        msg: str
+        events: tuple = ()
+
+    answer = {"gpus": [{"name": ERASE, "index": 0}], "labels": {ERASE: ERASE}, "msg": "a\n\x1bb", "warnings": [Event(ERASE, (Event("\x1b\n"),))]}
+    told = printable(ERASE)
+    assert shown(answer) == {
+        "gpus": [{"name": told, "index": 0}],
+        "labels": {told: told},
+        "msg": "a\n\\x1bb",
+        "warnings": [Event(told, (Event("\\x1b\n"),))],
+    }
+    assert shown({"diff": {"before": "{\n\t\x1b}\n", "after": None}}) == {"diff": {"before": "{\n\t\\x1b}\n", "after": None}}
+
+
+def test_reasons_that_no_action_of_this_collection_has_seen():
+    assert outcome_of({"gpu_swarm_outcome": {"state": "failed", "reason": "apt: \x1b[2J"}}).reason == "apt: \\x1b[2J"
+    steps = plan([Host("a", True, False, {"unreachable": True, "msg": "banner\x1b[2J"}), host()], swarm(member()))
+    assert steps["a"].error == "unreachable: banner\\x1b[2J"
