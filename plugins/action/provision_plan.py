@@ -13,7 +13,18 @@ from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils import _deprovision, _report
 from ..plugin_utils._evictions import told
 from ..plugin_utils._fleet import hosts_of
-from ..plugin_utils._plan import END, Swarm, in_batches, leader_warnings, only_paused, placements, plan, to_change
+from ..plugin_utils._plan import (
+    END,
+    FETCH,
+    Swarm,
+    in_batches,
+    leader_warnings,
+    only_paused,
+    placements,
+    plan,
+    to_change,
+    toolkit_warnings,
+)
 from ..plugin_utils._roll import pending
 from ..plugin_utils._run import left_lease
 from ..plugin_utils._settings_check import ReadOnce, as_message, check
@@ -49,12 +60,16 @@ class ActionModule(ActionBase):
             cut = in_batches(hosts, steps, args["batch"])
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from problem
-        groups = _only_errors(steps) if self._task.check_mode else {**_members(steps), **cut}
+        groups = _checked(steps) if self._task.check_mode else {**_members(steps), **cut}
         placed = placements(steps, groups)
         self._show(hosts, steps, swarm.nodes, absent)
         result.update(
             changed=False,
-            warnings=leader_warnings(hosts, steps, swarm) + _report.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
+            warnings=[
+                *leader_warnings(hosts, steps, swarm),
+                *toolkit_warnings(hosts, steps),
+                *_report.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
+            ],
             steps={name: asdict(step) for name, step in steps.items()},
             manager=next(iter(args["swarm"]["live"]), ""),
             managers=args["swarm"]["live"],
@@ -109,7 +124,8 @@ def _members(steps):
     return groups
 
 
-def _only_errors(steps):
-    """In check mode nothing is done, but a host that cannot go on fails."""
+def _checked(steps):
+    """In check mode nothing is done, but packages are looked for, and a host that cannot go on fails."""
     failing = [name for name, step in steps.items() if step.problem and END in step.groups]
-    return {END: failing} if failing else {}
+    fetching = [name for name, step in steps.items() if FETCH in step.groups]
+    return {group: names for group, names in ((FETCH, fetching), (END, failing)) if names}

@@ -14,8 +14,9 @@ description:
     M(fleet.gpu_swarm.gpu_node) in check mode) and the manager's ledger, and decides what each host needs.
   - Prints what that means for those who use the fleet before anything is done, or the table of the fleet when there is
     nothing to do.
-  - Heeds these variables of each host. C(nvidia_container_toolkit_version), the version that it is to have, any if
-    unset. C(provision_disrupt), V(services) (default), V(never) or V(all). C(swarm_member_move), whether it may leave another swarm.
+  - Heeds these variables of each host. C(nvidia_container_toolkit_version), the version that it is to have; if unset, what is installed
+    stays, and the default of the role C(nvidia_container_toolkit) is installed where nothing is. C(provision_disrupt), V(services)
+    (default), V(never) or V(all). C(swarm_member_move), whether it may leave another swarm.
   - Fails where a setting of all hosts has a wrong value or a misspelt name, as M(fleet.gpu_swarm.check_settings) does. Where only some
     hosts have it, those cannot go on, and their error says why.
   - With V(services), what swarm starts again may be moved, everything else is waited for. With V(never), a host on which anything

@@ -15,12 +15,14 @@ from typing import Any, TypeVar
 
 from ..module_utils import _gates, _packages, _resources, _swarm_labels
 from ..module_utils._printable import printable_lines
+from . import _toolkit
 from ._batches import batches
 from ._identity import LABEL_PREFIX, problems
 from ._membership import membership
 from ._work import ALL, NEVER, SERVICES, Work, in_words, must_stay, work_on
 
 # The groups that a run's plays are for. A play over an empty group costs nothing.
+FETCH = "gpu_swarm_fetch"  # packages are brought within reach and nothing is installed, whatever runs there
 PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing that hurts is to be done
 # Members of the swarm are paused, changed, and given back as they were.
 IDLE = "gpu_swarm_idle"  # nothing runs there: all at once
@@ -148,6 +150,7 @@ class Step:
     leader: bool = False  # of the swarm's managers
     node_id: str | None = None  # of the node that it is, if the manager lists it
     away: bool = False  # an earlier run left it paused
+    toolkit: str | None = None  # the version that is to be installed
 
     @property
     def problem(self) -> str | None:
@@ -202,8 +205,8 @@ def only_paused(steps: Mapping[str, Step]) -> list[str]:
 
 
 def to_change(placed: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The hosts among those of placements() for which anything is to be done."""
-    return [item["host"] for item in placed if set(item["groups"]) != {END}]
+    """The hosts among those of placements() on which anything is to be done. What is fetched, nobody notices."""
+    return [item["host"] for item in placed if set(item["groups"]) - {END, FETCH}]
 
 
 def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
@@ -232,7 +235,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     role = "manager" if host.manager else "worker"
     # What is wrong with the host itself comes first: its dockerd may be the one that the swarm lacks.
     member = membership(host.assessed, None if swarm.error else as_docker_has_them(swarm), role, host.move, coming=coming)
-    error = member["error"] or swarm.error or _refused(host) or _held_elsewhere(host) or (node and _clash(node, host.assessed["labels"]))
+    error = member["error"] or swarm.error or _toolkit_error(host) or _refused(host) or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
     if maintain and node is None:
@@ -240,7 +243,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     needs = _needs(host, host.assessed, node, member["action"])
     if maintain:
         needs = [need for need in needs if need != "toolkit"] + ["maintain"]
-    step = Step(needs=needs, disrupt=host.disrupt)
+    step = Step(needs=needs, disrupt=host.disrupt, toolkit=_toolkit.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
     _tell_impact(step, host)
@@ -291,7 +294,7 @@ def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) 
 
 def _refused(host: Host) -> str | None:
     """What the node refuses to carry out, but for what ends with the toolkit that this run brings."""
-    wanted = version_of(host.toolkit)
+    wanted = _toolkit.version_of(host.toolkit)
     stands = [
         item["text"]
         for item in (host.assessed or {}).get("refused") or []
@@ -300,21 +303,8 @@ def _refused(host: Host) -> str | None:
     return " ".join(stands) or None
 
 
-def _held_elsewhere(host: Host) -> str | None:
-    """Packages that somebody wants kept as they are, and that this run was to change."""
-    assessed = host.assessed or {}
-    held, there, wanted = assessed.get("toolkit_held"), assessed.get("toolkit_version"), version_of(host.toolkit)
-    if host.hold is not None or not held or not there or wanted in (None, there):
-        return None
-    return (
-        f"Version {wanted} of the NVIDIA Container Toolkit is wanted and {there} is there, "
-        f"where somebody holds {', '.join(held)}. With nvidia_container_toolkit_hold: true the new version is held, with false none is."
-    )
-
-
-def _wants_toolkit(host: Host, assessed: Mapping[str, Any]) -> bool:
-    broken_off = "toolkit_packages" in assessed["missing"]  # of a run that was killed over them
-    return host.gpu and (not assessed["toolkit_version"] or broken_off or version_of(host.toolkit) not in (None, assessed["toolkit_version"]))
+def _toolkit_error(host: Host) -> str | None:
+    return _toolkit.error(host.toolkit, host.hold, host.assessed or {}) if host.gpu else None
 
 
 def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
@@ -325,7 +315,7 @@ def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
 
 
 def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, action: str) -> list[str]:
-    toolkit, held = _wants_toolkit(host, assessed), set(assessed.get("toolkit_held") or ())
+    toolkit, held = host.gpu and _toolkit.is_lacking(host.toolkit, assessed), set(assessed.get("toolkit_held") or ())
     joins = action in ("join", "recover", "move")
     needs = {
         "toolkit": toolkit,
@@ -344,13 +334,8 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
     return [name for name, needed in needs.items() if needed]
 
 
-def version_of(package: str | None) -> str | None:
-    """``1.20.0`` for ``1.20.0-1``: the toolkit's own version in a package's."""
-    return package.split("-")[0] if package else None
-
-
 def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
-    needs, groups = set(step.needs), []
+    needs, groups = set(step.needs), [FETCH] if "toolkit" in step.needs else []
     hurts = bool({"toolkit", "restart", "maintain"} & needs)
     if hurts and node:
         groups += [WINDOW_MANAGERS if node["role"] == "manager" else IDLE, MARKED]
@@ -388,9 +373,8 @@ def _clash(node: Mapping[str, Any], wanted: Mapping[str, str]) -> str | None:
 def _tell_impact(step: Step, host: Host) -> None:
     assessed = host.assessed or {}
     if "toolkit" in step.needs:
-        now, wanted = assessed["toolkit_version"], version_of(host.toolkit)
-        changes = now and wanted not in (None, now)
-        step.impact.append(f"toolkit {now} → {wanted}" if changes else f"installs toolkit {wanted or ''}".strip())
+        now, wanted = assessed["toolkit_version"], _toolkit.version_of(step.toolkit)
+        step.impact.append(f"toolkit {now} → {wanted}" if now not in (None, wanted) else f"installs toolkit {wanted}")
     if "hold" in step.needs:
         step.impact.append("holds the toolkit's version" if host.hold else "no longer holds the toolkit's version")
     if "configure" in step.needs:
@@ -422,6 +406,12 @@ def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) 
         for finding in _gates.leader_findings(leader, held):
             named.setdefault(finding.text, []).append(host.name)
     return [f"{', '.join(names)}: {text}" for text, names in named.items()]
+
+
+def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:
+    """Which versions of the toolkit the fleet will have, where that is more than one."""
+    will = {host.name: steps[host.name].toolkit or (host.assessed or {}).get("toolkit_version") for host in hosts if host.gpu}
+    return _toolkit.mixture({name: str(_toolkit.version_of(version)) for name, version in will.items() if version})
 
 
 def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision impor
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import HOLD, hosts_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     END,
+    FETCH,
     LABEL,
     MARKED,
     PREPARE,
@@ -146,7 +147,7 @@ def test_the_latest_result_counts():
 
 STEPS = {
     "done": Step(),
-    "fresh": Step(groups=[PREPARE, LABEL, END]),
+    "fresh": Step(groups=[FETCH, PREPARE, LABEL, END]),
     "drift": Step(groups=[WINDOW, MARKED, LABEL, END]),
     "busy": Step(groups=[END], waits_for=["container x"]),
     "stranger": Step(groups=[END], error="in another swarm"),
@@ -157,6 +158,7 @@ STEPS = {
 
 def test_hosts_by_group():
     assert action._members(STEPS) == {
+        FETCH: ["fresh"],
         PREPARE: ["fresh"],
         LABEL: ["fresh", "drift"],
         END: ["fresh", "drift", "busy", "stranger", "left"],
@@ -168,19 +170,21 @@ def test_hosts_by_group():
 
 def test_only_hosts_for_which_something_is_to_be_done_need_the_lease():
     assert to_change(placements(STEPS, action._members(STEPS))) == ["fresh", "drift", "left"]
-    assert to_change(placements(STEPS, action._only_errors(STEPS))) == []
+    assert to_change(placements(STEPS, action._checked(STEPS))) == []
 
 
-def test_in_check_mode_only_what_cannot_go_on_has_a_play():
-    assert action._only_errors(STEPS) == {END: ["stranger", "left"]}
-    assert placements(STEPS, action._only_errors(STEPS)) == [{"host": "stranger", "groups": [END]}, {"host": "left", "groups": [END]}]
-    assert action._only_errors({name: STEPS[name] for name in ("done", "fresh", "drift", "busy", "gone")}) == {}
-    assert action._only_errors({"last": TakeBack(groups=[END], stays="the swarm would end")}) == {END: ["last"]}
+def test_in_check_mode_packages_are_looked_for_and_what_cannot_go_on_fails():
+    groups = action._checked(STEPS)
+    assert groups == {FETCH: ["fresh"], END: ["stranger", "left"]}
+    placed = [{"host": "fresh", "groups": [FETCH]}, {"host": "stranger", "groups": [END]}, {"host": "left", "groups": [END]}]
+    assert placements(STEPS, groups) == placed
+    assert action._checked({name: STEPS[name] for name in ("done", "drift", "busy", "gone")}) == {}
+    assert action._checked({"last": TakeBack(groups=[END], stays="the swarm would end")}) == {END: ["last"]}
 
 
 def test_check_mode_fails_a_host_without_docker_and_no_other():
     fleet = [host("a", restart_required=True), host("b", node_id=None, missing=["engine"]), Host("c", True, False, dict(assessed("n3"), failed=True))]
-    assert action._only_errors(plan(fleet, swarm(member(bound="a")))) == {END: ["b"]}
+    assert action._checked(plan(fleet, swarm(member(bound="a")))) == {END: ["b"]}
 
 
 def test_evicted_tasks_by_node():

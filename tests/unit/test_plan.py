@@ -13,6 +13,7 @@ from node_lab import resources
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._packages import PACKAGES
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     END,
+    FETCH,
     IDLE,
     JOIN,
     LABEL,
@@ -29,8 +30,9 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     only_paused,
     placements,
     plan,
-    version_of,
+    toolkit_warnings,
 )
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._toolkit import DEFAULT
 
 DRIFT = ["2 GPUs not advertised as NVIDIA-GPU: a, b"]
 RESTART = {"restart_required": True, "drift": DRIFT}
@@ -56,7 +58,7 @@ STEPS = {
     "nothing to do": (host(), swarm(member()), [], []),
     "a manager without GPU": (host(gpu=False, manager=True), swarm(member(role="manager", labels={})), [], []),
     "labels of others are nothing to do": (host(gpu=False), swarm(member(labels={"a": "b"}, shown=())), [], []),
-    "fresh": (host(toolkit="1.20.0", **FRESH), swarm(), ["toolkit", "configure", "restart", "join"], [PREPARE, JOIN, LABEL, END]),
+    "fresh": (host(toolkit="1.20.0", **FRESH), swarm(), ["toolkit", "configure", "restart", "join"], [FETCH, PREPARE, JOIN, LABEL, END]),
     "fresh without GPU": (host(gpu=False, node_id=None), swarm(), ["join"], [JOIN, LABEL, END]),
     "only to join": (host(node_id=None), swarm(member("other")), ["join"], [JOIN, LABEL, END]),
     "half-joined": (
@@ -81,8 +83,8 @@ STEPS = {
         [WINDOW_MANAGERS, MARKED, JOIN, LABEL, END],
     ),
     "a reload hurts nobody": (host(containers=BUSY, **RELOAD), swarm(member()), ["configure"], [PREPARE, LABEL, END]),
-    "another toolkit": (host(toolkit="1.20.0", toolkit_version="1.19.0"), swarm(member()), ["toolkit"], WINDOWED),
-    "the toolkit, half-installed": (host(missing=["toolkit_packages"]), swarm(member()), ["toolkit"], WINDOWED),
+    "another toolkit": (host(toolkit="1.20.0", toolkit_version="1.19.0"), swarm(member()), ["toolkit"], [FETCH, *WINDOWED]),
+    "the toolkit, half-installed": (host(missing=["toolkit_packages"]), swarm(member()), ["toolkit"], [FETCH, *WINDOWED]),
     "the SDK of a worker is only for joining": (host(missing=["docker_sdk"]), swarm(member()), [], []),
     "the SDK of a worker that joins": (
         host(node_id=None, missing=["docker_sdk"]),
@@ -119,10 +121,10 @@ STRANGER = {"node_id": "elsewhere", "move": True}
 # a change that hurts, the swarm, the groups while nothing runs there
 HURTS = {
     "a restart": (RESTART, swarm(member()), WINDOWED),
-    "another toolkit": (ANOTHER_TOOLKIT, swarm(member()), WINDOWED),
+    "another toolkit": (ANOTHER_TOOLKIT, swarm(member()), [FETCH, *WINDOWED]),
     "a move": (STRANGER, swarm(member()), [JOIN, LABEL, END]),
     "a move and a restart": ({**STRANGER, **RESTART}, swarm(member()), [PREPARE, JOIN, LABEL, END]),
-    "outside of a swarm": (FRESH, swarm(), [PREPARE, JOIN, LABEL, END]),
+    "outside of a swarm": (FRESH, swarm(), [FETCH, PREPARE, JOIN, LABEL, END]),
 }
 
 
@@ -213,11 +215,6 @@ def test_a_host_with_a_wrong_setting_is_left_alone_with_the_reason():
 # --- the toolkit ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("package", "version"), [(None, None), ("", None), ("1.20.0", "1.20.0"), ("1.20.0-1", "1.20.0")])
-def test_version_of(package, version):
-    assert version_of(package) == version
-
-
 @pytest.mark.parametrize(
     ("wanted", "there", "impact"),
     [
@@ -227,12 +224,35 @@ def test_version_of(package, version):
         ("1.20.0-1", "1.19.0", ["toolkit 1.19.0 → 1.20.0"]),
         ("1.19.0", "1.20.0", ["toolkit 1.20.0 → 1.19.0"]),
         ("1.20.0-1", None, ["installs toolkit 1.20.0"]),
-        (None, None, ["installs toolkit"]),
+        (None, None, ["installs toolkit 1.20.0"]),
     ],
 )
 def test_the_toolkit(wanted, there, impact):
     step = step_of(host(toolkit=wanted, toolkit_version=there), swarm(member()))
     assert (step.impact, step.needs) == (impact, ["toolkit"] if impact else [])
+    assert step.toolkit == (wanted or DEFAULT if impact else None)
+
+
+def test_a_broken_installation_is_finished_with_the_version_that_is_there():
+    step = step_of(host(missing=["toolkit_packages"], toolkit_version="1.19.1"), swarm(member()))
+    assert (step.toolkit, step.impact) == ("1.19.1", ["installs toolkit 1.19.1"])
+
+
+@pytest.mark.parametrize("version", ["latest", "1.20", "v1.20.0", "1.20.0-1.el9", "1.20.*"])
+def test_what_is_no_version_is_refused_with_the_variable_and_the_remedy(version):
+    step = step_of(host(toolkit=version, toolkit_version="1.19.0"), swarm(member()))
+    assert step.groups == [END]
+    assert step.error.startswith(f"nvidia_container_toolkit_version is {version}. It has to be one version")
+    assert step_of(host(gpu=False, toolkit=version), swarm(member())).error is None
+
+
+def test_several_versions_in_one_fleet_are_reported_as_they_will_be():
+    old = {"toolkit_version": "1.9.0"}
+    hosts = [host("a", toolkit="1.20.0-1", **old), host("b", node_id="n2"), host("c", node_id="n3", **old), host("m", gpu=False)]
+    steps = plan(hosts, swarm(*(member(node_id) for node_id in ("n1", "n2", "n3"))))
+    (text,) = toolkit_warnings(hosts, steps)
+    assert "1.20.0 on a, b; 1.9.0 on c. nvidia_container_toolkit_version" in text
+    assert toolkit_warnings(hosts[:2], steps) == []
 
 
 @pytest.mark.parametrize(
@@ -339,7 +359,7 @@ ENGINE = {"id": "discrete-tasks-rejected", "text": "Docker Engine 24.0.7: reject
 )
 def test_what_a_node_refuses_is_told_before_anything_is_touched(refused, toolkit, error):
     step = step_of(host(refused=refused, toolkit=toolkit, toolkit_version="1.19.0", **RESTART), swarm(member()))
-    assert (step.error, step.groups) == (error, WINDOWED if error is None else [END])
+    assert (step.error, step.groups) == (error, [FETCH] * bool(toolkit) + WINDOWED if error is None else [END])
     assert bool(step.needs) is (error is None)
 
 

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which version of the NVIDIA Container Toolkit a host is to have (pure).
+
+``wanted`` is nvidia_container_toolkit_version as the inventory has it for the host. None: what is installed stays, and DEFAULT is
+installed where nothing is. Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# That of the role nvidia_container_toolkit (a test compares them).
+DEFAULT = "1.20.0"
+FORM = re.compile(r"\d+\.\d+\.\d+(-\d+)?")
+
+
+def version_of(package: str | None) -> str | None:
+    """``1.20.0`` for ``1.20.0-1``: the toolkit's own version in a package's."""
+    return package.split("-")[0] if package else None
+
+
+def to_have(wanted: str | None, assessed: Mapping[str, Any]) -> str:
+    """The version that this run brings, or leaves where it is."""
+    return wanted or assessed["toolkit_version"] or DEFAULT
+
+
+def is_lacking(wanted: str | None, assessed: Mapping[str, Any]) -> bool:
+    """Whether packages have to be installed."""
+    broken_off = "toolkit_packages" in assessed["missing"]  # of a run that was killed over them
+    return broken_off or version_of(to_have(wanted, assessed)) != assessed["toolkit_version"]
+
+
+def error(wanted: str | None, hold: bool | None, assessed: Mapping[str, Any]) -> str | None:
+    """Why this version cannot be installed there."""
+    if wanted and not FORM.fullmatch(wanted):
+        return (
+            f"nvidia_container_toolkit_version is {wanted}. It has to be one version of the packages, such as {DEFAULT} or {DEFAULT}-1. "
+            f"Leave it out to keep what is installed, and to have {DEFAULT} where nothing is."
+        )
+    held, there = assessed.get("toolkit_held"), assessed.get("toolkit_version")
+    if hold is not None or not held or not there or version_of(wanted) in (None, there):
+        return None
+    return (
+        f"Version {version_of(wanted)} of the NVIDIA Container Toolkit is wanted and {there} is there, "
+        f"where somebody holds {', '.join(held)}. With nvidia_container_toolkit_hold: true the new version is held, with false none is."
+    )
+
+
+def mixture(versions: Mapping[str, str]) -> list[str]:
+    """A warning where the hosts do not all have one version; ``versions`` by host, as they will be after the run."""
+    hosts: dict[str, list[str]] = {}
+    for host, version in versions.items():
+        hosts.setdefault(version, []).append(host)
+    if len(hosts) < 2:
+        return []
+    newest_first = sorted(hosts, key=lambda version: tuple(map(int, version.split("."))), reverse=True)
+    named = "; ".join(f"{version} on {', '.join(hosts[version])}" for version in newest_first)
+    return [f"The NVIDIA Container Toolkit has several versions in this fleet: {named}. nvidia_container_toolkit_version makes them one."]
