@@ -248,8 +248,8 @@ def test_what_is_no_version_is_refused_with_the_variable_and_the_remedy(version)
 
 def test_several_versions_in_one_fleet_are_reported_as_they_will_be():
     old = {"toolkit_version": "1.9.0"}
-    hosts = [host("a", toolkit="1.20.0-1", **old), host("b", node_id="n2"), host("c", node_id="n3", **old), host("m", gpu=False)]
-    steps = plan(hosts, swarm(*(member(node_id) for node_id in ("n1", "n2", "n3"))))
+    hosts = [host("a", toolkit="1.20.0-1", **old), host("b", node_id="n2"), host("c", node_id="n3", **old), host("m", gpu=False, node_id=None)]
+    steps = plan(hosts, swarm(member("n1", bound="a"), member("n2", bound="b"), member("n3", bound="c")))
     (text,) = toolkit_warnings(hosts, steps)
     assert "1.20.0 on a, b; 1.9.0 on c. nvidia_container_toolkit_version" in text
     assert toolkit_warnings(hosts[:2], steps) == []
