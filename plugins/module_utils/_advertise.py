@@ -20,11 +20,15 @@ from ._rules import (
     check_extra,
     check_rules,
     in_family,
+    in_words,
     owned_kinds,
     selects,
 )
 
 __all__ = ["DEFAULT_RULES", "FORMS", "FULL_UUID", "PolicyError", "check_rules", "decide", "drift", "owned_kinds", "swarm_resource_drift"]
+
+
+NO_RULE = "no rule selects it"
 
 
 # --- the decision ---------------------------------------------------------------------------------------------------
@@ -40,14 +44,15 @@ def decide(gpus, rules=DEFAULT_RULES, extra=(), present=None, system_memory_mib=
     shares, unselected, owned = Shares(system_memory_mib), [], [[] for _rule in rules]
     for gpu in sorted(gpus, key=lambda one: one["index"]):
         number = next((number for number, rule in enumerate(rules) if selects(rule, gpu)), None)
-        if number is None or rules[number]["as"] == "none":
-            unselected.append((gpu, "no rule selects it" if number is None else "left to the host by a rule"))
-        else:
+        if number is not None:
             owned[number].append(gpu)
+        if number is None or rules[number]["as"] == "none":
+            unselected.append((gpu, NO_RULE if number is None else "left to the host by a rule"))
     for rule, mine in zip(rules, owned):
-        if mine:
+        if mine and rule["as"] != "none":
             hand_out(rule, mine, shares)
-    return _advertisement(rules, shares, unselected, extra, present or {})
+    idle = [in_words(rule, number) for number, rule in enumerate(rules) if not owned[number]]
+    return dict(_advertisement(rules, shares, unselected, extra, present or {}), rules=len(rules), idle_rules=idle)
 
 
 def _advertisement(rules, shares, unselected, extra, present):
@@ -68,7 +73,8 @@ def _advertisement(rules, shares, unselected, extra, present):
         "handed_out": [dict(_named(gpu), devices=shares.parts(gpu)) for gpu in shares.gpus()],
         "left_out": sorted(shares.left_out, key=lambda one: one["index"]),
         "unselected": [dict(_named(gpu), reason=reason) for gpu, reason in unselected],
-        "not_wanted": [uuid for gpu, _reason in unselected for uuid in _uuids(gpu)],
+        "not_wanted": [uuid for gpu, reason in unselected if reason != NO_RULE for uuid in _uuids(gpu)],
+        "forgotten": [dict(_named(gpu), uuids=_uuids(gpu)) for gpu, reason in unselected if reason == NO_RULE],
         "memory_kinds": [kind for kind in ours if kind in shares.amounts],
         "memory_mib": shares.memory_mib,
         "warnings": shares.warnings,

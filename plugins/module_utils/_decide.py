@@ -144,8 +144,6 @@ def _facts(seen, advertisement):
 
 def _shrunk(params, seen, advertisement):
     """[{id, text}] where this would be less than before and nobody consented."""
-    if not params["advertise"]:
-        return []  # the owner said: nothing
     entries = [seen.record.get(params["daemon_config"])] + [seen.record.get(one.path) for one in seen.left]
     record = next((entry["ours"] for entry in entries if _restore.is_daemon(entry)), {})
     running = seen.engine["generic_resources"] if seen.engine else None

@@ -256,6 +256,12 @@ def selects(rule, gpu):
     )
 
 
+def in_words(rule, number):
+    """The rule as a person finds it: ``advertise[0] (as gpu, select model *H200*)``."""
+    wanted = ["%s %s" % (key, ", ".join(str(value) for value in _listed(values))) for key, values in (rule.get("select") or {}).items()]
+    return "advertise[%d] (as %s%s)" % (number, rule["as"], ", select " + " and ".join(wanted) if wanted else "")
+
+
 # --- whose kinds ----------------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,8 @@
 
 """A node does not advertise less than before unless its owner says so (pure).
 
-A card that fell off the bus or a MIG layout that was lost at a reboot looks to a decision like a smaller node.
+A card that fell off the bus or a MIG layout that was lost at a reboot looks to a decision like a smaller node, and so does
+a card that the rules forget. What a rule leaves to the host, its owner has decided.
 Private to this collection: no stability is promised to others.
 """
 
@@ -38,16 +39,27 @@ def shrink(advertisement, earlier, expect=None, allow=False):
     if expect is not None:
         return _too_few(advertisement, count, int(expect)) if count < int(expect) else None
     lost = _lost(advertisement, earlier)
-    if earlier.memory_mib > advertisement["memory_mib"] and advertisement["memory_kinds"]:
-        kinds = ", ".join(advertisement["memory_kinds"])
+    nothing = advertisement["forgotten"] and not advertisement["handed_out"]
+    if earlier.memory_mib > advertisement["memory_mib"] and (advertisement["memory_kinds"] or nothing):
+        kinds = ", ".join(advertisement["memory_kinds"]) or "memory"
         lost.append(f"{kinds}: {earlier.memory_mib} MiB until now, and the GPUs of this node have {advertisement['memory_mib']}")
     if not lost:
         return None
     return (
-        f"this node would advertise less than before: {'; '.join(lost)}. Bring back what is missing, or consent:"
+        f"this node would advertise less than before: {'; '.join(lost)}. {_remedy(advertisement)}, or consent:"
         f" 'expect: {count}' (role: gpu_node_expect) takes {count} and no less, 'allow_shrink: true' (role: gpu_node_allow_shrink)"
         " takes whatever is left. Then run this again."
     )
+
+
+def _remedy(advertisement):
+    if not advertisement["rules"]:
+        return "Give it a rule again (advertise; role: gpu_node_advertise, and the group gpu_nodes), with 'as: none' for what is left to the host"
+    if not advertisement["forgotten"]:
+        return "Bring back what is missing"
+    idle = advertisement["idle_rules"]
+    what = f" ({', '.join(idle)} {'selects' if len(idle) == 1 else 'select'} nothing on this node)" if idle else ""
+    return f"Correct the rules{what}, with 'as: none' for what is left to the host"
 
 
 def devices(advertisement):
@@ -84,7 +96,12 @@ def _is_any(value, uuids):
 
 def _why(value, advertisement):
     found = [one for one in advertisement["left_out"] if _is_any(value, [one["uuid"]])]
-    return _told(found[0]) if found else f"{value} is gone"
+    if found:
+        return _told(found[0])
+    if not advertisement["rules"]:
+        return f"no rule is left for {value}"
+    forgotten = [one for one in advertisement["forgotten"] if _is_any(value, one["uuids"])]
+    return f"no rule selects GPU {forgotten[0]['index']} ({forgotten[0]['name']}, {value})" if forgotten else f"{value} is gone"
 
 
 def _told(left):

@@ -53,7 +53,8 @@ options:
   advertise:
     description:
       - The policy, as a list of rules. A GPU belongs to the first rule that selects it, so no GPU can stand in two kinds.
-      - With an empty list, nothing is advertised and NVML is not read at all.
+      - With an empty list, nothing is advertised and NVML is not read at all. On a node that advertised GPUs until now, that
+        takes consent like any other loss (O(allow_shrink)).
     type: list
     elements: dict
     default:
@@ -136,8 +137,9 @@ options:
   allow_shrink:
     description:
       - Whether the node may advertise less than its daemon shows now, or than was written before. Without consent by this
-        option or O(expect), a lost GPU or MIG device makes the module fail before it writes anything.
-      - What a rule leaves to the host is no loss.
+        option or O(expect), a GPU or MIG device that is lost, or that no rule selects any more, makes the module fail before it
+        writes anything.
+      - What a rule leaves to the host (V(none) of O(advertise[].as)) is no loss.
     type: bool
     default: false
   accept_risks:

@@ -214,7 +214,9 @@ def test_an_empty_policy_leaves_an_untouched_node_alone():
 
 
 def test_an_empty_policy_takes_our_resources_from_a_node_that_was_ours():
-    made = decide(params(advertise=[]), seen(gpus=[], **ours()))
+    assert [item["id"] for item in decide(params(advertise=[]), seen(gpus=[], **ours())).refused] == ["shrink"]
+    made = decide(params(advertise=[], allow_shrink=True), seen(gpus=[], **ours()))
+    assert made.refused == []
     assert json.loads(made.writes[DAEMON])["node-generic-resources"] == ["SSD=1"]
     assert b"\nswarm-resource" not in made.writes[RUNTIME]
     assert (made.act, made.ours[DAEMON]) == ("restart", {"resources": [], "kinds": []})

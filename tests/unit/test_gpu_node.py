@@ -451,3 +451,30 @@ def test_nor_is_one_that_stands_where_a_message_quotes_it(node, content):
     node.daemon.write_bytes(content)
     assert "S3cret" not in json.dumps(node.run(check=True))
     assert "S3cret" not in json.dumps(node.run())
+
+
+# --- rules that forget cards ----------------------------------------------------------------------------------------
+
+FOR_OTHERS = [{"as": "gpu", "select": {"model": ["*H200*"]}}]
+
+
+@pytest.mark.parametrize("advertise", [[], FOR_OTHERS])
+def test_a_policy_that_selects_nothing_takes_consent(node, advertise):
+    assert "failed" not in node.run(advertise=advertise)  # nothing was advertised before
+    node.run()
+    before = node.files()
+    told = node.run(advertise=advertise, check=True)
+    assert [one["id"] for one in told["refused"]] == ["shrink"]
+    answer = node.run(advertise=advertise)
+    assert answer["failed"] is True
+    assert "would advertise less than before" in answer["msg"]
+    assert ("advertise[0] (as gpu, select model *H200*) selects nothing" in answer["msg"]) == bool(advertise)
+    assert node.files() == before
+    assert node.run(advertise=advertise, expect=0)["resources"] == []
+    assert "failed" not in node.run(advertise=advertise)
+
+
+def test_what_a_rule_leaves_to_the_host_needs_no_consent(node):
+    node.run()
+    answer = node.run(advertise=[*FOR_OTHERS, {"as": "none"}])
+    assert (answer["changed"], answer["resources"]) == (True, [])

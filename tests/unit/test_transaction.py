@@ -174,8 +174,12 @@ def test_an_empty_policy_takes_back_what_was_ours(tmp_path):
     it = node(tmp_path)
     assert it.option(advertise=[]).converge()["changed"] is False
     it.option(advertise=[{"as": "gpu", "kind": "NVIDIA-GPU"}]).converge()
-    it.option(advertise=[]).converge()
+    with pytest.raises(GpuSwarmError, match=f"less than before: no rule is left for {resources(0)[0].partition('=')[2]}.*allow_shrink"):
+        it.option(advertise=[]).converge()
+    assert it.shown() == CONVERGED
+    it.option(allow_shrink=True).converge()
     assert it.shown() == ["SSD=1"]
+    assert it.option(allow_shrink=False).assess()["refused"] == []  # that was consented to
     assert b"\nswarm-resource" not in it.content("runtime_config")
     it.option(state="absent").converge()
     assert it.content() == DAEMON_JSON
@@ -438,7 +442,7 @@ def test_a_restart_waits_for_a_drain_and_nothing_else_does(tmp_path):
 
     it.engine.carries = [BUSY]
     assert not it.converge()["restarted"]  # nothing is due
-    it.option(restart="never", advertise=[])
+    it.option(restart="never", advertise=[], allow_shrink=True)
     it.converge()
     assert waited == [7]
 
