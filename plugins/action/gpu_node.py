@@ -7,6 +7,7 @@ from __future__ import annotations
 from ..plugin_utils._answer import malformed
 from ..plugin_utils._carry import CarryingAction
 from ..plugin_utils._node_labels import judged, prefixes
+from ..plugin_utils._options import explained
 
 NOT_ITS_ANSWER = (
     "%s: what came back is no answer of this module (%s), so nothing of it is used. Run this again; if that does not help, find out who "
@@ -21,4 +22,4 @@ class ActionModule(CarryingAction):
         wrong = malformed(answer)
         if wrong:
             return {"failed": True, "msg": NOT_ITS_ANSWER % (host, wrong)}
-        return judged(answer, host, *prefixes(self._task.args))
+        return explained(judged(answer, host, *prefixes(self._task.args)), "gpu_node", self._task.args)

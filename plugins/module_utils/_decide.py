@@ -264,7 +264,7 @@ def _other_config(path, flags):
         if name == "--config-file":
             read = value if equals else (flags[here + 1:] or [""])[0]
             if read and read != path:
-                return ["dockerd reads %s, not %s: set daemon_config to that file." % (read, path)]
+                return ["dockerd reads %s, not %s: set daemon_config (role: gpu_node_daemon_config) to that file." % (read, path)]
     return []
 
 

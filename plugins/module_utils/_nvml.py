@@ -125,7 +125,8 @@ def _choose_library(nvml, nvml_path):
         library = ctypes.CDLL(path)
     except OSError as exc:
         raise LibraryMissing(
-            "nvml_path: %s cannot be loaded (%s). Give the path of %s, or leave nvml_path out to let the loader find it." % (path, exc, LIBRARY)
+            "nvml_path (role: gpu_node_nvml_path): %s cannot be loaded (%s). Give the path of %s, or leave it out to let the loader find it."
+            % (path, exc, LIBRARY)
         ) from exc
     # Some packagings of the binding are a package around the module that holds the handle.
     home = sys.modules[nvml.nvmlInit.__module__]
@@ -140,7 +141,7 @@ def _init_error(exc, nvml_path):
     if code == 12:
         return LibraryMissing(
             "the loader finds no %s on this node: the NVIDIA driver, or the part of it with the management library, is "
-            "not installed. Install the driver, or give the library's place as nvml_path." % LIBRARY
+            "not installed. Install the driver, or give the library's place as nvml_path (role: gpu_node_nvml_path)." % LIBRARY
         )
     if code == 18:
         return DriverMismatch(

@@ -70,7 +70,7 @@ def _busy(containers, drain_timeout_s):
             "(drain_timeout; provision_drain_timeout of the playbooks)" % drain_timeout_s
         )
     would = "the daemon must be restarted, which would stop %d running container(s): %s" % (len(names), ", ".join(names[:10]))
-    return "%s. %s, then run this again; or consent with 'when_busy: restart'." % (would, remedy)
+    return "%s. %s, then run this again; or consent with 'when_busy: restart' (role: gpu_node_when_busy)." % (would, remedy)
 
 
 def _validate(node, decision):

@@ -320,7 +320,11 @@ BAD = {
     "no config.toml": ({"runtime": None}, {}, ["NVIDIA Container Toolkit is not installed (no {r})", "Install it first"]),
     "config.toml that is no TOML": ({"runtime": b"swarm-resource = \n"}, {}, ["{r}: it is not TOML", "Correct the file"]),
     "a directory": ({"daemon": "directory"}, {}, ["{d}: Is a directory", "run this again"]),
-    "no NVML library": ({}, {"nvml_path": "/nonexistent/libnvidia-ml.so.1"}, ["nvml_path: /nonexistent/libnvidia-ml.so.1", "leave nvml_path out"]),
+    "no NVML library": (
+        {},
+        {"nvml_path": "/nonexistent/libnvidia-ml.so.1"},
+        ["nvml_path (role: gpu_node_nvml_path): /nonexistent/libnvidia-ml.so.1", "leave it out"],
+    ),
     "no GPU": ({}, {"fleet": "nogpu"}, ["NVML finds no GPU on this node", "lspci", "take the host out of the group gpu_nodes"]),
     "another driver's library": ({}, {"fleet": "mismatch"}, ["different versions", "Reboot the node"]),
     "no driver": ({}, {"fleet": "nodriver"}, ["Driver Not Loaded", "modprobe nvidia"]),

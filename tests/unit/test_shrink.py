@@ -49,7 +49,7 @@ LESS = {
         None,
         [uuid(0), uuid(1), "advertise[0] (as mig), advertise[1] (as gpu, select model *H200*, *B200* and min_memory_mib 9) select nothing"],
     ),
-    "one rule for other cards": ([t4(0)], [{"as": "gpu", "select": {"index": 7}}], BOTH, None, ["advertise[0] (as gpu, select index 7) selects nothing"]),
+    "one rule for other cards": ([t4(0)], [{"as": "gpu", "select": {"index": 7}}], BOTH, None, ["(as gpu, select index 7) selects nothing"]),
     "parts of a card that the rules forget": (
         [cut(0, "1g.10gb")],
         [{"as": "gpu", "select": {"index": 1}}],

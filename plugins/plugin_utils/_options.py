@@ -1,0 +1,37 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A module that did not take its options, told in the words of the role that fills them (pure).
+
+Ansible says that it could not convert a str to an int, and neither which variable that is nor what it is to be.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ._role_settings import of_roles
+from ._settings import Setting, problem
+
+# Numbers that a role takes as text, since empty means none.
+NUMBERS = {"gpu_node_expect": "GPUs"}
+
+
+def explained(answer: dict[str, Any], role: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer; where it failed over an option of a wrong type, with what is wrong with that."""
+    if not answer.get("failed"):
+        return answer
+    settings = {setting.name: setting for setting in of_roles([role]) if not setting.choices}  # of choices Ansible names all itself
+    known = [(settings[f"{role}_{name}"], name, value) for name, value in options.items() if f"{role}_{name}" in settings]
+    told = [text for setting, name, value in known if (text := problem(_as_option(setting, name), value))]
+    return {**answer, "msg": " ".join(told)} if told else answer
+
+
+def _as_option(setting: Setting, option: str) -> Setting:
+    if setting.name in NUMBERS:
+        setting = replace(setting, type="int", unit=NUMBERS[setting.name], empty=True)
+    return replace(setting, name=f"{option} (role: {setting.name})")
