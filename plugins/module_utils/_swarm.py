@@ -99,13 +99,22 @@ def _wants_tls(params):
 
 
 def unprotected(params):
-    """What to warn of: an API that anybody may use who reaches it, as a list of none or one."""
-    if _wants_tls(params) or not params["docker_host"].startswith(("tcp://", "http://")):
+    """What to warn of: an API that anybody may use who reaches it, or that anybody may offer, as a list of none or one."""
+    if params["validate_certs"] or not params["docker_host"].startswith(("tcp://", "http://", "https://")):
         return []
+    if params["tls"]:
+        return [UNVERIFIED % params["docker_host"]]
     return [
         "%s is used without TLS. Who listens on the way reads join tokens, and who reaches that port is root on that machine."
         " Have its dockerd verify clients (--tlsverify), and set validate_certs, ca_path, client_cert and client_key." % params["docker_host"]
     ]
+
+
+UNVERIFIED = (
+    "%s is used with TLS, but the certificate of the server is not verified: who can stand on the way can pose as that manager, read join tokens"
+    " and answer what they like. Set validate_certs: true, and ca_path to the authority that signed the certificate (for a manager of the"
+    " inventory in swarm_manager_docker_tls)."
+)
 
 
 def _tls(params, environ):

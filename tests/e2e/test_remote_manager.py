@@ -188,9 +188,11 @@ def test_no_secret_is_shown(appliance: Appliance, joined: Run) -> None:
 
 
 def test_another_run_changes_nothing(appliance: Appliance, joined: Run) -> None:
-    """Also where one of several managers does not answer."""
-    run = appliance.run(gone=True)
+    """Also where one of several managers does not answer. That nobody has verified which one does is told."""
+    assert "is not verified" not in joined.output
+    run = appliance.run(gone=True, tls={**appliance.tls, "tls": True, "validate_certs": False})
     assert (run.rc, run.changed()) == (0, {WORKER: 0}), run.output
+    assert f"{appliance.address} is used with TLS, but the certificate of the server is not verified" in " ".join(run.output.split())
 
 
 def test_a_change_is_rolled(appliance: Appliance, joined: Run) -> None:

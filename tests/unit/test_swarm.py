@@ -165,15 +165,18 @@ def test_a_swarm_that_was_changed_meanwhile_is_told_apart():
 @pytest.mark.parametrize(
     ("options", "warned"),
     [
-        ({"docker_host": "unix:///run/x.sock"}, False),
-        ({"docker_host": "tcp://192.0.2.1:2375"}, True),
-        ({"docker_host": "tcp://192.0.2.1:2376", "tls": True}, False),
-        ({"docker_host": "tcp://192.0.2.1:2376", "validate_certs": True}, False),
+        ({"docker_host": "unix:///run/x.sock"}, None),
+        ({"docker_host": "unix:///run/x.sock", "tls": True}, None),
+        ({"docker_host": "tcp://192.0.2.1:2375"}, "is used without TLS"),
+        ({"docker_host": "tcp://192.0.2.1:2376", "tls": True}, "the certificate of the server is not verified"),
+        ({"docker_host": "https://192.0.2.1:2376", "tls": True, "client_cert": "/c"}, "the certificate of the server is not verified"),
+        ({"docker_host": "tcp://192.0.2.1:2376", "validate_certs": True}, None),
+        ({"docker_host": "tcp://192.0.2.1:2376", "tls": True, "validate_certs": True}, None),
     ],
 )
-def test_an_api_without_tls_is_warned_of(options, warned):
+def test_an_api_that_is_not_protected_is_warned_of(options, warned):
     told = _swarm.unprotected(dict(PARAMS, **options))
-    assert [options["docker_host"] in text for text in told] == [True] * warned
+    assert [options["docker_host"] in text and warned in text for text in told] == [True] * bool(warned)
 
 
 def test_tls_is_off_unless_asked_for(tmp_path):
