@@ -44,8 +44,10 @@ options:
     default: []
   batch:
     description:
-      - How many hosts that carry work are changed at a time. A number, a percentage, or a list of these.
-      - By default one host of each GPU model first, then a tenth of them at a time.
+      - How many hosts that carry work are changed at a time. A number, a percentage, or a list of these. The first of them is also how
+        many idle ones are canaries, after which the other idle ones are changed at once.
+      - By default one host of each GPU model first, idle ones where there are any, a tenth of the hosts and at most three at a time. Then a
+        tenth of those that carry work at a time.
     type: raw
   maintain:
     description: For what every member of the swarm gets a window, besides what it needs, in words. Without it, only those that need one.

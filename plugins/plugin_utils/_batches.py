@@ -2,36 +2,60 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""In which batches the nodes that carry work are changed (pure).
+"""In which batches members of the swarm are changed (pure): canaries first, idle or not, and the others only after them.
 
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._share import count_of
 
-# After the canary, when the user says nothing.
+# When the user says nothing: of the nodes that carry work, after the canaries.
 SHARE = "10%"
+# Canaries at a time. All at once they could be the whole fleet, and what fails on them all would have stopped nothing.
+MOST_CANARIES = 3
 
 
-def batches(models: dict[str, str], setting: Any = None) -> list[list[str]]:
-    """The hosts in their order, in batches. ``models`` tells the GPUs of each host, by its name.
+def batches(idle: Mapping[str, str], busy: Mapping[str, str], setting: Any = None) -> list[list[str]]:
+    """The hosts in their order, in batches. ``idle`` and ``busy`` tell the GPUs of each host by its name: of those on which nothing
+    runs, and of those that carry work.
 
     ``setting`` is ``provision_batch``: a number, a percentage, or a list of these of which the last one goes on, as for
-    Ansible's ``serial``. Without it the first batch is one host of each model, the others a tenth of the fleet.
+    Ansible's ``serial``. It is for those that carry work; of the idle ones it says how many are canaries, the others follow at once.
+    Without it the canaries are one host of each model, a few at a time, and of those that carry work the others follow in tenths.
     """
-    names = list(models)
-    if setting in (None, ""):
-        canary = [name for here, name in enumerate(names) if models[name] not in [models[one] for one in names[:here]]]
-        rest = [name for name in names if name not in canary]
-        return [batch for batch in [canary, *_cut(rest, [_size(SHARE, len(names))])] if batch]
+    if setting in (None, "", []):
+        return _by_model(idle, busy)
     sizes = setting if isinstance(setting, (list, tuple)) else [setting]
-    return _cut(names, [_size(one, len(names)) for one in sizes])
+    idle_sizes = [_size(sizes[0], len(idle)), len(idle)] if sizes and idle else []
+    return _cut(list(idle), idle_sizes) + _cut(list(busy), [_size(one, len(busy)) for one in sizes])
+
+
+def _by_model(idle: Mapping[str, str], busy: Mapping[str, str]) -> list[list[str]]:
+    """An idle canary costs nobody anything, so that a model has one that carries work only where none of its hosts is idle."""
+    few = [min(MOST_CANARIES, _size(SHARE, len(idle) + len(busy)))]
+    first = _one_of_each(idle)
+    second = _one_of_each(busy, proven=idle.values())
+    return [
+        *_cut(first, few),
+        *_cut([name for name in idle if name not in first], [len(idle)]),
+        *_cut(second, few),
+        *_cut([name for name in busy if name not in second], [_size(SHARE, len(busy))]),
+    ]
+
+
+def _one_of_each(models: Mapping[str, str], proven: Iterable[str] = ()) -> list[str]:
+    seen, found = set(proven), []
+    for name, model in models.items():
+        if model not in seen:
+            seen.add(model)
+            found.append(name)
+    return found
 
 
 def _cut(names: list[str], sizes: Sequence[int]) -> list[list[str]]:

@@ -25,8 +25,8 @@ from ._work import ALL, NEVER, SERVICES, Work, in_words, must_stay, work_on
 FETCH = "gpu_swarm_fetch"  # packages are brought within reach and nothing is installed, whatever runs there
 PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing that hurts is to be done
 # Members of the swarm are paused, changed, and given back as they were.
-IDLE = "gpu_swarm_idle"  # nothing runs there: all at once
-WINDOW = "gpu_swarm_window"  # in batches
+IDLE = "gpu_swarm_idle"  # nothing runs there
+WINDOW = "gpu_swarm_window"  # in batches, with the idle ones
 BATCH = "gpu_swarm_batch_%04d"  # the hosts of one of them: `serial` sees groups, and no variables of hosts
 WINDOW_MANAGERS = "gpu_swarm_window_managers"  # one at a time
 WINDOWS = frozenset((IDLE, WINDOW, WINDOW_MANAGERS))
@@ -178,10 +178,11 @@ def identified(hosts: list[Host], nodes: Mapping[str, Mapping[str, Any]]) -> lis
 
 
 def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> dict[str, list[str]]:
-    """The batches of the hosts that carry work, as groups by name. Those that have to wait come last."""
-    models = {host.name: _model(host) for host in hosts if WINDOW in steps[host.name].groups}
-    order = sorted(models, key=lambda name: bool(steps[name].waits_for))
-    return {BATCH % number: batch for number, batch in enumerate(batches({name: models[name] for name in order}, setting), 1)}
+    """The batches of the members that get a window, as groups by name, and all of them. Those that have to wait come last."""
+    order = sorted(hosts, key=lambda host: bool(steps[host.name].waits_for))
+    idle, busy = ({host.name: _model(host) for host in order if group in steps[host.name].groups} for group in (IDLE, WINDOW))
+    cut = batches(idle, busy, setting)
+    return {WINDOW: [name for batch in cut for name in batch], **{BATCH % number: batch for number, batch in enumerate(cut, 1)}} if cut else {}
 
 
 def batch_names(groups: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._outcome import BAD, outcome_of
-from ._updates import Variables, node_ids, stays, stopped_work
+from ._updates import Variables, difference, node_id_of, node_ids, stays, step_of, stopped_work
 from ._work import in_words
 
 
@@ -36,7 +36,7 @@ def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, cont
 def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, before: Mapping[str, int] | None, max_failed: int) -> str:
     """Why no further host may be changed now, or ''. ``names`` are all hosts of the run, ``before`` what waited for room when
     the run began (of pending()), None where the run takes the room away for good."""
-    bad = [name for name in names if (outcome := outcome_of(variables[name])) and outcome.state in BAD]
+    bad = _gone_wrong(names, variables, ledger)
     if bad and len(bad) >= max_failed:
         return f"its turn did not come, since {', '.join(bad)} failed. Mend that and run this again."
     if "nodes" not in (ledger or {}):
@@ -49,6 +49,19 @@ def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, before: M
             "Make room for them, and run this again."
         )
     return ""
+
+
+def _gone_wrong(names: Iterable[str], variables: Variables, ledger: Any) -> list[str]:
+    """The hosts that failed, and those that were changed and are not what was decided by now, as the manager shows them."""
+    nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
+    wrong = []
+    for name in names:
+        host = variables[name]
+        outcome, applied = outcome_of(host), host.get("gpu_node_applied")
+        node = nodes.get(node_id_of(host, step_of(name, variables)) or "") if applied and not outcome else None
+        if (outcome and outcome.state in BAD) or (node and (node["state"] != "ready" or difference(applied or {}, node))):
+            wrong.append(name)
+    return wrong
 
 
 def newly_pending(ledger: Any, before: Mapping[str, int] | None) -> list[str]:

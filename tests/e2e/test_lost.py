@@ -108,7 +108,7 @@ def test_a_node_that_is_lost_in_its_window_stays_away_and_the_others_go_on(fleet
         cutter.task("g1", fleet["g1"].container),
     ]))  # fmt: skip
     since = fleet["m1"].run("date", "+%s.%N")
-    options = ("--limit", "gpu_nodes", "--extra-vars", json.dumps({"maintain_tasks": str(tasks), "maintain_timeout": 5}))
+    options = ("--limit", "gpu_nodes", "--extra-vars", json.dumps({"maintain_tasks": str(tasks), "maintain_timeout": 5, "provision_max_failed": 2}))
 
     run = cutter.run(inventory, *options, playbook="fleet.gpu_swarm.maintain")
     assert run.rc == 2, run.output

@@ -17,6 +17,7 @@ FLEET = {**{f"h{n}": "H100" for n in range(15)}, **{f"t{n}": "T4" for n in range
     [
         (None, [2, *[2] * 9]),
         ("", [2, *[2] * 9]),
+        ([], [2, *[2] * 9]),
         (1, [1] * 20),
         ("7", [7, 7, 6]),
         ("25%", [5] * 4),
@@ -28,23 +29,57 @@ FLEET = {**{f"h{n}": "H100" for n in range(15)}, **{f"t{n}": "T4" for n in range
     ],
 )
 def test_sizes(setting, sizes):
-    cut = batches(FLEET, setting)
+    cut = batches({}, FLEET, setting)
     assert [len(batch) for batch in cut] == sizes
     assert sorted(name for batch in cut for name in batch) == sorted(FLEET)
 
 
 def test_the_canary_is_one_of_each_model_and_the_rest_keeps_its_order():
-    cut = batches(FLEET)
+    cut = batches({}, FLEET)
     assert cut[0] == ["h0", "t0"]
     assert [name for batch in cut[1:] for name in batch] == [name for name in FLEET if name not in ("h0", "t0")]
 
 
 def test_a_small_fleet_goes_one_by_one_after_its_canary():
-    assert batches({"a": "T4", "b": "T4", "c": "T4"}) == [["a"], ["b"], ["c"]]
-    assert batches({}) == batches({}, 5) == []
+    assert batches({}, {"a": "T4", "b": "T4", "c": "T4"}) == [["a"], ["b"], ["c"]]
+    assert batches({}, {}) == batches({}, {}, 5) == []
+
+
+# how many hosts, of how many models -> the batches of their canaries
+CANARIES = [(5, 5, [1, 1, 1, 1, 1]), (10, 5, [1, 1, 1, 1, 1]), (25, 5, [2, 2, 1]), (60, 5, [3, 2]), (400, 7, [3, 3, 1]), (4, 1, [1])]
+
+
+@pytest.mark.parametrize(("hosts", "models", "sizes"), CANARIES)
+@pytest.mark.parametrize("idle", [True, False])
+def test_canaries_go_a_few_at_a_time_and_the_others_only_after_them(hosts, models, sizes, idle):
+    fleet = {f"g{number}": f"model {number % models}" for number in range(hosts)}
+    cut = batches(fleet, {}) if idle else batches({}, fleet)
+    assert [len(batch) for batch in cut[: len(sizes)]] == sizes
+    assert [name for batch in cut[: len(sizes)] for name in batch] == list(fleet)[:models]
+    assert [name for batch in cut for name in batch] == list(fleet)
+    if idle and hosts > models:
+        assert len(cut) == len(sizes) + 1  # all others at once
+
+
+def test_an_idle_canary_spares_one_that_carries_work():
+    idle, busy = {"a": "T4", "b": "T4", "c": "H100", "d": "T4"}, {"e": "T4", "f": "A100", "g": "H100", "h": "A100"}
+    assert batches(idle, busy) == [["a"], ["c"], ["b", "d"], ["f"], ["e"], ["g"], ["h"]]
+
+
+@pytest.mark.parametrize(
+    ("setting", "cut"),
+    [
+        (1, [["a"], ["b", "c", "d"], ["e"], ["f"], ["g"], ["h"]]),
+        (3, [["a", "b", "c"], ["d"], ["e", "f", "g"], ["h"]]),
+        ([1, "75%"], [["a"], ["b", "c", "d"], ["e"], ["f", "g", "h"]]),
+        ("100%", [["a", "b", "c", "d"], ["e", "f", "g", "h"]]),
+    ],
+)
+def test_a_setting_is_for_those_that_carry_work_and_for_the_canaries_of_the_idle_ones(setting, cut):
+    assert batches(dict.fromkeys("abcd", "T4"), dict.fromkeys("efgh", "T4"), setting) == cut
 
 
 @pytest.mark.parametrize("setting", [0, "0%", -1, "many", "5 %%", True, 1.5, [1, "x"], {"a": 1}])
 def test_what_is_no_size(setting):
     with pytest.raises(GpuSwarmError, match=r"provision_batch: .* is no size of a batch\. Give a number"):
-        batches({"a": "T4"}, setting)
+        batches({}, {"a": "T4"}, setting)

@@ -571,22 +571,23 @@ def fleet_of(**models):
     return hosts, swarm(*(member(name, tasks=[task(f"train.{name}", "train")]) for name in models))
 
 
-def test_hosts_that_carry_work_go_in_batches_and_those_that_wait_come_last():
+def test_members_go_in_batches_idle_ones_first_and_those_that_wait_last():
     hosts, known = fleet_of(a="H100", b="H100", c="T4", d="T4")
     known.nodes["a"]["tasks"].append(JOB)
     hosts.append(host("idle", node_id="i", **RESTART))
-    known.ledger["nodes"].append(member("i"))
+    known.ledger["nodes"].append(member("i", bound="idle"))
     steps = plan(hosts, known)
     groups = in_batches(hosts, steps)
-    assert groups == {"gpu_swarm_batch_0001": ["b", "c"], "gpu_swarm_batch_0002": ["d"], "gpu_swarm_batch_0003": ["a"]}
-    assert in_batches(hosts, steps, 3) == {"gpu_swarm_batch_0001": ["b", "c", "d"], "gpu_swarm_batch_0002": ["a"]}
-    placed = placements(steps, {WINDOW: ["a", "b", "c", "d"], IDLE: ["idle"], **groups})
-    assert [item["host"] for item in placed] == ["idle", "b", "c", "d", "a"]
-    assert placed[1]["groups"] == [WINDOW, "gpu_swarm_batch_0001"]
+    everyone = ["idle", "b", "c", "d", "a"]
+    assert groups == {WINDOW: everyone, **{f"gpu_swarm_batch_{number:04}": [name] for number, name in enumerate(everyone, 1)}}
+    assert list(in_batches(hosts, steps, 3).values()) == [everyone, ["idle"], ["b", "c", "d"], ["a"]]
+    placed = placements(steps, {IDLE: ["idle"], **groups})
+    assert [item["host"] for item in placed] == everyone
+    assert placed[0]["groups"] == [IDLE, WINDOW, "gpu_swarm_batch_0001"]
 
 
-def test_without_work_there_are_no_batches():
-    assert in_batches([host(**RESTART)], plan([host(**RESTART)], swarm(member())), "10%") == {}
+def test_without_a_window_there_are_no_batches():
+    assert in_batches([host()], plan([host()], swarm(member())), "10%") == {}
 
 
 # --- maintenance ------------------------------------------------------------------------------------------------------

@@ -106,6 +106,22 @@ def test_all_that_has_no_room_is_named():
     assert without_room({"msg": "no manager answered"}) == without_room(None) == []
 
 
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        (member("n1"), False),
+        (member("n1", shown=(0,)), True),
+        (member("n1", state="down"), True),
+        (member("n9"), False),  # it has left the swarm
+    ],
+)
+def test_a_canary_that_is_not_what_was_decided_has_failed(node, told):
+    book = {**ledger(node), "pending": []}
+    changed = {"a": variables("n1", gpu_node_applied=assessed("n1"))}
+    assert roll_gate(["a"], changed, book, {}, 1) == ("its turn did not come, since a failed. Mend that and run this again." if told else "")
+    assert roll_gate(["a"], changed, book, {}, 2) == roll_gate(["a"], {"a": variables("n1")}, book, {}, 1) == ""  # not changed yet
+
+
 def test_tasks_that_found_room_before_and_do_not_now_stop_the_roll():
     assert roll_gate(["a"], {"a": variables()}, short(old=2), {"old": 2, "gone": 1}, 1) == ""
     told = roll_gate(["a"], {"a": variables()}, short(old=3, **{f"web{n}": 1 for n in range(7)}), {"old": 2}, 1)
