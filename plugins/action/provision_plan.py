@@ -25,7 +25,7 @@ from ..plugin_utils._plan import (
     to_change,
     toolkit_warnings,
 )
-from ..plugin_utils._roll import pending
+from ..plugin_utils._roll import rooms
 from ..plugin_utils._run import left_lease
 from ..plugin_utils._settings_check import ReadOnce, as_message, check
 
@@ -74,7 +74,7 @@ class ActionModule(ActionBase):
             manager=next(iter(args["swarm"]["live"]), ""),
             managers=args["swarm"]["live"],
             # Nodes that leave take their room with them: no waiting brings it back.
-            pending=None if absent else pending(args["ledger"]),
+            rooms=None if absent else rooms(args["ledger"]),
             left_lease=left_lease(args["ledger"]),
             hosts_in=groups,
             placements=placed,

@@ -9,7 +9,8 @@ name: newly_pending
 short_description: Tells which services found room before and do not now
 version_added: 0.2.0
 description:
-  - Takes the ledger of now and tells of which services more tasks wait for room than when a run began.
+  - Takes the ledger of now and tells of which services tasks wait for room that had some when a run began.
+  - A service that did not exist then does not count, nor do replicas that were added since.
 positional: before
 options:
   _input:
@@ -18,7 +19,7 @@ options:
     required: true
   before:
     description: >-
-      How many tasks of each service waited for room when the run began, as RV(fleet.gpu_swarm.provision_plan#module:pending) tells.
+      How many tasks of each service had room when the run began and how many waited, as RV(fleet.gpu_swarm.provision_plan#module:rooms) tells.
       Null where that is not to be looked at.
     type: dict
     required: true
@@ -30,7 +31,7 @@ EXAMPLES = r"""
 - name: Give tasks the time to find a place again
   fleet.gpu_swarm.swarm_gpu_info:
   register: ledger
-  until: not ledger | fleet.gpu_swarm.newly_pending(plan.pending)
+  until: not ledger | fleet.gpu_swarm.newly_pending(plan.rooms)
 """
 
 RETURN = r"""

@@ -43,7 +43,7 @@ author:
 EXAMPLES = r"""
 - name: May it go on
   ansible.builtin.debug:
-    msg: "{{ plan.steps | fleet.gpu_swarm.roll_gate(hostvars, ledger, plan.pending, 1) }}"
+    msg: "{{ plan.steps | fleet.gpu_swarm.roll_gate(hostvars, ledger, plan.rooms, 1) }}"
 """
 
 RETURN = r"""

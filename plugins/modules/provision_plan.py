@@ -112,9 +112,10 @@ managers:
   returned: always
   type: list
   elements: str
-pending:
+rooms:
   description:
-    - By service, how many tasks waited for room when the plan was made.
+    - By service, how many of its tasks had room when the plan was made (C(running), of those that swarm starts again), and how many
+      waited for some (C(pending)).
     - Null with O(state=absent), where no room comes back that tasks could wait for.
   returned: always
   type: dict

@@ -17,6 +17,9 @@ from ._outcome import BAD, outcome_of
 from ._updates import Variables, difference, node_id_of, node_ids, stays, step_of, stopped_work
 from ._work import in_words
 
+# Of a service: its tasks "running" and "pending".
+Room = Mapping[str, int]
+
 
 def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, containers: list[dict[str, Any]] | None = None) -> list[str]:
     """What runs on these hosts and must not be stopped, in words.
@@ -33,9 +36,9 @@ def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, cont
     return held
 
 
-def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, before: Mapping[str, int] | None, max_failed: int) -> str:
-    """Why no further host may be changed now, or ''. ``names`` are all hosts of the run, ``before`` what waited for room when
-    the run began (of pending()), None where the run takes the room away for good."""
+def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, before: Mapping[str, Room] | None, max_failed: int) -> str:
+    """Why no further host may be changed now, or ''. ``names`` are all hosts of the run, ``before`` which services had room when
+    the run began (of rooms()), None where the run takes the room away for good."""
     bad = _gone_wrong(names, variables, ledger)
     if bad and len(bad) >= max_failed:
         return f"its turn did not come, since {', '.join(bad)} failed. Mend that and run this again."
@@ -64,12 +67,25 @@ def _gone_wrong(names: Iterable[str], variables: Variables, ledger: Any) -> list
     return wrong
 
 
-def newly_pending(ledger: Any, before: Mapping[str, int] | None) -> list[str]:
-    """The services of which more tasks wait for room than when the run began, with how many more; none for a ``before`` of None."""
-    if before is None:
-        return []
-    more = {service: count - before.get(service, 0) for service, count in pending(ledger).items()}
-    return [f"service {service} ({count} more)" for service, count in more.items() if count > 0]
+def newly_pending(ledger: Any, before: Mapping[str, Room] | None) -> list[str]:
+    """The services that have lost room since the run began, with the number of their tasks; none for a ``before`` of None.
+
+    Neither a service that is new nor replicas that were added since: these never had room.
+    """
+    lost = {}
+    for service, now in rooms(ledger).items():
+        then = (before or {}).get(service)
+        if then:
+            lost[service] = min(now["pending"] - then["pending"], then["running"] - now["running"])
+    return [f"service {service} ({count} {'task' if count == 1 else 'tasks'})" for service, count in lost.items() if count > 0]
+
+
+def rooms(ledger: Any) -> dict[str, Room]:
+    """Of each service, how many of its tasks have room and how many wait for some. Of the first, only those that swarm starts again:
+    one that ends by itself leaves nothing that has to have room."""
+    running = Counter(task["service"] for node in (ledger or {}).get("nodes") or [] for task in node["tasks"] if task["movable"])
+    waiting = pending(ledger)
+    return {service: {"running": running[service], "pending": waiting.get(service, 0)} for service in {**running, **waiting}}
 
 
 def pending(ledger: Any) -> dict[str, int]:

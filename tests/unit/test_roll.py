@@ -7,7 +7,15 @@ from __future__ import annotations
 import pytest
 from fleet_lab import assessed, ledger, member, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._roll import held_by, manager_gate, newly_pending, pending, roll_gate, without_room
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._roll import (
+    held_by,
+    manager_gate,
+    newly_pending,
+    pending,
+    roll_gate,
+    rooms,
+    without_room,
+)
 
 FAILED = {"state": "failed", "reason": "dockerd did not start"}
 LOST = {"state": "lost", "reason": "no route to host"}
@@ -123,10 +131,45 @@ def test_a_canary_that_is_not_what_was_decided_has_failed(node, told):
 
 
 def test_tasks_that_found_room_before_and_do_not_now_stop_the_roll():
-    assert roll_gate(["a"], {"a": variables()}, short(old=2), {"old": 2, "gone": 1}, 1) == ""
-    told = roll_gate(["a"], {"a": variables()}, short(old=3, **{f"web{n}": 1 for n in range(7)}), {"old": 2}, 1)
-    assert "service old (1 more), service web0 (1 more)" in told
+    ran = {f"web{n}": {"running": 1, "pending": 0} for n in range(7)}
+    assert roll_gate(["a"], {"a": variables()}, short(), ran, 1) == ""
+    told = roll_gate(["a"], {"a": variables()}, short(**dict.fromkeys(ran, 1)), ran, 1)
+    assert "service web0 (1 task), service web1 (1 task)" in told
     assert ", …. Make room" in told
+
+
+# what ran and what waited when the run began, what does now -> how many tasks have lost their room
+ROOM = {
+    "one of them": ((4, 0), (3, 1), 1),
+    "all of them": ((4, 0), (0, 4), 4),
+    "a service that is new": (None, (0, 3), 0),
+    "replicas that were added": ((4, 0), (4, 2), 0),
+    "replicas that were added, and one that was there": ((4, 0), (3, 3), 1),
+    "replicas that were taken away": ((4, 0), (2, 0), 0),
+    "those that waited before": ((4, 2), (4, 2), 0),
+    "those that waited before, and one that did not": ((4, 2), (3, 3), 1),
+    "its last task, of two that waited": ((1, 2), (0, 2), 0),  # another one of it has ended
+    "nothing had room": ((0, 2), (0, 5), 0),
+}
+
+
+@pytest.mark.parametrize(("then", "now", "lost"), ROOM.values(), ids=ROOM)
+def test_only_what_had_room_when_the_run_began_can_lose_it(then, now, lost):
+    def book(running, waiting):
+        tasks = [task(f"web.{n}", "web") for n in range(running)]
+        return {**ledger(member(tasks=tasks)), "pending": [{"service": "web", "count": waiting}] * bool(waiting)}
+
+    before = rooms(book(*then)) if then else rooms(ledger(member()))
+    told = newly_pending(book(*now), before)
+    assert told == ([f"service web ({lost} task{'s' * (lost > 1)})"] if lost else [])
+    assert bool(roll_gate(["a"], {"a": variables()}, book(*now), before, 1)) is bool(lost)
+
+
+def test_a_job_that_goes_on_with_its_next_tasks_has_lost_no_room():
+    jobs = [task(f"sweep.{n}", "sweep", movable=False) for n in range(3)]
+    before = rooms({**ledger(member(tasks=jobs)), "pending": [{"service": "sweep", "count": 1}]})
+    assert before == {"sweep": {"running": 0, "pending": 1}}
+    assert newly_pending(short(sweep=3), before) == []
 
 
 def test_what_waits_for_room_is_counted_by_service():
@@ -134,7 +177,8 @@ def test_what_waits_for_room_is_counted_by_service():
     book = {"pending": [{"service": "a", "count": 2}, {"service": "b", "count": 1}, {"service": "a", "count": 3}]}
     assert pending(book) == {"a": 5, "b": 1}
     assert pending(None) == pending(ledger()) == {}
-    assert newly_pending(book, {"a": 4, "b": 1}) == ["service a (1 more)"]
+    assert rooms(book) == {"a": {"running": 0, "pending": 5}, "b": {"running": 0, "pending": 1}}
+    assert rooms(None) == {}
 
 
 @pytest.mark.parametrize("book", [None, {}, {"msg": "There is no quorum."}])
