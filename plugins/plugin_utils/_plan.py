@@ -36,7 +36,7 @@ MARKED = "gpu_swarm_marked"  # to be returned to service: paused in this run, or
 END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
 
 # The needs for which nothing may run there.
-HURTS = frozenset(("toolkit", "restart", "move", "maintain"))
+HURTS = frozenset(("toolkit", "restart", "maintain"))
 # What a change stops: whatever runs there, only what is swarm's (tasks, and containers on its networks), or nothing.
 CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
 
@@ -249,9 +249,15 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
         return Step(error=LOCKS)
     _tell_impact(step, host)
     step.impact += [maintain] if maintain else []
-    step.stops = CONTAINERS if HURTS & set(step.needs) else NOTHING
+    step.stops = _stops(set(step.needs))
     heed_work(step, host, node, swarm, _groups(step, node))
     return step
+
+
+def _stops(needs: set[str]) -> str:
+    if HURTS & needs:
+        return CONTAINERS
+    return TASKS if "move" in needs else NOTHING
 
 
 def heed_work(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm, groups: list[str]) -> None:

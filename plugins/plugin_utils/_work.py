@@ -84,6 +84,11 @@ def in_words(work: Iterable[Work]) -> list[str]:
     return told + [_one(item) for item in work if not item.movable]
 
 
+def of_swarm(containers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What of a node's containers ends, or loses its network, where the node leaves its swarm, in words."""
+    return in_words(item for item in work_on(containers, None) if item.of_swarm)
+
+
 def _one(item: Work) -> str:
     if item is UNREAD:
         return item.name

@@ -89,10 +89,20 @@ def test_a_worker_of_another_swarm_is_only_moved_when_told(fleet: Fleet, formed:
         assert guest.swarm()["NodeID"] == node_id
         assert not run.failures("x1")
 
+        there = ("--constraint", f"node.id=={node_id}")
+        other.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "web", *there, "lab/task")
+        wait_until("its task", lambda: guest.docker("ps", "--quiet"))
         run = run_role(fleet, ["x1", "x2", "x5"], ["x4"], "--extra-vars", "swarm_member_move=true")
+        assert run.rc != 0
+        assert "x4 stays in its swarm, since it would stop or cut off what runs there: task web.1" in run.failures("x4")[-1]
+        assert guest.swarm()["NodeID"] == node_id
+
+        run = run_role(fleet, ["x1", "x2", "x5"], ["x4"], "--extra-vars", "swarm_member_move=true swarm_member_move_busy=true")
         assert run.rc == 0, run.output
         assert guest.swarm()["NodeID"] in fleet["x1"].docker("node", "ls", "--quiet").split()
+        assert not guest.docker("ps", "--quiet")
     finally:
+        other.run("docker", "service", "rm", "web", check=False)
         other.docker("node", "rm", "--force", node_id)
 
 

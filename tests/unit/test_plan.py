@@ -122,7 +122,6 @@ STRANGER = {"node_id": "elsewhere", "move": True}
 HURTS = {
     "a restart": (RESTART, swarm(member()), WINDOWED),
     "another toolkit": (ANOTHER_TOOLKIT, swarm(member()), [FETCH, *WINDOWED]),
-    "a move": (STRANGER, swarm(member()), [JOIN, LABEL, END]),
     "a move and a restart": ({**STRANGER, **RESTART}, swarm(member()), [PREPARE, JOIN, LABEL, END]),
     "outside of a swarm": (FRESH, swarm(), [FETCH, PREPARE, JOIN, LABEL, END]),
 }
@@ -140,6 +139,17 @@ def test_nobodys_work_is_stopped_unasked(change, known, groups):
     for disrupt in ("never", "services", "all"):
         step = step_of(host(disrupt=disrupt, **change), known)
         assert (step.waits_for, step.groups, step.left_alone) == ([], groups, False)
+
+
+@pytest.mark.parametrize(("more", "stops"), [({}, "tasks"), (RESTART, "containers")])
+def test_a_host_that_leaves_another_swarm_stops_what_is_of_that_swarm(more, stops):
+    by_hand, task_of_other = [("by-hand", None)], [("train.1.x", "train")]
+    step = step_of(host(containers=by_hand, **STRANGER, **more), swarm(member()))
+    assert (step.stops, step.waits_for) == (stops, ["container by-hand"] if stops == "containers" else [])
+    step = step_of(host(containers=task_of_other, **STRANGER, **more), swarm(member()))
+    assert (step.groups, step.left_alone, step.waits_for) == ([END], True, ["task train.1.x of service train"])
+    step = step_of(host(containers=task_of_other, disrupt="all", **STRANGER, **more), swarm(member()))
+    assert (JOIN in step.groups, step.impact[-1]) == (True, "stops task train.1.x of service train")
 
 
 @pytest.mark.parametrize("known", [swarm(), swarm(member("other"))])

@@ -70,6 +70,7 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_told(step, wo
         (Step(waits_for=["a", "b"], left_alone=True), member(), None, "waiting for a, b"),
         (Step(waits_for=["a"]), member(), None, "ready"),
         (Step(waits_for=["a"]), member(availability="pause"), Outcome("waiting", "container b"), "waiting for container b; paused"),
+        (Step(needs=["join", "move"]), None, Outcome("waiting", "task b"), "waiting for task b"),
         (Step(), member(), FAILED, "failed: dockerd did not start"),
         (Step(), member(), Outcome("lost", "no route"), "lost: no route"),
         (Step(), member(), Outcome("untouched", "its turn did not come"), "untouched: its turn did not come"),

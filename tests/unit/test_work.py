@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._work import Work, age, in_words, must_stay, work_on
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._work import Work, age, in_words, must_stay, of_swarm, work_on
 
 SERVICE = {"id": "t1", "name": "web.1", "service": "web", "movable": True, "age": 60}
 JOB = {"id": "t2", "name": "sweep.4", "service": "sweep", "movable": False, "age": 11_100}
@@ -75,3 +75,12 @@ def test_what_a_node_that_leaves_its_swarm_takes_with_it():
 )
 def test_age(seconds, words):
     assert age(seconds) == words
+
+
+def test_what_ends_where_a_node_leaves_its_swarm():
+    attached = {"name": "trainer", "service": None, "task": None, "age": 60, "swarm_networks": ["mesh"]}
+    assert of_swarm([*CONTAINERS[2:], attached]) == [
+        "task gone.1.t9 of service gone (for 7 s)",
+        "container trainer on the swarm's network mesh (for 1 min)",
+    ]
+    assert of_swarm(CONTAINERS[3:]) == []

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: swarm_work
+short_description: Tells what on a host ends, or loses its network, when the host leaves its swarm
+version_added: 0.2.0
+description:
+  - Takes the running containers of a host. Tasks of services end, and what was started by hand is disconnected from the swarm's
+    networks. What was started by hand and is on none of these runs on.
+positional: _input
+options:
+  _input:
+    description: The running containers, as M(fleet.gpu_swarm.gpu_node) tells them.
+    type: list
+    elements: dict
+    required: true
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Nothing of the swarm runs here
+  ansible.builtin.assert:
+    that: looked.containers | fleet.gpu_swarm.swarm_work | length == 0
+"""
+
+RETURN = r"""
+_value:
+  description: What ends, in words.
+  type: list
+  elements: str
+  sample: ["task web.1.oyl2ui5639bmnf3qq6mn5afae of service web (for 3 h 5 min)"]
+"""
+
+from ..plugin_utils._work import of_swarm
+
+
+class FilterModule:
+    def filters(self):
+        return {"swarm_work": of_swarm}
