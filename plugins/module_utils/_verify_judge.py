@@ -17,6 +17,8 @@ from ._verify_plan import FAILED, PASSED, UNTESTED
 
 # Full UUIDs, and MIG devices as drivers before 470 name them.
 DEVICE = re.compile(r"MIG-GPU-[0-9a-f-]{36}/\d+/\d+|(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# What is left of an image without the loader that a program was linked for (runc, libcontainer/standard_init_linux.go).
+NO_LOADER = re.compile(r"exec (?:user process caused|/?[\w./-]+): no such file or directory")
 NOWHERE = "no suitable node"
 PROVISION = "Run fleet.gpu_swarm.provision for this node, with --check first to see what differs"
 
@@ -93,6 +95,11 @@ def _broken(check, status, log, image):
         return "%s. Name an image that the node has or can pull (verify_image; now %s)" % (said, image)
     if "executable file not found" in said:
         return "the command was not found in the task: the image lacks it and the NVIDIA runtime brought nothing into the task. %s" % _runtime(check)
+    if NO_LOADER.search(said) or NO_LOADER.search(log):
+        return (
+            "the image %s has no glibc, which the command needs: the NVIDIA runtime brings nvidia-smi into a task, not what it is linked with. "
+            "Choose an image of CUDA, Debian, Ubuntu or the like (verify_image)" % image
+        )  # fmt: skip
     last = log.strip().splitlines()[-1:]
     return "the task ended as %s: %s%s. Try the command by hand on the node" % (
         status["State"], said.rstrip("."), "; its last words: %s" % last[0].strip() if last else "",

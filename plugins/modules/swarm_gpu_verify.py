@@ -50,7 +50,9 @@ options:
     type: str
     default: "1"
   image:
-    description: The image of the tasks. A node that lacks it pulls it.
+    description:
+      - The image of the tasks. A node that lacks it pulls it.
+      - It needs glibc. NVIDIA's runtime brings C(nvidia-smi) into a task, and not the C library that it is linked with.
     type: str
     default: nvidia/cuda:13.0.0-base-ubuntu24.04
   command:

@@ -15,6 +15,7 @@ CARD = "GPU-66eee2ba-3d74-58b2-809c-3b9aae9a088d"
 MIG1, MIG2 = "MIG-5c89852c-d268-5000-8000-000000000004", "MIG-5c89852c-d268-5000-8000-000000000005"
 OLD_MIG = "MIG-%s/2/0" % CARD
 GOOD = "sees what it holds and nothing else"
+NO_GLIBC = "the image cuda:1 has no glibc, which the command needs"
 RUNTIME = "does not name DOCKER_RESOURCE_NVIDIA-GPU, or is not heeded. Run fleet.gpu_swarm.provision for this node"
 
 
@@ -87,6 +88,9 @@ def test_a_mig_device_under_its_card_is_what_was_given():
         (done(state="rejected", err="assigned node no longer meets constraints"), "", 1, "ended as rejected: assigned node no"),
         (done(A, state="failed", err="task: non-zero exit (3)"), "one\noops\n", 1, "non-zero exit (3); its last words: oops. Try"),
         (done(A, state="failed", err='exec: "nvidia-smi": executable file not found in $PATH'), "", 1, "brought nothing into the task. dockerd's"),
+        (done(A, state="failed", err="task: non-zero exit (1)"), "exec /usr/bin/nvidia-smi: no such file or directory\n", 1, NO_GLIBC),
+        (done(A, state="failed", err="x"), "standard_init_linux.go:228: exec user process caused: no such file or directory\n", 1, NO_GLIBC),
+        (done(A, state="failed", err="x"), "sh: can't open 'y': no such file or directory\n", 1, "Try the command by hand"),
         (done(A, state="shutdown"), "", 1, "ended as shutdown: finished. Try"),
         (done(A, state="preparing"), "", 1, "still fetching the image cuda:1 after 30 s. Give it more time (verify_timeout)"),
         (done(A, state="running"), smi(A), 1, "the command did not end within 30 s."),
