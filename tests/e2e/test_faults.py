@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.lab import REPOSITORY_HOST, Lab
-from tests.lab.packages import NVIDIA, sign
+from tests.lab.packages import NVIDIA, URL, sign
 
 from .fleet import BIN, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, advertised_as, toolkit, wait_until
 from .test_bad_input import DOCKERD, State, give_back
@@ -294,32 +294,44 @@ def packages(node: Node) -> tuple[str, str]:
 REFUSED = f"http://{REPOSITORY_HOST}:9/{NVIDIA}"
 
 
+NVIDIA_S_KEY = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
+KEYRING = "/usr/share/keyrings/nvidia-container-toolkit-keyring.asc"
+
+
+def of_nvidia(url: str) -> dict[str, str]:
+    """A repository of which the key is expected to be NVIDIA's."""
+    return {"repository": url, "key_fingerprint": NVIDIA_S_KEY}
+
+
 @contextmanager
-def repositories() -> Iterator[dict[str, tuple[str, list[str]]]]:
-    """By node, one that it cannot use, and what it is told."""
+def repositories() -> Iterator[dict[str, tuple[dict[str, str], list[str]]]]:
+    """By node, one that it cannot use, and what is reported. The members have the right key by now."""
     tomorrow, yesterday = dated("Date", 1), dated("Valid-Until", -1)
     with spoiled("signature", bad_signature) as unsigned, spoiled("tomorrow", tomorrow) as early, spoiled("yesterday", yesterday) as late:
         yield {
-            "g1": (REFUSED, ["cannot fetch the repository's key", REFUSED, "refused"]),
-            "g2": (unsigned, ["cannot be read", unsigned, "signature"]),
-            "x1": (early, ["cannot be read", early, "is not valid yet"]),
-            "x2": (late, ["cannot be read", late, "is expired"]),
+            "g1": ({"repository": REFUSED}, ["cannot be read", REFUSED, "refused"]),
+            "g2": ({"repository": unsigned}, ["cannot be read", unsigned, "signature"]),
+            "x1": ({"repository": early}, ["cannot be read", early, "is not valid yet"]),
+            "x2": ({"repository": late}, ["cannot be read", late, "is expired"]),
+            "x3": (of_nvidia(REFUSED), ["cannot fetch the repository's key", REFUSED, "refused"]),
+            "x4": (of_nvidia(URL), ["is not taken for the repository's key", f"and not {NVIDIA_S_KEY}", "key_fingerprint"]),
         }
 
 
 def test_a_repository_that_cannot_be_used(fleet: Fleet, inventory: Path) -> None:
-    """Nothing listens, the signature is wrong, the node's clock and the repository's are days apart."""
+    """Nothing listens, the signature is wrong, the node's clock and the repository's are days apart, the key is another one."""
     older, since = toolkit(version="1.19.1"), fleet["m1"].run("date", "+%s.%N")
     with repositories() as unusable:
         before = {name: (packages(fleet[name]), State.of(fleet[name])) for name in unusable}
-        hosts = {name: {"nvidia_container_toolkit_repository": url} for name, (url, _told) in unusable.items()}
+        hosts = {name: {f"nvidia_container_toolkit_{key}": value for key, value in given.items()} for name, (given, _told) in unusable.items()}
         run = fleet.playbook(fleet.inventory(hosts, swarm_managers=["m1"], gpu_nodes=list(unusable)), *EVERYONE, *older)
     assert run.failed() == list(unusable)
-    for name, (_url, told) in unusable.items():
+    for name, (_given, told) in unusable.items():
         fails(run, name, *told)
         assert (packages(fleet[name]), State.of(fleet[name])) == before[name]
     for name in MEMBERS:
         assert availabilities(fleet, name, since) == []  # found out before the node is paused for it
+    assert fleet["x4"].run("find", KEYRING, f"{KEYRING}.new", check=False) == ""
     settled(fleet)
     finishes(fleet, inventory, *older)
     for name in MEMBERS:

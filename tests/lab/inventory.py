@@ -16,7 +16,7 @@ from . import daemon
 from .fleet import GROUPS, Fleet
 from .lab import CHECKOUT, Lab, LabError, output
 from .nodes import container_name
-from .packages import URL
+from .packages import URL, fingerprint
 
 # Forks: the nodes' own work shares this machine's cores with the controller, and more at a time only get in each other's way.
 ANSIBLE_CFG = """\
@@ -43,6 +43,7 @@ def inventory(lab: Lab, fleet: Fleet, addresses: dict[str, str]) -> dict[str, An
         "ansible_docker_extra_args": f"--host {lab.docker_host}",
         "ansible_python_interpreter": "/usr/bin/python3",
         "nvidia_container_toolkit_repository": URL,
+        "nvidia_container_toolkit_key_fingerprint": fingerprint(lab),
         **fleet.vars,
     }
     return {"all": {"vars": common, "hosts": hosts, "children": groups}}

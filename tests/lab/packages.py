@@ -170,6 +170,12 @@ def _publish_nvidia(lab: Lab, work: Path) -> None:
     (folder.parent / "nvidia-container-toolkit.list").write_text(f"deb {URL}/stable/deb/$(ARCH) /\n#deb {URL}/experimental/deb/$(ARCH) /\n")
 
 
+def fingerprint(lab: Lab) -> str:
+    """Of the key that signs the lab's repositories."""
+    shown = run("gpg", "--batch", "--with-colons", "--show-keys", str(lab.repository / NVIDIA / "gpgkey"))
+    return next(line.split(":")[9] for line in shown.splitlines() if line.startswith("fpr:"))
+
+
 def _publish_mirror(lab: Lab, release: str) -> None:
     work = lab.repository / f".{release}"
     shutil.rmtree(work, ignore_errors=True)

@@ -1,0 +1,175 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: repository_key
+short_description: Installs the key that signs a repository, if it is the expected one
+version_added: 0.2.0
+description:
+  - Compares the fingerprint of an OpenPGP key with the expected one before the key is where a package manager trusts it. Every key in the
+    file has to be that one; its subkeys are its own affair.
+  - Where the right key is installed already, nothing is fetched. Needs no gpg.
+options:
+  path:
+    description: Where the key is to lie on the node.
+    type: path
+    required: true
+  url:
+    description: Where the node fetches the key.
+    type: str
+  src:
+    description: A file on the node with the key, which is removed.
+    type: path
+  fingerprint:
+    description:
+      - The key's fingerprint, 40 or 64 hexadecimal digits, blanks and colons aside.
+      - If it is empty, any key is taken, but none over O(url) with C(http).
+    type: str
+    required: true
+  timeout:
+    description: For so many seconds the server may be silent.
+    type: int
+    default: 30
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: NVIDIA's key
+  fleet.gpu_swarm.repository_key:
+    path: /usr/share/keyrings/nvidia-container-toolkit-keyring.asc
+    url: https://nvidia.github.io/libnvidia-container/gpgkey
+    fingerprint: C95B321B61E88C1809C4F759DDCAE044F796ECB0
+"""
+
+RETURN = r"""
+fingerprints:
+  description: The fingerprints of the keys in the file.
+  returned: success
+  type: list
+  elements: str
+  sample: [C95B321B61E88C1809C4F759DDCAE044F796ECB0]
+problem:
+  description: Of what kind the problem is, V(url) if the key could not be fetched, V(fingerprint) if it is another one or none.
+  returned: failure
+  type: str
+"""
+
+import os
+import tempfile
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.urls import fetch_url
+
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._mask import mask
+from ..module_utils._openpgp import fingerprints, normalized
+
+LIMIT = 1 << 20  # bytes; a key has a few thousand
+
+
+def read(path):
+    try:
+        with open(path, "rb") as key:
+            return key.read(LIMIT)
+    except FileNotFoundError:
+        return None
+
+
+def fetch(module):
+    """The key's bytes, from where it is to come."""
+    url = module.params["url"]
+    if not url:
+        return read(module.params["src"])
+    if not module.params["fingerprint"] and url.lower().startswith("http:"):
+        text = "%s is read without encryption, so that anybody on the way could replace the key. Set its fingerprint, or use https."
+        raise GpuSwarmError(text % url, problem="fingerprint")
+    response, info = fetch_url(module, url, timeout=module.params["timeout"])
+    if info["status"] != 200:
+        raise GpuSwarmError("cannot fetch the repository's key from %s: %s" % (url, info["msg"]), problem="url")
+    return response.read(LIMIT)
+
+
+def checked(data, wanted, source):
+    """The fingerprints of a file's keys. Raises GpuSwarmError unless all are the one that is wanted."""
+    try:
+        found = fingerprints(data or b"")
+    except GpuSwarmError as problem:
+        raise GpuSwarmError("%s is not taken for the repository's key: %s" % (source, problem.message), problem="fingerprint") from problem
+    if wanted and set(found) != {wanted}:
+        text = "%s is not taken for the repository's key: its fingerprint is %s, and not %s"
+        raise GpuSwarmError(text % (source, ", ".join(found), wanted), problem="fingerprint")
+    return found
+
+
+def is_right(data, wanted):
+    try:
+        return bool(wanted and data and checked(data, wanted, ""))
+    except GpuSwarmError:
+        return False
+
+
+def install(module, data):
+    handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    os.chmod(temporary, 0o644)  # apt reads it as a user of its own
+    module.atomic_move(temporary, module.params["path"])
+
+
+def converge(module):
+    path, src = module.params["path"], module.params["src"]
+    wanted = normalized(module.params["fingerprint"])
+    if module.params["fingerprint"] and not wanted:
+        text = "%r is no fingerprint of a key: that has 40 hexadecimal digits"
+        raise GpuSwarmError(text % module.params["fingerprint"], problem="fingerprint")
+    there = read(path)
+    if not src and is_right(there, wanted):
+        return {"changed": False, "fingerprints": [wanted]}
+    data = fetch(module)
+    found = checked(data, wanted, module.params["url"] or src)
+    if data != there and not module.check_mode:
+        install(module, data)
+    return {"changed": data != there, "fingerprints": found}
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "path": {"type": "path", "required": True},
+            "url": {"type": "str"},
+            "src": {"type": "path"},
+            "fingerprint": {"type": "str", "required": True},
+            "timeout": {"type": "int", "default": 30},
+        },
+        mutually_exclusive=[("url", "src")],
+        required_one_of=[("url", "src")],
+        supports_check_mode=True,
+    )
+    try:
+        result = converge(module)
+    except GpuSwarmError as problem:
+        module.fail_json(msg=mask(problem.message), **problem.details)
+    except OSError as problem:
+        module.fail_json(msg="%s: %s" % (problem.filename, problem.strerror), problem="file")
+    finally:
+        if module.params["src"] and not module.check_mode and os.path.exists(module.params["src"]):
+            os.remove(module.params["src"])
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Fingerprints of key files. The sample is NVIDIA's key as its repository has it."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._openpgp import fingerprints, normalized
+
+ROOT = Path(__file__).parents[2]
+NVIDIA = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
+ARMORED = (ROOT / "tests" / "unit" / "data" / "nvidia-gpgkey.asc").read_bytes()
+BINARY = base64.b64decode(re.sub(rb"-----.*?-----|\n=.{4}\n", b"", ARMORED))
+# The smallest body that a key can have.
+SMALL = b"\x04\x00\x00\x00\x00\x01\x00\x01\x01\x00\x01\x01"
+
+
+def armor(data, head="PUBLIC KEY", headers=""):
+    return f"-----BEGIN PGP {head} BLOCK-----\n{headers}\n{base64.encodebytes(data).decode()}=abcd\n-----END PGP {head} BLOCK-----\n".encode()
+
+
+def test_the_role_expects_the_key_of_nvidia_s_repository():
+    assert fingerprints(ARMORED) == [NVIDIA]
+    defaults = yaml.safe_load((ROOT / "roles/nvidia_container_toolkit/defaults/main.yml").read_text())
+    assert defaults["nvidia_container_toolkit_key_fingerprint"] == NVIDIA
+
+
+@pytest.mark.parametrize("packet", [b"\xc6\x0c", b"\xc6\xff\x00\x00\x00\x0c", b"\x98\x0c", b"\x99\x00\x0c", b"\x9a\x00\x00\x00\x0c"])
+def test_a_packet_of_either_format(packet):
+    (one,) = fingerprints(packet + SMALL)
+    assert fingerprints(armor(packet + SMALL)) == [one]
+    assert fingerprints(BINARY + packet + SMALL) == [NVIDIA, one]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        BINARY,
+        ARMORED.replace(b"\n", b"\r\n"),
+        b"From somebody\n\n" + ARMORED + b"and more\n",
+        armor(BINARY, headers="Version: 1\nComment: two\n"),
+    ],
+    ids=["binary", "CRLF", "text around it", "headers"],
+)
+def test_what_gpg_takes(data):
+    assert fingerprints(data) == [NVIDIA]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [BINARY + b"\x98\x0c" + SMALL, ARMORED + armor(b"\x98\x0c" + SMALL), armor(b"\x98\x0c" + SMALL) + ARMORED, armor(BINARY + b"\x98\x0c" + SMALL)],
+    ids=["binary", "a second block", "a first block", "in one block"],
+)
+def test_a_key_that_came_along_is_seen(data):
+    assert len(fingerprints(data)) == 2
+    assert NVIDIA in fingerprints(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "no key is in it"),
+        (b"<html>Not found</html>", "no key is in it"),
+        (armor(BINARY, head="PRIVATE KEY"), "PGP PRIVATE KEY BLOCK"),
+        (ARMORED[:-40], "its end is missing"),
+        (ARMORED.replace(b"mQINBFnN", b"mQIN*FnN"), "something else than base64"),
+        (ARMORED.replace(b"\n\n", b"\n", 1), "no empty line"),
+        (BINARY[:-1], "cut off"),
+        (BINARY + b"\xc6", "cut off"),
+        (BINARY + b"\x00", "begins no packet"),
+        (b"\xc6\xe0\x04", "in parts"),
+        (b"\x9b" + SMALL, "without a length"),
+        (b"\x98\x01\x03", "version 3"),
+        (b"\x94\x0c" + SMALL, "a packet of type 5"),
+    ],
+)  # fmt: skip
+def test_what_is_no_public_key_is_refused(data, words):
+    with pytest.raises(GpuSwarmError, match=words):
+        fingerprints(data)
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        (NVIDIA, NVIDIA),
+        (NVIDIA.lower(), NVIDIA),
+        ("C95B 321B 61E8 8C18 09C4  F759 DDCA E044 F796 ECB0", NVIDIA),
+        ("0x" + NVIDIA, NVIDIA),
+        (":".join(re.findall("..", NVIDIA)), NVIDIA),
+        (NVIDIA[-16:], None),  # a key id: others can be made to have it
+        ("", None),
+        (NVIDIA + "\n" + NVIDIA, None),
+    ],
+)
+def test_a_fingerprint_as_people_write_it(written, plain):
+    assert normalized(written) == plain
