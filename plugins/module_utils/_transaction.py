@@ -108,6 +108,8 @@ def _change(node, seen, decision, act, record):
     try:
         for path, data in decision.writes.items():
             _put(path, data, node.move, seen.record.get(path))
+        if act == "restart":
+            _look_again(node, seen)
         if act:
             touched_daemon = True
             _start(node, act, lambda view: daemon_complaint(decision, view), decision.reread)
@@ -117,7 +119,17 @@ def _change(node, seen, decision, act, record):
         raise
     except Exception as problem:
         undone = _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_back)
-        raise GpuSwarmError("%s. %s" % (str(problem).strip().rstrip("."), undone)) from problem
+        raise GpuSwarmError("%s. %s" % (str(problem).strip().rstrip("."), undone), **getattr(problem, "details", {})) from problem
+
+
+def _look_again(node, seen):
+    """Raises GpuSwarmError where something runs there by now that must not be stopped. Since the node was looked at, its GPUs were
+    read, and files were validated and written to disk: time enough for a 'docker run'."""
+    if node.params["when_busy"] != "refuse" or not seen.engine["running"]:
+        return
+    node.told["containers"] = came = node.engine.containers()
+    if came:
+        raise GpuSwarmError(_busy(came, node.params["drain_timeout"]), busy=came, came=came)
 
 
 def _put(path, data, move, entry):

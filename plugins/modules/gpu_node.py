@@ -45,7 +45,8 @@ options:
   when_busy:
     description:
       - What to do when a restart is needed while containers run on this node. A restart stops all of them.
-      - With V(refuse), the module fails before it writes anything, and names the containers.
+      - With V(refuse), the module fails before it writes anything, and names the containers. It looks again directly before the
+        restart; of what was started by then it fails as well, and puts the files back.
       - With V(restart), the containers are stopped.
     type: str
     choices: [refuse, restart]
@@ -398,6 +399,14 @@ refused:
   type: list
   elements: dict
   sample: []
+came:
+  description:
+    - The containers that were started between the look at the node and the restart of its daemon, as in RV(containers). The files
+      are as they were, and the daemon was not restarted.
+  returned: with an error for this
+  type: list
+  elements: dict
+  version_added: 0.2.0
 restart_required:
   description: Whether the daemon must be started anew for it to advertise what was decided.
   returned: success

@@ -94,9 +94,8 @@ def _not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) 
     if outcome and outcome.state != WAITING:
         return _and_away(f"{outcome.state}: {outcome.reason}", node)
     if outcome or step.left_alone:
-        # A host that is to come from another swarm cannot be paused there.
-        paused = "" if "move" in step.needs else "; paused"
-        return f"{WAITING} for " + (f"{outcome.reason}{paused}" if outcome else ", ".join(step.waits_for))
+        paused = "; paused" if MARKED in step.groups else ""  # else it is no node, and has nothing to be paused
+        return f"{WAITING} for " + (outcome.reason + paused if outcome else ", ".join(step.waits_for))
     return None
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ class Maintenance:
 
     def run(self, *tasks: dict[str, Any], **options: Any) -> Run:
         self.file.write_text(json.dumps(tasks))
-        settings = json.dumps({"maintain_tasks": str(self.file), **{f"maintain_{name}": value for name, value in options.items()}})
+        named = {f"provision_{name}" if name == "wait" else f"maintain_{name}": value for name, value in options.items()}
+        settings = json.dumps({"maintain_tasks": str(self.file), **named})
         return self.fleet.playbook(self.inventory, "--limit", "g1", "--extra-vars", settings, playbook="fleet.gpu_swarm.maintain")
 
     def boots(self) -> list[str]:
@@ -77,6 +79,19 @@ def test_a_node_that_lost_a_gpu_stays_paused(fleet: Fleet, inventory: Path, main
     assert run.rc == 0, run.output
     assert away(fleet, "g1") == ("active", None)
     assert gone in shown(fleet, "g1")[KIND]
+
+
+def test_a_container_that_was_started_meanwhile_is_not_rebooted_away(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
+    node, boots = fleet["g1"], maintenance.boots()
+    start = {"name": "Somebody starts a notebook", "ansible.builtin.command": "docker run --detach --name notebook lab/task"}
+    try:
+        run = maintenance.run(start, reboot=True, wait=2)
+        assert run.rc == os.EX_TEMPFAIL, run.output
+        assert run.row("g1").partition(" waiting for ")[2].startswith("container notebook (for "), run.output
+        assert (maintenance.boots(), node.docker("ps", "--format", "{{.Names}}")) == (boots, "notebook")
+        assert away(fleet, "g1") == ("pause", "active")
+    finally:
+        node.docker("rm", "--force", "notebook")
 
 
 def test_a_node_whose_maintenance_failed_stays_paused(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:

@@ -245,6 +245,35 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
     assert away(fleet, "g1") == ("active", None)
 
 
+# nvidia-ctk is asked for its version after the containers were listed. This one starts a container first, where the run is to
+# change the node, whose lock it holds.
+LATE = """\
+#!/bin/sh
+flock --nonblock /var/lib/gpu-swarm/lock true || docker run --detach --name notebook lab/task > /dev/null 2>&1
+exec /usr/bin/nvidia-ctk "$@"
+"""
+
+
+def test_a_container_that_is_started_between_the_look_and_the_restart_is_waited_for(fleet: Fleet, inventory: Path, as_before: None) -> None:
+    node, before = fleet["g1"], (fleet["g1"].files(), fleet["g1"].started())
+    wrapper = "/usr/local/sbin/nvidia-ctk"
+    node.write(wrapper, LATE.encode())
+    node.run("chmod", "755", wrapper)
+    try:
+        run = fleet.playbook(inventory, "--limit", "g1", *advertised_as("LATE"))
+        waits(run, "g1", "container notebook (for ")
+        assert (node.files(), node.started()) == before
+        assert node.docker("ps", "--format", "{{.Names}}") == "notebook"
+        assert away(fleet, "g1") == ("pause", "active")
+    finally:
+        node.run("rm", wrapper)
+        node.docker("rm", "--force", "notebook")
+    run = fleet.playbook(inventory, "--limit", "g1", *advertised_as("LATE"))
+    assert run.rc == 0, run.output
+    assert shown(fleet, "g1") == {"LATE": sorted(node.gpus())}
+    assert away(fleet, "g1") == ("active", None)
+
+
 def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: None) -> None:
     """On the other one a label is to change, and while the first is in its window a task comes that needs the label as it is."""
     manager, busy, member_g2 = fleet["m1"], fleet["g1"], member(fleet, "g2")

@@ -11,7 +11,7 @@ from node_lab import gpu
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _report
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import Outcome
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, MARKED, WINDOW, Host, Step
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, MARKED, PREPARE, WINDOW, Host, Step
 
 FAILED = Outcome("failed", "dockerd did not start")
 
@@ -69,8 +69,9 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_told(step, wo
         (Step(), None, None, "not in the swarm"),
         (Step(waits_for=["a", "b"], left_alone=True), member(), None, "waiting for a, b"),
         (Step(waits_for=["a"]), member(), None, "ready"),
-        (Step(waits_for=["a"]), member(availability="pause"), Outcome("waiting", "container b"), "waiting for container b; paused"),
         (Step(needs=["join", "move"]), None, Outcome("waiting", "task b"), "waiting for task b"),
+        (Step(waits_for=["a"], groups=[MARKED]), member(availability="pause"), Outcome("waiting", "container b"), "waiting for container b; paused"),
+        (Step(groups=[PREPARE]), None, Outcome("waiting", "container b"), "waiting for container b"),
         (Step(), member(), FAILED, "failed: dockerd did not start"),
         (Step(), member(), Outcome("lost", "no route"), "lost: no route"),
         (Step(), member(), Outcome("untouched", "its turn did not come"), "untouched: its turn did not come"),

@@ -15,7 +15,7 @@ import pytest
 from node_lab import CONFIG_TOML, DAEMON_JSON, gpu, node, resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _engine, _files, _node, _transaction
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._engine import swarm_of
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._engine import EngineError, swarm_of
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 
 BUSY = {"id": "4f66", "name": "train.1.x", "image": "cuda", "service": "train", "task": "x"}
@@ -456,6 +456,52 @@ def test_what_a_drain_did_not_end_is_told_with_the_remedy(tmp_path):
     it.engine.carries = it.engine.carries[1:]  # only what was started by hand, which no drain ends
     with pytest.raises(GpuSwarmError, match=r"by-hand. Let them finish or drain the node, then"):
         it.converge()
+
+
+BY_HAND = dict(BUSY, name="by-hand", service=None)
+
+
+def arrives_late(it, *later):
+    """What runs there at the look, and what at each later one."""
+    shown = iter([[], *later])
+    it.engine.containers = lambda: next(shown)
+
+
+def test_a_container_that_came_after_the_look_is_not_stopped(tmp_path):
+    it = node(tmp_path)
+    before = it.everything()
+    arrives_late(it, [BY_HAND])
+    with pytest.raises(GpuSwarmError, match=r"stop 1 running container\(s\): by-hand\. .*The files are as they were before\.") as raised:
+        it.converge()
+    assert raised.value.details == {"busy": [BY_HAND], "came": [BY_HAND]}
+    assert it.told["containers"] == [BY_HAND]
+    assert (it.everything(), it.engine.calls(), it.state_files()) == (before, [], [])
+    arrives_late(it, [])
+    assert it.converge()["restarted"]
+
+
+def test_nobody_looks_again_where_that_changes_nothing(tmp_path):
+    it = node(tmp_path, when_busy="restart")
+    arrives_late(it)  # consent: no second look
+    assert it.converge()["restarted"]
+    it.engine.stop()  # nothing runs in a daemon that is down
+    it.option(when_busy="refuse").engine.containers = None
+    assert it.converge()["restarted"]
+
+
+def test_a_daemon_that_cannot_be_looked_at_again_is_not_restarted(tmp_path):
+    it = node(tmp_path)
+    before, answers = it.everything(), iter([[]])
+
+    def containers():
+        for answer in answers:
+            return answer
+        raise EngineError("the daemon hangs")
+
+    it.engine.containers = containers
+    with pytest.raises(GpuSwarmError, match="the daemon hangs. The files are as they were before"):
+        it.converge()
+    assert (it.everything(), it.engine.calls()) == (before, [])
 
 
 def active(it):
