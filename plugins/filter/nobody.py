@@ -31,10 +31,12 @@ author:
 """
 
 EXAMPLES = r"""
-- hosts: "{{ 'localhost' if groups | fleet.gpu_swarm.nobody(['gpu_nodes']) else [] }}"
+- name: There are hosts to work on
+  hosts: "{{ 'localhost' if groups | fleet.gpu_swarm.nobody(['gpu_nodes']) else [] }}"
   gather_facts: false
   tasks:
-    - ansible.builtin.fail:
+    - name: There are hosts to work on
+      ansible.builtin.fail:
         msg: "{{ groups | fleet.gpu_swarm.nobody(['gpu_nodes']) }}"
 """
 
@@ -43,7 +45,6 @@ _value:
   description: What is wrong with the inventory or the limit, and what to do. Empty where there are hosts.
   type: str
 """
-
 
 from ansible import context
 

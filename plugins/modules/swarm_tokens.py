@@ -12,7 +12,8 @@ version_added: 0.2.0
 description:
   - Replaces the tokens with which machines join a swarm. The old ones are worth nothing from then on; who has joined stays.
   - Neither the old tokens nor the new ones are read or returned.
-  - While another run changes the swarm (M(fleet.gpu_swarm.swarm_lease)), nothing is replaced: machines may be joining with these tokens.
+  - While another run changes the swarm (M(fleet.gpu_swarm.swarm_lease)), nothing is replaced, since machines may be joining with these
+    tokens.
   - Everything else of the swarm stays as it is, the lock of its managers too. M(community.docker.docker_swarm) sends zeros for each
     setting that it is not told, such as the life of certificates, when it rotates a token.
 author:
