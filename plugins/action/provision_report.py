@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-import shlex
-
-from ansible import context
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _report
+from ..plugin_utils._again import this_command
 from ..plugin_utils._deprovision import TakeBack
 from ..plugin_utils._evictions import refused_by_node
 from ..plugin_utils._fleet import hosts_of
@@ -50,7 +48,7 @@ class ActionModule(ActionBase):
         ids = node_ids(variables, variables)
         states, table = tell(hosts_of(task_vars, list(args["steps"]), ASSESSED, self._templar.template), args, variables, ids)
         verdicts = _report.by_verdict(states)
-        told = [table, _report.summary(verdicts, _command())]
+        told = [table, _report.summary(verdicts, this_command)]
         self._display.display("\n" + "\n\n".join(part for part in told if part) + "\n")
         if args["state"] == "present":
             result["warnings"] = _report.left_behind(ids, _nodes(args["ledger"]))
@@ -104,11 +102,3 @@ def _left_undone(args, variables, ids):
 
 def _nodes(ledger):
     return {node["id"]: node for node in (ledger or {}).get("nodes", [])}
-
-
-def _command():
-    """This run's command without its options but the inventory: extra variables may hold secrets."""
-    given = context.CLIARGS
-    inventory = [word for source in given.get("inventory") or () for word in ("-i", source)]
-    more = ["-e …"] if given.get("extra_vars") else []
-    return " ".join([shlex.join(["ansible-playbook", *inventory, *given.get("args", ())]), *more])

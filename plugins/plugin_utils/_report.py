@@ -10,10 +10,11 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _offer
+from ._again import Again
 from ._deprovision import TakeBack, taken_back
 from ._outcome import FAILED, UNTOUCHED, WAITING, Outcome
 from ._plan import MARKED, WINDOWS, Host, Step, label_change
@@ -79,13 +80,15 @@ def by_verdict(states: dict[str, str]) -> dict[str, list[str]]:
     return verdicts
 
 
-def summary(verdicts: dict[str, list[str]], again: str) -> str:
-    """Who is done and who is not, and the command that goes on; '' where all are done. ``again`` is the command of this run."""
+def summary(verdicts: dict[str, list[str]], command: Callable[[list[str]], Again]) -> str:
+    """Who is done and who is not, and the command that goes on; '' where all are done. ``command(hosts)`` is that of this run."""
     left = [name for verdict, names in verdicts.items() if verdict != DONE for name in names]
     if not left:
         return ""
+    again = command(left)
+    more = [f"and the values that this run had for {', '.join(again.others)} (-e), which may be secrets"] if again.others else []
     told = [f"{verdict}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict != DONE]
-    return "\n".join([f"{DONE}: {len(verdicts[DONE])} hosts", *told, "", f"To go on: {again} --limit {','.join(left)}"])
+    return "\n".join([f"{DONE}: {len(verdicts[DONE])} hosts", *told, "", f"To go on: {again.command}", *more])
 
 
 def _not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) -> str | None:

@@ -9,6 +9,7 @@ from fleet_lab import host, member, named
 from node_lab import gpu
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _report
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._again import Again
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import Outcome
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, MARKED, PREPARE, WINDOW, Host, Step
@@ -201,15 +202,16 @@ def test_what_became_of_a_host(state, verdict):
 
 def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
     verdicts = _report.by_verdict({"a": "ready", "b": "waiting for x", "c": "failed: y", "d": "untouched: z", "e": "ready"})
-    assert _report.summary(verdicts, "ansible-playbook -i i.yml p.yml").splitlines() == [
+    assert _report.summary(verdicts, lambda left: Again(f"ansible-playbook p.yml --limit {','.join(left)}", [])).splitlines() == [
         "done: 2 hosts",
         "waiting: b",
         "untouched: d",
         "failed: c",
         "",
-        "To go on: ansible-playbook -i i.yml p.yml --limit b,d,c",
+        "To go on: ansible-playbook p.yml --limit b,d,c",
     ]
-    assert _report.summary(_report.by_verdict({"a": "ready"}), "x") == ""
+    assert _report.summary(verdicts, lambda left: Again("x", ["token"])).endswith("\nand the values that this run had for token (-e), which may be secrets")
+    assert _report.summary(_report.by_verdict({"a": "ready"}), lambda left: Again("x", [])) == ""
 
 
 # --- after deprovision ------------------------------------------------------------------------------------------------

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The command of this run as a person can paste it, without what may be a secret.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible import context
+from ansible.constants import config
+from ansible.errors import AnsibleError
+from ansible.module_utils.common.yaml import yaml_load
+from ansible.parsing.splitter import parse_kv
+
+from yaml import YAMLError
+
+from ..module_utils._mask import mask
+
+# By the names in Ansible's own record of its command line. What asks for a password, and where one lies, is none.
+FLAGS = {"ask_pass": "-k", "become_ask_pass": "-K", "ask_vault_pass": "-J", "become": "-b", "diff": "-D"}
+VALUES = {
+    "inventory": "-i", "remote_user": "-u", "private_key_file": "--private-key", "forks": "-f", "become_user": "--become-user",
+    "become_method": "--become-method", "connection_password_file": "--connection-password-file", "become_password_file": "--become-password-file",
+    "vault_ids": "--vault-id", "vault_password_files": "--vault-password-file",
+}  # fmt: skip
+# What stands there where nothing is given, by its name in Ansible's configuration.
+CONFIGURED = {
+    "forks": "DEFAULT_FORKS", "remote_user": "DEFAULT_REMOTE_USER", "private_key_file": "DEFAULT_PRIVATE_KEY_FILE", "become": "DEFAULT_BECOME",
+    "become_method": "DEFAULT_BECOME_METHOD", "diff": "DIFF_ALWAYS", "ask_pass": "DEFAULT_ASK_PASS", "become_ask_pass": "DEFAULT_BECOME_ASK_PASS",
+    "ask_vault_pass": "DEFAULT_ASK_VAULT_PASS", "become_password_file": "BECOME_PASSWORD_FILE", "vault_ids": "DEFAULT_VAULT_IDENTITY_LIST",
+    "connection_password_file": "CONNECTION_PASSWORD_FILE",
+}  # fmt: skip
+# What begins with these holds no secrets. The values of other variables are not shown.
+SHOWN = ("provision_", "maintain_", "deprovision_", "verify_", "gpu_node_", "swarm_member_")
+
+
+class Again(NamedTuple):
+    command: str
+    others: list[str]  # the names of further variables that were given
+
+
+def again(given: Mapping[str, Any], defaults: Mapping[str, Any], left: Iterable[str] = ()) -> Again:
+    """The command for the hosts ``left``. ``given`` is the record of the command line, ``defaults`` what stands there where nothing is given."""
+    chosen = {key: value for key, value in given.items() if value != defaults.get(key)}
+    words = [flag for key, flag in FLAGS.items() if chosen.get(key)]
+    words += [word for key, option in VALUES.items() for value in _many(chosen.get(key)) for word in (option, str(value))]
+    shown, others = _variables(given.get("extra_vars") or ())
+    names = [word for host in [",".join(left)] if host for word in ("--limit", host)]
+    return Again(shlex.join(["ansible-playbook", *words, *given.get("args", ()), *shown, *names]), others)
+
+
+def this_command(left: Iterable[str]) -> Again:
+    """This run's command for the hosts ``left``."""
+    return again(context.CLIARGS, {key: config.get_config_value(name) for key, name in CONFIGURED.items()}, left)
+
+
+def _many(value: Any) -> Sequence[Any]:
+    if value in (None, "", False):
+        return ()
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _variables(texts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The words for ``--extra-vars`` that may be shown, and the names of what may not."""
+    words, others = [], []
+    for text in map(str, texts):
+        if text.startswith("@"):  # a file, which stays where it is
+            words += ["-e", text]
+            continue
+        for name, value in _read(text):
+            secret = not name.startswith(SHOWN) or mask(json.dumps(value, default=str)) != json.dumps(value, default=str)
+            if secret:
+                others.append(name)
+            else:
+                words += ["-e", _one(name, value)]
+    return words, list(dict.fromkeys(others))
+
+
+def _read(text: str) -> list[tuple[str, Any]]:
+    """What such a text sets. Ansible itself has refused what cannot be read."""
+    try:
+        found = yaml_load(text) if text.lstrip()[:1] in ("{", "[") else parse_kv(text)
+    except (AnsibleError, YAMLError):
+        return []
+    return [(str(name), value) for name, value in found.items() if name != "_raw_params"] if isinstance(found, Mapping) else []
+
+
+def _one(name: str, value: Any) -> str:
+    """NAME=VALUE is text for Ansible, and ends at a blank."""
+    if isinstance(value, str) and value and not set(value) & set(" \t\n\"'\\{}"):
+        return f"{name}={value}"
+    return json.dumps({name: value}, ensure_ascii=False, default=str)

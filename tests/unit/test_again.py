@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from ansible.parsing.splitter import parse_kv
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._again import again
+
+DEFAULTS = {"forks": 5, "become_method": "sudo", "private_key_file": None, "remote_user": None, "diff": False}
+GIVEN = dict(DEFAULTS, inventory=("i.yml",), args=("fleet.gpu_swarm.provision",), extra_vars=())
+
+
+def said(**given):
+    return again(dict(GIVEN, **given), DEFAULTS, ["g1", "g2"])
+
+
+def test_the_command_as_it_was_given():
+    assert said() == ("ansible-playbook -i i.yml fleet.gpu_swarm.provision --limit g1,g2", [])
+    options = dict(inventory=("a b/i.yml", "h,"), become_ask_pass=True, remote_user="root", forks=50, vault_ids=("prod@ask",), subset="gpu_nodes")
+    words = shlex.split(said(**options).command)
+    assert words[:-3] == ["ansible-playbook", "-K", "-i", "a b/i.yml", "-i", "h,", "-u", "root", "-f", "50", "--vault-id", "prod@ask"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("provision_wait=5", ["provision_wait=5"]),
+        ("provision_wait=5 provision_disrupt=all", ["provision_wait=5", "provision_disrupt=all"]),
+        ('{"provision_batch": [1, "25%"]}', ['{"provision_batch": [1, "25%"]}']),
+        ("{gpu_node_expect: 7}", ['{"gpu_node_expect": 7}']),
+        ('maintain_tasks="my tasks.yml"', ['{"maintain_tasks": "my tasks.yml"}']),
+        ("@settings.yml", ["@settings.yml"]),
+    ],
+)
+def test_settings_are_shown_as_they_can_be_pasted(text, shown):
+    command, others = said(extra_vars=(text,))
+    words = shlex.split(command)
+    assert [words[at + 1] for at, word in enumerate(words) if word == "-e"] == shown
+    assert others == []
+    for one in shown:
+        if "=" in one:
+            assert parse_kv(one)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ansible_become_password=s3cret provision_wait=5",
+        '{"token": "s3cret", "provision_wait": "5"}',
+        "swarm_member_docker_sdk_package=http://user:s3cret@mirror/x provision_wait=5",
+    ],
+)
+def test_what_may_be_a_secret_is_only_named(text):
+    command, others = said(extra_vars=(text,))
+    assert "s3cret" not in command
+    assert "-e provision_wait=5" in command
+    assert len(others) == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "nothing", '"'])
+def test_what_cannot_be_read_is_left_out(text):
+    assert said(extra_vars=(text,)) == said()
