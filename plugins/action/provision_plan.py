@@ -10,9 +10,9 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
-from ..plugin_utils import _deprovision, _report
+from ..plugin_utils import _deprovision, _report, _warnings
 from ..plugin_utils._evictions import told
-from ..plugin_utils._fleet import hosts_of
+from ..plugin_utils._fleet import MANAGERS, hosts_of
 from ..plugin_utils._plan import (
     END,
     FETCH,
@@ -68,6 +68,8 @@ class ActionModule(ActionBase):
             warnings=[
                 *leader_warnings(hosts, steps, swarm),
                 *toolkit_warnings(hosts, steps),
+                *_warnings.together({host.name: host.assessed for host in hosts}),
+                *_warnings.even_managers(task_vars["groups"].get(MANAGERS, []), {name: step.needs for name, step in steps.items()}),
                 *_report.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
             ],
             steps={name: asdict(step) for name, step in steps.items()},

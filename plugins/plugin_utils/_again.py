@@ -19,7 +19,6 @@ from ansible.constants import config
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.parsing.splitter import parse_kv
-
 from yaml import YAMLError
 
 from ..module_utils._mask import mask

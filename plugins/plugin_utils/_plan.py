@@ -247,7 +247,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     step = Step(needs=needs, disrupt=host.disrupt, toolkit=_toolkit.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
-    _tell_impact(step, host)
+    _tell_impact(step, host, new=swarm.found.get("init_on") == host.name)
     step.impact += [maintain] if maintain else []
     step.stops = _stops(set(step.needs))
     heed_work(step, host, node, swarm, _groups(step, node))
@@ -377,7 +377,8 @@ def _clash(node: Mapping[str, Any], wanted: Mapping[str, str]) -> str | None:
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def _tell_impact(step: Step, host: Host) -> None:
+def _tell_impact(step: Step, host: Host, new: bool) -> None:
+    """``new`` tells whether the swarm begins on this host."""
     assessed = host.assessed or {}
     if "toolkit" in step.needs:
         now, wanted = assessed["toolkit_version"], _toolkit.version_of(step.toolkit)
@@ -391,7 +392,7 @@ def _tell_impact(step: Step, host: Host) -> None:
         step.impact.append("restarts dockerd")
     for need, words in (
         ("move", "leaves its swarm"),
-        ("join", "joins the swarm"),
+        ("join", "initialises the swarm" if new else "joins the swarm"),
         ("role", "becomes a manager" if host.manager else "becomes a worker"),
         ("docker_sdk", "installs the Docker SDK for Python"),
         ("labels", "changes node labels"),

@@ -327,6 +327,11 @@ def test_what_a_change_means_is_told(answer, impact):
     assert step_of(host(**answer), swarm(member())).impact == impact
 
 
+def test_the_host_on_which_the_swarm_begins_is_told():
+    steps = plan([host("m", manager=True, **FRESH), host("g1", **FRESH)], swarm())
+    assert [step.impact[-1] for step in steps.values()] == ["initialises the swarm", "joins the swarm"]
+
+
 # --- what cannot be done ----------------------------------------------------------------------------------------------
 
 NO_ENGINE = "Docker Engine is not installed. Install it on this host and run this again."

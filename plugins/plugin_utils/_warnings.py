@@ -1,0 +1,49 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a run warns of, with the hosts that it is about (pure). Ansible shows a warning without them, and the same text once.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+# In the answer of a host: what the plan warns of in its name.
+NOTED = "noted"
+
+
+def named(answer: dict[str, Any], host: str, noted: Iterable[str] = (), later: bool = False) -> dict[str, Any]:
+    """The answer of ``host``, whose warnings name it. Not again what was ``noted`` before; all ``later`` is left to the plan."""
+    texts = [_text(warning) for warning in answer.get("warnings") or ()]
+    rest = {key: value for key, value in answer.items() if key not in ("warnings", NOTED)}
+    if later:
+        return {**rest, NOTED: texts}
+    told = [text if text.startswith(f"{host}: ") else f"{host}: {text}" for text in texts if text not in list(noted)]
+    return {**rest, "warnings": told} if told else rest
+
+
+def _text(warning: Any) -> str:
+    """ansible-core keeps a warning in a dataclass as of 2.19."""
+    return str(getattr(getattr(warning, "event", None), "msg", warning))
+
+
+def together(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
+    """What the hosts' answers noted, each text once with the hosts that it is about."""
+    hosts: dict[str, list[str]] = {}
+    for name, answer in answers.items():
+        for text in (answer or {}).get(NOTED) or ():
+            hosts.setdefault(text, []).append(name)
+    return [f"{', '.join(names)}: {text}" for text, names in hosts.items()]
+
+
+def even_managers(managers: Sequence[str], needs: Mapping[str, Sequence[str]]) -> list[str]:
+    """That an even number of managers is one too many or too few, where this run makes one. ``needs`` are those of each host."""
+    count = len(managers)
+    if count % 2 or not any({"join", "move", "role"} & set(needs.get(name, ())) for name in managers):
+        return []
+    lost = (count - 1) // 2 or "none"
+    return [f"swarm_managers has {count} hosts: a swarm of {count} managers can lose {lost} of them, as one of {count - 1} can. Use an odd number."]

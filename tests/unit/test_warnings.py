@@ -1,0 +1,44 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._warnings import even_managers, named, together
+
+OLD = "Docker Engine 20.10.24: upgrade it."
+AS_ANSIBLE_KEEPS_IT = SimpleNamespace(event=SimpleNamespace(msg=OLD))
+
+
+@pytest.mark.parametrize("warning", [OLD, AS_ANSIBLE_KEEPS_IT])
+def test_a_warning_names_its_host(warning):
+    assert named({"warnings": [warning], "changed": False}, "g1") == {"warnings": [f"g1: {OLD}"], "changed": False}
+
+
+def test_what_was_told_before_is_not_told_again():
+    assert named({"warnings": [OLD, "g1: label x is dropped"]}, "g1", noted=[OLD]) == {"warnings": ["g1: label x is dropped"]}
+    assert named({"warnings": [OLD]}, "g1", noted=[OLD]) == {}
+
+
+def test_the_plan_warns_of_all_hosts_together():
+    answers = {name: named({"warnings": texts}, name, later=True) for name, texts in {"g1": [OLD], "g2": [], "g3": [OLD, "other"]}.items()}
+    assert together({**answers, "gone": None, "bare": {}}) == [f"g1, g3: {OLD}", "g3: other"]
+
+
+def test_a_host_does_not_speak_for_the_plan():
+    assert named({"noted": "anything"}, "g1") == {}
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(1, None), (2, "2 managers can lose none of them, as one of 1 can"), (3, None), (4, "4 managers can lose 1 of them, as one of 3 can")],
+)
+def test_an_even_number_of_managers_is_mentioned_where_one_is_made(count, words):
+    managers = [f"m{number}" for number in range(count)]
+    told = even_managers(managers, {"m0": ["join"], "g1": ["join"]})
+    assert (words in told[0]) if words else told == []
+    assert even_managers(managers, {"m0": ["restart"], "g1": ["join"]}) == []
