@@ -23,6 +23,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
 from ._answer import plain
+from ._become import explained
 from ._reach import answered
 
 # What a host said of itself earlier in the run, as the roles register it.
@@ -49,7 +50,7 @@ class CarryingAction(ActionBase):
             return self._execute_module(module_name=self.MODULE, module_args=dict(args), task_vars=task_vars)
 
         # A host that is asked in the name of others answers for itself alone.
-        return answered(call, self._task.delegate_to) if self._task.delegate_to else plain(call())
+        return answered(call, self._task.delegate_to) if self._task.delegate_to else explained(plain(call()), task_vars["inventory_hostname"])
 
 
 def lacking(task_vars):

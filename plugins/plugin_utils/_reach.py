@@ -20,12 +20,13 @@ from ansible.utils.vars import merge_hash
 
 from ..module_utils._printable import printable
 from ._answer import plain
+from ._become import explained
 
 
 def answered(call: Callable[[], dict[str, Any]], who: str) -> dict[str, Any]:
     """The answer of ``call()`` without what Ansible would act on, or that the host ``who`` cannot be reached."""
     try:
-        return plain(call())
+        return explained(plain(call()), who)
     except AnsibleConnectionFailure as problem:
         return {"failed": True, "msg": printable(f"{who} cannot be reached: {problem}")}
 

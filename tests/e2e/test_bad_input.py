@@ -263,6 +263,12 @@ def test_without_become(fleet: Fleet, first: Loud) -> None:
     assert "become: true" in run.failures("g1")[-1]
 
 
+def test_a_node_without_sudo(fleet: Fleet) -> None:
+    run = fleet.module("g1", "fleet.gpu_swarm.gpu_node", {}, "--become", "--extra-vars", "ansible_user=nobody")
+    assert run.rc != 0
+    assert run.failures("g1")[-1].startswith("g1: the task cannot become root: sudo is not installed there. Install it")
+
+
 def test_a_gpu_that_is_lost_half_way_is_named_and_the_others_are_read(fleet: Fleet) -> None:
     before = State.of(fleet["x1"])
     fleet.swap_gpus("x1", "h100x8-lost-half-way")

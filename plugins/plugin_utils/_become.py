@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A module that never ran, since nobody on the host could become root (pure).
+
+Ansible shows that as a result that it could not read, and what sudo said only in ``module_stderr``.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# What sudo, doas and su say: sudo's own words, in the C locale that Ansible sets, and those of a shell that does not find them.
+CAUSES = (
+    (
+        r"\b(sudo|doas|su): (?:command )?not found|\b(sudo|doas|su): No such file",
+        "%s is not installed there. Install it, log in as root (ansible_user), or set another ansible_become_method.",
+    ),
+    (
+        r"(sudo): (?:a (?:password|terminal) is required|no tty present|no password was provided|.*incorrect password|sorry, you must have a tty)"
+        r"|(su|doas): (?:Authentication fail|auth failed|Authorization required)",
+        "%s needs a password, and got none or a wrong one. Give it with -K or as ansible_become_password, or allow the user to do without.",
+    ),
+    (
+        r"is not in the (sudo)ers file|not allowed to (?:execute|run) (sudo)|is not allowed to execute .* as root|may not run (sudo)|(doas): Operation not",
+        "%s does not let this user become root. Add it to sudoers, or log in as another one (ansible_user).",
+    ),
+)
+
+
+def explained(answer: dict[str, Any], host: str) -> dict[str, Any]:
+    """The answer; where no module ran since the task could not become root on ``host``, with that as its message."""
+    if not answer.get("failed") or "module_stderr" not in answer:
+        return answer
+    said = f"{answer['module_stderr']}\n{answer.get('module_stdout') or ''}"
+    for pattern, words in CAUSES:
+        found = re.search(pattern, said)
+        if found:
+            who = next((group for group in found.groups() if group), "sudo")
+            rest = {key: value for key, value in answer.items() if key != "exception"}  # which Ansible would show in place of the message
+            return {**rest, "msg": f"{host}: the task cannot become root: {words % who}"}
+    return answer
