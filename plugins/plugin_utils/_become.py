@@ -20,12 +20,11 @@ CAUSES = (
         "%s is not installed there. Install it, log in as root (ansible_user), or set another ansible_become_method.",
     ),
     (
-        r"(sudo): (?:a (?:password|terminal) is required|no tty present|no password was provided|.*incorrect password|sorry, you must have a tty)"
-        r"|(su|doas): (?:Authentication fail|auth failed|Authorization required)",
+        r"(sudo): (?:a (?:password|terminal) is required|no tty present|no password was provided|.*incorrect password)|(su|doas): Auth",
         "%s needs a password, and got none or a wrong one. Give it with -K or as ansible_become_password, or allow the user to do without.",
     ),
     (
-        r"is not in the (sudo)ers file|not allowed to (?:execute|run) (sudo)|is not allowed to execute .* as root|may not run (sudo)|(doas): Operation not",
+        r"is not in the (sudo)ers file|is not allowed to execute .* as root|may not run (sudo)|(doas): Operation not permitted",
         "%s does not let this user become root. Add it to sudoers, or log in as another one (ansible_user).",
     ),
 )

@@ -98,6 +98,7 @@ def test_a_node_whose_maintenance_failed_stays_paused(fleet: Fleet, inventory: P
     run = maintenance.run({"name": "Upgrade the driver", "ansible.builtin.command": {"argv": ["false"]}})
     assert run.rc == 2, run.output
     assert run.failed() == ["g1"]
+    assert "out: the task Upgrade the driver: non-zero return code" in run.row("g1")
     assert away(fleet, "g1") == ("pause", "active")
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
