@@ -11,6 +11,7 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils import _deprovision, _report, _warnings
+from ..plugin_utils._consent import heed_finished_jobs, heed_reservations
 from ..plugin_utils._evictions import told
 from ..plugin_utils._fleet import MANAGERS, hosts_of
 from ..plugin_utils._plan import (
@@ -25,6 +26,7 @@ from ..plugin_utils._plan import (
     to_change,
     toolkit_warnings,
 )
+from ..plugin_utils._reservations import without
 from ..plugin_utils._roll import rooms
 from ..plugin_utils._run import left_lease
 from ..plugin_utils._settings_check import ReadOnce, as_message, check
@@ -50,12 +52,14 @@ class ActionModule(ActionBase):
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
                 "holds": {"type": "dict"},
                 "maintain": {"type": "str"},
+                "allow_pending": {"type": "raw", "default": []},
+                "remove_finished_jobs": {"type": "bool", "default": False},
             }
         )
         absent = args["state"] == "absent"
         hosts = self._hosts({**task_vars, "hostvars": ReadOnce(task_vars["hostvars"])}, args["hosts"])
         swarm = Swarm(args["swarm"], args["ledger"], _by_node(args["evicted"]))
-        steps = _deprovision.plan(hosts, swarm, args["holds"]) if absent else plan(hosts, swarm, args["maintain"])
+        steps, lost = _steps(hosts, swarm, args)
         try:
             cut = in_batches(hosts, steps, args["batch"])
         except GpuSwarmError as problem:
@@ -76,7 +80,7 @@ class ActionModule(ActionBase):
             manager=next(iter(args["swarm"]["live"]), ""),
             managers=args["swarm"]["live"],
             # Nodes that leave take their room with them: no waiting brings it back.
-            rooms=None if absent else rooms(args["ledger"]),
+            rooms=None if absent else without(rooms(args["ledger"]), lost),
             left_lease=left_lease(args["ledger"]),
             hosts_in=groups,
             placements=placed,
@@ -116,6 +120,16 @@ def _by_node(evicted):
     for item in evicted:
         tasks.setdefault(item["node"], {})[item["task"]] = told(item)
     return tasks
+
+
+def _steps(hosts, swarm, args):
+    """The step of each host, and the services that lose their place with the user's consent."""
+    if args["state"] == "absent":
+        return _deprovision.plan(hosts, swarm, args["holds"]), []
+    steps = plan(hosts, swarm, args["maintain"])
+    lost = heed_reservations(hosts, steps, swarm, args["allow_pending"])
+    heed_finished_jobs(hosts, steps, swarm, args["remove_finished_jobs"])
+    return steps, lost
 
 
 def _members(steps):

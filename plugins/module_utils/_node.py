@@ -16,7 +16,7 @@ import re
 import shutil
 from collections import namedtuple
 
-from . import _libraries, _machine, _nvml, _packages, _restore
+from . import _libraries, _machine, _nvml, _packages, _resources, _restore
 from ._adoption import UnitFile
 from ._decide import decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
@@ -51,6 +51,11 @@ class Seen(
 def _own(units):
     """The paths of an administrator's units."""
     return [one.path for one in units if one.ours]
+
+
+def _shown(engine):
+    """What the running daemon advertises, whoever it is from."""
+    return sorted(_resources.entries(_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
 
 
 # Of the engine, what is nobody else's business: flags can hold passwords, as those of a proxy.
@@ -222,6 +227,7 @@ class Node:
             "driver_version": seen.driver_version,
             "cuda_version": seen.cuda_version,
             "resources": decision.advertisement["resources"],
+            "advertised": decision.running.resources if decision.running else _shown(seen.engine),
             "kinds": decision.advertisement["kinds"],
             "swarm_resource": decision.advertisement["swarm_resource"],
             "labels": decision.advertisement["labels"],

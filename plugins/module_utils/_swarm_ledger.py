@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from . import _gates, _resources, _swarm_claims, _swarm_findings, _swarm_pending, _swarm_unreserved
+from . import _gates, _resources, _swarm_claims, _swarm_findings, _swarm_pending, _swarm_reservations, _swarm_unreserved
 from ._swarm_placement import leader_engine
 from ._swarm_tasks import ENDED, HOLDING, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
 
@@ -27,6 +27,7 @@ class Reading(NamedTuple):
     reserved: dict  # [CPUs in billionths, bytes of memory]
     finished: dict  # what ended tasks of jobs were given (of _swarm_claims)
     waiting: dict  # groups of tasks that no node was found for (of _swarm_pending)
+    reserving: dict  # groups of tasks that reserve generic resources (of _swarm_reservations)
 
 
 def ledger(nodes, tasks, services, prefix, now=None):
@@ -47,6 +48,7 @@ def ledger(nodes, tasks, services, prefix, now=None):
         "held_twice": _swarm_claims.held_twice(records),
         "finished_jobs": _swarm_claims.finished_jobs(records, reading.finished) if _gates.affects("finished-jobs-count", leader) else [],
         "unreserved": _swarm_unreserved.unreserved(nodes, records, services, reading.waiting),
+        "reservations": _swarm_reservations.told(reading.reserving, nodes),
         "pending": _swarm_pending.pending(reading.waiting, nodes, records, reading.reserved, now),
     }
     told["findings"] = _swarm_findings.findings(told, leader)
@@ -57,10 +59,12 @@ def ledger(nodes, tasks, services, prefix, now=None):
 
 
 def _read(tasks, services, now):
-    reading = Reading({}, {}, {}, {}, {})
+    reading = Reading({}, {}, {}, {}, {}, {})
     for task in tasks:
         state, node_id = task["Status"]["State"], task.get("NodeID")
         service = services.get(task.get("ServiceID"))
+        if state not in ENDED and task.get("DesiredState") in WANTED:
+            _swarm_reservations.add(reading.reserving, task, service, _service_name(task, service), node_id)
         if state in HOLDING and node_id:
             _read_live(reading, task, service, node_id, now)
         elif state in WAITING and task.get("DesiredState") in WANTED:

@@ -110,11 +110,18 @@ def _missing(spec, wants, places, node_id, fitting):
 
 
 def _fitting(constraints, platforms, places):
-    return [
-        place
-        for place in places
-        if _constraints.runs_on(platforms, place.node) and all(_constraints.is_met(constraint, place.node) for constraint in constraints)
-    ]
+    return [place for place in places if _fits(constraints, platforms, place.node)]
+
+
+def _fits(constraints, platforms, node):
+    return _constraints.runs_on(platforms, node) and all(_constraints.is_met(constraint, node) for constraint in constraints)
+
+
+def able(spec, nodes):
+    """The API's nodes that a task of this specification could run on, if only they had what it reserves."""
+    placement = spec.get("Placement") or {}
+    constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []
+    return [node for node in nodes if _fits(constraints, platforms, node)]
 
 
 def _unfulfilled(constraints, platforms, places):

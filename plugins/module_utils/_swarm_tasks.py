@@ -44,6 +44,11 @@ def is_job_service(service):
     return bool(service) and any(mode in service["Spec"].get("Mode", {}) for mode in JOBS)
 
 
+def is_global(service):
+    """Whether each of its tasks belongs to a node, where it can run or nowhere."""
+    return bool(service) and any(mode in service["Spec"].get("Mode", {}) for mode in ("Global", "GlobalJob"))
+
+
 def is_movable(task, service):
     """Whether swarm starts another task in its place when this one is stopped.
 

@@ -257,7 +257,7 @@ DAEMON = (
     Trap(
         "finished-jobs-count", "leader", "before 29.6.0",
         "At any update of a node (label, availability) the leader counts the finished tasks of jobs there too. Where their GPUs are"
-        " in use again, it stops a running task for that, or runs the job again.",
+        " in use again, or are not advertised any more, it stops a running task for that, or runs the job again.",
         "moby#52652, seen with 26.1.5",
         WARNING, "Remove finished jobs ('docker service rm'), or upgrade Docker Engine on the managers to 29.6.0 or newer.",
         _U + "swarm_findings.py::test_finished_jobs_that_are_in_the_way",

@@ -330,6 +330,13 @@ resources:
   type: list
   elements: str
   sample: ["NVIDIA-GPU=GPU-5ec2f1f4-9c1c-5d0a-8b4e-0c1a7f3e2d11"]
+advertised:
+  description: All that the daemon advertises once this is carried out, with the resources of others.
+  returned: success
+  type: list
+  elements: str
+  sample: ["NVIDIA-GPU=GPU-5ec2f1f4-9c1c-5d0a-8b4e-0c1a7f3e2d11", "SSD=1"]
+  version_added: 0.2.0
 kinds:
   description: The kinds of RV(resources).
   returned: success

@@ -52,6 +52,18 @@ options:
   maintain:
     description: For what every member of the swarm gets a window, besides what it needs, in words. Without it, only those that need one.
     type: str
+  allow_pending:
+    description:
+      - The services that may have no place any more under what is decided now, as a list of their names, or V(true) for all.
+      - Without that, a host that would take away what they reserve cannot go on.
+    type: raw
+    default: []
+  remove_finished_jobs:
+    description:
+      - Whether finished jobs may be removed that the swarm's leader would run again at the update of their node. Without that, the
+        host waits.
+    type: bool
+    default: false
   state:
     description:
       - With V(present), the hosts become what was decided. With V(absent), what was done on them is taken back.

@@ -331,6 +331,38 @@ unreserved:
         NVIDIA_VISIBLE_DEVICES: all
       reserves: []
       nodes: [gpu-01]
+reservations:
+  description:
+    - The services of which tasks run or wait that reserve generic resources, each with what one task reserves. A service that is
+      being updated may stand here twice.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    service:
+      description: The service's name.
+      type: str
+    tasks:
+      description: How many tasks run or wait.
+      type: int
+    wants:
+      description: What each of them reserves, by kind.
+      type: dict
+    able:
+      description: Ids of the nodes that meet its constraints and are of its platform, whatever they advertise. Null where all do.
+      type: list
+      elements: str
+    nodes:
+      description: For a global service, the ids of the nodes that the tasks belong to; else null.
+      type: list
+      elements: str
+  sample:
+    - service: train
+      tasks: 6
+      wants:
+        NVIDIA-GPU: 1
+      able: null
+      nodes: null
 pending:
   description: Tasks that no node was found for, grouped by what they wait for, the largest group first.
   returned: success

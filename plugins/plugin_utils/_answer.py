@@ -37,7 +37,7 @@ LISTS: dict[str, dict[str, Any]] = {
 }
 SWARM = {"state": TEXT, "node_id": ID, "control_available": (bool, NONE), "error": ID, "managers": (list, NONE), "half_joined": (bool, NONE)}
 CPU = {"machine": TEXT, "vendor": ID, "implementer": ID, "part": ID, "model": ID, "features": (list,)}
-WORDS = ("resources", "missing", "drift", "adopted", "toolkit_held", "labels_unknown")
+WORDS = ("resources", "advertised", "missing", "drift", "adopted", "toolkit_held", "labels_unknown")
 ALWAYS = ("gpus", "resources", "labels", "missing", "drift", "restart_required", "containers", "swarm")
 
 
@@ -76,7 +76,7 @@ def _is_right(key: str, value: Any) -> bool:
     if key in LISTS:
         return isinstance(value, list) and all(has(item, LISTS[key]) for item in value)
     if key in WORDS:
-        return isinstance(value, list) and all(isinstance(item, str) for item in value) and (key != "resources" or _parses(value))
+        return isinstance(value, list) and all(isinstance(item, str) for item in value) and (key not in ("resources", "advertised") or _parses(value))
     if key == "swarm":
         return has(value, SWARM)
     if key == "engine":

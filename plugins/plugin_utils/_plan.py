@@ -151,6 +151,8 @@ class Step:
     node_id: str | None = None  # of the node that it is, if the manager lists it
     away: bool = False  # an earlier run left it paused
     toolkit: str | None = None  # the version that is to be installed
+    jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, lest they run again
+    remove_jobs: bool | None = None  # whether any may be; None where that is not judged
 
     @property
     def problem(self) -> str | None:
@@ -202,7 +204,8 @@ def placements(steps: Mapping[str, Step], groups: Mapping[str, list[str]]) -> li
 
 def only_paused(steps: Mapping[str, Step]) -> list[str]:
     """The hosts that an earlier run left paused, and for which nothing is to be done before they return to service."""
-    return [name for name, step in steps.items() if step.away and MARKED in step.groups and set(step.groups) <= {MARKED, LABEL, END}]
+    alone = [name for name, step in steps.items() if MARKED in step.groups and set(step.groups) <= {MARKED, LABEL, END}]
+    return [name for name in alone if steps[name].away and not steps[name].jobs]
 
 
 def to_change(placed: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -131,6 +131,31 @@ def test_each_task_sees_its_gpu_and_no_other(fleet: Fleet, tasks: list[dict[str,
     assert sorted(given) == sorted(uuid for name in GPU_NODES for uuid in fleet[name].gpus())
 
 
+def test_a_kind_that_a_service_reserves_is_not_taken_away(fleet: Fleet, inventory: Path, tasks: list[dict[str, Any]]) -> None:
+    before = [fleet[name].started() for name in GPU_NODES]
+    run = fleet.playbook(inventory, *advertised_as("ELSE"))
+    assert run.rc == 2
+    for name in GPU_NODES:
+        assert f"service probe ({len(tasks)} tasks): no node that it may run on would have 1 {KIND}" in run.failures(name)[-1]
+        assert "provision_allow_pending: [probe]" in run.failures(name)[-1]
+    assert [fleet[name].started() for name in GPU_NODES] == before
+    assert {task["ID"] for task in all_running(fleet["m1"], "probe", len(tasks))} == {task["ID"] for task in tasks}
+
+
+def test_a_finished_job_is_not_run_again(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    """The leader is older than 29.6.0: as soon as the job's GPU is advertised no more, it would."""
+    manager, reserves = fleet["m1"], ("--generic-resource", f"{KIND}=1")
+    job = ("--name", "once", "--mode", "replicated-job", *reserves, "lab/task", "true")
+    manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", *job)
+    try:
+        state = ("service", "ps", "--format", "{{.CurrentState}}", "once")
+        wait_until("the job to end", lambda: manager.docker(*state).startswith("Complete"))
+        run = fleet.playbook(inventory, "--check", *advertised_as("ELSE"))
+        assert "finished job once, which would run again (provision_remove_finished_jobs: true removes it)" in run.output
+    finally:
+        manager.docker("service", "rm", "once")
+
+
 def test_swarm_resource_is_derived_from_the_kind(fleet: Fleet, first: Loud) -> None:
     for name in GPU_NODES:
         lines = (fleet[name].read(CONFIG_TOML) or b"").decode().splitlines()

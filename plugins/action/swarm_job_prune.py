@@ -1,0 +1,18 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ..plugin_utils._reach import ManagerAction
+from ..plugin_utils._run import this_run
+
+
+class ActionModule(ManagerAction):
+    """Says whose lease is this run's own; only the controller knows that."""
+
+    MODULE = "fleet.gpu_swarm.swarm_job_prune"
+
+    def arguments(self):
+        args = super().arguments()
+        return dict(args, holder=args.get("holder") or this_run())

@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which generic resources the services with tasks reserve, and which nodes they could run on (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from . import _resources, _swarm_pending
+from ._swarm_tasks import is_global, reservations
+
+
+def add(reserving, task, service, service_name, node_id):
+    """Notes a task that runs or waits: ``reserving`` is (service, what it needs) -> group."""
+    spec = task.get("Spec") or {}
+    wants = _resources.from_info(reservations(spec).get("GenericResources"))
+    if not wants:
+        return
+    key = (service_name, repr(sorted(wants.items())), repr(spec.get("Placement")))
+    group = reserving.setdefault(
+        key, {"service": service_name, "wants": wants, "tasks": 0, "spec": spec, "nodes": [] if is_global(service) else None}
+    )
+    group["tasks"] += 1
+    if group["nodes"] is not None and node_id:
+        group["nodes"].append(node_id)
+
+
+def told(reserving, nodes):
+    """The groups as they are told. What a node advertises does not count here: that is what a run may change."""
+    found = []
+    for group in reserving.values():
+        able = _swarm_pending.able(group["spec"], nodes)
+        found.append(
+            {
+                "service": group["service"],
+                "tasks": group["tasks"],
+                "wants": group["wants"],
+                "able": None if len(able) == len(nodes) else [node["ID"] for node in able],
+                "nodes": group["nodes"],
+            }
+        )
+    return sorted(found, key=lambda one: (one["service"] or "", -one["tasks"]))

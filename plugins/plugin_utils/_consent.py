@@ -1,0 +1,64 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a plan does to services beyond the tasks on its nodes, and whether the user consented to that (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from . import _finished_jobs
+from ._plan import END, JOIN, LABEL, MARKED, WINDOWS, Host, Step, Swarm, settle
+from ._reservations import Loss, consented, decided_totals, is_open, losses, refusal, takes_away, totals
+
+# Who is in one of these has its node updated.
+UPDATED = {*WINDOWS, LABEL, MARKED}
+
+
+def heed_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, allowed: Any) -> list[Loss]:
+    """Refuses, on the hosts that would take it away, what services reserve and would find nowhere any more. Returns the losses
+    that were consented to."""
+    nodes, changes, joining = swarm.nodes, {}, []
+    changing = [host for host in hosts if host.assessed and "advertised" in host.assessed and _is_changed(steps[host.name])]
+    for host in changing:
+        node = nodes.get(steps[host.name].node_id or "")
+        if node:
+            changes[node["id"]] = decided_totals(host.assessed or {}, node)
+        elif JOIN in steps[host.name].groups:
+            joining.append(decided_totals(host.assessed or {}, None))
+    found = losses(swarm.ledger, changes, joining)
+    for host in changing if found else []:
+        node = nodes.get(steps[host.name].node_id or "")
+        mine = [loss for loss in found if node and is_open(node) and takes_away(loss, totals(node), changes[node["id"]])]
+        refused = [loss for loss in mine if not consented(loss.service, allowed)]
+        if refused:
+            steps[host.name] = settle(Step(error=refusal(refused)), host, node)
+        steps[host.name].impact += [f"leaves without a place {loss.text}" for loss in mine if not refused]
+    return [loss for loss in found if consented(loss.service, allowed)]
+
+
+def heed_finished_jobs(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, remove: bool) -> None:
+    """Has a host wait whose update would run a finished job again, or, with consent, remove that first."""
+    for host in hosts:
+        step = steps[host.name]
+        step.remove_jobs = remove
+        if step.error or step.left_alone or not UPDATED & set(step.groups):
+            continue
+        jobs = _finished_jobs.in_the_way(swarm.ledger, step.node_id, (host.assessed or {}).get("advertised"))
+        if jobs and remove:
+            step.jobs = jobs
+            step.impact.append(f"removes {', '.join(f'finished job {job}' for job in jobs)}")
+        elif jobs:
+            node = swarm.nodes.get(step.node_id or "")
+            waiting = Step(needs=step.needs, disrupt=step.disrupt, waits_for=_finished_jobs.in_words(jobs) + step.waits_for, left_alone=True)
+            steps[host.name] = settle(waiting, host, node)
+            steps[host.name].groups = [END]  # nor does it return to service: that is an update as well
+
+
+def _is_changed(step: Step) -> bool:
+    return bool(step.groups) and not step.error and not step.left_alone

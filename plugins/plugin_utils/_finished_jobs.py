@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Finished jobs that an update of their node would run again (pure).
+
+A leader before 29.6.0 counts at each update of an active node what the ended tasks of jobs there were given. Where that is given out
+again, or is advertised no more, it rejects the ended task, and the job's next one is queued (moby#52652).
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..module_utils import _resources
+from ._outcome import outcome_of
+from ._updates import Variables, decided, node_ids, step_of
+
+
+def in_the_way(ledger: Any, node_id: str | None, advertised: list[str] | None) -> list[str]:
+    """The jobs of which tasks that ended on this node would be rejected there once it advertises that; None for what it does now."""
+    after = None if advertised is None else _resources.parse(advertised)
+    here = [job for job in (ledger or {}).get("finished_jobs") or [] if job["node"] == node_id]
+    return list(dict.fromkeys(job["service"] for job in here if job["clash"] or (after is not None and _is_gone(job, after))))
+
+
+def in_words(jobs: list[str]) -> list[str]:
+    return [f"finished job {job}, which would run again (provision_remove_finished_jobs: true removes it)" for job in jobs]
+
+
+def _is_gone(job: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    found = after.get(job["kind"])
+    if job["values"] is None:
+        return not isinstance(found, int) or found < job["amount"]
+    return not isinstance(found, list) or not set(job["values"]) <= set(found)
+
+
+def on(names: Iterable[str], variables: Variables, ledger: Any, remove: bool) -> list[str]:
+    """The finished jobs in the way on these hosts, as their last look and the manager's ledger show: where the run may remove them
+    their names, and where it may not what is to be waited for, in words. Of a host with which something is wrong none."""
+    found: list[str] = []
+    for name, node_id in node_ids(names, variables).items():
+        if step_of(name, variables).get("remove_jobs") is remove and not outcome_of(variables[name]):
+            found += in_the_way(ledger, node_id, decided(variables[name]).get("advertised"))
+    jobs = list(dict.fromkeys(found))
+    return jobs if remove else in_words(jobs)

@@ -1,0 +1,134 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The services that would have no place once a run has changed what nodes advertise (pure).
+
+By the totals of the nodes, as if nothing held anything: what is free changes by itself, and what no node has does not.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..module_utils import _resources
+
+# By node id and kind, how much there is of it.
+Totals = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A service that loses its place, why, and the kinds that it reserves."""
+
+    service: str
+    text: str
+    kinds: frozenset[str]
+
+
+def losses(ledger: Any, changes: Mapping[str, Mapping[str, int]], joining: Sequence[Mapping[str, int]] = ()) -> list[Loss]:
+    """The services of the ledger that have a place now and none after the ``changes`` (by node id), whatever comes with nodes
+    that are ``joining``. A service that has none now loses nothing."""
+    now = {node["id"]: totals(node) for node in (ledger or {}).get("nodes") or [] if is_open(node)}
+    then = {**now, **{node_id: changed for node_id, changed in changes.items() if node_id in now}}
+    # Whether a node that is yet to join meets a constraint, nobody can tell.
+    coming = {f"joining {number}": found for number, found in enumerate(joining)}
+    groups = (ledger or {}).get("reservations") or []
+    found = []
+    for group in groups:
+        why = _why(group, now, then, coming) or _too_little(group, groups, now, {**then, **coming})
+        if why:
+            found.append(Loss(group["service"], f"service {group['service']} ({_tasks(group['tasks'])}): {why}", frozenset(group["wants"])))
+    return found
+
+
+def decided_totals(assessed: Mapping[str, Any], node: Mapping[str, Any] | None) -> dict[str, int]:
+    """What a node will have of each kind. A GPU that is gone or failed counts on: that is not for a policy to answer for, and its
+    owner has consented to it elsewhere."""
+    wanted = _resources.parse(assessed["advertised"])
+    counts = {kind: value if isinstance(value, int) else len(value) for kind, value in wanted.items()}
+    failed = [one["uuid"] for one in assessed.get("left_out") or []]
+    there = [uuid.lower() for gpu in assessed.get("gpus") or [] for uuid in _uuids(gpu) if gpu["uuid"] not in failed]
+    for kind, entry in ((node or {}).get("resources") or {}).items():
+        gpus = [value.lower() for value in entry["values"] or () if value.startswith(("GPU-", "MIG-"))]
+        gone = [value for value in gpus if not any(uuid.startswith(value) for uuid in there)]
+        if gone and assessed.get("gpus"):
+            counts[kind] = min(counts.get(kind, 0) + len(gone), max(entry["total"], counts.get(kind, 0)))
+    return counts
+
+
+def totals(node: Mapping[str, Any]) -> dict[str, int]:
+    return {kind: entry["total"] for kind, entry in node["resources"].items()}
+
+
+def takes_away(loss: Loss, before: Mapping[str, int], after: Mapping[str, int]) -> bool:
+    return any(after.get(kind, 0) < before.get(kind, 0) for kind in loss.kinds)
+
+
+def consented(service: str, allowed: Any) -> bool:
+    """By provision_allow_pending: the names of services, or true for all."""
+    if isinstance(allowed, str):
+        allowed = True if allowed.lower() in ("true", "yes") else [one.strip() for one in allowed.split(",")]
+    return allowed is True or (isinstance(allowed, (list, tuple)) and service in allowed)
+
+
+def without(rooms: Mapping[str, Any], found: Iterable[Loss]) -> dict[str, Any]:
+    """Of the services that have room when a run begins, those that are to have some when it ends."""
+    lost = {loss.service for loss in found}
+    return {service: room for service, room in rooms.items() if service not in lost}
+
+
+def refusal(found: Iterable[Loss]) -> str:
+    lost = list(found)
+    names = ", ".join(dict.fromkeys(loss.service for loss in lost))
+    return (
+        f"services would have no place under the new policy: {'; '.join(dict.fromkeys(loss.text for loss in lost))}. Keep the kind, have them "
+        f"reserve another one first, or consent with provision_allow_pending: [{names}] (true for all). Then run this again."
+    )
+
+
+def is_open(node: Mapping[str, Any]) -> bool:
+    """Whether the scheduler gives it tasks, or will when this run is through with it."""
+    return node["state"] == "ready" and (node.get("former_availability") or node["availability"]) == "active"
+
+
+def _why(group: Mapping[str, Any], now: Totals, then: Totals, coming: Totals) -> str | None:
+    """Why no task of it would find a place any more, or, of a global service, none on a node where one has its place."""
+    wants, able = group["wants"], group["able"]
+    if group["nodes"] is not None:
+        lost = [node for node in group["nodes"] if node in now and _fits(wants, now[node]) and not _fits(wants, then[node])]
+        return f"{_tasks(len(lost))} would have no {_in_words(wants)} on {'its node' if len(lost) == 1 else 'their nodes'}" if lost else None
+    nodes = [node for node in now if able is None or node in able]
+    after = [then[node] for node in nodes] + (list(coming.values()) if able is None else [])
+    if not any(_fits(wants, now[node]) for node in nodes) or any(_fits(wants, one) for one in after):
+        return None
+    return f"no node that it may run on would have {_in_words(wants)}"
+
+
+def _too_little(group: Mapping[str, Any], groups: Iterable[Mapping[str, Any]], now: Totals, then: Totals) -> str | None:
+    for kind in group["wants"]:
+        reserved = sum(one["tasks"] * one["wants"].get(kind, 0) for one in groups)
+        had, left = (sum(found.get(kind, 0) for found in nodes.values()) for nodes in (now, then))
+        if left < min(reserved, had):
+            return f"{reserved} {kind} are reserved, and {left} would be left"
+    return None
+
+
+def _fits(wants: Mapping[str, int], found: Mapping[str, int]) -> bool:
+    return all(found.get(kind, 0) >= amount for kind, amount in wants.items())
+
+
+def _in_words(wants: Mapping[str, int]) -> str:
+    return " and ".join(f"{amount} {kind}" for kind, amount in wants.items())
+
+
+def _tasks(count: int) -> str:
+    return f"{count} {'task' if count == 1 else 'tasks'}"
+
+
+def _uuids(gpu: Mapping[str, Any]) -> list[str]:
+    return [one["uuid"] for one in [gpu, *(gpu.get("mig_devices") or [])] if one.get("uuid")]
+

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Finished jobs that an update of their node would run again."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_lab import BOUND, host, member, swarm
+from node_lab import UUIDS, resources
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._consent import heed_finished_jobs
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._finished_jobs import in_the_way, on
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import IDLE, MARKED, only_paused, plan
+
+KIND = "NVIDIA-GPU"
+SAME, RENAMED = resources(0, 1), resources(0, 1, kind="TRAINING")
+WORDS = "finished job sweep, which would run again (provision_remove_finished_jobs: true removes it)"
+
+
+def finished(service="sweep", node="n1", kind=KIND, values=(UUIDS[0],), amount=1, clash=False):
+    return {"service": service, "node": node, "kind": kind, "values": values and list(values), "amount": amount, "tasks": 1, "clash": clash}
+
+
+CASES = {
+    "nothing finished": ([], RENAMED, []),
+    "its GPU stays": ([finished()], SAME, []),
+    "the kind goes": ([finished()], RENAMED, ["sweep"]),
+    "its GPU goes": ([finished()], resources(1), ["sweep"]),
+    "another GPU goes": ([finished()], resources(0), []),
+    "given out again by now": ([finished(clash=True)], SAME, ["sweep"]),
+    "given out again, of a node of which nothing is known": ([finished(clash=True)], None, ["sweep"]),
+    "nothing is known": ([finished()], None, []),
+    "on another node": ([finished(node="n2", clash=True)], RENAMED, []),
+    "memory that stays": ([finished(kind="VRAM", values=None, amount=8)], ["VRAM=8"], []),
+    "memory that becomes less": ([finished(kind="VRAM", values=None, amount=8)], ["VRAM=7"], ["sweep"]),
+    "memory that goes": ([finished(kind="VRAM", values=None, amount=8)], SAME, ["sweep"]),
+    "memory that becomes names": ([finished(kind="VRAM", values=None, amount=8)], ["VRAM=a"], ["sweep"]),
+    "each once": ([finished(), finished(values=[UUIDS[1]]), finished("other")], RENAMED, ["sweep", "other"]),
+}
+
+
+@pytest.mark.parametrize(("jobs", "advertised", "expected"), CASES.values(), ids=CASES)
+def test_in_the_way(jobs, advertised, expected):
+    assert in_the_way({"finished_jobs": jobs}, "n1", advertised) == expected
+    assert in_the_way(None, "n1", advertised) == []
+
+
+def planned(one, *jobs, remove=False, **of_node):
+    known = swarm(member("n1", **of_node), member("n2"))
+    known.ledger["finished_jobs"] = list(jobs)
+    steps = plan([one], known)
+    heed_finished_jobs([one], steps, known, remove)
+    return steps
+
+
+def renamed(**more):
+    return host(restart_required=True, drift=["x"], resources=RENAMED, advertised=RENAMED, **more)
+
+
+def test_without_consent_the_node_waits_and_is_left_alone():
+    step = planned(renamed(), finished())["gpu-1"]
+    assert (step.waits_for, step.left_alone, step.error, step.groups) == ([WORDS], True, None, ["gpu_swarm_end"])
+
+
+def test_with_consent_it_is_told_and_goes_on():
+    step = planned(renamed(), finished(), remove=True)["gpu-1"]
+    assert (step.waits_for, step.jobs, step.groups[0]) == ([], ["sweep"], IDLE)
+    assert "removes finished job sweep" in step.impact
+
+
+@pytest.mark.parametrize("remove", [True, False])
+def test_a_node_that_is_not_updated_runs_nothing_again(remove):
+    step = planned(host(advertised=SAME), finished(clash=True), remove=remove)["gpu-1"]
+    assert (step.waits_for, step.groups, step.impact) == ([], [], [])
+
+
+def test_a_restart_that_takes_nothing_away_runs_nothing_again():
+    step = planned(host(restart_required=True, drift=["x"], advertised=SAME), finished())["gpu-1"]
+    assert (step.waits_for, step.groups[0]) == ([], IDLE)
+
+
+def test_labels_and_a_return_to_service_are_updates_too():
+    assert planned(host(advertised=SAME), finished(clash=True), labels={})["gpu-1"].waits_for == [WORDS]
+    away = {"availability": "pause", "former_availability": "active"}
+    steps = planned(host(advertised=SAME), finished(clash=True), **away)
+    assert (steps["gpu-1"].waits_for, only_paused(steps)) == ([WORDS], [])
+    steps = planned(host(advertised=SAME), finished(clash=True), remove=True, **away)
+    assert (MARKED in steps["gpu-1"].groups, only_paused(steps)) == (True, [])  # not before the job is gone
+    steps = planned(host(advertised=SAME), remove=True, **away)
+    assert only_paused(steps) == ["gpu-1"]
+
+
+@pytest.mark.parametrize(("remove", "told"), [(True, ([], ["sweep"])), (False, ([WORDS], [])), (None, ([], []))])
+def test_in_a_window_the_last_look_counts(remove, told):
+    """A job that ended while it was waited for has finished by now."""
+    name = BOUND["n1"]
+    plan_of_run = {"steps": {name: {"remove_jobs": remove, "node_id": "n1"}}, "nodes": {"n1": name}}
+    variables = {name: {"gpu_swarm_plan": plan_of_run, "gpu_node_assessed": renamed().assessed}}
+    ledger = {"finished_jobs": [finished()], "nodes": [member("n1")]}
+    assert (on([name], variables, ledger, remove=False), on([name], variables, ledger, remove=True)) == told
+    variables[name]["gpu_swarm_outcome"] = {"state": "failed", "reason": "x"}
+    assert (on([name], variables, ledger, remove=False), on([name], variables, ledger, remove=True)) == ([], [])
