@@ -84,7 +84,9 @@ class ActionModule(ActionBase):
             node_id = step.entry or step.node_id
             node, outcome = nodes.get(node_id), outcome_of(variables[host.name])
             states[host.name] = _report.state_given_back(step, node, outcome, kept=kept.get(node_id or "", ()), answered=answered)
-            rows.append(_report.row_given_back(host, step, states[host.name]))
+            applied = variables[host.name].get("gpu_node_applied") or {}
+            files = "restart_required" in applied and not applied.get("failed")
+            rows.append(_report.row_given_back(host, step, states[host.name], files))
         return states, _report.table(rows, _report.HEADINGS_GIVEN_BACK)
 
 

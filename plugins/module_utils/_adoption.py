@@ -161,6 +161,11 @@ def resources_in(taken):
     return [flag.value or "" for flag in found if flag.name in _RESOURCES]
 
 
+def adds_runtime(argv):
+    """Whether a runtime of our name is added, whatever its program."""
+    return any(flag.name == _ADD_RUNTIME and (flag.value or "").startswith(RUNTIME + "=") for flag in flags_of(argv))
+
+
 def is_dockerd(argv):
     """Whether systemd starts dockerd itself, and no script around it."""
     return bool(argv) and _program(argv) == "dockerd"

@@ -27,9 +27,10 @@ Decision = namedtuple(
     # writes: {path: new bytes, or None to remove the file}; ours: {path: what we put in, for the record};
     # released: paths that hold nothing of ours any more; act: restart | reload | None; running: what the daemon
     # must show afterwards; refused: [{id, text}], why this must not be carried out; adopted: what of somebody's settings
-    # is taken over, in sentences, which are among the warnings too; reread: whether systemd may read the units anew, and
+    # is taken over, in sentences, which are among the warnings too; runtime_stays: whether Docker keeps a runtime nvidia of
+    # somebody's where ours is taken out; reread: whether systemd may read the units anew, and
     # reread_back: whether it may where all is put back.
-    "advertisement writes ours released act restart changed drift running diff warnings refused adopted reread reread_back",
+    "advertisement writes ours released act restart changed drift running diff warnings refused adopted runtime_stays reread reread_back",
 )
 
 Running = namedtuple("Running", "resources default_runtime")
@@ -88,6 +89,7 @@ def _decision(params, seen, advertisement, edits, findings):
         + _gates.told(findings),
         refused=shrunk + _gates.refused(findings),
         adopted=adopted,
+        runtime_stays=params["state"] == "absent" and _runtime_stays(params, seen, edits),
         reread=not _not_in_force(seen, edits),
         reread_back=all(edits[path].ours.get("in_force", True) for path in edits),
     )
@@ -98,6 +100,12 @@ def _configured_by(params, seen, edits):
     known = [path for path in edits if _restore.is_daemon(seen.record.get(path))]
     path = params["daemon_config"]
     return path if path in edits or not known else known[-1]
+
+
+def _runtime_stays(params, seen, edits):
+    path = _configured_by(params, seen, edits)
+    doc = _daemon_json.parse(edits[path].content if path in edits else seen.daemon.data, path)
+    return _daemon_json.RUNTIME in doc.get(_daemon_json.RUNTIMES, {}) or _adoption.adds_runtime(_flags_then(seen, edits))
 
 
 def _not_in_force(seen, edits):

@@ -243,6 +243,7 @@ class Node:
             "toolkit_version": seen.toolkit_version,
             "toolkit_held": list(seen.held),
             "adopted": decision.adopted,
+            "runtime_stays": decision.runtime_stays,
             "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},
             "warnings": decision.warnings,
         }

@@ -418,6 +418,13 @@ restart_required:
   description: Whether the daemon must be started anew for it to advertise what was decided.
   returned: success
   type: bool
+runtime_stays:
+  description:
+    - With O(state=absent), whether Docker keeps a runtime C(nvidia) that was there before, in C(daemon.json) or by C(--add-runtime).
+      Its program is in the toolkit's packages.
+  returned: success
+  type: bool
+  version_added: 0.2.0
 restarted:
   description: Whether the daemon was started anew.
   returned: success

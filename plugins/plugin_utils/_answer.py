@@ -81,7 +81,8 @@ def _is_right(key: str, value: Any) -> bool:
         return has(value, SWARM)
     if key == "engine":
         return value is None or (isinstance(value, dict) and _is_info(value.get("generic_resources")))
-    known: dict[str, Any] = {"labels": dict, "restart_required": bool, "toolkit_version": (str, NONE), "cpu": (dict, NONE), "msg": str}
+    known: dict[str, Any] = {"labels": dict, "toolkit_version": (str, NONE), "cpu": (dict, NONE), "msg": str}
+    known.update(dict.fromkeys(("restart_required", "runtime_stays"), bool))
     return isinstance(value, known.get(key, object))
 
 

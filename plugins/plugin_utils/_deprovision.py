@@ -52,6 +52,9 @@ WORDS = {
     "entry": ("goes from the manager's list of nodes", "list of nodes"),
 }
 
+# What of it is done once the files are.
+UP_TO_FILES = ("labels", "configure", "restart")
+
 # What the swarm holds, by the names that Docker's API has for it: services, secrets, configs.
 Holds = Mapping[str, list[str]]
 
@@ -94,7 +97,7 @@ def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, Take
 
 
 def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[str, str], holds: Holds | None) -> TakeBack:
-    error = host.unfit or _held_by_hand(host) or _cannot(host, node, swarm) or _manager_error(host, node, swarm, gone)
+    error = host.unfit or _held_by_hand(host) or _used_by_docker(host) or _cannot(host, node, swarm) or _manager_error(host, node, swarm, gone)
     if error or not host.assessed:
         return TakeBack(error=error)
     stays = _stays(host, node, swarm, gone, holds) if _is_last(host, node, swarm, gone) else None
@@ -137,6 +140,18 @@ def _held_by_hand(host: Host) -> str | None:
     return (
         f"The NVIDIA Container Toolkit was to be removed, and somebody holds {', '.join(held)}. With nvidia_container_toolkit_hold: false "
         "they are let go; with deprovision_packages: false they stay."
+    )
+
+
+def _used_by_docker(host: Host) -> str | None:
+    """Packages that were to be removed, and that hold the program of a runtime that was there before."""
+    assessed = host.assessed or {}
+    if not (host.packages and host.gpu and assessed["toolkit_version"] and assessed.get("runtime_stays")):
+        return None
+    return (
+        "The NVIDIA Container Toolkit was to be removed, and Docker has a runtime nvidia that was there before the first run: its containers "
+        "could not be started any more. Take it out (runtimes in daemon.json, or --add-runtime of dockerd) and run this again, or keep the "
+        "packages with deprovision_packages: false. Nothing was changed."
     )
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from . import _offer
 from ._again import Again
-from ._deprovision import TakeBack, taken_back
+from ._deprovision import UP_TO_FILES, TakeBack, taken_back
 from ._outcome import FAILED, UNTOUCHED, WAITING, Outcome
 from ._plan import MARKED, WINDOWS, Host, Step, label_change
 from ._table import render
@@ -135,8 +136,10 @@ def state_given_back(step: TakeBack, node: dict[str, Any] | None, outcome: Outco
     return GIVEN_BACK
 
 
-def row_given_back(host: Host, step: TakeBack, state: str) -> list[str]:
-    done = taken_back(step) if state == GIVEN_BACK or state.startswith("still in the swarm") else ""
+def row_given_back(host: Host, step: TakeBack, state: str, files: bool = False) -> list[str]:
+    """``files`` tells whether those were restored, and so what comes before them, though the run may not have got through."""
+    through = state == GIVEN_BACK or state.startswith("still in the swarm")
+    done = taken_back(step if through else replace(step, needs=[need for need in step.needs if files and need in UP_TO_FILES]))
     return [host.name, done or "–", state]
 
 

@@ -199,3 +199,16 @@ def test_words(line, words):
 
 def test_comments_are_no_settings():
     assert _unit_text.settings("# a=b\n; c=d\n\n   \nplain\n") == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "added"),
+    [
+        (["-H", "fd://"], False),
+        (["--add-runtime", "nvidia=/usr/bin/nvidia-container-runtime"], True),
+        (["--add-runtime=nvidia=/opt/another"], True),
+        (["--add-runtime=nvidia-experimental=/opt/x", "--add-runtime", "kata=/opt/y"], False),
+    ],
+)
+def test_whether_a_runtime_nvidia_is_added_by_flags(argv, added):
+    assert _adoption.adds_runtime(argv) is added

@@ -278,6 +278,16 @@ def test_absent_where_nothing_was_ours():
     assert (made.writes, made.act, made.changed, made.drift, made.released) == ({}, None, False, [], [])
 
 
+def test_absent_tells_whether_docker_keeps_a_runtime_nvidia():
+    """One that was there before the first run comes back with the file, and its program is in the toolkit's packages."""
+    by_hand = json.dumps({"runtimes": {"nvidia": {"path": "/opt/nvidia-container-runtime", "runtimeArgs": []}}}).encode()
+    assert absent(daemon=by_hand).runtime_stays is True
+    assert absent(**ours(daemon=by_hand)).runtime_stays is True
+    assert absent(**ours()).runtime_stays is False
+    assert absent().runtime_stays is False
+    assert decide(params(), seen(daemon=by_hand)).runtime_stays is False
+
+
 def test_absent_where_only_the_default_runtime_is_left_needs_a_restart():
     # A reload takes a default runtime only from a file that sets one.
     made = absent(**ours(shown=["SSD=1"]))

@@ -105,6 +105,17 @@ def test_packages_that_somebody_holds_are_not_removed_unasked():
     assert (step.needs, step.groups) == ([], [END])
 
 
+def test_packages_that_a_runtime_of_the_user_needs_are_not_removed():
+    """Nothing else is done there either: the run would end half-way with an error."""
+    adopted = dict(kept=True, runtime_stays=True, **TAKEN)
+    step = step_of(host(packages=True, **adopted), swarm(M1, entry()))
+    assert "Docker has a runtime nvidia that was there before" in step.error
+    assert "deprovision_packages: false" in step.error
+    assert (step.needs, step.groups) == ([], [END])
+    assert step_of(host(**adopted), swarm(M1, entry())).needs == PROVISIONED
+    assert step_of(host(packages=True, toolkit_version=None, **adopted), swarm(M1, entry())).needs == PROVISIONED
+
+
 def test_a_node_leaves_with_a_label_that_tells_whose_it_was():
     assert step_of(host(), swarm(M1, entry())).labels == {LEAVING: "g1"}
     assert step_of(host(leave=False), swarm(M1, entry())).labels == {}

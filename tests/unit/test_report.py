@@ -264,6 +264,8 @@ def test_only_what_went_well_is_told_as_taken_back():
     step = TakeBack(needs=["labels", "leave"])
     assert _report.row_given_back(host(), step, "given back") == ["gpu-1", "node labels, membership", "given back"]
     assert _report.row_given_back(host(), step, "failed: x") == ["gpu-1", "–", "failed: x"]
+    broken_off = TakeBack(needs=["labels", "configure", "restart", "packages", "leave"])
+    assert _report.row_given_back(host(), broken_off, "failed: x", files=True)[1] == "node labels, files, generic resources"
     assert _report.row_given_back(host(), TakeBack(needs=["labels"]), "still in the swarm: x")[1] == "node labels"
     assert _report.row_given_back(host(), TakeBack(), "given back")[1] == "–"
 
