@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 from ansible.plugins.action import ActionBase
@@ -19,7 +20,8 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         args = dict(self._task.args)
-        return merge_hash(result, reach(partial(self._run_module, task_vars), dict(args, holder=args.get("holder") or this_run())))
+        answer = reach(partial(self._run_module, task_vars), dict(args, holder=args.get("holder") or this_run()))
+        return merge_hash(result, renewable(answer, time.time()))
 
     def _run_module(self, task_vars, args):
         who = self._task.delegate_to or task_vars["inventory_hostname"]
@@ -33,3 +35,8 @@ def reach(run, args):
     if args.get("state") == "absent" or answer.get("acquired", True) or not is_gone(holder):
         return answer
     return run(dict(args, takeover=[*(args.get("takeover") or []), holder]))
+
+
+def renewable(answer, now):
+    """The answer with when to renew what was acquired: long before another run may have it."""
+    return dict(answer, renew_at=now + answer["expires_in"] / 2) if answer.get("acquired") else answer

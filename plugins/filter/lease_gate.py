@@ -11,12 +11,17 @@ version_added: 0.2.0
 description:
   - Takes the answer of M(fleet.gpu_swarm.swarm_lease). Who else holds the lease, since when, when it ends, and how to take it if
     that run is dead.
-positional: _input
+positional: since
 options:
   _input:
     description: What M(fleet.gpu_swarm.swarm_lease) returned, also where it failed.
     type: dict
     required: true
+  since:
+    description: >-
+      RV(fleet.gpu_swarm.swarm_lease#module:since) of an earlier answer. Where it differs, another run has had the lease meanwhile, and
+      may have changed what this one has prepared.
+    type: str
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -102,6 +102,12 @@ expires_in:
   returned: success
   type: int
   sample: 900
+renew_at:
+  description: When half of the lease is over, in seconds since 1970 by the controller's clock.
+  returned: where the lease was acquired
+  type: float
+  sample: 1795313827.5
+  version_added: 0.2.0
 taken_from:
   description: Who held the lease, where it had not ended and was taken all the same; else null.
   returned: success

@@ -30,8 +30,11 @@ def lost_lease(variables: Mapping[str, Any], ledger: Any = None) -> str:
     return lease_gate(answer)
 
 
-def lease_gate(answer: Mapping[str, Any]) -> str:
-    """Why this run may change nothing now, or ''. ``answer`` is that of swarm_lease."""
+def lease_gate(answer: Mapping[str, Any], since: str | None = None) -> str:
+    """Why this run may change nothing now, or ''. ``answer`` is that of swarm_lease; ``since`` when this run had the lease ``since``, if it
+    is to be the same one."""
+    if answer.get("acquired") and since not in (None, answer.get("since")):
+        return "its turn did not come, since the lease of this swarm had ended, and another run has had it meanwhile. Run this again."
     if answer.get("acquired"):
         return ""
     if "acquired" not in answer:

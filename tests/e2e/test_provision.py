@@ -396,6 +396,27 @@ def test_another_run_s_lease_holds_until_it_is_taken(fleet: Fleet, inventory: Pa
         assert json.loads(manager.docker("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")) == {}
 
 
+def test_a_window_does_not_go_on_without_the_lease(fleet: Fleet, inventory: Path, as_before: None) -> None:
+    """It ends while something is waited for, and another run has it."""
+    busy, other = fleet["g1"], {"holder": "bob@elsewhere pid 7", "ttl": 600}
+    with by_hand(busy), ThreadPoolExecutor(1) as runs:
+        before = (busy.files(), busy.started())
+        settings = ("--extra-vars", json.dumps({"provision_wait": 120, "provision_lease": 3}))
+        going = runs.submit(fleet.playbook, inventory, "--limit", "g1", *advertised_as("LATE"), *settings)
+        wait_until("g1 to be paused", lambda: away(fleet, "g1") == ("pause", "active"))
+        wait_until("the lease to end", lambda: '"acquired": true' in fleet.module("m1", "fleet.gpu_swarm.swarm_lease", other).output)
+        busy.docker("stop", "--time", "1", "notebook")
+        run = going.result()
+        ended = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {**other, "state": "absent"})
+    assert ended.rc == 0, ended.output
+    assert run.rc == 2, run.output
+    assert f"untouched: its turn did not come, since another run changes this swarm: {other['holder']}" in run.failures("g1")[-1]
+    assert (busy.files(), busy.started()) == before
+    left = away(fleet, "g1")
+    fleet["m1"].docker("node", "update", "--availability", "active", "--label-rm", MARK, member(fleet, "g1")["ID"])
+    assert left == ("pause", "active")  # for the run that has the lease
+
+
 def test_a_member_that_cannot_be_changed_is_given_back(fleet: Fleet, inventory: Path, first: Loud) -> None:
     """Something in the file that dockerd has not seen yet, and would not start with."""
     manager, node = fleet["m1"], fleet["g1"]

@@ -16,6 +16,13 @@ def test_whoever_holds_the_lease_may_go_on():
     assert lease_gate({"acquired": True, "holder": "x"}) == ""
 
 
+def test_a_lease_that_another_run_has_had_meanwhile_is_not_the_same():
+    answer = {"acquired": True, "holder": "x", "since": "2026-11-21T02:10:00Z"}
+    assert lease_gate(answer, "2026-11-21T02:10:00Z") == ""
+    assert "another run has had it meanwhile" in lease_gate(answer, "2026-11-21T01:00:00Z")
+    assert "another run changes this swarm" in lease_gate({**answer, "acquired": False}, "2026-11-21T01:00:00Z")
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

@@ -10,7 +10,7 @@ import json
 import pytest
 from swarm_api import cluster
 
-from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_lease import reach
+from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_lease import reach, renewable
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm_lease
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import OutOfSequence, SwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_lease as module
@@ -243,6 +243,12 @@ def test_the_lease_of_a_run_that_has_ended_here_is_taken_at_once():
 )
 def test_any_other_answer_stands(answer, args):
     assert reach(Module(answer), args) == answer
+
+
+def test_what_was_acquired_is_renewed_when_half_of_it_is_over():
+    assert renewable({"acquired": True, "expires_in": 900}, 1000.0)["renew_at"] == 1450.0
+    for answer in ({"acquired": False, "expires_in": 900}, {"failed": True, "msg": "no quorum"}, {}):
+        assert renewable(answer, 1000.0) == answer
 
 
 @pytest.mark.parametrize(
