@@ -27,16 +27,16 @@ LINES = frozenset(("msg", "diff", "exception", "stdout", "stderr", "module_stdou
 DISCOVERED = ("discovered_interpreter_", "ansible_discovered_interpreter_")
 
 NONE = type(None)
-ID, TEXT = (str, NONE), str
+ID, TEXT, LIST = (str, NONE), str, object()  # a list of texts, or none
 # The parts of gpu_node's answer that a run reads of all hosts at once, so that a single one could end it for all.
 LISTS: dict[str, dict[str, Any]] = {
     "gpus": {"name": (str, NONE), "memory_mib": (int, float, NONE)},
     "left_out": {"reason": TEXT},
     "refused": {"id": TEXT, "text": TEXT},
-    "containers": {"name": TEXT, "service": ID, "task": ID, "age": (int, NONE)},
+    "containers": {"name": TEXT, "service": ID, "task": ID, "age": (int, NONE), "networks": LIST},
 }
-SWARM = {"state": TEXT, "node_id": ID, "control_available": (bool, NONE), "error": ID, "managers": (list, NONE), "half_joined": (bool, NONE)}
-CPU = {"machine": TEXT, "vendor": ID, "implementer": ID, "part": ID, "model": ID, "features": (list,)}
+SWARM = {"state": TEXT, "node_id": ID, "control_available": (bool, NONE), "error": ID, "managers": LIST, "half_joined": (bool, NONE)}
+CPU = {"machine": TEXT, "vendor": ID, "implementer": ID, "part": ID, "model": ID, "features": LIST}
 WORDS = ("resources", "advertised", "missing", "drift", "adopted", "toolkit_held", "labels_unknown")
 ALWAYS = ("gpus", "resources", "labels", "missing", "drift", "restart_required", "containers", "swarm")
 
@@ -76,7 +76,7 @@ def _is_right(key: str, value: Any) -> bool:
     if key in LISTS:
         return isinstance(value, list) and all(has(item, LISTS[key]) for item in value)
     if key in WORDS:
-        return isinstance(value, list) and all(isinstance(item, str) for item in value) and (key not in ("resources", "advertised") or _parses(value))
+        return value is not None and _fits(value, LIST) and (key not in ("resources", "advertised") or _parses(value))
     if key == "swarm":
         return has(value, SWARM)
     if key == "engine":
@@ -87,12 +87,18 @@ def _is_right(key: str, value: Any) -> bool:
 
 
 def is_cpu(item: Any) -> bool:
-    return has(item, CPU) and all(isinstance(feature, str) for feature in item["features"])
+    return has(item, CPU) and item.get("features") is not None
 
 
 def has(item: Any, fields: Mapping[str, Any]) -> bool:
     """Whether this is a dictionary of which these fields have these types; what may be null may be left out."""
-    return isinstance(item, dict) and all(isinstance(item.get(key), kind) for key, kind in fields.items())
+    return isinstance(item, dict) and all(_fits(item.get(key), kind) for key, kind in fields.items())
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if kind is LIST:
+        return value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+    return isinstance(value, kind)
 
 
 def _parses(resources: list[str]) -> bool:

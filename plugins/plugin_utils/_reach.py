@@ -44,3 +44,14 @@ class ManagerAction(ActionBase):
 
     def arguments(self) -> dict[str, Any]:
         return dict(self._task.args)
+
+
+class NodeAction(ActionBase):
+    """Runs the module ``MODULE`` on the node that it is for; one that cannot be reached is that."""
+
+    MODULE: str
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        answer = plain(self._execute_module(module_name=self.MODULE, task_vars=task_vars))
+        return merge_hash(result, explained(answer, self._task.delegate_to or task_vars["inventory_hostname"]))

@@ -31,6 +31,13 @@ def test_what_ansible_would_act_on_is_left_out_but_where_python_was_found():
     assert answered(lambda: {"msg": "x", **lies}, "m1") == {"msg": "x", "ansible_facts": python}
 
 
+def test_no_module_answers_past_this():
+    """Of a module without an action, Ansible takes the answer as it comes."""
+    plugins = Path(nvml_lab.ROOT, "plugins")
+    modules, actions = ({path.stem for path in (plugins / kind).glob("*.py")} for kind in ("modules", "action"))
+    assert modules - actions == set()
+
+
 # --- an answer that is none -------------------------------------------------------------------------------------------
 
 
@@ -50,6 +57,8 @@ def test_what_ansible_would_act_on_is_left_out_but_where_python_was_found():
         ("swarm", {"state": "active", "node_id": ["n1"]}),
         ("containers", [{"name": None}]),
         ("containers", [{"name": "x", "age": "old"}]),
+        ("containers", [{"name": "x", "networks": [None]}]),
+        ("swarm", {"state": "active", "managers": [3]}),
         ("refused", [{"id": "x"}]),
         ("engine", {"generic_resources": [3]}),
         ("toolkit_version", 1.2),
