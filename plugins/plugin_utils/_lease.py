@@ -9,6 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,11 @@ def lost_lease(variables: Mapping[str, Any], ledger: Any = None) -> str:
     if answer.get("acquired") and now and now["holder"] != answer["holder"] and (now["expires_in"] is None or now["expires_in"] > 0):
         answer = {**now, "acquired": False}
     return lease_gate(answer)
+
+
+def is_due(answer: Mapping[str, Any], now: float | None = None) -> bool:
+    """Whether the lease that this run has is to be renewed before it goes on. Not by Ansible's now(): local time repeats an hour a year."""
+    return "renew_at" in answer and (time.time() if now is None else now) >= answer["renew_at"]
 
 
 def lease_gate(answer: Mapping[str, Any], since: str | None = None) -> str:

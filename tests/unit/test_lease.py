@@ -8,12 +8,27 @@ import pytest
 from fleet_lab import assessed, ledger, member
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_report
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._lease import lease_gate, lost_lease
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._lease import is_due, lease_gate, lost_lease
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import availability_updates, label_updates, node_ids, to_label
 
 
 def test_whoever_holds_the_lease_may_go_on():
     assert lease_gate({"acquired": True, "holder": "x"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "due"),
+    [
+        ({"acquired": True, "renew_at": 1000.0}, True),
+        ({"acquired": True, "renew_at": 1000.5}, False),
+        ({"acquired": False, "holder": "x"}, False),  # told by the gate
+        ({"skipped": True}, False),
+        ({"failed": True, "msg": "no quorum"}, False),
+    ],
+)
+def test_a_lease_is_renewed_when_half_of_it_is_over(answer, due):
+    assert is_due(answer, 1000.0) is due
+    assert is_due({"renew_at": 0.0}) is True
 
 
 def test_a_lease_that_another_run_has_had_meanwhile_is_not_the_same():
