@@ -1,0 +1,41 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from functools import partial
+
+from ..plugin_utils._poll import apart, poll
+from ..plugin_utils._roll import held_by
+from .gpu_node import ActionModule as NodeAction
+
+NO_ANSWER = ["an answer of the node"]  # dockerd is slow to answer while it stops containers
+OWN = ("ledger", "event", "timeout", "delay")
+
+
+def still_held(host, variables, ledger, answer):
+    """What must not be stopped on the host."""
+    return held_by([host], variables, ledger, answer["containers"]) if "containers" in answer else NO_ANSWER
+
+
+def still_there(host, variables, ledger, answer):
+    """What a drain has yet to end."""
+    if "containers" not in answer:
+        return NO_ANSWER
+    return [f"container {item['name']}" for item in answer["containers"] if item["service"]]
+
+
+EVENTS = {"work_ended": still_held, "drained": still_there}
+
+
+class ActionModule(NodeAction):
+    """The look at a node, again until what is waited for has ended there."""
+
+    def run(self, tmp=None, task_vars=None):
+        own, args = apart(self._task.args, OWN)
+        self._task.args = {**args, "state": "gathered"}
+        host = task_vars["inventory_hostname"]
+        left = partial(EVENTS[own["event"]], host, task_vars["hostvars"], own.get("ledger"))
+        ask = partial(super().run, tmp, task_vars)
+        return poll(ask, left, float(own["timeout"]), lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from functools import partial
+
+from ..plugin_utils._poll import apart, poll
+from ..plugin_utils._reach import ManagerAction
+from ..plugin_utils._roll import held_by
+from ..plugin_utils._updates import not_shown
+
+OWN = ("hosts", "event", "timeout", "delay")
+
+
+def still_held(hosts, variables, ledger):
+    """What must not be stopped on these hosts. Of a manager that no longer answers, nothing is waited for: another one is asked."""
+    return held_by(hosts, variables, ledger, containers=[]) if "nodes" in ledger else []
+
+
+def still_hidden(hosts, variables, ledger):
+    """The hosts of which the manager does not show what was decided. One that was restarted finds its peers first."""
+    if "nodes" not in ledger:
+        return ["an answer of the swarm's manager"]
+    return [f"the manager to show {name} as decided" for name in not_shown(hosts, variables, ledger)]
+
+
+EVENTS = {"work_ended": still_held, "shown": still_hidden}
+
+
+class ActionModule(ManagerAction):
+    MODULE = "fleet.gpu_swarm.swarm_gpu_info"
+
+    def run(self, tmp=None, task_vars=None):
+        own, self._task.args = apart(self._task.args, OWN)
+        left = partial(EVENTS[own["event"]], own["hosts"], task_vars["hostvars"])
+        ask = partial(super().run, tmp, task_vars)
+        return poll(ask, left, float(own["timeout"]), self._display.display, float(own.get("delay", 2)))

@@ -1,0 +1,70 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: await_containers
+short_description: Looks at a node until containers have ended there
+version_added: 0.2.0
+description:
+  - Runs M(fleet.gpu_swarm.gpu_node) with C(state=gathered) again and again, and prints once what is waited for. Other than with C(until), a
+    round in which something still runs is no failure.
+options:
+  event:
+    description:
+      - With V(work_ended), until nothing runs there that must not be stopped, by C(provision_disrupt) of the host.
+      - With V(drained), until no container of a service of the swarm runs there.
+    type: str
+    choices: [work_ended, drained]
+    required: true
+  ledger:
+    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned. With V(work_ended), the tasks in it are counted as they were then.
+    type: dict
+  docker_socket:
+    description: The daemon's local socket.
+    type: path
+    default: /var/run/docker.sock
+  timeout:
+    description: How long to wait, in seconds. With V(0), the first answer is the result.
+    type: float
+    required: true
+  delay:
+    description: How long after an answer the next question is asked, in seconds.
+    type: float
+    default: 2
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+  platform:
+    platforms: posix
+seealso:
+  - module: fleet.gpu_swarm.gpu_node
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Wait until the drain has ended what ran here
+  fleet.gpu_swarm.await_containers:
+    event: drained
+    timeout: 120
+  check_mode: true
+  register: looked
+"""
+
+RETURN = r"""
+containers:
+  description: With all else that M(fleet.gpu_swarm.gpu_node) returns for C(state=gathered), the answer that came last.
+  returned: when the node answered
+  type: list
+  elements: dict
+"""

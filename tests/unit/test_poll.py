@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_ledger
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._poll import apart, poll
+
+VARIABLES = {"g1": {"gpu_swarm_plan": {"steps": {"g1": {"disrupt": "services", "stops": "containers", "node_id": "n1"}}}}}
+NOTEBOOK = {"name": "notebook", "service": None, "task": None, "age": 60}
+REPLICA = {"name": "svc.1.x", "service": "svc", "task": "t1", "age": 60}
+
+
+class Clock:
+    def __init__(self):
+        self.now, self.slept = 0.0, []
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def polled(rounds, timeout=10, delay=2):
+    """The answer, what was said, and the clock, where each question takes a second and ``rounds`` are what is left after it."""
+    clock, said, left = Clock(), [], list(rounds)
+
+    def ask():
+        clock.now += 1
+        return {"left": left.pop(0) if len(left) > 1 else left[0]}
+
+    answer = poll(ask, lambda answer: answer["left"], timeout, said.append, delay, lambda: clock.now, clock.sleep)
+    return answer, said, clock
+
+
+def test_where_nothing_is_waited_for_there_is_one_question_and_no_word():
+    answer, said, clock = polled([[]])
+    assert (answer, said, clock.slept) == ({"left": []}, [], [])
+
+
+def test_what_is_waited_for_is_said_once():
+    answer, said, clock = polled([["container a", "container b"], ["container a"], []])
+    assert (answer, clock.slept) == ({"left": []}, [2, 2])
+    assert said == ["waiting for container a, container b (up to 10 s)"]
+
+
+def test_it_ends_in_time_with_the_last_answer():
+    answer, said, clock = polled([["container a"]], timeout=5)
+    assert answer == {"left": ["container a"]}
+    assert clock.now <= 5 + 1  # the last question takes as long as it takes
+    assert len(said) == 1
+
+
+def test_no_time_is_one_question():
+    assert polled([["container a"], []], timeout=0)[0] == {"left": ["container a"]}
+    assert polled([["container a"], []], timeout=0)[1] == []
+
+
+def test_not_everything_is_named():
+    assert polled([[f"c{number}" for number in range(9)], []])[1] == ["waiting for c0, c1, c2, c3, c4 and 4 more (up to 10 s)"]
+
+
+def test_the_module_does_not_see_the_options_of_the_wait():
+    assert apart({"event": "shown", "docker_host": "x"}, ("event", "hosts")) == ({"event": "shown"}, {"docker_host": "x"})
+
+
+# --- what is waited for -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("event", "answer", "left"),
+    [
+        ("work_ended", {"containers": [NOTEBOOK]}, ["container notebook (for 1 min)"]),
+        ("work_ended", {"containers": []}, []),
+        ("work_ended", {"failed": True}, await_containers.NO_ANSWER),
+        ("drained", {"containers": [NOTEBOOK]}, []),
+        ("drained", {"containers": [REPLICA, NOTEBOOK]}, ["container svc.1.x"]),
+        ("drained", {"failed": True}, await_containers.NO_ANSWER),
+    ],
+)
+def test_containers(event, answer, left):
+    assert await_containers.EVENTS[event]("g1", VARIABLES, None, answer) == left
+
+
+@pytest.mark.parametrize(
+    ("event", "ledger", "left"),
+    [
+        ("work_ended", {"failed": True, "msg": "no route"}, []),
+        ("work_ended", {"nodes": []}, []),
+        ("shown", {"failed": True}, ["an answer of the swarm's manager"]),
+        ("shown", {"nodes": []}, ["the manager to show g1 as decided"]),
+    ],
+)
+def test_ledger(event, ledger, left):
+    assert await_ledger.EVENTS[event](["g1"], VARIABLES, ledger) == left
