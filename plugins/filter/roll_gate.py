@@ -28,7 +28,7 @@ options:
     required: true
   before:
     description: >-
-      How many tasks of each service waited for room when the run began, as RV(fleet.gpu_swarm.provision_plan#module:pending) tells.
+      How many tasks of each service had room when the run began and how many waited, as RV(fleet.gpu_swarm.provision_plan#module:rooms) tells.
       Null where that is not to be looked at.
     type: dict
     required: true

@@ -63,7 +63,8 @@ def _read(tasks, services, now):
     for task in tasks:
         state, node_id = task["Status"]["State"], task.get("NodeID")
         service = services.get(task.get("ServiceID"))
-        if state not in ENDED and task.get("DesiredState") in WANTED:
+        # One that runs and ends by itself needs no place afterwards.
+        if task.get("DesiredState") in WANTED and (state in WAITING or (state in HOLDING and is_movable(task, service))):
             _swarm_reservations.add(reading.reserving, task, service, _service_name(task, service), node_id)
         if state in HOLDING and node_id:
             _read_live(reading, task, service, node_id, now)

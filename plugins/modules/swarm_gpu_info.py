@@ -335,6 +335,7 @@ reservations:
   description:
     - The services of which tasks run or wait that reserve generic resources, each with what one task reserves. A service that is
       being updated may stand here twice.
+    - A task that runs and that swarm does not start again, such as that of a job, is not counted. It needs no place when it has ended.
   returned: success
   type: list
   elements: dict

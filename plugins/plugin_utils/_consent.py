@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from . import _finished_jobs
@@ -54,10 +55,9 @@ def heed_finished_jobs(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swa
             step.jobs = jobs
             step.impact.append(f"removes {', '.join(f'finished job {job}' for job in jobs)}")
         elif jobs:
-            node = swarm.nodes.get(step.node_id or "")
-            waiting = Step(needs=step.needs, disrupt=step.disrupt, waits_for=_finished_jobs.in_words(jobs) + step.waits_for, left_alone=True)
-            steps[host.name] = settle(waiting, host, node)
-            steps[host.name].groups = [END]  # nor does it return to service: that is an update as well
+            waits_for = _finished_jobs.in_words(jobs) + step.waits_for
+            # Nor does it return to service: that is an update as well.
+            steps[host.name] = replace(step, waits_for=waits_for, left_alone=True, groups=[END])
 
 
 def _is_changed(step: Step) -> bool:

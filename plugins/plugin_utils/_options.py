@@ -28,7 +28,10 @@ def explained(answer: dict[str, Any], role: str, options: Mapping[str, Any]) -> 
     settings = {setting.name: setting for setting in of_roles([role]) if not setting.choices}  # of choices Ansible names all itself
     known = [(settings[f"{role}_{name}"], name, value) for name, value in options.items() if f"{role}_{name}" in settings]
     told = [text for setting, name, value in known if (text := problem(_as_option(setting, name), value))]
-    return {**answer, "msg": " ".join(told)} if told else answer
+    if not told:
+        return answer
+    # Where Ansible printed its own words from, it prints these now.
+    return {**{key: value for key, value in answer.items() if key != "exception"}, "msg": " ".join(told)}
 
 
 def _as_option(setting: Setting, option: str) -> Setting:

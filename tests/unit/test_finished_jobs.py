@@ -62,6 +62,7 @@ def renamed(**more):
 def test_without_consent_the_node_waits_and_is_left_alone():
     step = planned(renamed(), finished())["gpu-1"]
     assert (step.waits_for, step.left_alone, step.error, step.groups) == ([WORDS], True, None, ["gpu_swarm_end"])
+    assert "restarts dockerd" in step.impact  # for later
 
 
 def test_with_consent_it_is_told_and_goes_on():

@@ -158,6 +158,7 @@ def test_whoever_changes_nothing_or_cannot_change_is_no_loss():
 def test_the_ledger_tells_what_is_reserved():
     nodes = [swarm_api.node("n1", labels={"a": "b"}), swarm_api.node("n2", leader=True)]
     services = [swarm_api.service("s1", "train"), swarm_api.service("s2", "agent", mode="Global"), swarm_api.service("s3", "old")]
+    services.append(swarm_api.service("s4", "sweep", mode="ReplicatedJob"))
     tasks = [
         swarm_api.task("t1", "n1", reserves={KIND: 1, "NanoCPUs": 5}, given=swarm_api.named(UUIDS[0])),
         swarm_api.pending("t2", reserves={KIND: 1, "NanoCPUs": 5}),
@@ -165,9 +166,13 @@ def test_the_ledger_tells_what_is_reserved():
         swarm_api.task("t4", "n1", service="s2", reserves={"NanoCPUs": 5}),  # no generic resource
         swarm_api.task("t5", "n1", service="s3", reserves={KIND: 1}, state="complete", desired="shutdown"),
         swarm_api.task("t6", "n1", service="s3", reserves={KIND: 1}, state="running", desired="shutdown"),
+        swarm_api.task("t7", "n1", service="s3", reserves={KIND: 1}, restart="none"),  # needs no place when it has ended
+        swarm_api.task("t8", "n1", service="s4", reserves={KIND: 1}, job=True, desired="complete"),
+        swarm_api.pending("t9", service="s4", reserves={KIND: 1}, job=True, desired="complete"),
     ]
     told = _swarm_ledger.ledger(nodes, tasks, services, "gpu-swarm.")["reservations"]
     assert told == [
         {"service": "agent", "tasks": 1, "wants": {"SSD": 1}, "able": ["n1"], "nodes": ["n1"]},
+        {"service": "sweep", "tasks": 1, "wants": {KIND: 1}, "able": None, "nodes": None},
         {"service": "train", "tasks": 2, "wants": {KIND: 1}, "able": None, "nodes": None},
     ]
