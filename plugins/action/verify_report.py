@@ -36,6 +36,7 @@ class ActionModule(ActionBase):
             rows.extend(_verify_report.rows(name, found))
             if found.wrong:
                 problems[name] = found.wrong
-        self._display.display("\n" + _verify_report.told(rows, args["hosts"], problems, args["tested"]) + "\n")
+        used = _verify_report.images({node_id: name for name, node_id in ids.items() if node_id}, args["tested"])
+        self._display.display("\n" + _verify_report.told(rows, args["hosts"], problems, args["tested"], used) + "\n")
         result.update(changed=False, problems=problems, rows=rows)
         return result

@@ -20,7 +20,7 @@ import socket
 import time
 import urllib.parse
 
-from . import _containers
+from . import _containers, _images
 from ._errors import GpuSwarmError
 from ._unit import EngineError, Unit
 
@@ -184,6 +184,12 @@ class Engine:
         if listed is None:
             raise self._no_answer(path, "nothing answers any more")
         return listed
+
+    def images(self):
+        """Those that a test can be run in, the best first; none where the daemon does not tell."""
+        with contextlib.suppress(EngineError):
+            return _images.candidates(self._listed("/images/json"))
+        return []
 
     def await_drain(self, timeout_s):
         """Waits until no container of swarm's services runs any more, or for so long."""

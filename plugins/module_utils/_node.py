@@ -179,6 +179,7 @@ class Node:
         swarm = engine["swarm"]
         swarm["half_joined"] = half_joined(swarm["state"], engine["root_dir"])
         self.told = {
+            **({"images": self.engine.images()} if self.params.get("look_for_images") and engine["running"] else {}),
             "engine": {key: value for key, value in engine.items() if key not in PRIVATE},
             "swarm": swarm,
             "containers": self.engine.containers() if engine["running"] else [],

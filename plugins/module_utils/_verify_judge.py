@@ -13,6 +13,7 @@ import re
 
 from . import _resources
 from ._swarm_tasks import ENDED, assigned
+from ._verify_images import THERE
 from ._verify_plan import FAILED, PASSED, UNTESTED
 
 # Full UUIDs, and MIG devices as drivers before 470 name them.
@@ -20,6 +21,10 @@ DEVICE = re.compile(r"MIG-GPU-[0-9a-f-]{36}/\d+/\d+|(?:GPU|MIG)-[0-9a-f]{8}(?:-[
 # What is left of an image without the loader that a program was linked for (runc, libcontainer/standard_init_linux.go).
 NO_LOADER = re.compile(r"exec (?:user process caused|/?[\w./-]+): no such file or directory")
 NOWHERE = "no suitable node"
+NO_GLIBC = (
+    "the image %s has no glibc, which the command needs: the NVIDIA runtime brings nvidia-smi into a task, not what it is linked with. "
+    "Choose an image of CUDA, Debian, Ubuntu or the like (verify_image)"
+)
 PROVISION = "Run fleet.gpu_swarm.provision for this node, with --check first to see what differs"
 
 
@@ -43,21 +48,21 @@ def is_unplaced(task):
     return task["Status"]["State"] == "pending" and NOWHERE in task["Status"].get("Err", "")
 
 
-def judged(check, task, log, unread, image, timeout_s, node=None):
+def judged(check, task, log, unread, timeout_s, node=None):
     """The check with its outcome. ``task`` is None where swarm made none, ``unread`` says why its log could not be read.
 
     ``node`` is the ledger's record of the node from after the test, where what was found needs a second look.
     """
     reserved = (assigned(task) if task else {}).get(check["kind"]) or []
     seen = seen_in(log)
-    state, verdict = _not_through(check, task, log, image, timeout_s, node) or (None, None)
+    state, verdict = _not_through(check, task, log, timeout_s, node) or (None, None)
     if state is None:
         problem = unread or _holders(reserved, node) or _difference(check, reserved, seen, log)
         state, verdict = (FAILED, problem) if problem else (PASSED, "sees what it holds and nothing else")
     return dict(check, reserved=reserved, seen=seen, state=state, verdict=verdict)
 
 
-def _not_through(check, task, log, image, timeout_s, node):
+def _not_through(check, task, log, timeout_s, node):
     """State and verdict of a task that did not do what it was made for, else None."""
     if task is None:
         return FAILED, "swarm made no task within %d s. Look at the leader's log (journalctl -u docker)" % timeout_s
@@ -65,9 +70,9 @@ def _not_through(check, task, log, image, timeout_s, node):
     if is_unplaced(task):
         return _unplaced(check, status["Err"], node)
     if status["State"] not in ENDED:
-        return FAILED, _too_slow(status, image, timeout_s)
+        return FAILED, _too_slow(status, check["image"]["name"], timeout_s)
     if status["State"] != "complete":
-        return FAILED, _broken(check, status, log, image)
+        return _broken(check, status, log)
     return None
 
 
@@ -89,19 +94,19 @@ def _too_slow(status, image, timeout_s):
     return "the task was still %s after %d s (%s). Look at the node's log (journalctl -u docker)" % (status["State"], timeout_s, said)
 
 
-def _broken(check, status, log, image):
-    said = status.get("Err") or status.get("Message") or "no reason told"
+def _broken(check, status, log):
+    said, image = status.get("Err") or status.get("Message") or "no reason told", check["image"]
     if "No such image" in said or "pull access denied" in said:
-        return "%s. Name an image that the node has or can pull (verify_image; now %s)" % (said, image)
+        return FAILED, "%s. Name an image that the node has or can pull (verify_image; now %s)" % (said, image["name"])
     if "executable file not found" in said:
-        return "the command was not found in the task: the image lacks it and the NVIDIA runtime brought nothing into the task. %s" % _runtime(check)
-    if NO_LOADER.search(said) or NO_LOADER.search(log):
-        return (
-            "the image %s has no glibc, which the command needs: the NVIDIA runtime brings nvidia-smi into a task, not what it is linked with. "
-            "Choose an image of CUDA, Debian, Ubuntu or the like (verify_image)" % image
+        return FAILED, (
+            "the command was not found in the task: the image lacks it and the NVIDIA runtime brought nothing into the task. %s" % _runtime(check)
         )  # fmt: skip
+    if NO_LOADER.search(said) or NO_LOADER.search(log):
+        # An image that nobody named says nothing of the node.
+        return UNTESTED if image["from"] == THERE else FAILED, NO_GLIBC % image["name"]
     last = log.strip().splitlines()[-1:]
-    return "the task ended as %s: %s%s. Try the command by hand on the node" % (
+    return FAILED, "the task ended as %s: %s%s. Try the command by hand on the node" % (
         status["State"], said.rstrip("."), "; its last words: %s" % last[0].strip() if last else "",
     )  # fmt: skip
 

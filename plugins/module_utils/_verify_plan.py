@@ -102,6 +102,7 @@ def _check(node_id, node, state, verdict, kind=None, asked=0, others=0):
         "others": others,
         "reserved": [],
         "seen": [],
+        "image": None,
         "state": state,
         "verdict": verdict,
     }
@@ -118,7 +119,7 @@ def argv(command):
     return words
 
 
-def service(check, name, labels, image, command):
+def service(check, name, labels, command):
     """The arguments of a service that holds the GPUs of a check on its very node, and says what it sees."""
     asks = ASKS_ALL if check["others"] else ASKS_NONE
     reservation = {"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["asked"]}}
@@ -128,7 +129,12 @@ def service(check, name, labels, image, command):
         "mode": {"Replicated": {"Replicas": 1}},
         "task_template": {
             # As the entrypoint: that of CUDA's images prints a page before it runs anything.
-            "ContainerSpec": {"Image": image, "Command": command, "Env": [asks, UTILITY], "StopGracePeriod": STOP_GRACE_NS},
+            "ContainerSpec": {
+                "Image": check["image"]["reference"],
+                "Command": command,
+                "Env": [asks, UTILITY],
+                "StopGracePeriod": STOP_GRACE_NS,
+            },
             "Resources": {"Reservations": {"GenericResources": [reservation]}},
             "Placement": {"Constraints": ["node.id==%s" % check["node"]]},
             "RestartPolicy": {"Condition": "none"},

@@ -39,7 +39,7 @@ def sweep(manager, prefix):
     return len(found)
 
 
-def carry_out(manager, planned, prefix, image, command, timeout_s):
+def carry_out(manager, planned, prefix, command, timeout_s):
     """The outcomes of the planned checks, once their tasks have ended or the time is up."""
     run = uuid.uuid4().hex[:8]
     label = "%s%s=%s" % (prefix, _verify_plan.RUN, run)
@@ -48,7 +48,7 @@ def carry_out(manager, planned, prefix, image, command, timeout_s):
         made = {}
         for number, check in enumerate(planned, 1):
             name = "%s-%s-%d" % (_verify_plan.NAME, run, number)
-            made[manager.create_service(_verify_plan.service(check, name, labels, image, command))] = check
+            made[manager.create_service(_verify_plan.service(check, name, labels, command))] = check
         return _await(manager, made, label, timeout_s)
     finally:
         # By the label: also one of which only the answer was lost.
@@ -83,14 +83,14 @@ def _outcome(manager, service_id, check, task):
         return Outcome(check, task, "", exc.message)
 
 
-def judge(outcomes, image, timeout_s, before, look):
+def judge(outcomes, timeout_s, before, look):
     """The checks with their verdicts. ``before`` are the nodes as the test began; ``look()`` asks the manager once more."""
     held = {one.get("value") for node in before for entry in node["resources"].values() for one in entry["held"]}
     nodes = {}
     if any(one.task and (_verify_judge.is_unplaced(one.task) or _holds_any(one.task, held)) for one in outcomes):
         nodes = {node["id"]: node for node in look()}
     return [
-        _verify_judge.judged(one.check, one.task, one.log, one.unread, image=image, timeout_s=timeout_s, node=nodes.get(one.check["node"]))
+        _verify_judge.judged(one.check, one.task, one.log, one.unread, timeout_s=timeout_s, node=nodes.get(one.check["node"]))
         for one in outcomes
     ]
 

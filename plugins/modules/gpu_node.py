@@ -225,6 +225,13 @@ options:
     type: int
     default: 0
     version_added: 0.2.0
+  look_for_images:
+    description:
+      - Whether to tell in RV(images) which images the node has that GPUs can be tested with, as
+        M(fleet.gpu_swarm.swarm_gpu_verify#module) does. It costs a question more.
+    type: bool
+    default: false
+    version_added: 0.2.0
   timeout:
     description: How long to wait for a restart of the daemon, and for another run on the same node, in seconds.
     type: int
@@ -459,6 +466,19 @@ swarm:
       running. A node whose membership is V(unknown) may be a member of a swarm, even a manager.
   returned: always, also with an error, unless the daemon itself could not be asked
   type: dict
+images:
+  description:
+    - The node's images that GPUs can be tested with, at most three, each with C(id), C(name) and C(cuda). Those that are made of
+      NVIDIA's CUDA images, by their name or their label C(maintainer), come first, then the newest.
+    - Images that by their name have no glibc (Alpine, BusyBox) are left out.
+  returned: with O(look_for_images=true), where the daemon runs
+  type: list
+  elements: dict
+  version_added: 0.2.0
+  sample:
+    - id: sha256:5bda776c49d0b84680fe57343547d5d4508afe13654f4995a2ceff64623e6985
+      name: nvidia/cuda:13.0.0-base-ubuntu24.04
+      cuda: true
 containers:
   description:
     - The running containers, each with C(id), C(name), C(image), C(service), C(task), C(age) in seconds and C(swarm_networks).
@@ -536,6 +556,7 @@ def main():
             "docker_unit": {"type": "str", "default": "docker.service"},
             "state_dir": {"type": "path", "default": "/var/lib/gpu-swarm"},
             "drain_timeout": {"type": "int", "default": 0},
+            "look_for_images": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,

@@ -53,8 +53,22 @@ options:
     description:
       - The image of the tasks. A node that lacks it pulls it.
       - It needs glibc. NVIDIA's runtime brings C(nvidia-smi) into a task, and not the C library that it is linked with.
+      - If not given, each node is tested with an image that it has (O(images)). Nodes that have none pull
+        V(nvidia/cuda:13.0.0-base-ubuntu24.04), as many as O(pulls) says, and the others are not tested.
     type: str
-    default: nvidia/cuda:13.0.0-base-ubuntu24.04
+  images:
+    description:
+      - By node id, the images that the node has and a test can be run in, the best first, as RV(fleet.gpu_swarm.gpu_node#module:images)
+        tells them.
+      - They are used by their ids, so that no registry is needed.
+    type: dict
+    default: {}
+  pulls:
+    description:
+      - On how many of the nodes that have no such image one is pulled, as a number, a percentage such as V(10%), or V(all). V(0) pulls none.
+      - They are picked by chance. A registry may limit how much is pulled, as Docker Hub does.
+    type: str
+    default: "3"
   command:
     description: What prints the full UUIDs of the GPUs and MIG devices that a task sees. It is run in place of the image's entrypoint.
     type: str
@@ -118,10 +132,15 @@ checks:
       description: What the task saw.
       type: list
       elements: str
+    image:
+      description:
+        - The image of the task, as C(name) and as C(reference), by which swarm was asked for it; null where nothing is tested.
+        - C(from) is V(named) for the one of O(image), V(there) for one that the node had, V(pull) for one that it had to pull.
+      type: dict
     state:
       description:
-        - V(passed), V(failed), or V(untested) where nothing is free, the node takes no tasks, has no named GPUs, or is not
-          in the sample.
+        - V(passed), V(failed), or V(untested) where nothing is free, the node takes no tasks, has no named GPUs, is not in
+          the sample, or has no image that a test can be run in.
         - V(planned) in check mode.
       type: str
     verdict:
@@ -135,6 +154,10 @@ checks:
       others: 7
       reserved: [GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30]
       seen: [GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30]
+      image:
+        name: nvidia/cuda:13.0.0-base-ubuntu24.04
+        reference: sha256:5bda776c49d0b84680fe57343547d5d4508afe13654f4995a2ceff64623e6985
+        from: there
       state: passed
       verdict: sees what it holds and nothing else
 failed_checks:
@@ -157,7 +180,7 @@ import random
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import _verify_plan, _verify_run
+from ..module_utils import _verify_images, _verify_plan, _verify_run
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm import CONNECTION_OPTIONS, connect
 from ..module_utils._swarm_ledger import ledger
@@ -166,16 +189,17 @@ from ..module_utils._verify_judge import ledger_problems
 
 def run(params, check_mode):
     """The module's result."""
-    prefix, image, timeout_s = params["prefix"], params["image"], params["wait_timeout"]
+    prefix, timeout_s = params["prefix"], params["wait_timeout"]
     command = _verify_plan.argv(params["command"])
     manager = connect(params)
     left_behind = 0 if check_mode else _verify_run.sweep(manager, prefix)
     before = _look(manager, prefix)
     checks = _verify_plan.checks(before["nodes"], params["nodes"], params["gpus"], params["sample"], random.sample)
+    checks = _verify_images.assigned(checks, params["image"], params["images"], params["pulls"], random.sample)
     planned = [check for check in checks if check["state"] == _verify_plan.PLANNED]
     if planned and not check_mode:
-        outcomes = _verify_run.carry_out(manager, planned, prefix, image, command, timeout_s)
-        judged = iter(_verify_run.judge(outcomes, image, timeout_s, before["nodes"], lambda: _look(manager, prefix)["nodes"]))
+        outcomes = _verify_run.carry_out(manager, planned, prefix, command, timeout_s)
+        judged = iter(_verify_run.judge(outcomes, timeout_s, before["nodes"], lambda: _look(manager, prefix)["nodes"]))
         checks = [next(judged) if check["state"] == _verify_plan.PLANNED else check for check in checks]
     return {
         # What it makes it takes away: the swarm is as it was, but for what others left behind.
@@ -203,7 +227,9 @@ def main():
             nodes=dict(type="list", elements="str"),
             sample=dict(type="str", default="all"),
             gpus=dict(type="str", default="1"),
-            image=dict(type="str", default="nvidia/cuda:13.0.0-base-ubuntu24.04"),
+            image=dict(type="str"),
+            images=dict(type="dict", default={}),
+            pulls=dict(type="str", default="3"),
             command=dict(type="str", default="nvidia-smi -L"),
             wait_timeout=dict(type="int", default=300),
             prefix=dict(type="str", default="gpu-swarm."),

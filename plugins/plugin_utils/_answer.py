@@ -33,6 +33,7 @@ LISTS: dict[str, dict[str, Any]] = {
     "gpus": {"name": (str, NONE), "memory_mib": (int, float, NONE)},
     "left_out": {"reason": TEXT},
     "refused": {"id": TEXT, "text": TEXT},
+    "images": {"id": TEXT, "name": TEXT, "cuda": bool},
     "containers": {"name": TEXT, "service": ID, "task": ID, "age": (int, NONE), "networks": LIST},
 }
 SWARM = {"state": TEXT, "node_id": ID, "control_available": (bool, NONE), "error": ID, "managers": LIST, "half_joined": (bool, NONE)}

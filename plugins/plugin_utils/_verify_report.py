@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..module_utils import _swarm_labels
+from ..module_utils._printable import printable
+from ..module_utils._verify_images import NAMED, PULL, THERE
 from ..module_utils._verify_plan import FAILED, PASSED, PLANNED, UNTESTED
 from ._plan import LABEL_PREFIX
 from ._table import render
@@ -21,6 +23,7 @@ from ._updates import difference
 
 HEADINGS = ["node", "reserved", "seen", "verdict"]
 NOTHING = "–"
+WHY = {NAMED: "which was named", THERE: "which the node has", PULL: "which is pulled, since the node has none that would do"}
 PROVISION = "Run fleet.gpu_swarm.provision for it"
 
 
@@ -102,12 +105,25 @@ def _begin(text: str) -> str:
     return text.partition(". ")[0]
 
 
-def told(lines: Sequence[Sequence[str]], hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any]) -> str:
-    """The table, and under it the sum."""
+def images(names: Mapping[str, str], tested: Mapping[str, Any]) -> list[str]:
+    """Which images were used, why, and on which hosts; ``names`` are the hosts by their node ids."""
+    used: dict[str, list[str]] = {}
+    for check in tested.get("checks") or []:
+        image, name = check.get("image"), names.get(check["node"])
+        if image and name:
+            found = used.setdefault(f"image {printable(image['name'])}, {WHY[image['from']]}", [])
+            found += [name] * (name not in found)
+    return [f"{words}: {', '.join(found)}" for words, found in used.items()]
+
+
+def told(
+    lines: Sequence[Sequence[str]], hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any], used: Sequence[str] = ()
+) -> str:
+    """The table, and under it the sum, and the images that were used."""
     checks = tested.get("checks") or []
     passed = {check["node"] for check in checks if check["state"] == PASSED}
     seen = sum(len(check["seen"]) for check in checks if check["state"] == PASSED)
     parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}", f"proved by a task: {len(passed)}", f"GPUs held and seen: {seen}"]
     if any(check["state"] == PLANNED for check in checks):
         parts = parts[:2] + ["nothing was started (check mode)"]
-    return "\n".join([render(HEADINGS, lines), "", "; ".join(parts)])
+    return "\n".join([render(HEADINGS, lines), "", "; ".join(parts), *used])

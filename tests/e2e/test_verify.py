@@ -19,9 +19,9 @@ PLAYBOOK = "fleet.gpu_swarm.verify"
 IMAGE = ("--extra-vars", "verify_image=lab/cuda")
 
 
-def verify(fleet: Fleet, inventory: Path, *arguments: str) -> Run:
+def verify(fleet: Fleet, inventory: Path, *arguments: str, image: tuple[str, ...] = IMAGE) -> Run:
     before = fleet["m1"].docker("service", "ls", "--quiet")
-    run = fleet.playbook(inventory, *IMAGE, *arguments, playbook=PLAYBOOK)
+    run = fleet.playbook(inventory, *image, *arguments, playbook=PLAYBOOK)
     assert fleet["m1"].docker("service", "ls", "--quiet") == before
     return run
 
@@ -44,8 +44,13 @@ def leaking(fleet: Fleet, first: Loud) -> Iterator[str]:
 
 
 def test_a_fleet_that_works(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    run = verify(fleet, inventory)
+    """With an image that the nodes have, on both releases of Docker, without a word to a registry."""
+    since = {name: fleet[name].run("date", "+%s") for name in ("g1", "g2")}
+    run = verify(fleet, inventory, image=())
     assert run.rc == 0, run.output
+    assert re.search(r"^image lab/cuda:latest, which the node has: g1, g2$", run.output, re.MULTILINE), run.output
+    logs = [fleet[name].run("journalctl", "--unit", "docker", "--since", f"@{since[name]}", "--no-pager") for name in since]
+    assert not [log for log in logs if "pull" in log]
     assert {name: lines(run, name)[0].split(maxsplit=3)[:3] for name in ("g1", "g2")} == {
         name: ["1", "NVIDIA-GPU", "1"] for name in ("g1", "g2")
     }

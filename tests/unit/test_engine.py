@@ -503,6 +503,17 @@ def test_networks_that_cannot_be_listed_are_not_none(tmp_path, daemon):
         engine(tmp_path)[0].containers()
 
 
+def test_the_images_that_a_test_can_be_run_in(tmp_path, daemon):
+    cuda = {"Id": "sha256:" + 64 * "a", "RepoTags": ["nvidia/cuda:13"], "Created": 1, "Labels": None}
+    started = daemon(images_json=[cuda])
+    assert engine(tmp_path)[0].images() == [{"id": cuda["Id"], "name": "nvidia/cuda:13", "cuda": True}]
+    assert started.asked == ["/images/json"]
+
+
+def test_images_that_cannot_be_listed_are_no_error(tmp_path):
+    assert engine(tmp_path)[0].images() == []
+
+
 def test_a_drain_is_over_when_swarms_containers_have_ended(tmp_path, daemon, quick):
     shown = iter([CONTAINERS, (500, "busy"), CONTAINERS, CONTAINERS[1:]])
     started = daemon(containers_json=lambda: next(shown))

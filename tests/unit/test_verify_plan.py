@@ -102,8 +102,8 @@ def test_no_command_line(line, told):
 
 @pytest.mark.parametrize(("others", "asks"), [(1, "all"), (0, "void")])
 def test_a_service_holds_gpus_of_its_node_and_asks_for_what_swarm_must_win_over(others, asks):
-    check = dict(checks(nodes(node(resources=named(A, B))), gpus="2")[0], others=others)
-    made = plan.service(check, "v-1", {"a": "b"}, "cuda:1", ["nvidia-smi", "-L"])
+    check = dict(checks(nodes(node(resources=named(A, B))), gpus="2")[0], others=others, image={"reference": "cuda:1"})
+    made = plan.service(check, "v-1", {"a": "b"}, ["nvidia-smi", "-L"])
     template = made.pop("task_template")
     assert made == {"name": "v-1", "labels": {"a": "b"}, "mode": {"Replicated": {"Replicas": 1}}}
     assert template["Placement"] == {"Constraints": ["node.id==n1"]}

@@ -103,6 +103,29 @@ def test_a_ledger_that_does_not_add_up():
     assert about(problems={"n1": ["1 NVIDIA-GPU in all, but 2 held"], "n2": ["x"]}).wrong == ["1 NVIDIA-GPU in all, but 2 held"]
 
 
+def with_image(node, name="nvidia/cuda:12", source="there", kind="NVIDIA-GPU"):
+    return dict(check(node=node, kind=kind), image={"name": name, "reference": "sha256:0", "from": source})
+
+
+def test_which_image_was_used_where_and_why_is_told_under_the_table():
+    checks = [
+        with_image("n1"),
+        with_image("n1", kind="MIG"),
+        with_image("n2"),
+        with_image("n3", "cuda:13\x1b[2J", "pull"),
+        dict(check("untested", node="n4"), image=None),
+        with_image("n5", "mine:1", "named"),
+        with_image("of-nobody"),
+    ]
+    used = report.images({f"n{number}": f"g{number}" for number in range(1, 6)}, {"checks": checks})
+    assert used == [
+        "image nvidia/cuda:12, which the node has: g1, g2",
+        "image cuda:13\\x1b[2J, which is pulled, since the node has none that would do: g3",
+        "image mine:1, which was named: g5",
+    ]
+    assert report.told([["a", "b", "c", "d"]], ["g1"], {}, {}, used).splitlines()[-3:] == used
+
+
 def test_the_sum_under_the_table():
     lines = [["a", "1 NVIDIA-GPU", "1", "passed"]]
     tested = {"checks": [check(), check(kind="MIG"), check("failed", node="n2")]}

@@ -14,7 +14,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_gpu_verify
 PREFIX = "gpu-swarm."
 NOW = 1000000
 PARAMS = {
-    "nodes": None, "sample": "all", "gpus": "1", "image": "cuda:1", "command": "nvidia-smi -L", "wait_timeout": 30, "prefix": PREFIX,
+    "nodes": None, "sample": "all", "gpus": "1", "image": "cuda:1", "images": {}, "pulls": "3", "command": "nvidia-smi -L", "wait_timeout": 30,
+    "prefix": PREFIX,
 }  # fmt: skip
 
 
@@ -133,6 +134,14 @@ def test_one_bad_node_does_not_hide_the_others(clock, run):
     result = run(FakeManager(clock, lambda node_id: good(node_id) if node_id == "n1" else ("complete", B, "%s %s" % (A, B))))
     assert states(result) == [("n1", "passed"), ("n2", "failed")]
     assert [check["node"] for check in result["failed_checks"]] == ["n2"]
+
+
+def test_by_default_each_node_uses_an_image_that_it_has_and_the_others_do_not_pull_at_once(clock, run):
+    manager, there = FakeManager(clock, good), "sha256:" + 64 * "a"
+    result = run(manager, image=None, images={"n1": [{"id": there, "name": "nvidia/cuda:12", "cuda": True}]}, pulls="0")
+    assert states(result) == [("n1", "passed"), ("n2", "untested")]
+    assert [spec["task_template"]["ContainerSpec"]["Image"] for spec in manager.made] == [there]
+    assert [check["image"] and check["image"]["name"] for check in result["checks"]] == ["nvidia/cuda:12", None]
 
 
 def test_in_check_mode_nothing_is_made(clock, run):

@@ -1,0 +1,35 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which of the images that a node has a test can be run in (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+
+# The best ones are enough; a node may have hundreds.
+KEPT = 3
+# What follows from NVIDIA's CUDA images bears this label of theirs.
+MAINTAINER, CUDA_TOOLS = "maintainer", "cudatools@nvidia.com"
+CUDA = re.compile(r"cuda|nvidia|nvcr\.io/", re.IGNORECASE)
+# Without glibc, with which nvidia-smi is linked.
+OTHER_LIBC = re.compile(r"alpine|busybox|musl|distroless|scratch", re.IGNORECASE)
+ID = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def candidates(listed):
+    """The images of ``GET /images/json`` that come into question, the best first: those of CUDA before others, the newest first.
+
+    Each as ``{id, name, cuda}``. Dangling ones are on their way out, and nobody knows them by a name.
+    """
+    found = []
+    for one in listed:
+        names = [name for name in one.get("RepoTags") or [] if name != "<none>:<none>" and not OTHER_LIBC.search(name)]
+        if names and ID.fullmatch(one.get("Id", "")):
+            cuda = bool(CUDA.search(names[0])) or CUDA_TOOLS in ((one.get("Labels") or {}).get(MAINTAINER) or "")
+            found.append((cuda, one.get("Created") or 0, {"id": one["Id"], "name": names[0], "cuda": cuda}))
+    return [image for _cuda, _created, image in sorted(found, key=lambda item: item[:2], reverse=True)[:KEPT]]
