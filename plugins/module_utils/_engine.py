@@ -51,7 +51,7 @@ class _UnixConnection(http.client.HTTPConnection):
 class Engine:
     """One dockerd, known by its socket and its systemd unit.
 
-    ``run(argv)`` runs a command and returns ``(rc, stdout, stderr)``; a module passes ``module.run_command``.
+    ``run(argv)`` runs a command and returns ``(rc, stdout, stderr)``; a module passes ``_bounded.run``.
     """
 
     def __init__(self, socket_path, unit, run):

@@ -189,7 +189,7 @@ class Node:
     def _gpus(self, missing):
         if not self.params["advertise"] or self.params["state"] != "present":
             return {"gpus": [], "driver_version": None, "cuda_version": None}
-        nvml = _nvml.read_all(self.params["nvml_path"], self.params["library_path"])
+        nvml = _nvml.read_within(self.params["nvml_timeout"], self.params["nvml_path"], self.params["library_path"])
         if _libraries.carried("pynvml", self.params["library_path"]):
             missing.append("nvml_binding")
         if not nvml["gpus"]:

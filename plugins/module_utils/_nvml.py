@@ -19,7 +19,7 @@ import importlib.util
 import os
 import sys
 
-from . import _gpu, _libraries
+from . import _bounded, _gpu, _libraries
 from ._errors import GpuSwarmError
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -55,6 +55,10 @@ class LibraryMissing(NvmlError):
 
 class DriverMismatch(NvmlError):
     """The library belongs to another driver than the one that is loaded."""
+
+
+class NvmlHangs(NvmlError):
+    """NVML does not answer."""
 
 
 class NvmlFailed(NvmlError):
@@ -94,6 +98,20 @@ def _words(exc):
         return str(exc)
     spec = importlib.util.find_spec("pynvml")
     return "%s: %s: %s" % (spec.origin if spec else "pynvml", type(exc).__name__, exc)
+
+
+def read_within(limit_s, nvml_path=None, library_path=None):
+    """The same as read_all(), in a child process that is given up where NVML has not answered by then."""
+    find_binding(library_path)  # here, where others see afterwards what it was loaded from
+    try:
+        return _bounded.in_child(lambda: read_all(nvml_path, library_path), limit_s)
+    except TimeoutError as fate:
+        raise NvmlHangs(
+            "NVML gave no answer within %d s on this node: its driver waits for a GPU, or needs long to start it. The process that asked "
+            "was given up; %s. Look at 'dmesg | grep -i -e nvrm -e xid'. If a GPU hangs, reboot the node; if the driver only takes long, "
+            "enable its persistence mode or give it more time with nvml_timeout (gpu_node_nvml_timeout of the role)." % (limit_s, fate),
+            hangs="nvml",
+        ) from None
 
 
 def read_all(nvml_path=None, library_path=None):

@@ -15,6 +15,7 @@ import re
 import time
 
 from ._adoption import DROP_IN, ENVIRONMENT, UNIT
+from ._bounded import GivenUp
 from ._errors import GpuSwarmError
 from ._mask import mask
 
@@ -106,7 +107,10 @@ class Unit:
         argv = ["journalctl", "--unit", self.name, "--lines", "40", "--output", "cat", "--no-pager"]
         if self._acted_at is not None:
             argv += ["--since", "@%d" % self._acted_at]
-        rc, out, dummy = self._run(argv)
+        try:
+            rc, out, dummy = self._run(argv)
+        except GivenUp:  # what went wrong is told all the same
+            return ""
         return reason_from_journal(out) if rc == 0 else ""
 
 

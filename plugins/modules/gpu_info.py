@@ -22,6 +22,14 @@ options:
       - The NVML library, C(libnvidia-ml.so.1), or the directory that it is in.
       - If not given, the node's loader finds it.
     type: path
+  nvml_timeout:
+    description:
+      - How long NVML may take, in seconds. It is read in a process of its own, which is given up after that, since a driver that waits
+        for a GPU never answers.
+      - Without persistence mode, a driver needs seconds for each GPU to start it.
+    type: int
+    default: 60
+    version_added: 0.2.0
   library_path:
     description:
       - A directory or zip file on the node from which to load C(pynvml) where the node's own Python does not have it.
@@ -274,17 +282,22 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._libraries import LIBRARIES, received
-from ..module_utils._nvml import read_all
+from ..module_utils._nvml import read_within
 
 
 def main():
     module = AnsibleModule(
-        argument_spec={"nvml_path": {"type": "path"}, "library_path": {"type": "path"}, "libraries": LIBRARIES},
+        argument_spec={
+            "nvml_path": {"type": "path"},
+            "nvml_timeout": {"type": "int", "default": 60},
+            "library_path": {"type": "path"},
+            "libraries": LIBRARIES,
+        },
         supports_check_mode=True,
     )
     library_path = module.params["library_path"] or received(module.params["libraries"], module.tmpdir)
     try:
-        result = read_all(module.params["nvml_path"], library_path)
+        result = read_within(module.params["nvml_timeout"], module.params["nvml_path"], library_path)
     except GpuSwarmError as exc:
         module.fail_json(msg=exc.message, **exc.details)
     module.exit_json(changed=False, **result)

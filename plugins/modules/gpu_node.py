@@ -193,6 +193,14 @@ options:
   nvml_path:
     description: The file C(libnvidia-ml.so.1) or its directory, where the dynamic linker does not find it by itself.
     type: path
+  nvml_timeout:
+    description:
+      - How long NVML may take, in seconds. It is read in a process of its own, which is given up after that, since a driver that waits
+        for a GPU never answers.
+      - Without persistence mode, a driver needs seconds for each GPU to start it.
+    type: int
+    default: 60
+    version_added: 0.2.0
   library_path:
     description:
       - A directory or zip file from which to load C(pynvml) and C(tomli) where the node does not have them.
@@ -404,6 +412,13 @@ drift:
   type: list
   elements: str
   sample: ["8 GPUs not advertised"]
+hangs:
+  description:
+    - What gave no answer in time, V(nvml) or the name of a command, such as V(nvidia-ctk). It was given up, and with it the work on
+      the node.
+  returned: with an error for this
+  type: str
+  version_added: 0.2.0
 refused:
   description:
     - Why the decision must not be carried out, each with C(id) and C(text). V(shrink) stands for less than before, the other
@@ -494,19 +509,12 @@ import errno
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._gates import LOWERABLE
 from ..module_utils._libraries import LIBRARIES, received
 from ..module_utils._mask import mask, masked
 from ..module_utils._node import Node
-
-
-def run(module, argv):
-    """``(rc, stdout, stderr)`` of a command; one that is not there, as in a container without systemd, is no end."""
-    try:
-        return module.run_command(argv, handle_exceptions=False)
-    except OSError as problem:
-        return 127, "", "%s: %s" % (argv[0], problem.strerror)
 
 
 def main():
@@ -550,6 +558,7 @@ def main():
             "daemon_config": {"type": "path", "default": "/etc/docker/daemon.json"},
             "runtime_config": {"type": "path", "default": "/etc/nvidia-container-runtime/config.toml"},
             "nvml_path": {"type": "path"},
+            "nvml_timeout": {"type": "int", "default": 60},
             "library_path": {"type": "path"},
             "libraries": LIBRARIES,
             "docker_socket": {"type": "path", "default": "/var/run/docker.sock"},
@@ -562,7 +571,7 @@ def main():
         supports_check_mode=True,
     )
     module.params["library_path"] = module.params["library_path"] or received(module.params["libraries"], module.tmpdir)
-    node = Node(module.params, run=lambda argv: run(module, argv), move=module.atomic_move, diff=module._diff)
+    node = Node(module.params, run=run, move=module.atomic_move, diff=module._diff)
     try:
         result = node.assess() if module.check_mode or module.params["state"] == "gathered" else node.converge()
     except GpuSwarmError as problem:

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.lab.nodes import NVML_CONF
+
 from .conftest import MAIN, NODES, Loud
 from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, advertised_as, wait_until
 
@@ -78,6 +80,11 @@ def machine(wave: int, name: str, node: str, *told: str) -> Fault:
     return Fault(wave, name, node, make, mend, told)
 
 
+def hangs(_fleet: Fleet, node: Node) -> None:
+    """Not by an exchange of its GPUs, which asks the driver too."""
+    node.write(f"/{NVML_CONF}", b"init = hang\n")
+
+
 def stand_in(wave: int, name: str, node: str, *told: str) -> Fault:
     """Something else that answers where Docker should."""
 
@@ -121,6 +128,10 @@ FAULTS = [
     written(1, "config.toml is not TOML", "x2", CONFIG_TOML, b"disable-require = perhaps\n", "line 1"),
     moved(1, "no NVML library", "x3", LIBRARY, "libnvidia-ml.so.1", "driver"),
     machine(1, "mismatch", "x4", "version", "reboot"),
+    Fault(
+        1, "a driver that never answers", "g2", hangs, lambda fleet, node: fleet.swap_gpus(node.name, "t4x4"),
+        ("NVML gave no answer within 2 s", "reboot the node", "gpu_node_nvml_timeout"), {"gpu_node_nvml_timeout": 2},
+    ),
     written(2, "daemon.json is a list", "x1", DAEMON_JSON, b"[]\n"),
     moved(2, "config.toml is missing", "x2", CONFIG_TOML, CONFIG_TOML, "nvidia-ctk config"),
     machine(2, "nogpu", "x3", "no GPU", "lspci"),
@@ -170,7 +181,7 @@ def outcome(fleet: Fleet, first: Loud) -> Iterator[Callable[[int], Outcome]]:
 
 def make_wave(fleet: Fleet, faults: list[Fault]) -> Outcome:
     manager, healthy = fleet["m1"], fleet["g1"].swarm()["NodeID"]
-    nodes = ["g1", "x1", "x2", "x3", "x4"]
+    nodes = sorted({"g1", "x1", "x2", "x3", "x4", *(fault.node for fault in faults)})
     inventory = fleet.inventory({fault.node: fault.vars for fault in faults}, swarm_managers=["m1"], gpu_nodes=nodes)
     manager.docker("node", "update", "--label-rm", "gpu.count", healthy)  # something to do for it
     made: list[Fault] = []

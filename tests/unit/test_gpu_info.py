@@ -53,6 +53,7 @@ def test_reads_and_never_changes(check):
     ("arguments", "fleet", "words"),
     [
         ({}, "mismatch", "Reboot the node"),
+        ({"nvml_timeout": 1}, "hang", "NVML gave no answer within 1 s"),
         ({}, "nodriver", "modprobe nvidia"),
         ({"nvml_path": "/nonexistent/lib.so"}, "t4x4", "/nonexistent/lib.so"),
     ],

@@ -326,6 +326,7 @@ BAD = {
         ["nvml_path (role: gpu_node_nvml_path): /nonexistent/libnvidia-ml.so.1", "leave it out"],
     ),
     "no GPU": ({}, {"fleet": "nogpu"}, ["NVML finds no GPU on this node", "lspci", "take the host out of the group gpu_nodes"]),
+    "a driver that never answers": ({}, {"fleet": "hang", "nvml_timeout": 1}, ["NVML gave no answer within 1 s", "reboot the node"]),
     "another driver's library": ({}, {"fleet": "mismatch"}, ["different versions", "Reboot the node"]),
     "no driver": ({}, {"fleet": "nodriver"}, ["Driver Not Loaded", "modprobe nvidia"]),
     "a kind with =": ({}, kind("GPU=1"), ["advertise[0].kind: 'GPU=1'", "use printable ASCII", "such as NVIDIA-GPU"]),

@@ -17,6 +17,7 @@ import pynvml
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _libraries, _nvml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 
 MORE_CALLS_THAN_ONE_GPU_GETS = 60
 
@@ -213,6 +214,25 @@ def test_architecture_follows_from_the_capability_where_the_driver_cannot_tell(m
 def test_a_machine_that_cannot_be_read_says_why_and_what_to_do(monkeypatch, name, error, words):
     with pytest.raises(error, match=words):
         read(monkeypatch, name)
+
+
+@pytest.mark.parametrize("where", ["init = hang\n[gpu 0]\nname = X", "[gpu 0]\nname = X\nfault = nvmlDeviceGetMigMode:hang"])
+def test_a_driver_that_never_answers_is_given_up(monkeypatch, tmp_path, where):
+    file = tmp_path / "nvml.conf"
+    file.write_text(where + "\n")
+    monkeypatch.setenv("GPU_LAB_NVML", str(file))
+    with pytest.raises(_nvml.NvmlHangs, match=r"no answer within 1 s .* it was killed.*reboot the node.*gpu_node_nvml_timeout") as raised:
+        _nvml.read_within(1, nvml_lab.library())
+    assert raised.value.details == {"hangs": "nvml"}
+
+
+def test_read_in_a_process_of_its_own(monkeypatch):
+    """The same answer, the same errors, and nothing of NVML in this one."""
+    alone = "print(json.dumps([_nvml.read_within(60, sys.argv[1]), 'libnvidia-ml' in open('/proc/self/maps').read()]))"
+    assert nvml_lab.python(alone, nvml_lab.library(), GPU_LAB_NVML=nvml_lab.fleet("a100-mig")) == [read(monkeypatch, "a100-mig"), False]
+    monkeypatch.setenv("GPU_LAB_NVML", nvml_lab.fleet("mismatch"))
+    with pytest.raises(GpuSwarmError, match="Reboot the node"):
+        _nvml.read_within(60, nvml_lab.library())
 
 
 def test_no_gpu_is_no_error(monkeypatch):

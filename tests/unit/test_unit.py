@@ -9,6 +9,7 @@ import time
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _unit
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import GivenUp
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._unit import (
     EngineError,
     Unit,
@@ -242,6 +243,13 @@ def test_restarts_of_before_do_not_count():
     it, _systemd = unit(shown(NRestarts=2))
     it.restart()
     assert it.pending() is None
+
+
+def test_a_journal_that_cannot_be_read_in_time_hides_no_error():
+    def run(argv):
+        raise GivenUp("'journalctl --unit' did not end", hangs="journalctl")
+
+    assert Unit("docker.service", run).reason() == ""
 
 
 def test_without_an_act_the_whole_journal_counts():

@@ -18,7 +18,7 @@ const struct name ERRORS[] = {
     {"not-found", 6}, {"insufficient-power", 8}, {"driver-not-loaded", 9}, {"timeout", 10}, {"irq-issue", 11},
     {"library-not-found", 12}, {"function-not-found", 13}, {"corrupted-inforom", 14}, {"lost", 15},
     {"reset-required", 16}, {"operating-system", 17}, {"version-mismatch", 18}, {"in-use", 19}, {"memory", 20},
-    {"no-data", 21}, {"unknown", 999}, {NULL, 0}};
+    {"no-data", 21}, {"unknown", 999}, {"hang", HANGS}, {NULL, 0}};
 const struct name ARCHITECTURES[] = {
     {"kepler", 2}, {"maxwell", 3}, {"pascal", 4}, {"volta", 5}, {"turing", 6}, {"ampere", 7}, {"ada", 8},
     {"hopper", 9}, {"blackwell", 10}, {"unsupported", UNSUPPORTED}, {NULL, 0}};

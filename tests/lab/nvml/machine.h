@@ -14,6 +14,7 @@
 #define MAX_FAULTS 16
 #define UNSUPPORTED (-1L) /* NVML answers NotSupported */
 #define DERIVED (-2L)     /* not said: follows from the rest */
+#define HANGS (-3L)       /* in place of an error: there is never an answer */
 
 enum kind { GPU = 0x67707531, MIG_DEVICE = 0x6d696731 }; /* also tells a handle from any other pointer */
 

@@ -58,6 +58,13 @@ static void count_visible(void)
         }
 }
 
+static nvmlReturn_t answer(long error)
+{
+    while (error == HANGS)
+        pause();
+    return (nvmlReturn_t)error;
+}
+
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
     (void)flags;
@@ -69,7 +76,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
     if (machine_read(path ? path : "/etc/gpu-lab/nvml.conf", &machine))
         return NVML_ERROR_UNKNOWN;
     if (machine.init)
-        return (nvmlReturn_t)machine.init;
+        return answer(machine.init);
     count_visible();
     users = 1;
     return NVML_SUCCESS;
@@ -118,7 +125,7 @@ nvmlReturn_t may(struct unit *unit, const char *function)
         return NVML_ERROR_GPU_IS_LOST;
     for (int i = 0; i < gpu->fault_count; i++)
         if (!strcmp(gpu->faults[i].function, "*") || !strcmp(gpu->faults[i].function, function))
-            return (nvmlReturn_t)gpu->faults[i].error;
+            return answer(gpu->faults[i].error);
     return NVML_SUCCESS;
 }
 
