@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from . import _gates, _resources, _swarm_claims, _swarm_findings, _swarm_pending, _swarm_reservations, _swarm_unreserved
 from ._swarm_placement import leader_engine
+from ._swarm_restarts import Restarts
 from ._swarm_tasks import ENDED, HOLDING, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
 
 FORMER = "former-availability"
@@ -26,6 +27,7 @@ class Reading(NamedTuple):
     held: dict  # (kind, entry) of each resource that one of them holds
     reserved: dict  # [CPUs in billionths, bytes of memory]
     finished: dict  # what ended tasks of jobs were given (of _swarm_claims)
+    restarts: Restarts  # of tasks whose attempts are limited
     waiting: dict  # groups of tasks that no node was found for (of _swarm_pending)
     reserving: dict  # groups of tasks that reserve generic resources (of _swarm_reservations)
 
@@ -59,7 +61,7 @@ def ledger(nodes, tasks, services, prefix, now=None):
 
 
 def _read(tasks, services, now):
-    reading = Reading({}, {}, {}, {}, {}, {})
+    reading = Reading({}, {}, {}, {}, Restarts(), {}, {})
     for task in tasks:
         state, node_id = task["Status"]["State"], task.get("NodeID")
         service = services.get(task.get("ServiceID"))
@@ -67,11 +69,14 @@ def _read(tasks, services, now):
         if task.get("DesiredState") in WANTED and (state in WAITING or (state in HOLDING and is_movable(task, service))):
             _swarm_reservations.add(reading.reserving, task, service, _service_name(task, service), node_id)
         if state in HOLDING and node_id:
-            _read_live(reading, task, service, node_id, now)
-        elif state in WAITING and task.get("DesiredState") in WANTED:
+            reading.restarts.see(task, _read_live(reading, task, service, node_id, now))
+            continue
+        reading.restarts.see(task)
+        if state in WAITING and task.get("DesiredState") in WANTED:
             _swarm_pending.add(reading.waiting, task, _service_name(task, service))
         elif state in ENDED and node_id and task.get("DesiredState") in WANTED and is_job(task, service):
             _swarm_claims.add_finished(reading.finished, node_id, _service_name(task, service), assigned(task))
+    reading.restarts.settle()
     return reading
 
 
@@ -90,6 +95,7 @@ def _read_live(reading, task, service, node_id, now):
         "since": since,
         "age": age(since, now),
         "movable": is_movable(task, service),
+        "restarts_left": None,
         "holding": holding,
     }
     reading.tasks.setdefault(node_id, []).append(record)
@@ -108,6 +114,7 @@ def _read_live(reading, task, service, node_id, now):
                 "since": since,
             }
             reading.held.setdefault(node_id, []).append((kind, entry))
+    return record
 
 
 def _read_reserved(reading, task, node_id):

@@ -12,6 +12,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from . import _constraints, _gates
+from ._swarm_restarts import Restarts
 from ._swarm_tasks import ENDED, WANTED, assigned, is_job, is_movable
 
 # At any update of an active node, the enforcer of such a leader rejects one of the tasks that hold this type of generic
@@ -50,15 +51,18 @@ def evictions(changes, engine, tasks, services):
         if change["changed"]:
             by_node.setdefault(change["id"], []).append((change, records))
     by_id = {service["ID"]: service for service in services}
-    engine = _gates.parse_version(engine)
+    engine, restarts = _gates.parse_version(engine), Restarts()
     for task in tasks:
-        if task.get("NodeID") not in by_node or task.get("DesiredState") not in WANTED or task["Status"]["State"] in ENDED:
-            continue
-        service = by_id.get(task.get("ServiceID"))
-        for change, records in by_node[task["NodeID"]]:
-            verdict = _verdict(change, task, service) or _rejected_by_mistake(change, task, engine)
-            if verdict:
-                records.append(_record(change, task, service, verdict))
+        losing = []
+        if task.get("NodeID") in by_node and task.get("DesiredState") in WANTED and task["Status"]["State"] not in ENDED:
+            service = by_id.get(task.get("ServiceID"))
+            for change, records in by_node[task["NodeID"]]:
+                verdict = _verdict(change, task, service) or _rejected_by_mistake(change, task, engine)
+                if verdict:
+                    records.append(_record(change, task, service, verdict))
+                    losing.append(records[-1])
+        restarts.see(task, *losing)
+    restarts.settle()
     return found
 
 
@@ -101,6 +105,7 @@ def _record(change, task, service, verdict):
         "node": change["id"],
         "hostname": change["hostname"],
         "movable": is_movable(task, service),
+        "restarts_left": None,
     }
     record.update(verdict)
     return record

@@ -52,8 +52,8 @@ def is_global(service):
 def is_movable(task, service):
     """Whether swarm starts another task in its place when this one is stopped.
 
-    By the task's own policy (swarmkit orchestrator/task.go). What has not been restarted yet counts: a limit of attempts
-    is kept by the leader in its memory alone. Where the service was removed, its tasks are about to end, and nothing follows.
+    By the task's own policy (swarmkit orchestrator/task.go); whether a limit of attempts is used up is told by _swarm_restarts.
+    Where the service was removed, its tasks are about to end, and nothing follows.
     """
     condition = ((task.get("Spec") or {}).get("RestartPolicy") or {}).get("Condition")
     return service is not None and condition != "none" and not is_job(task, service)

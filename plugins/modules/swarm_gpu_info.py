@@ -194,8 +194,17 @@ nodes:
             - Whether swarm starts another task when this one is stopped, elsewhere or, for a global service, when the node
               is back. False for tasks with the restart condition V(none), for those of replicated and global jobs, and for those
               of a service that was removed, which are about to end.
-            - A limit of restart attempts is not looked at, since only the leader knows how many are used up.
+            - False too where the service limits the attempts (C(--restart-max-attempts)) and RV(nodes[].tasks[].restarts_left) is 0. A drain
+              is an attempt, but for global services, whose tasks are made anew when the node is back.
           type: bool
+        restarts_left:
+          description:
+            - How many times swarm would restart it, at least, where the service limits the attempts; null where it does not, and for global
+              services. Counted from the tasks of the same slot and version of the service that the manager still lists.
+            - Attempts older than the C(--restart-window) count no more. Swarm counts it back from the start of the present task, not from
+              its end, so that this number does not grow while the task runs.
+          type: int
+          version_added: 0.2.0
         holding:
           description: What the scheduler gave it, by kind, a list of names or the amount of a discrete kind.
           type: dict
@@ -207,6 +216,7 @@ nodes:
           since: "2026-03-01T09:30:00.123456789Z"
           age: 5400
           movable: true
+          restarts_left: null
           holding:
             NVIDIA-GPU: [GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30]
 kinds:

@@ -212,6 +212,10 @@ evicted:
       description: Whether swarm starts another task in its place, as in RV(fleet.gpu_swarm.swarm_gpu_info#module:nodes[].tasks[].movable).
       type: bool
       version_added: 0.2.0
+    restarts_left:
+      description: As in RV(fleet.gpu_swarm.swarm_gpu_info#module:nodes[].tasks[].restarts_left).
+      type: int
+      version_added: 0.2.0
   sample:
     - service: train
       task: oyl2ui5639bmnf3qq6mn5afae
@@ -222,6 +226,7 @@ evicted:
       constraint: node.labels.gpu.model==Tesla-T4
       deferred: false
       movable: true
+      restarts_left: null
 refused:
   description: The nodes of which not all was written, or would be, for the tasks that O(nodes[].evict) protects.
   returned: success

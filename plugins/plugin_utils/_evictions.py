@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._outcome import FAILED, WAITING
-from ._work import ALL, NEVER, SERVICES
+from ._work import ALL, NEVER, SERVICES, SPENT
 
 # By ``provision_disrupt`` of its host, the option ``evict`` of swarm_nodes.
 EVICT = {NEVER: "none", SERVICES: "movable", ALL: "any"}
@@ -28,7 +28,8 @@ Record = Mapping[str, Any]
 def told(task: Record) -> str:
     """A task of ``evicted`` or ``refused``, with what would become of it."""
     why = f"{task['constraint']} would no longer hold" if task["constraint"] else _REASONS[task["reason"]]
-    return f"task {task['service']}.{task['slot'] or task['task']} ({why})"
+    spent = f", and {SPENT}" if task.get("restarts_left") == 0 else ""
+    return f"task {task['service']}.{task['slot'] or task['task']} ({why}{spent})"
 
 
 def refused_by_node(refused: Iterable[Record]) -> dict[str, list[str]]:

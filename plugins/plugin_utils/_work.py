@@ -19,6 +19,7 @@ from typing import Any
 NEVER, SERVICES, ALL = "never", "services", "all"
 DISRUPTIONS = (NEVER, SERVICES, ALL)
 
+SPENT = "it has used up its restart attempts"
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -27,7 +28,7 @@ class Work:
     """One task or container. ``movable``: swarm starts it elsewhere, or here again, when it is stopped.
 
     ``service`` is None for a container that no service owns. ``age_s`` is None where nobody knows. ``networks`` are the swarm's
-    networks that such a container is on.
+    networks that such a container is on. ``spent`` is a task of which swarm would make another one, had it not used up its attempts.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Work:
     movable: bool
     age_s: int | None = None
     networks: tuple[str, ...] = ()
+    spent: bool = False
 
     @property
     def of_swarm(self) -> bool:
@@ -51,10 +53,15 @@ def work_on(containers: Sequence[Mapping[str, Any]], node: Mapping[str, Any] | N
     tasks = (node or {}).get("tasks") or []
     known = {task["id"] for task in tasks}
     names = {item["task"]: item["service"] for item in containers if item.get("task") and item.get("service")}
-    work = [Work(*_name(task, names.get(task["id"])), task["movable"], task.get("age")) for task in tasks]
+    work = [_task(task, names.get(task["id"])) for task in tasks]
     # A container of a task that the manager does not know any more is about to go, or belongs to another swarm.
     rest = [item for item in containers if item.get("task") not in known or not item.get("task")]
     return work + [_container(item) for item in rest]
+
+
+def _task(task: Mapping[str, Any], by_container: str | None) -> Work:
+    name, service = _name(task, by_container)
+    return Work(name, service, task["movable"], task.get("age"), spent=task.get("restarts_left") == 0)
 
 
 def _container(item: Mapping[str, Any]) -> Work:
@@ -94,7 +101,8 @@ def _one(item: Work) -> str:
         return item.name
     what = f"task {item.name} of service {item.service}" if item.service else f"container {item.name}"
     what += f" on the swarm's network {', '.join(item.networks)}" if item.networks else ""
-    return what if item.age_s is None else f"{what} (for {age(item.age_s)})"
+    notes = ([] if item.age_s is None else [f"for {age(item.age_s)}"]) + [SPENT] * item.spent
+    return f"{what} ({', '.join(notes)})" if notes else what
 
 
 def age(seconds: int) -> str:

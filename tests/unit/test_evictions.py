@@ -38,6 +38,7 @@ def test_what_may_not_be_evicted(evict, kept):
     [
         (record(), "task once.1 (node.labels.m==T4 would no longer hold)"),
         (record(slot=None), "task once.t1 (node.labels.m==T4 would no longer hold)"),
+        (record(restarts_left=0), "task once.1 (node.labels.m==T4 would no longer hold, and it has used up its restart attempts)"),
         (record(reason="engine"), "task once.1 (the Docker Engine that leads the swarm may reject it)"),
         (record(reason="drain"), "task once.1 (came after the node was looked at, and a drain would stop it)"),
     ],

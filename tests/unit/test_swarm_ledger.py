@@ -179,6 +179,7 @@ def test_all_live_tasks_of_a_node_are_told(state):
         "since": SINCE,
         "age": 123,
         "movable": True,
+        "restarts_left": None,
         "holding": {},
     }
 

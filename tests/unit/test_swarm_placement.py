@@ -169,6 +169,7 @@ def test_a_record_names_service_task_and_node():
                 "constraint": "node.labels.m==T4",
                 "deferred": False,
                 "movable": True,
+                "restarts_left": None,
             }
         ]
     ]

@@ -77,6 +77,15 @@ def test_age(seconds, words):
     assert age(seconds) == words
 
 
+def test_a_task_without_attempts_is_told_with_that():
+    tasks = [dict(SERVICE, movable=False, restarts_left=0), dict(PULLING, movable=False, restarts_left=0), dict(JOB, restarts_left=3)]
+    assert in_words(must_stay(work_on([], {"tasks": tasks}), "services")) == [
+        "task web.1 of service web (for 1 min, it has used up its restart attempts)",
+        "task web.2 of service web (it has used up its restart attempts)",
+        "task sweep.4 of service sweep (for 3 h 5 min)",
+    ]
+
+
 def test_what_ends_where_a_node_leaves_its_swarm():
     attached = {"name": "trainer", "service": None, "task": None, "age": 60, "swarm_networks": ["mesh"]}
     assert of_swarm([*CONTAINERS[2:], attached]) == [

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether swarm would restart a task once more where its service limits the attempts (pure).
+
+swarmkit counts restarts in the leader's memory (manager/orchestrator/restart/restart.go), and a drain is one. It keeps one task more
+of a slot than the limit (taskreaper/task_reaper.go), so that what is listed tells as much. Attempts that cannot be told count as used.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from ._swarm_tasks import epoch
+
+NANOSECONDS = 1e9
+UNKNOWN = float("inf")
+
+
+class Restarts:
+    """What one pass over the tasks tells of those whose attempts are limited."""
+
+    def __init__(self):
+        self._made = {}  # when the tasks of one slot and one version were made, as the API has it
+        self._asked = []  # (record, key, when its task was made, policy)
+
+    def see(self, task, *records):
+        """Counts a task. ``records`` tell of it, and after settle() of its ``restarts_left`` and whether it is ``movable`` by them."""
+        spec, slot = task.get("Spec") or {}, task.get("Slot")
+        policy = spec.get("RestartPolicy")
+        # Tasks of global services have no slot. A drain uses up none of their attempts: they are made anew when the node is back.
+        if not slot or not policy or not policy.get("MaxAttempts"):
+            return
+        key, made = (task.get("ServiceID"), slot, _version(spec)), task.get("CreatedAt")
+        self._made.setdefault(key, []).append(made)
+        for record in records:
+            self._asked.append((record, key, made, policy))
+
+    def settle(self):
+        """After the last task."""
+        for record, key, made, policy in self._asked:
+            record["restarts_left"] = max(0, policy["MaxAttempts"] - _used(self._made[key], made, policy))
+            record["movable"] = record["movable"] and record["restarts_left"] > 0
+
+
+def _version(spec):
+    """Restarts of another version of the service do not count. The API does not tell a task's, so it is known by what differs as a rule;
+    two that differ in nothing else count as one."""
+    container = spec.get("ContainerSpec") or {}
+    parts = [container.get("Image"), spec.get("ForceUpdate")]
+    for words in ("Env", "Command", "Args"):
+        parts.extend(container.get(words) or ())
+    return hash(tuple(parts))
+
+
+def _used(all_made, made, policy):
+    """How many restarts count for a task that was made then. The first task of a slot is none."""
+    if len(all_made) == 1:
+        return 0
+    window = (policy.get("Window") or 0) / NANOSECONDS
+    if not window:
+        return len(all_made) - 1
+    restarts, begin = sorted(_moment(one) for one in all_made)[1:], _moment(made)
+    # Counted back not from the end of the task but from when it came into the state that it is in: from its start, for one that runs.
+    # It was made before that, by the same clock as the others. Parts of a second are not told here.
+    return sum(1 for one in restarts if UNKNOWN in (one, begin) or one + 1 >= begin - window)
+
+
+def _moment(stamp):
+    return epoch(stamp) or UNKNOWN
