@@ -5,7 +5,7 @@
 # The front door. Each target sets up what it needs; everything it makes lies under build/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test unit lint sanity docs-lint galaxy molecule e2e chaos bench venv packages clean
+.PHONY: help demo demo-down test unit lint sanity docs-lint galaxy molecule e2e chaos bench venv lock packages clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -57,6 +57,9 @@ bench: venv packages ## Benchmarks on the lab fleet, written to build/bench.json
 
 venv: ## The development environment in build/venv
 	@sh tests/setup.sh venv
+
+lock: ## tests/requirements.lock from tests/requirements.txt: versions with hashes (ARGS=--upgrade: newer ones)
+	@ARGS="$(ARGS)" sh tests/setup.sh lock
 
 packages: ## The Debian packages that the lab needs (as root; else says what to type)
 	@sh tests/setup.sh packages

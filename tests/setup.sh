@@ -5,6 +5,7 @@
 #
 # Sets up what the Makefile's targets need; does nothing where it is there already.
 #   tests/setup.sh venv      build/venv and build/collections
+#   tests/setup.sh lock      tests/requirements.lock from tests/requirements.txt (ARGS=--upgrade: with newer versions)
 #   tests/setup.sh packages  the lab's Debian packages (tests/lab/apt-packages.txt)
 set -eu
 cd "$(dirname "$0")/.."
@@ -76,12 +77,12 @@ find_python() {
 venv() {
     python=$(find_python) || { install_packages python3 python3-venv; python=$(find_python); } ||
         die "no Python 3.11 or newer was found; name one with: make PYTHON=/path/to/python3 venv"
-    wanted=$("$python" -VV | cat - tests/requirements.txt | sha256sum)
+    wanted=$("$python" -VV | cat - tests/requirements.lock | sha256sum)
     if [ "$wanted" != "$(cat build/venv/.ready 2>/dev/null)" ]; then
         say "Making build/venv with $("$python" -V) (a few minutes the first time)"
         mkdir -p build
         build/venv/bin/python -c '' 2>/dev/null || "$python" -m venv --clear build/venv
-        build/venv/bin/python -m pip install --quiet --upgrade -r tests/requirements.txt >build/pip.log 2>&1 ||
+        build/venv/bin/python -m pip install --quiet --require-hashes -r tests/requirements.lock >build/pip.log 2>&1 ||
             { tail -n 20 build/pip.log >&2; die "pip failed, see build/pip.log"; }
         printf '%s\n' "$wanted" >build/venv/.ready
     fi
@@ -91,9 +92,18 @@ venv() {
         ln -sfn ../../../.. build/collections/ansible_collections/fleet/gpu_swarm
 }
 
+# Every version with its hashes, for all Python versions and platforms from one run: pip-compile does one at a time.
+lock() {
+    python=$(find_python) || die "no Python 3.11 or newer was found; name one with: make PYTHON=/path/to/python3 lock"
+    [ -x build/lock/bin/uv ] || { "$python" -m venv --clear build/lock && build/lock/bin/python -m pip install --quiet 'uv>=0.8,<1'; }
+    # shellcheck disable=SC2086 # options
+    build/lock/bin/uv pip compile --quiet ${ARGS:-} --universal --python-version 3.11 --generate-hashes --no-annotate \
+        --custom-compile-command 'make lock' --output-file tests/requirements.lock tests/requirements.txt
+}
+
 for part in "$@"; do
     case $part in
-        venv | packages) "$part" ;;
-        *) die "unknown part: $part (venv, packages)" ;;
+        venv | lock | packages) "$part" ;;
+        *) die "unknown part: $part (venv, lock, packages)" ;;
     esac
 done
