@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from ansible_collections.fleet.gpu_swarm.plugins.filter.mask import FilterModule
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._mask import mask, masked
 
 MASKED = {
@@ -79,3 +80,7 @@ def test_no_text_takes_long(text):
     began = time.process_time()
     mask(text)
     assert time.process_time() - began < 2
+
+
+def test_as_a_filter():
+    assert FilterModule().filters()["mask"]("http://svc:S3cret@proxy") == "http://svc:***@proxy"

@@ -1,0 +1,40 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: mask
+short_description: Hides the passwords in the URLs of a text
+version_added: 0.2.0
+description:
+  - Replaces what stands between a URL's user and its host, so that the text may be shown.
+options:
+  _input:
+    description: The text.
+    type: str
+    required: true
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Say which mirror cannot be read
+  ansible.builtin.fail:
+    msg: "{{ mirror | fleet.gpu_swarm.mask }} cannot be read."
+"""
+
+RETURN = r"""
+_value:
+  description: The text without the passwords.
+  type: str
+  sample: "http://svc:***@mirror.example.org/debian cannot be read."
+"""
+
+from ..module_utils._mask import mask
+
+
+class FilterModule:
+    def filters(self):
+        return {"mask": mask}
