@@ -324,6 +324,13 @@ TASKS = (
         _U + "plan.py::test_nobodys_work_is_stopped_unasked",
     ),
     Trap(
+        "leaving-disconnects", "swarm", "any version",
+        "A daemon that leaves its swarm disconnects every container from the swarm's attachable networks, also what 'docker run' started.",
+        "moby DaemonLeavesCluster",
+        HANDLED, "Such a container counts as work where its host leaves.",
+        _U + "deprovision.py::test_a_container_on_a_network_of_the_swarm_loses_it_where_the_node_leaves",
+    ),
+    Trap(
         "label-evicts", "leader", "any version",
         "A task whose constraint does not hold any more since a label changed is evicted at once.",
         "moby#34139, #31014",
