@@ -28,13 +28,15 @@ DISCOVERED = ("discovered_interpreter_", "ansible_discovered_interpreter_")
 
 NONE = type(None)
 ID, TEXT, LIST = (str, NONE), str, object()  # a list of texts, or none
+CONTAINER = {"name": TEXT, "service": ID, "task": ID, "age": (int, NONE), "swarm_networks": LIST}
 # The parts of gpu_node's answer that a run reads of all hosts at once, so that a single one could end it for all.
 LISTS: dict[str, dict[str, Any]] = {
     "gpus": {"name": (str, NONE), "memory_mib": (int, float, NONE)},
     "left_out": {"reason": TEXT},
     "refused": {"id": TEXT, "text": TEXT},
     "images": {"id": TEXT, "name": TEXT, "cuda": bool},
-    "containers": {"name": TEXT, "service": ID, "task": ID, "age": (int, NONE), "networks": LIST},
+    "containers": CONTAINER,
+    "came": CONTAINER,
 }
 SWARM = {"state": TEXT, "node_id": ID, "control_available": (bool, NONE), "error": ID, "managers": LIST, "half_joined": (bool, NONE)}
 CPU = {"machine": TEXT, "vendor": ID, "implementer": ID, "part": ID, "model": ID, "features": LIST}
