@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from . import _gates, _resources, _swarm_claims, _swarm_findings, _swarm_pending, _swarm_reservations, _swarm_unreserved
+from . import _gates, _resources, _swarm_claims, _swarm_elsewhere, _swarm_findings, _swarm_pending, _swarm_reservations, _swarm_unreserved
 from ._swarm_placement import leader_engine
 from ._swarm_restarts import Restarts
 from ._swarm_tasks import ENDED, HOLDING, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
@@ -42,6 +42,7 @@ def ledger(nodes, tasks, services, prefix, now=None):
     leader = leader_engine(nodes)
     records = [_node_record(node, reading, prefix) for node in nodes]
     records.sort(key=lambda record: (record["hostname"], record["id"]))
+    _swarm_elsewhere.tell(records, nodes, services)
     pools = _pools(records)
     told = {
         "nodes": records,
@@ -96,6 +97,7 @@ def _read_live(reading, task, service, node_id, now):
         "age": age(since, now),
         "movable": is_movable(task, service),
         "restarts_left": None,
+        "elsewhere": None,
         "holding": holding,
     }
     reading.tasks.setdefault(node_id, []).append(record)

@@ -48,11 +48,11 @@ def pending(waiting, nodes, records, reserved, now):
     """The groups as they are told, the largest first."""
     by_id = {record["id"]: record for record in records}
     # Of nobody's interest while nothing waits.
-    places = [_place(node, by_id[node["ID"]], reserved) for node in nodes] if waiting else []
+    places = [place(node, by_id[node["ID"]], reserved) for node in nodes] if waiting else []
     fitting = {}
     found = []
     for (dummy_service, node_id, said, dummy_needs), group in waiting.items():
-        wants = _wants(group["spec"])
+        wants = wanted_by(group["spec"])
         generic = {kind: amount for kind, amount in wants.items() if kind not in UNITS}
         found.append(
             {
@@ -72,7 +72,7 @@ def pending(waiting, nodes, records, reserved, now):
     return sorted(found, key=lambda one: (-one["count"], one["service"] or "", one["node"] or ""))
 
 
-def _place(node, record, reserved):
+def place(node, record, reserved):
     resources = node.get("Description", {}).get("Resources", {})
     used = reserved.get(node["ID"], (0, 0))
     total = {CPUS: resources.get("NanoCPUs", 0), MEMORY: resources.get("MemoryBytes", 0)}
@@ -83,7 +83,7 @@ def _place(node, record, reserved):
     return Place(node, record, total, free)
 
 
-def _wants(spec):
+def wanted_by(spec):
     reserved = reservations(spec)
     wants = dict(_resources.from_info(reserved.get("GenericResources")))  # swarmkit takes amounts alone here
     wants.update({kind: reserved[key] for kind, key in ((CPUS, "NanoCPUs"), (MEMORY, "MemoryBytes")) if reserved.get(key)})
@@ -110,7 +110,7 @@ def _missing(spec, wants, places, node_id, fitting):
 
 
 def _fitting(constraints, platforms, places):
-    return [place for place in places if _fits(constraints, platforms, place.node)]
+    return [one for one in places if _fits(constraints, platforms, one.node)]
 
 
 def _fits(constraints, platforms, node):
@@ -119,9 +119,12 @@ def _fits(constraints, platforms, node):
 
 def able(spec, nodes):
     """The API's nodes that a task of this specification could run on, if only they had what it reserves."""
+    return [node for node in nodes if fits(spec, node)]
+
+
+def fits(spec, node):
     placement = spec.get("Placement") or {}
-    constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []
-    return [node for node in nodes if _fits(constraints, platforms, node)]
+    return _fits(placement.get("Constraints") or [], placement.get("Platforms") or [], node)
 
 
 def _unfulfilled(constraints, platforms, places):

@@ -205,6 +205,13 @@ nodes:
               its end, so that this number does not grow while the task runs.
           type: int
           version_added: 0.2.0
+        elsewhere:
+          description:
+            - Whether another node that takes new tasks meets the constraints of its service, is of the image's platform, and has as much in
+              all as the service reserves. What is free there now is not looked at.
+            - Null for global services, each of whose tasks belongs to a node, and where the service is gone.
+          type: bool
+          version_added: 0.2.0
         holding:
           description: What the scheduler gave it, by kind, a list of names or the amount of a discrete kind.
           type: dict
@@ -217,6 +224,7 @@ nodes:
           age: 5400
           movable: true
           restarts_left: null
+          elsewhere: true
           holding:
             NVIDIA-GPU: [GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30]
 kinds:

@@ -19,7 +19,7 @@ from . import _toolkit
 from ._batches import batches
 from ._identity import LABEL_PREFIX, problems
 from ._membership import membership
-from ._work import ALL, NEVER, SERVICES, Work, in_words, must_stay, work_on
+from ._work import ALL, NEVER, SERVICES, Work, in_words, must_stay, what_becomes, work_on
 
 # The groups that a run's plays are for. A play over an empty group costs nothing.
 FETCH = "gpu_swarm_fetch"  # packages are brought within reach and nothing is installed, whatever runs there
@@ -277,12 +277,8 @@ def heed_work(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm,
     step.groups = [WINDOW if group == IDLE and work else group for group in groups]
     ends = [item for item in work if item not in stay]
     cut_off = [item for item in ends if step.stops == TASKS and not item.service]
-    for word, told in (
-        ("moves", in_words(item for item in ends if item.movable)),
-        ("stops", in_words(item for item in ends if not item.movable and item not in cut_off)),
-        ("disconnects", in_words(cut_off)),
-        ("evicts", moved),
-    ):
+    becomes = what_becomes((item for item in ends if item not in cut_off), leaves="leave" in step.needs)
+    for word, told in [*becomes, ("disconnects", in_words(cut_off)), ("evicts", moved)]:
         if told:
             step.impact.append(f"{word} {', '.join(told)}")
 

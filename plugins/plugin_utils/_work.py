@@ -37,6 +37,7 @@ class Work:
     age_s: int | None = None
     networks: tuple[str, ...] = ()
     spent: bool = False
+    elsewhere: bool | None = True  # whether another node could run it; None where that is no question, as for global services
 
     @property
     def of_swarm(self) -> bool:
@@ -61,7 +62,7 @@ def work_on(containers: Sequence[Mapping[str, Any]], node: Mapping[str, Any] | N
 
 def _task(task: Mapping[str, Any], by_container: str | None) -> Work:
     name, service = _name(task, by_container)
-    return Work(name, service, task["movable"], task.get("age"), spent=task.get("restarts_left") == 0)
+    return Work(name, service, task["movable"], task.get("age"), spent=task.get("restarts_left") == 0, elsewhere=task.get("elsewhere", True))
 
 
 def _container(item: Mapping[str, Any]) -> Work:
@@ -89,6 +90,20 @@ def in_words(work: Iterable[Work]) -> list[str]:
     services = Counter(item.service for item in work if item.movable)
     told = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in services.items()]
     return told + [_one(item) for item in work if not item.movable]
+
+
+def what_becomes(ends: Iterable[Work], leaves: bool = False) -> list[tuple[str, list[str]]]:
+    """What a change does with the work that it may end. A node that ``leaves`` does not come back."""
+    ends = list(ends)
+    movable, rest = [item for item in ends if item.movable], [item for item in ends if not item.movable]
+    bound = [item for item in movable if not item.elsewhere]
+    rows = [("moves", [item for item in movable if item.elsewhere])]
+    if leaves:
+        rows += [("leaves no node for", [item for item in bound if item.elsewhere is False])]
+        rows += [("stops", [item for item in bound if item.elsewhere is None] + rest)]
+    else:
+        rows += [("stops until the node is back:", bound), ("stops", rest)]
+    return [(word, in_words(items)) for word, items in rows]
 
 
 def of_swarm(containers: Sequence[Mapping[str, Any]]) -> list[str]:

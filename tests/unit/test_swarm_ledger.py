@@ -180,6 +180,7 @@ def test_all_live_tasks_of_a_node_are_told(state):
         "age": 123,
         "movable": True,
         "restarts_left": None,
+        "elsewhere": False,
         "holding": {},
     }
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._work import Work, age, in_words, must_stay, of_swarm, work_on
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._work import Work, age, in_words, must_stay, of_swarm, what_becomes, work_on
 
 SERVICE = {"id": "t1", "name": "web.1", "service": "web", "movable": True, "age": 60}
 JOB = {"id": "t2", "name": "sweep.4", "service": "sweep", "movable": False, "age": 11_100}
@@ -84,6 +84,22 @@ def test_a_task_without_attempts_is_told_with_that():
         "task web.2 of service web (it has used up its restart attempts)",
         "task sweep.4 of service sweep (for 3 h 5 min)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "word", "leaving"),
+    [
+        (True, "moves", "moves"),
+        (False, "stops until the node is back:", "leaves no node for"),
+        (None, "stops until the node is back:", "stops"),  # of a global service
+    ],
+)
+def test_what_becomes_of_a_task_that_may_be_stopped(elsewhere, word, leaving):
+    work = work_on(CONTAINERS[3:], {"tasks": [dict(SERVICE, elsewhere=elsewhere)]})
+    for leaves, expected in ((False, word), (True, leaving)):
+        told = [f"{word} {', '.join(items)}" for word, items in what_becomes(work, leaves) if items]
+        by_hand = "container by-hand (for 2 d 7 h)"
+        assert told == (["stops service web, " + by_hand] if expected == "stops" else [f"{expected} service web", "stops " + by_hand])
 
 
 def test_what_ends_where_a_node_leaves_its_swarm():

@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a task could run on another node than its own (pure), by what its service asks for.
+
+Looks at what _swarm_pending looks at, and at what nodes have in all: what is free there changes from one moment to the next.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from . import _swarm_pending
+from ._swarm_tasks import is_global
+
+
+def tell(records, nodes, services):
+    """Puts ``elsewhere`` to each task of the ledger's ``records`` of nodes."""
+    by_id = {record["id"]: record for record in records}
+    opened = [(node, by_id[node["ID"]]) for node in nodes if _swarm_pending.is_open(by_id[node["ID"]])]
+    by_name = {service["Spec"]["Name"]: service for service in services}
+    homes = {}
+    for record in records:
+        for task in record["tasks"]:
+            name = task["service"]
+            if name not in homes:
+                homes[name] = _homes(by_name.get(name), opened)
+            task["elsewhere"] = None if homes[name] is None else any(node_id != record["id"] for node_id in homes[name])
+
+
+def _homes(service, opened):
+    """Two nodes that could run its tasks, if there are so many: whichever a task is on, there is another one. None where the question
+    is idle, since each of its tasks belongs to a node, or the service was removed."""
+    if service is None or is_global(service):
+        return None
+    spec = service["Spec"]["TaskTemplate"]
+    wants = _swarm_pending.wanted_by(spec)
+    return list(islice((node["ID"] for node, record in opened if _swarm_pending.fits(spec, node) and _is_large_enough(wants, node, record)), 2))
+
+
+def _is_large_enough(wants, node, record):
+    if not wants:
+        return True
+    total = _swarm_pending.place(node, record, {}).total
+    return all(total.get(kind, 0) >= amount for kind, amount in wants.items())
