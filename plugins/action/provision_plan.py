@@ -11,6 +11,7 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils import _deprovision, _report, _warnings
+from ..plugin_utils._begin import where_it_begins
 from ..plugin_utils._consent import heed_finished_jobs, heed_reservations
 from ..plugin_utils._evictions import told
 from ..plugin_utils._fleet import MANAGERS, hosts_of
@@ -58,7 +59,7 @@ class ActionModule(ActionBase):
         )
         absent = args["state"] == "absent"
         hosts = self._hosts({**task_vars, "hostvars": ReadOnce(task_vars["hostvars"])}, args["hosts"])
-        swarm = Swarm(args["swarm"], args["ledger"], _by_node(args["evicted"]))
+        swarm = Swarm(where_it_begins(args["swarm"], hosts), args["ledger"], _by_node(args["evicted"]))
         steps, lost = _steps(hosts, swarm, args)
         try:
             cut = in_batches(hosts, steps, args["batch"])

@@ -16,7 +16,7 @@ import re
 import shutil
 from collections import namedtuple
 
-from . import _libraries, _machine, _nvml, _packages, _resources, _restore
+from . import _addresses, _libraries, _machine, _nvml, _packages, _resources, _restore
 from ._adoption import UnitFile
 from ._decide import decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
@@ -58,6 +58,8 @@ def _shown(engine):
     return sorted(_resources.entries(_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
 
 
+# The option of dockerd that names the address which others are told.
+DEFAULT_ADDRESS = "swarm-default-advertise-addr"
 # Of the engine, what is nobody else's business: flags can hold passwords, as those of a proxy.
 PRIVATE = ("swarm", "flags", "unit_flags", "unit_files", "needs_reload")
 
@@ -184,7 +186,15 @@ class Node:
             "swarm": swarm,
             "containers": self.engine.containers() if engine["running"] else [],
         }
+        swarm["undecided"] = self._undecided(engine)
         return engine
+
+    def _undecided(self, engine):
+        """Where a swarm may begin, the addresses between which Docker could not choose."""
+        settled = [*engine["flags"], *engine["unit_flags"], str(Snapshot.take(self.params["daemon_config"]).data)]
+        if not engine["running"] or engine["swarm"]["state"] == "active" or any(DEFAULT_ADDRESS in str(text) for text in settled):
+            return []
+        return _addresses.undecided()
 
     def _gpus(self, missing):
         if not self.params["advertise"] or self.params["state"] != "present":

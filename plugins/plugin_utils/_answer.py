@@ -38,7 +38,10 @@ LISTS: dict[str, dict[str, Any]] = {
     "containers": CONTAINER,
     "came": CONTAINER,
 }
-SWARM = {"state": TEXT, "node_id": ID, "control_available": (bool, NONE), "error": ID, "managers": LIST, "half_joined": (bool, NONE)}
+SWARM = {
+    "state": TEXT, "node_id": ID, "control_available": (bool, NONE), "error": ID, "managers": LIST, "half_joined": (bool, NONE),
+    "undecided": (list, NONE),
+}  # fmt: skip
 CPU = {"machine": TEXT, "vendor": ID, "implementer": ID, "part": ID, "model": ID, "features": LIST}
 WORDS = ("resources", "advertised", "missing", "drift", "adopted", "toolkit_held", "labels_unknown")
 ALWAYS = ("gpus", "resources", "labels", "missing", "drift", "restart_required", "containers", "swarm")

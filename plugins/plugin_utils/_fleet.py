@@ -22,7 +22,8 @@ MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"
 TOOLKIT, HOLD = "nvidia_container_toolkit_version", "nvidia_container_toolkit_hold"
 DISRUPT, MOVE = "provision_disrupt", "swarm_member_move"
 LEAVE, PACKAGES = "deprovision_leave", "deprovision_packages"
-SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES)
+ADVERTISE = "swarm_member_advertise_addr"
+SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE)
 # What deprovision registers of the directory that is kept on a node.
 KEPT = "gpu_swarm_kept"
 
@@ -71,6 +72,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_
         move=boolean(setting(MOVE, False), strict=False),
         leave=boolean(setting(LEAVE, True), strict=False),
         packages=boolean(setting(PACKAGES, False), strict=False),
+        advertise_addr=str(setting(ADVERTISE, None) or ""),
         kept=bool((kept.get("stat") or {}).get("exists")),
     )
 

@@ -69,6 +69,7 @@ class Host:
     hold: bool | None = None
     mistaken: str | None = None  # why the node id that it shows is not believed
     wrong: str | None = None  # what is wrong with its settings
+    advertise_addr: str = ""  # what it is to tell others
 
     @property
     def failed(self) -> bool:

@@ -268,6 +268,19 @@ def test_settings_that_are_none_are_found_before_anything_is_touched(fleet: Flee
     assert {name: State.of(fleet[name]) for name in NODES} == before
 
 
+def test_a_first_manager_with_several_addresses_is_found_before_anything_is_touched(fleet: Fleet) -> None:
+    node = fleet["x1"]
+    node.run("ip", "link", "add", "net1", "type", "veth", "peer", "name", "net2")
+    try:
+        node.run("sh", "-c", "ip addr add 198.51.100.1/24 dev net1 && ip link set net1 up && ip link set net2 up")
+        assert b"could not choose an IP address to advertise" in node.start("docker", "swarm", "init", check=False).stderr
+        run = fleet.playbook(fleet.inventory(swarm_managers=["x1"]), "--check")
+    finally:
+        node.run("ip", "link", "delete", "net1")
+    assert run.rc == 2, run.output
+    assert f"{node.address} (eth0), 198.51.100.1 (net1). Set swarm_member_advertise_addr of x1 to" in run.failures("x1")[-1]
+
+
 def test_without_become(fleet: Fleet, first: Loud) -> None:
     run = fleet.module("g1", "fleet.gpu_swarm.gpu_node", {}, "--extra-vars", "ansible_user=nobody")
     assert run.rc != 0

@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Between which addresses Docker could not choose if a swarm began here.
+
+``docker swarm init`` without an address takes the only one of the machine's devices, and fails where there are several
+(moby daemon/cluster/listen_addr_linux.go). A join needs none: there the manager sees where a node comes from.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import ipaddress
+import os
+import re
+import socket
+import struct
+from collections import namedtuple
+
+SYS = "/sys/class/net"
+IF_INET6 = "/proc/net/if_inet6"
+# What Docker makes itself, and asks about by subnet.
+DOCKERS = re.compile(r"docker0|docker_gwbridge|br-[0-9a-f]{12}|veth[0-9a-f]{7}")
+SIOCGIFCONF = 0x8912
+IFREQ = 40 if struct.calcsize("P") == 8 else 32
+NAME, ADDRESS = 16, slice(20, 24)
+UP = 1
+
+# device: hardware of its own, or a virtual machine's; addresses: those that others may reach.
+Interface = namedtuple("Interface", "name device addresses")
+
+
+def undecided():
+    """The addresses between which Docker could not choose, as ``10.0.0.5 (eth0)``; none where it can."""
+    found = {}
+    for name, address in _ipv4() + parse_inet6(_read(IF_INET6)):
+        if _is_up(name):
+            found.setdefault(name, []).append(address)
+    return choose([Interface(name, os.path.exists(os.path.join(SYS, name, "device")), found[name]) for name in sorted(found)])
+
+
+def choose(interfaces):
+    """The same from what was read. Other interfaces than devices only count where no device has an address, as in a container."""
+    there = [one._replace(addresses=[text for text in one.addresses if _is_global(text)]) for one in interfaces if one.name != "lo"]
+    there = [one for one in there if one.addresses]
+    devices = [one for one in there if one.device] or [one for one in there if not DOCKERS.fullmatch(one.name)]
+    if len(devices) < 2 and not any(_several(one.addresses) for one in devices):
+        return []
+    return ["%s (%s)" % (address, one.name) for one in devices for address in one.addresses]
+
+
+def _several(addresses):
+    """One of each family is not: IPv4 is taken then."""
+    families = [ipaddress.ip_address(text).version for text in addresses]
+    return len(families) > len(set(families))
+
+
+def _is_global(text):
+    address = ipaddress.ip_address(text)
+    return not (address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified)
+
+
+def parse_inet6(text):
+    """``(interface, address)`` for each line of /proc/net/if_inet6."""
+    lines = [line.split() for line in text.splitlines()]
+    return [(line[5], str(ipaddress.IPv6Address(int(line[0], 16)))) for line in lines if len(line) == 6]
+
+
+def parse_ifconf(data):
+    """``(interface, address)`` for each entry that the kernel has listed. An alias is its interface's."""
+    entries = [data[at : at + IFREQ] for at in range(0, len(data), IFREQ)]
+    return [(one[:NAME].split(b"\0")[0].decode().partition(":")[0], socket.inet_ntoa(one[ADDRESS])) for one in entries]
+
+
+def _ipv4():
+    """From the kernel directly: a program such as ip costs more than all the rest of a look at the network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        room = 64
+        while True:
+            buffer = array.array("B", bytes(room * IFREQ))
+            asked = struct.pack("iP", len(buffer), buffer.buffer_info()[0])
+            used = struct.unpack("iP", fcntl.ioctl(sock.fileno(), SIOCGIFCONF, asked))[0]
+            if used < len(buffer):
+                return parse_ifconf(buffer.tobytes()[:used])
+            room *= 2
+
+
+def _is_up(name):
+    text = _read(os.path.join(SYS, name, "flags")).strip()
+    return bool(int(text, 16) & UP) if text else True
+
+
+def _read(path):
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return stream.read()
+    except OSError:
+        return ""

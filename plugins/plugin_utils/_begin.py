@@ -1,0 +1,35 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a swarm that is yet to be made can begin where it is to (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ._plan import Host
+
+
+def where_it_begins(found: Mapping[str, Any], hosts: Iterable[Host]) -> dict[str, Any]:
+    """What find_swarm found; where Docker could not choose the address that the first node tells the others, with that as its error.
+
+    A host that joins needs no choice: the manager sees where it comes from.
+    """
+    first = next((host for host in hosts if host.name == found.get("init_on")), None)
+    undecided = [] if first is None or first.advertise_addr else ((first.assessed or {}).get("swarm") or {}).get("undecided") or []
+    if first is None or not undecided:
+        return dict(found)
+    return {
+        **found,
+        "init_on": None,
+        "error": (
+            f"There is no swarm yet, and on {first.name}, where it is to begin, Docker cannot choose the address that other nodes are told: "
+            f"{', '.join(map(str, undecided))}. Set swarm_member_advertise_addr of {first.name} to one of these addresses, or to an interface that "
+            "has only one."
+        ),
+    }

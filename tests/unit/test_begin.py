@@ -1,0 +1,46 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fleet_lab import host
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._begin import where_it_begins
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, Swarm, plan
+
+FOUND = {"live": [], "init_on": "m1", "error": None}
+CHOICE = ["10.0.0.5 (eth0)", "10.1.0.5 (eth1)"]
+
+
+def inactive(name, undecided):
+    return host(name, manager=True, swarm={"state": "inactive", "node_id": None, "control_available": False, "undecided": undecided})
+
+
+def test_nothing_is_done_anywhere_before_the_first_node_knows_its_address():
+    hosts = [inactive("m1", CHOICE), inactive("g1", CHOICE)]
+    found = where_it_begins(FOUND, hosts)
+    assert found["error"].startswith(
+        "There is no swarm yet, and on m1, where it is to begin, Docker cannot choose the address that other nodes are told: "
+        "10.0.0.5 (eth0), 10.1.0.5 (eth1). Set swarm_member_advertise_addr of m1 to"
+    )
+    steps = plan(hosts, Swarm(found))
+    assert {name: (step.error, step.groups) for name, step in steps.items()} == {name: (found["error"], [END]) for name in ("m1", "g1")}
+
+
+@pytest.mark.parametrize(
+    ("found", "first"),
+    [
+        (FOUND, inactive("m1", [])),
+        (FOUND, inactive("m1", None)),
+        (FOUND, replace(inactive("m1", CHOICE), advertise_addr="eth0")),
+        (FOUND, replace(inactive("m1", CHOICE), assessed=None)),
+        ({"live": ["m1"], "init_on": None, "error": None}, inactive("m1", CHOICE)),
+        ({"live": [], "init_on": "elsewhere", "error": None}, inactive("m1", CHOICE)),
+    ],
+)
+def test_elsewhere_it_may_begin(found, first):
+    assert where_it_begins(found, [first, inactive("g1", CHOICE)]) == found
