@@ -236,7 +236,7 @@ options:
   look_for_images:
     description:
       - Whether to tell in RV(images) which images the node has that GPUs can be tested with, as
-        M(fleet.gpu_swarm.swarm_gpu_verify#module) does. It costs a question more.
+        M(fleet.gpu_swarm.swarm_gpu_verify) does. It costs a question more.
     type: bool
     default: false
     version_added: 0.2.0
