@@ -338,6 +338,13 @@ TASKS = (
         _U + "swarm_placement.py::test_evicted",
     ),
     Trap(
+        "drain-uses-attempts", "leader", "any version",
+        "A drain uses up one of a replicated task's --restart-max-attempts: the next one ends it for good.",
+        "swarmkit restart.go",
+        HANDLED, "Such a task is moved only while the tasks of its slot show that an attempt is left; else it is waited for.",
+        _U + "swarm_restarts.py::test_a_task_can_be_moved_while_an_attempt_is_left",
+    ),
+    Trap(
         "constraints-know-equality", "swarm", "any version",
         "Constraints know == and != only, so 'any GPU with 40 GB or more' cannot be asked for.",
         "docs.docker.com, docker service create",
