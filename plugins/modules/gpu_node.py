@@ -235,8 +235,8 @@ options:
     version_added: 0.2.0
   look_for_images:
     description:
-      - Whether to tell in RV(images) which images the node has that GPUs can be tested with, as
-        M(fleet.gpu_swarm.swarm_gpu_verify) does. It costs a question more.
+      - Whether the result names in RV(images) the images of the node that GPUs can be tested with, as
+        M(fleet.gpu_swarm.swarm_gpu_verify) uses them. It costs one more call of the Docker API.
     type: bool
     default: false
     version_added: 0.2.0
@@ -477,8 +477,6 @@ swarm:
   description:
     - The node's own view of its membership, with C(state), C(node_id), C(addr), C(control_available), C(error),
       C(managers) and C(half_joined).
-    - Where it is in no swarm, C(undecided) has the addresses between which Docker could not choose if a swarm began there, with their
-      interfaces. It is empty where Docker can, or where C(swarm-default-advertise-addr) is set.
     - The C(state) is V(inactive), V(pending), V(active), V(error), V(locked), or V(unknown) where the daemon is not
       running. A node whose membership is V(unknown) may be a member of a swarm, even a manager.
   returned: always, also with an error, unless the daemon itself could not be asked
