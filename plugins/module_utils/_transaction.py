@@ -118,8 +118,9 @@ def _change(node, seen, decision, act, record):
         _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_back)
         raise
     except Exception as problem:
-        undone = _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_back)
-        raise GpuSwarmError("%s. %s" % (str(problem).strip().rstrip("."), undone), **getattr(problem, "details", {})) from problem
+        restored, said = _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_back)
+        details = dict(getattr(problem, "details", {}), restored=restored)
+        raise GpuSwarmError("%s. %s" % (str(problem).strip().rstrip("."), said), **details) from problem
 
 
 def _look_again(node, seen):
@@ -150,12 +151,12 @@ def _start(node, act, healthy, reread=True):
 
 
 def _undo(node, before, engine, act, reread):
-    """Puts the files back, and the daemon into the state in which it was found; says how that went."""
+    """Puts the files back, and the daemon into the state in which it was found; whether that went well, and in words."""
     try:
         for snapshot in before:
             _files.put_back(snapshot, node.move)
     except Exception as problem:
-        return "The files could not be put back: %s. %s has them; mend that and run this again." % (
+        return False, "The files could not be put back: %s. %s has them; mend that and run this again." % (
             problem,
             node.state.directory,
         )
@@ -168,12 +169,12 @@ def _undo(node, before, engine, act, reread):
             said += " and %s runs with them again" % node.engine.unit
         except GpuSwarmError as problem:
             # Whoever comes next finds the journal, and this message names both causes.
-            return "%s, but %s does not run with them yet: %s. Look at 'journalctl -u %s' and run this again." % (
+            return False, "%s, but %s does not run with them yet: %s. Look at 'journalctl -u %s' and run this again." % (
                 said, node.engine.unit, str(problem).rstrip("."), node.engine.unit,
             )  # fmt: skip
     node.state.close_journal()
     node.state.sweep_originals(node.state.record())
-    return said + ". Mend the cause and run this again."
+    return True, said + ". Mend the cause and run this again."
 
 
 def _record(node, seen, decision):

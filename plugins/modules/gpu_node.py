@@ -436,6 +436,11 @@ came:
   type: list
   elements: dict
   version_added: 0.2.0
+restored:
+  description: Whether the files are as they were before, and the daemon runs with them if it ran.
+  returned: with an error after the first write
+  type: bool
+  version_added: 0.2.0
 restart_required:
   description: Whether the daemon must be started anew for it to advertise what was decided.
   returned: success

@@ -21,7 +21,7 @@ FACT = "gpu_swarm_outcome"
 FAILED = "failed"  # it is as it was before, and tells why
 WAITING = "waiting"  # paused, until what runs there has ended
 LOST = "lost"  # it does not answer any more: nobody knows how it is
-OUT = "out"  # its maintenance was begun and not finished: it is not as it was before
+OUT = "out"  # its maintenance was begun and not finished, or its change could not be undone: it is not as it was before
 UNTOUCHED = "untouched"  # its turn did not come
 
 # No work is sent there before the next run.

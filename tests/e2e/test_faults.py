@@ -130,9 +130,8 @@ def test_dockerd_that_does_not_stop(fleet: Fleet, inventory: Path) -> None:
         assert not run.failures("g1")
         assert shown(fleet, "g1") == {"HANG": sorted(fleet["g1"].gpus())}
         wait_until("systemd to start dockerd anew", fleet["g2"].started)
-    for name in MEMBERS:
-        assert availabilities(fleet, name, since) == ["pause", "active"]
-    settled(fleet)
+    assert availabilities(fleet, "g1", since) == ["pause", "active"]
+    assert availabilities(fleet, "g2", since) == ["pause"]  # at the end of the run nobody knew what its dockerd would run with
     finishes(fleet, inventory, *advertised_as("HANG"), wanted="HANG")
 
 

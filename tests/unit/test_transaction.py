@@ -473,7 +473,7 @@ def test_a_container_that_came_after_the_look_is_not_stopped(tmp_path):
     arrives_late(it, [BY_HAND])
     with pytest.raises(GpuSwarmError, match=r"stop 1 running container\(s\): by-hand\. .*The files are as they were before\.") as raised:
         it.converge()
-    assert raised.value.details == {"busy": [BY_HAND], "came": [BY_HAND]}
+    assert raised.value.details == {"busy": [BY_HAND], "came": [BY_HAND], "restored": True}
     assert it.told["containers"] == [BY_HAND]
     assert (it.everything(), it.engine.calls(), it.state_files()) == (before, [], [])
     arrives_late(it, [])
@@ -661,8 +661,10 @@ def test_when_the_way_back_is_barred_both_causes_are_told_and_the_journal_stays(
 
     it.engine.restart = restart
     before = it.everything()
-    with pytest.raises(GpuSwarmError, match="limit-hit. The files .* but docker.service does not run with them yet: .*limit.* run this again"):
+    barred = "limit-hit. The files .* but docker.service does not run with them yet: .*limit.* run this again"
+    with pytest.raises(GpuSwarmError, match=barred) as problem:
         it.converge()
+    assert problem.value.details["restored"] is False
     assert it.everything() == before
     assert it.state_files() == ["journal.json"]
     del it.engine.restart
@@ -698,8 +700,9 @@ def test_a_full_disk_at_a_file_needs_no_space_to_go_back(tmp_path, monkeypatch, 
         return real(path, *arguments, **options)
 
     monkeypatch.setattr(_files, "write", write)
-    with pytest.raises(GpuSwarmError, match="No space left on device.* The files are as they were before. Mend"):
+    with pytest.raises(GpuSwarmError, match="No space left on device.* The files are as they were before. Mend") as problem:
         it.converge()
+    assert problem.value.details["restored"] is True
     assert it.everything() == before
     assert len(written) == nth + 1 + nth
     assert it.engine.calls() == []
@@ -711,8 +714,9 @@ def test_a_full_disk_on_the_way_back_is_told_and_mended_by_the_next_run(tmp_path
     before = it.everything()
     refuses(it)
     monkeypatch.setattr(_transaction._files, "put_back", full)
-    with pytest.raises(GpuSwarmError, match="could not be put back: .*No space left.* has them; mend that and run this again"):
+    with pytest.raises(GpuSwarmError, match="could not be put back: .*No space left.* has them; mend that and run this again") as problem:
         it.converge()
+    assert problem.value.details["restored"] is False
     monkeypatch.undo()
     it.engine.refuses = None
     it.converge()
