@@ -256,6 +256,7 @@ class Node:
             "adopted": decision.adopted,
             "runtime_stays": decision.runtime_stays,
             "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},
+            "kept": self.state.is_there(),
             "warnings": decision.warnings,
         }
         result.update(self.told)

@@ -38,6 +38,7 @@ class State:
         self._move = move
         self._journal = os.path.join(directory, "journal.json")
         self._record = os.path.join(directory, "record.json")
+        self._lock = os.path.join(directory, "lock")
         self.candidate = os.path.join(directory, "candidate.json")
 
     def prepare(self):
@@ -45,11 +46,15 @@ class State:
         os.makedirs(self.directory, DIRECTORY_MODE, exist_ok=True)
         os.chmod(self.directory, DIRECTORY_MODE)
 
+    def is_there(self):
+        """Whether a run has changed anything here and none has cleared it away: the lock comes first, and goes last."""
+        return os.path.exists(self._lock)
+
     @contextmanager
     def lock(self, timeout_s):
         """Keeps two runs from changing one node at once; waits at most ``timeout_s`` seconds."""
         self.prepare()
-        path = os.path.join(self.directory, "lock")
+        path = self._lock
         with open(path, "a", encoding="utf-8") as stream:
             deadline = time.monotonic() + timeout_s
             while not _try_lock(stream):

@@ -406,6 +406,11 @@ backups:
   returned: success
   type: dict
   sample: {"/etc/docker/daemon.json": "/var/lib/gpu-swarm/backup/etc/docker/daemon.json.20260131T120000Z"}
+kept:
+  description: Whether O(state_dir) holds what a change of this node has left there.
+  returned: success
+  type: bool
+  version_added: 0.2.0
 drift:
   description: Each difference between the node and what was decided, in words.
   returned: success

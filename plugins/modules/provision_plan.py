@@ -67,8 +67,7 @@ options:
   state:
     description:
       - With V(present), the hosts become what was decided. With V(absent), what was done on them is taken back.
-      - For V(absent), the hosts have to be assessed with O(fleet.gpu_swarm.gpu_node#module:state=absent), and C(gpu_swarm_kept)
-        has to be the registered result of M(ansible.builtin.stat) for the lock in the directory that is kept on a node.
+      - For V(absent), the hosts have to be assessed with O(fleet.gpu_swarm.gpu_node#module:state=absent).
     type: str
     choices: [present, absent]
     default: present

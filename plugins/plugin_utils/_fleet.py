@@ -24,8 +24,6 @@ DISRUPT, MOVE = "provision_disrupt", "swarm_member_move"
 LEAVE, PACKAGES = "deprovision_leave", "deprovision_packages"
 ADVERTISE = "swarm_member_advertise_addr"
 SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE)
-# What deprovision registers of the directory that is kept on a node.
-KEPT = "gpu_swarm_kept"
 
 
 def hosts_of(
@@ -58,14 +56,12 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_
 
     hold = setting(HOLD, None)
     found = [dict(raw[result]) for result in results if raw.get(result)]
-    kept = raw.get(KEPT) or {}
-    if kept.get("unreachable") or kept.get("failed"):  # Ansible has given the host up over it
-        found = [dict(kept)]
+    assessed = next((answer for answer in reversed(found) if not _failed(answer)), found[-1] if found else None)
     return Host(
         name=name,
         gpu=name in groups.get(GPU_NODES, []),
         manager=name in groups.get(MANAGERS, []),
-        assessed=next((answer for answer in reversed(found) if not _failed(answer)), found[-1] if found else None),
+        assessed=assessed,
         toolkit=str(setting(TOOLKIT, None) or "") or None,
         hold=None if hold in (None, "") else boolean(hold, strict=False),
         disrupt=str(setting(DISRUPT, SERVICES)),
@@ -73,7 +69,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_
         leave=boolean(setting(LEAVE, True), strict=False),
         packages=boolean(setting(PACKAGES, False), strict=False),
         advertise_addr=str(setting(ADVERTISE, None) or ""),
-        kept=bool((kept.get("stat") or {}).get("exists")),
+        kept=bool((assessed or {}).get("kept")),
     )
 
 

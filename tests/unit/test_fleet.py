@@ -113,18 +113,13 @@ def test_what_stands_at_the_play_holds_for_all_and_what_the_first_host_has_for_i
     ("written", "leave", "packages", "kept"),
     [
         ({}, True, False, False),
-        ({"deprovision_leave": "no", "deprovision_packages": "yes", "gpu_swarm_kept": {"stat": {"exists": True}}}, False, True, True),
-        ({"deprovision_leave": True, "gpu_swarm_kept": {"stat": {"exists": False}}}, True, False, False),
+        ({"deprovision_leave": "no", "deprovision_packages": "yes", "gpu_node_assessed": assessed(kept=True)}, False, True, True),
+        ({"deprovision_leave": True, "gpu_node_assessed": assessed(kept=False)}, True, False, False),
     ],
 )
 def test_what_is_to_be_taken_back_is_said_by_each_host(written, leave, packages, kept):
     one = hosts({"g1": written})["g1"]
     assert (one.leave, one.packages, one.kept) == (leave, packages, kept)
-
-
-def test_a_host_that_was_lost_over_what_is_kept_there_is_not_one_that_keeps_nothing():
-    lost = {"unreachable": True, "msg": "no route"}
-    assert hosts({"g1": {"gpu_node_assessed": assessed(), "gpu_swarm_kept": lost}})["g1"].error == "unreachable: no route"
 
 
 def test_only_what_is_a_template_is_templated():
