@@ -58,4 +58,5 @@ class FilterModule:
 
 def nobody(groups, wanted, limited=None):
     started_here = _groups.is_our_own(context.CLIARGS.get("args") or ())
-    return _groups.nobody(groups, wanted, limited if started_here else None)
+    # ansible-core before 2.19 makes an empty text of a template that gives none.
+    return _groups.nobody(groups, wanted, limited if started_here and limited not in (None, "") else None)

@@ -487,6 +487,8 @@ swarm:
   description:
     - The node's own view of its membership, with C(state), C(node_id), C(addr), C(control_available), C(error),
       C(managers) and C(half_joined).
+    - Where it is in no swarm, C(undecided) has the addresses between which Docker could not choose if a swarm began there, with their
+      interfaces. It is empty where Docker can, or where C(swarm-default-advertise-addr) is set.
     - The C(state) is V(inactive), V(pending), V(active), V(error), V(locked), or V(unknown) where the daemon is not
       running. A node whose membership is V(unknown) may be a member of a swarm, even a manager.
   returned: always, also with an error, unless the daemon itself could not be asked

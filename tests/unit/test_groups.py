@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import pytest
+from ansible import context
 
+from ansible_collections.fleet.gpu_swarm.plugins.filter.nobody import FilterModule
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._groups import is_our_own, nobody
 
 WANTED = ["swarm_managers", "gpu_nodes", "swarm_workers"]
@@ -60,3 +62,9 @@ def test_a_limit_that_leaves_nobody(limited, told):
 )
 def test_whose_playbook_was_started(playbooks, ours):
     assert is_our_own(playbooks) is ours
+
+
+@pytest.mark.parametrize(("limited", "is_told"), [(None, False), ("", False), ([], True), (["g1"], False)])
+def test_no_limit_is_an_empty_text_to_older_releases_of_ansible_core(monkeypatch, limited, is_told):
+    monkeypatch.setattr(context, "CLIARGS", {"args": ["fleet.gpu_swarm.provision"]})
+    assert bool(FilterModule().filters()["nobody"](RIGHT, WANTED, limited)) == is_told
