@@ -9,13 +9,17 @@ name: lease_is_due
 short_description: Says whether the swarm's lease is to be renewed
 version_added: 0.2.0
 description:
-  - Takes the answer of M(fleet.gpu_swarm.swarm_lease). True where this run has the lease and half of it is over.
-positional: _input
+  - Takes the answer of M(fleet.gpu_swarm.swarm_lease). True where this run has the lease and half of it is over, or had it, and O(ledger)
+    shows that another run has it by now.
+positional: ledger
 options:
   _input:
     description: What M(fleet.gpu_swarm.swarm_lease) returned, also where it failed or was skipped.
     type: dict
     required: true
+  ledger:
+    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned since.
+    type: dict
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

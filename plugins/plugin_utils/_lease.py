@@ -25,15 +25,24 @@ def lost_lease(variables: Mapping[str, Any], ledger: Any = None) -> str:
     answer = variables.get(FACT)
     if answer is None:
         return ""
+    others = _of_another(answer, ledger)
+    return lease_gate({**others, "acquired": False} if others else answer)
+
+
+def _of_another(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any] | None:
+    """The lease that the ledger shows, if another run has it that was this one's."""
     now = ((ledger or {}).get("swarm") or {}).get("lease")
-    if answer.get("acquired") and now and now["holder"] != answer["holder"] and (now["expires_in"] is None or now["expires_in"] > 0):
-        answer = {**now, "acquired": False}
-    return lease_gate(answer)
+    taken = answer.get("acquired") and now and now["holder"] != answer["holder"] and (now["expires_in"] is None or now["expires_in"] > 0)
+    return now if taken else None
 
 
-def is_due(answer: Mapping[str, Any], now: float | None = None) -> bool:
-    """Whether the lease that this run has is to be renewed before it goes on. Not by Ansible's now(): local time repeats an hour a year."""
-    return "renew_at" in answer and (time.time() if now is None else now) >= answer["renew_at"]
+def is_due(answer: Mapping[str, Any], ledger: Any = None, now: float | None = None) -> bool:
+    """Whether the lease that this run has is to be renewed before it goes on, also since the ledger shows that another run has it.
+
+    Not by Ansible's now(): local time repeats an hour a year.
+    """
+    half_over = "renew_at" in answer and (time.time() if now is None else now) >= answer["renew_at"]
+    return half_over or _of_another(answer, ledger) is not None
 
 
 def lease_gate(answer: Mapping[str, Any], since: str | None = None) -> str:

@@ -30,11 +30,18 @@ BAD = (FAILED, LOST, OUT)
 
 
 class Outcome(NamedTuple):
+    """``kept_away``: its turn did not come, and another run may have paused it since for reasons of its own."""
+
     state: str
     reason: str
+    kept_away: bool = False
+
+    @property
+    def stays_away(self) -> bool:
+        return self.kept_away or self.state in STAYS_AWAY
 
 
 def outcome_of(variables: Mapping[str, Any]) -> Outcome | None:
     """The outcome that a host's variables hold; None where all went well so far."""
     kept = variables.get(FACT)
-    return Outcome(kept["state"], printable_lines(str(kept["reason"]))) if kept else None
+    return Outcome(kept["state"], printable_lines(str(kept["reason"])), bool(kept.get("kept_away"))) if kept else None

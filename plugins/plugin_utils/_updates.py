@@ -19,7 +19,7 @@ from ..module_utils import _resources, _swarm_labels
 from ._evictions import EVICT
 from ._identity import LABEL_PREFIX, problems
 from ._lease import lost_lease
-from ._outcome import BAD, STAYS_AWAY, outcome_of
+from ._outcome import BAD, outcome_of
 from ._plan import CONTAINERS, NOTHING, what_is_stopped
 from ._work import SERVICES, UNREAD, Work, must_stay, work_on
 
@@ -64,7 +64,7 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
     for name in names:
         step, outcome = step_of(name, variables), outcome_of(variables[name])
         node_id = node_id_of(variables[name], step)
-        if not node_id or (nodes and node_id not in nodes) or (outcome and (to != FORMER or outcome.state in STAYS_AWAY)):
+        if not node_id or (nodes and node_id not in nodes) or (outcome and (to != FORMER or outcome.stays_away)):
             continue
         if step.get("away") and outcome and outcome.state in BAD:
             continue  # other than one that was in service when this run began, and is as it was then

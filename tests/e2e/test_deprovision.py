@@ -95,7 +95,10 @@ def test_check_tells_the_plan_and_touches_nothing(fleet: Fleet, inventory: Path,
         fleet[name].touch()
     run = take_back(fleet, inventory, "--check", "--diff")
     assert run.rc == 0, run.output
-    for words in ("d3    removes node labels; gives its files back; restarts dockerd;", "d1    removes", "ends the swarm", "d2    removes node labels; leaves the swarm"):
+    for words in (
+        "d3    removes node labels; gives its files back; restarts dockerd;", "d1    removes", "ends the swarm",
+        "d2    removes node labels; leaves the swarm",
+    ):  # fmt: skip
         assert words in run.output, run.output
     assert {name: fleet[name].touched() for name in NODES} == {name: [] for name in NODES}
     assert {name: fleet[name].started() for name in NODES} == started

@@ -27,7 +27,7 @@ def test_whoever_holds_the_lease_may_go_on():
     ],
 )
 def test_a_lease_is_renewed_when_half_of_it_is_over(answer, due):
-    assert is_due(answer, 1000.0) is due
+    assert is_due(answer, now=1000.0) is due
     assert is_due({"renew_at": 0.0}) is True
 
 
@@ -62,6 +62,11 @@ def shows(holder, expires_in=60):
     """A ledger with a node without labels, in a swarm of which somebody holds the lease."""
     lease = holder and {"holder": holder, "since": "2026-11-21T02:10:00Z", "expires_in": expires_in}
     return {**ledger(member("n1", labels={}, bound=False, former_availability="active")), "swarm": {"lease": lease}}
+
+
+def test_a_lease_that_another_run_took_while_this_one_waited_is_noticed_before_it_goes_on():
+    answer = {"acquired": True, "holder": MINE, "renew_at": 1000.0}
+    assert [is_due(answer, book, now=0.0) for book in (None, shows(MINE), shows(None), shows(OTHER, -5), shows(OTHER))] == [False] * 4 + [True]
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,13 @@ def test_what_an_earlier_run_left_paused_and_this_one_could_not_change_stays_pau
     assert len(availability_updates(["a"], hosts, "former")) == back
 
 
+@pytest.mark.parametrize(("kept_away", "back"), [(False, 1), (True, 0)])
+def test_what_another_run_may_have_paused_since_stays_paused_though_the_lease_is_this_run_s_again(kept_away, back):
+    outcome = {"gpu_swarm_outcome": {"state": "untouched", "reason": "x", "kept_away": kept_away}}
+    hosts = {"a": variables("n1", gpu_swarm_lease={"acquired": True}, **planned("a", node_id="n1"), **outcome)}
+    assert len(availability_updates(["a"], hosts, "former")) == back
+
+
 def test_what_another_run_has_paused_is_not_given_back():
     hosts = {
         "ours": variables("n1", gpu_swarm_lease={"acquired": True}),
