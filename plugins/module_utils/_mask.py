@@ -41,14 +41,14 @@ def mask(text):
     return _NAMED.sub(lambda found: found.group(1) + MASK, text)
 
 
-def masked(value):
-    """Plain data with every text in it masked."""
+def masked(value, data=()):
+    """Plain data with every text in it masked, but for what stands under the keys ``data``: those are compared, not read."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dict):
-        return {key: masked(item) for key, item in value.items()}
+        return {key: item if key in data else masked(item, data) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [masked(item) for item in value]
+        return [masked(item, data) for item in value]
     return value
 
 

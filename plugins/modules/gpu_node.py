@@ -265,7 +265,8 @@ notes:
     is set to V(legacy), and set back after an upgrade.
   - Refused, unless O(accept_risks) names it, are the kind V(GPU) with toolkit 1.19.1 or older (an upgrade takes its line out of
     C(config.toml)), and discrete kinds with Docker Engine 23.0.2 to 25.0.2 (their tasks are rejected).
-  - Passwords in URLs, such as those of proxies in C(daemon.json), are masked in the diff, in messages and in all that is returned.
+  - Passwords in URLs, such as those of proxies in C(daemon.json), are masked in the diff, in messages and in all else that is for
+    people to read. What is for comparing, such as RV(resources), is returned as it is.
   - Every known trap of GPUs on Docker Swarm, with versions, references and what is done about it, is in C(docs/TRAPS.md).
 seealso:
   - module: fleet.gpu_swarm.gpu_info
@@ -528,6 +529,12 @@ from ..module_utils._libraries import LIBRARIES, received
 from ..module_utils._mask import mask, masked
 from ..module_utils._node import Node
 
+# What others compare with the swarm or with another look at this node. A kind may be called LICENSE-TOKEN, and its number is no secret.
+DATA = (
+    "resources", "advertised", "kinds", "swarm_resource", "generic_resources", "labels", "labels_unknown", "label_prefix", "gpus", "uuid",
+    "containers", "busy", "came", "images", "backups",
+)  # fmt: skip
+
 
 def main():
     module = AnsibleModule(
@@ -587,13 +594,13 @@ def main():
     try:
         result = node.assess() if module.check_mode or module.params["state"] == "gathered" else node.converge()
     except GpuSwarmError as problem:
-        module.fail_json(msg=mask(problem.message), **masked(dict(node.told, **problem.details)))
+        module.fail_json(msg=mask(problem.message), **masked(dict(node.told, **problem.details), DATA))
     except OSError as problem:
         remedy = "Add 'become: true'" if problem.errno in (errno.EACCES, errno.EPERM) else "Mend that"
-        module.fail_json(msg="%s: %s. %s, and run this again." % (problem.filename, problem.strerror, remedy), **masked(node.told))
+        module.fail_json(msg="%s: %s. %s, and run this again." % (problem.filename, problem.strerror, remedy), **masked(node.told, DATA))
     for text in result.pop("warnings"):
         module.warn(mask(text))
-    module.exit_json(**masked(result))
+    module.exit_json(**masked(result, DATA))
 
 
 if __name__ == "__main__":

@@ -458,6 +458,13 @@ def test_nor_is_one_that_stands_where_a_message_quotes_it(node, content):
     assert "S3cret" not in json.dumps(node.run())
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_kind_that_is_called_like_a_secret_is_returned_as_it_is(node, check):
+    """It is compared with what the swarm shows of the node: another text would differ for ever."""
+    answer = node.run(check=check, extra_resources=["MATLAB-TOKEN=4", "VAULT-SECRET=a"])
+    assert {"MATLAB-TOKEN=4", "VAULT-SECRET=a"} < set(answer["resources"])
+
+
 # --- rules that forget cards ----------------------------------------------------------------------------------------
 
 FOR_OTHERS = [{"as": "gpu", "select": {"model": ["*H200*"]}}]

@@ -72,6 +72,7 @@ def test_what_is_no_secret_stays(text):
 def test_every_text_in_a_result():
     secret = "http://svc:S3cret@proxy"
     assert "S3cret" not in str(masked({"a": [secret, {"b": (secret,)}], "c": 1, "d": None}))
+    assert masked({"a": {"kinds": ["A-TOKEN=4"], "text": "token=4"}}, ("kinds",)) == {"a": {"kinds": ["A-TOKEN=4"], "text": "token=***"}}
     assert masked({"a": 1, "b": [None, True], "c": "x"}) == {"a": 1, "b": [None, True], "c": "x"}
 
 
