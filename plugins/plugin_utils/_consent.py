@@ -44,13 +44,17 @@ def heed_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swar
 
 
 def heed_finished_jobs(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, remove: bool) -> None:
-    """Has a host wait whose update would run a finished job again, or, with consent, remove that first."""
+    """Has a host wait whose update would run a finished job again, or, with consent, remove that first.
+
+    Only where the run updates the node: elsewhere nothing is judged, and no job removed."""
     for host in hosts:
         step = steps[host.name]
-        step.remove_jobs = remove
-        if step.error or step.left_alone or not UPDATED & set(step.groups):
+        # One that is left alone may still return to service, which is an update as well.
+        if not UPDATED & set(step.groups):
             continue
-        jobs = _finished_jobs.in_the_way(swarm.ledger, step.node_id, (host.assessed or {}).get("advertised"))
+        step.remove_jobs = remove
+        advertised = None if step.left_alone else (host.assessed or {}).get("advertised")
+        jobs = _finished_jobs.in_the_way(swarm.ledger, step.node_id, advertised)
         if jobs and remove:
             step.jobs = jobs
             step.impact.append(f"removes {', '.join(f'finished job {job}' for job in jobs)}")

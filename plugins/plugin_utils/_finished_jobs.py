@@ -42,7 +42,8 @@ def on(names: Iterable[str], variables: Variables, ledger: Any, remove: bool) ->
     their names, and where it may not what is to be waited for, in words. Of a host with which something is wrong none."""
     found: list[str] = []
     for name, node_id in node_ids(names, variables).items():
-        if step_of(name, variables).get("remove_jobs") is remove and not outcome_of(variables[name]):
-            found += in_the_way(ledger, node_id, decided(variables[name]).get("advertised"))
+        step = step_of(name, variables)
+        if step.get("remove_jobs") is remove and not outcome_of(variables[name]):
+            found += in_the_way(ledger, node_id, None if step.get("left_alone") else decided(variables[name]).get("advertised"))
     jobs = list(dict.fromkeys(found))
     return jobs if remove else in_words(jobs)

@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
-from fleet_lab import BOUND, host, member, swarm
+from fleet_lab import BOUND, host, member, swarm, task
 from node_lab import UUIDS, resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._consent import heed_finished_jobs
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._finished_jobs import in_the_way, on
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import IDLE, MARKED, only_paused, plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, IDLE, MARKED, only_paused, plan
 
 KIND = "NVIDIA-GPU"
 SAME, RENAMED = resources(0, 1), resources(0, 1, kind="TRAINING")
@@ -91,6 +93,37 @@ def test_labels_and_a_return_to_service_are_updates_too():
     assert (MARKED in steps["gpu-1"].groups, only_paused(steps)) == (True, [])  # not before the job is gone
     steps = planned(host(advertised=SAME), remove=True, **away)
     assert only_paused(steps) == ["gpu-1"]
+
+
+# the host, its node -> whether its finished jobs may be removed
+NOT_UPDATED = {
+    "nothing is to be done": (host(advertised=SAME), {}, None),
+    "refused": (host(restart_required=True, drift=["x"], advertised=SAME, refused=[{"id": "x", "text": "no"}]), {}, None),
+    "left alone": (host(disrupt="never", restart_required=True, drift=["x"], advertised=SAME), {"tasks": [task("train.1", "train")]}, None),
+    "updated": (host(restart_required=True, drift=["x"], advertised=SAME), {}, True),
+}
+
+
+@pytest.mark.parametrize(("one", "node", "removes"), NOT_UPDATED.values(), ids=NOT_UPDATED)
+def test_jobs_are_removed_only_where_the_node_is_updated(one, node, removes):
+    steps = planned(one, remove=True, **node)
+    assert steps["gpu-1"].remove_jobs is removes
+    # By the end of the run a job has finished there.
+    plan_of_run = {"steps": {"gpu-1": asdict(steps["gpu-1"])}}
+    variables = {"gpu-1": {"gpu_swarm_plan": plan_of_run, "gpu_node_assessed": one.assessed}}
+    now = {"finished_jobs": [finished(clash=True)], "nodes": [member("n1")]}
+    assert on(["gpu-1"], variables, now, remove=True) == (["sweep"] if removes else [])
+
+
+@pytest.mark.parametrize(("remove", "told"), [(True, ([], ["sweep"])), (False, ([WORDS], []))])
+def test_one_that_is_left_alone_may_return_to_service(remove, told):
+    """It advertises what it does now: the change is not made."""
+    away = {"availability": "pause", "former_availability": "active", "tasks": [task("train.1", "train")]}
+    one = renamed(disrupt="never")
+    step = planned(one, finished(clash=True), remove=remove, **away)["gpu-1"]
+    assert ([text for text in step.waits_for if "sweep" in text], step.jobs) == told
+    assert (step.left_alone, MARKED in step.groups) == (True, remove)
+    assert planned(one, finished(), remove=remove, **away)["gpu-1"].groups == [MARKED, END]
 
 
 @pytest.mark.parametrize(("remove", "told"), [(True, ([], ["sweep"])), (False, ([WORDS], [])), (None, ([], []))])
