@@ -126,7 +126,9 @@ def _by_node(evicted):
 def _steps(hosts, swarm, args):
     """The step of each host, and the services that lose their place with the user's consent."""
     if args["state"] == "absent":
-        return _deprovision.plan(hosts, swarm, args["holds"]), []
+        given_back = _deprovision.plan(hosts, swarm, args["holds"])
+        heed_finished_jobs(hosts, given_back, swarm, args["remove_finished_jobs"])
+        return given_back, []
     steps = plan(hosts, swarm, args["maintain"])
     lost = heed_reservations(hosts, steps, swarm, args["allow_pending"])
     heed_finished_jobs(hosts, steps, swarm, args["remove_finished_jobs"])

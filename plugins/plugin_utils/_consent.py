@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import _finished_jobs
-from ._plan import END, JOIN, LABEL, MARKED, WINDOWS, Host, Step, Swarm, settle
+from ._plan import END, JOIN, LABEL, MARKED, WINDOWS, AnyStep, Host, Step, Swarm, settle
 from ._reservations import Loss, consented, decided_totals, is_open, losses, refusal, takes_away, totals
 
 # Who is in one of these has its node updated.
@@ -43,14 +43,14 @@ def heed_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swar
     return [loss for loss in found if consented(loss.service, allowed)]
 
 
-def heed_finished_jobs(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, remove: bool) -> None:
+def heed_finished_jobs(hosts: Iterable[Host], steps: dict[str, AnyStep], swarm: Swarm, remove: bool) -> None:
     """Has a host wait whose update would run a finished job again, or, with consent, remove that first.
 
     Only where the run updates the node: elsewhere nothing is judged, and no job removed."""
     for host in hosts:
         step = steps[host.name]
-        # One that is left alone may still return to service, which is an update as well.
-        if not UPDATED & set(step.groups):
+        # One that is left alone may still return to service, which is an update as well. One that leaves is paused until it is gone.
+        if not UPDATED & set(step.groups) or ("leave" in step.needs and not step.left_alone):
             continue
         step.remove_jobs = remove
         advertised = None if step.left_alone else (host.assessed or {}).get("advertised")
