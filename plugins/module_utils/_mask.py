@@ -29,16 +29,22 @@ _BROKEN = re.compile(
     rf"(?P<who>(?:(?!{_COLON}|{_AT}){_AUTHORITY})*{_COLON}(?!\d+{_SLASH})(?:(?!{_COLON}{_SLASH}{_SLASH}){_CHAR})+)(?={_AT})"
 )
 _USER = re.compile(rf"(?:(?!{_COLON}).)*?{_COLON}", re.DOTALL)
-# Options of log drivers and the like: "splunk-token": "…", --log-opt splunk-token=…
-_SECRET = "(?:token|password|passwd|secret)"
+# Docker takes a proxy without its scheme as well. Digits before a slash are a port, and an image's digest is no host. Bounded, since
+# there are many places where it may begin.
+_BARE = re.compile(
+    rf"""(?P<scheme>["'=])(?P<who>[^\s"'<>\\=:@/,]{{1,100}}{_COLON}(?!{_SLASH}|\d+{_SLASH}){_CHAR}{{1,500}})(?={_AT}(?!sha\d+:))"""
+)
+# Options of log drivers and the like: "splunk-token": "…", --log-opt splunk-token=…, and a password of digits without quotes.
+_SECRET = "(?:token|password|passwd|secret(?:[-_](?:access[-_])?key)?|shared[-_]key)"
 _NAMED = re.compile(rf"""(?i)({_SECRET}(?:\\*["'])?\s*[=:]\s*(?:\\*["'])|{_SECRET}=)((?:\\.|[^\s"'\\,])+)""")
+_NUMBER = re.compile(rf"""(?i)({_SECRET}\\*["']\s*:\s*)(-?\d[\d.e+-]*)""")
 
 
 def mask(text):
     """The text without the passwords in its URLs: ``http://svc:***@proxy``."""
     if "@" in text or "\\" in text:
-        text = _BROKEN.sub(_hidden, _URL.sub(_hidden, text))
-    return _NAMED.sub(lambda found: found.group(1) + MASK, text)
+        text = _BARE.sub(_hidden, _BROKEN.sub(_hidden, _URL.sub(_hidden, text)))
+    return _NUMBER.sub(_unnamed, _NAMED.sub(_unnamed, text))
 
 
 def masked(value, data=()):
@@ -50,6 +56,10 @@ def masked(value, data=()):
     if isinstance(value, (list, tuple)):
         return [masked(item, data) for item in value]
     return value
+
+
+def _unnamed(found):
+    return found.group(1) + MASK
 
 
 def _hidden(found):

@@ -425,7 +425,10 @@ def test_a_look_decides_nothing_whatever_was_decided_before(node, check):
 
 # --- secrets --------------------------------------------------------------------------------------------------------
 
-PROXIES = b'{"proxies": {"http-proxy": "http://svc:S3cret@proxy:3128", "https-proxy": "http:\\/\\/svc:S3cret@proxy:3128"}, "debug": %s}\n'
+PROXIES = (
+    b'{"proxies": {"http-proxy": "http://svc:S3cret@proxy:3128", '
+    b'"https-proxy": "http:\\/\\/svc:S3cret@proxy:3128", "ftp-proxy": "svc:S3cret@proxy:3128"}, "debug": %s}\n'
+)
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -438,7 +441,7 @@ def test_no_password_of_a_proxy_is_shown_and_each_stays_in_its_file(node, check,
     answer = node.run(check=check, state=state)
     assert bool(answer.get("failed")) == (debug != b"false" and state == "present") or state == "absent"
     assert "S3cret" not in json.dumps(answer)
-    assert node.daemon.read_bytes().count(b"svc:S3cret@proxy:3128") == 2
+    assert node.daemon.read_bytes().count(b"svc:S3cret@proxy:3128") == 3
     for diff in answer.get("diff", []) if state == "present" else []:
         assert diff["before_header"] != str(node.daemon) or "http://svc:***@proxy:3128" in diff["before"]
 

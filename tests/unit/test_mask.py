@@ -40,6 +40,14 @@ MASKED = {
     '"splunk-token": "S3cret", "max-size": "10m"': '"splunk-token": "***", "max-size": "10m"',
     "--log-opt splunk-token=S3cret --debug": "--log-opt splunk-token=*** --debug",
     "Environment=PROXY_PASSWORD=S3cret": "Environment=PROXY_PASSWORD=***",
+    '"http-proxy": "svc:S3cret@proxy:3128"': '"http-proxy": "svc:***@proxy:3128"',
+    '{"http-proxy":"svc:S3cret@proxy:3128","no-proxy":"a@b"}': '{"http-proxy":"svc:***@proxy:3128","no-proxy":"a@b"}',
+    "HTTP_PROXY=svc:S3cret@proxy:3128": "HTTP_PROXY=svc:***@proxy:3128",
+    "Environment='HTTP_PROXY=svc:S3@cr/et@proxy' 'X=y'": "Environment='HTTP_PROXY=svc:***@proxy' 'X=y'",
+    "--http-proxy=svc:S3cret@proxy --debug": "--http-proxy=svc:***@proxy --debug",
+    r'"svc:S3cret\u0040proxy"': r'"svc:***\u0040proxy"',
+    '"fluentd-shared-key": "S3cret"': '"fluentd-shared-key": "***"',
+    "--log-opt aws_secret_access_key=S3cret": "--log-opt aws_secret_access_key=***",
 }  # fmt: skip
 LEFT = [
     "",
@@ -52,6 +60,10 @@ LEFT = [
     '{"proxies": {"http-proxy": "http://proxy:3128", "no-proxy": "a@b"}}',
     "the join token is read, and no password is asked for",
     "C:\\Users\\x @ home",
+    '"nvidia/cuda:13.0@sha256:0123", "cuda:13.0@sha256:0123", image=cuda:13.0@sha256:0123',
+    '"registry:5000/user@host", "git@example.org:fleet", {"a":"b@c"}',
+    r'"{\"a\":\"b@c\"}"',
+    '"tokens": 4, "data-root": 12, "tls-key": "/etc/key.pem"',
 ]
 
 
@@ -62,6 +74,13 @@ def test_credentials_are_masked(text, shown):
     assert "S3" not in mask(json.dumps({"a": [text]}))
     assert "S3" not in mask(json.dumps(json.dumps({"a": [text]})))
     assert "S3" not in mask(repr(text))
+
+
+@pytest.mark.parametrize("text", ['"splunk-token": 12345', '{"password":12345}', "{'passwd': 12345}", '"shared_key": -1.2345e+6,'])
+def test_so_is_a_number(text):
+    for shown in (mask(text), mask(json.dumps(text)), mask(json.dumps(json.dumps(text)))):
+        assert "2345" not in shown
+        assert "***" in shown
 
 
 @pytest.mark.parametrize("text", LEFT)
@@ -76,7 +95,10 @@ def test_every_text_in_a_result():
     assert masked({"a": 1, "b": [None, True], "c": "x"}) == {"a": 1, "b": [None, True], "c": "x"}
 
 
-@pytest.mark.parametrize("text", ["a" * 50000, "http://" * 9000, "http://a:" * 9000, "a:b@" * 9000, '"token": ' * 9000, "\\" * 50000 + "@"])
+LONG = ["a" * 50000, "http://" * 9000, "http://a:" * 9000, "a:b@" * 9000, '"token": ' * 9000, "\\" * 50000 + "@", "@" + "=a:" * 20000, "=a:b@" * 9000]
+
+
+@pytest.mark.parametrize("text", LONG)
 def test_no_text_takes_long(text):
     began = time.process_time()
     mask(text)
