@@ -4,14 +4,15 @@
 
 """Which keys an OpenPGP key file holds (pure): nodes need not have gpg, and a fingerprint is only a hash.
 
-RFC 4880 and RFC 9580, sections 4.2 (packets), 5.5.4 or 12.2 (fingerprints) and 6 (armor). A file that package managers could read in
-another way than this is refused. Private to this collection: no stability is promised to others.
+RFC 4880 and RFC 9580, sections 4.2 (packets), 5.5.4 or 12.2 (fingerprints) and 6 (armor). Readers differ in what they take for armor: for
+Sequoia (sqv, rpm-sequoia) a block may be indented or quoted with "> ", and its empty line may be missing; gpg sees no key there. So what could
+be read in another way than this is refused. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
+import collections
 import hashlib
 import re
 import struct
@@ -20,18 +21,30 @@ from ._errors import GpuSwarmError
 
 PUBLIC_KEY, OTHERS = 6, (2, 12, 13, 14, 17)  # signature, trust, user id, subkey, user attribute
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
+# Those of the RFCs: any other line might be the key's first one to a reader that needs no empty line.
+HEADER = re.compile(r"(?:Version|Comment|Hash|Charset|MessageID): [ -~\ufffd]*\Z")
+CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}\Z")
 NO_KEY = "it is no OpenPGP public key: %s"
+BLANKS = " \t\r"
+
+# The packets of each block as they are, whether they were armored, and the keys' fingerprints in capital letters. Those of subkeys, which
+# their key vouches for, are left out.
+Keys = collections.namedtuple("Keys", "blocks armored fingerprints")
 
 
-def fingerprints(data):
-    """The fingerprints of the keys in a file's bytes, armored or not, in capital letters. Those of subkeys, which their key vouches for,
-    are left out."""
-    binary = bool(data) and data[0] & 0x80
-    blocks = [data] if binary else _dearmored(data.decode("ascii", "replace").split("\n"))
+def parsed(data):
+    """The keys in a file's bytes, of which nothing else may be there."""
+    binary = bool(data) and bool(data[0] & 0x80)
+    blocks = [data] if binary else list(_dearmored(data.decode("ascii", "replace").split("\n")))
     found = [_fingerprint(body) for block in blocks for tag, body in _packets(block) if tag == PUBLIC_KEY]
     if not found:
         raise GpuSwarmError(NO_KEY % "no key is in it")
-    return found
+    return Keys(blocks, not binary, found)
+
+
+def encoded(keys, armored):
+    """The bytes of a file with exactly these packets."""
+    return "".join(map(_armored, keys.blocks)).encode("ascii") if armored else b"".join(keys.blocks)
 
 
 def normalized(fingerprint):
@@ -43,33 +56,57 @@ def normalized(fingerprint):
 
 def _dearmored(lines):
     """The bytes of each block. Whoever reads only the first one is shown no other keys than whoever reads all."""
-    rest = iter(lines)
+    rest = iter(line.rstrip(BLANKS) for line in lines)
     for line in rest:
-        if not line.startswith("-----"):
-            continue  # text between blocks
-        if line.rstrip() != BEGIN:
-            raise GpuSwarmError(NO_KEY % ("it has a line %r" % line[:60]))
+        if not line:
+            continue
+        if line != BEGIN:
+            raise GpuSwarmError(NO_KEY % ("it has a line %r outside of its armor: remove what is around that" % line[:60]))
         body = []
         for inner in rest:
             if inner.startswith("-----"):
                 break
-            body.append(inner.strip())
+            body.append(inner)
         else:
             inner = ""
-        if inner.rstrip() != END:
+        if inner != END:
             raise GpuSwarmError(NO_KEY % "its end is missing")
         yield _decoded(body)
 
 
 def _decoded(body):
-    """Headers, an empty line, base64, and a checksum, which is left out."""
+    """Headers, an empty line, base64, and a checksum, which readers must not insist on (RFC 9580, 6.1)."""
     if "" not in body:
         raise GpuSwarmError(NO_KEY % "it has no empty line in front of the key")
-    encoded = [line for line in body[body.index("") + 1 :] if not line.startswith("=")]
+    start = body.index("")
+    for line in body[:start]:
+        if not HEADER.match(line):
+            raise GpuSwarmError(NO_KEY % ("it has a line %r in front of the key" % line[:60]))
+    lines = [line for line in body[start:] if line]
+    if lines and CHECKSUM.match(lines[-1]):
+        lines.pop()
     try:
-        return base64.b64decode("".join(encoded), validate=True)
-    except binascii.Error as problem:
+        return base64.b64decode("".join(lines), validate=True)
+    except ValueError as problem:  # also for what is no ASCII
         raise GpuSwarmError(NO_KEY % "it has something else than base64 in it") from problem
+
+
+def _armored(block):
+    """As gpg writes it. With the checksum, without which old releases of rpm take no key."""
+    text = base64.b64encode(block).decode("ascii")
+    lines = [text[at : at + 64] for at in range(0, len(text), 64)]
+    checksum = base64.b64encode(struct.pack(">L", _crc24(block))[1:]).decode("ascii")
+    return "\n".join([BEGIN, "", *lines, "=" + checksum, END, ""])
+
+
+def _crc24(data):
+    """RFC 9580, section 6.1.1."""
+    crc = 0xB704CE
+    for byte in data:
+        crc ^= byte << 16
+        for _bit in range(8):
+            crc = crc << 1 ^ (0x1864CFB if crc & 0x800000 else 0)
+    return crc
 
 
 def _packets(data):

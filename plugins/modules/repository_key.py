@@ -11,11 +11,12 @@ short_description: Installs the key that signs a repository, if it is the expect
 version_added: 0.2.0
 description:
   - Compares the fingerprint of an OpenPGP key with the expected one before the key is where a package manager trusts it. Every key in the
-    file has to be that one; its subkeys are its own affair.
+    file has to be that one; its subkeys are its own affair. A file with anything besides keys, such as text around the armor, is refused.
+  - What is installed is written anew from what was compared, not the fetched bytes.
   - Where the right key is installed already, nothing is fetched. Needs no gpg.
 options:
   path:
-    description: Where the key is to lie on the node.
+    description: Where the key is to lie on the node. It is armored if this ends in C(.asc), binary if in C(.gpg), and else as it came.
     type: path
     required: true
   url:
@@ -76,7 +77,7 @@ from ansible.module_utils.urls import fetch_url
 
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._mask import mask
-from ..module_utils._openpgp import fingerprints, normalized
+from ..module_utils._openpgp import encoded, normalized, parsed
 
 LIMIT = 1 << 20  # bytes; a key has a few thousand
 
@@ -84,7 +85,7 @@ LIMIT = 1 << 20  # bytes; a key has a few thousand
 def read(path):
     try:
         with open(path, "rb") as key:
-            return key.read(LIMIT)
+            return key.read(LIMIT + 1)
     except FileNotFoundError:
         return None
 
@@ -100,26 +101,35 @@ def fetch(module):
     response, info = fetch_url(module, url, timeout=module.params["timeout"])
     if info["status"] != 200:
         raise GpuSwarmError("cannot fetch the repository's key from %s: %s" % (url, info["msg"]), problem="url")
-    return response.read(LIMIT)
+    return response.read(LIMIT + 1)
 
 
 def checked(data, wanted, source):
-    """The fingerprints of a file's keys. Raises GpuSwarmError unless all are the one that is wanted."""
+    """The keys in a file. Raises GpuSwarmError unless all are the one that is wanted."""
     try:
-        found = fingerprints(data or b"")
+        if len(data or b"") > LIMIT:
+            raise GpuSwarmError("it is longer than %d bytes" % LIMIT)
+        keys = parsed(data or b"")
     except GpuSwarmError as problem:
         raise GpuSwarmError("%s is not taken for the repository's key: %s" % (source, problem.message), problem="fingerprint") from problem
-    if wanted and set(found) != {wanted}:
+    if wanted and set(keys.fingerprints) != {wanted}:
         text = "%s is not taken for the repository's key: its fingerprint is %s, and not %s"
-        raise GpuSwarmError(text % (source, ", ".join(found), wanted), problem="fingerprint")
-    return found
+        raise GpuSwarmError(text % (source, ", ".join(keys.fingerprints), wanted), problem="fingerprint")
+    return keys
 
 
-def is_right(data, wanted):
+def is_armored(path, keys):
+    """Whether a file there has to be: apt goes by the ending, and ignores what is otherwise."""
+    return {".asc": True, ".gpg": False}.get(os.path.splitext(path)[1], keys.armored)
+
+
+def installed(path, wanted):
+    """The keys that are there, whoever put them there and however he broke their lines; None where they are not as they have to be."""
     try:
-        return bool(wanted and data and checked(data, wanted, ""))
+        keys = checked(read(path), wanted, path)
     except GpuSwarmError:
-        return False
+        return None
+    return keys if keys.armored == is_armored(path, keys) else None
 
 
 def install(module, data):
@@ -136,14 +146,14 @@ def converge(module):
     if module.params["fingerprint"] and not wanted:
         text = "%r is no fingerprint of a key: that has 40 hexadecimal digits"
         raise GpuSwarmError(text % module.params["fingerprint"], problem="fingerprint")
-    there = read(path)
-    if not src and is_right(there, wanted):
-        return {"changed": False, "fingerprints": [wanted]}
-    data = fetch(module)
-    found = checked(data, wanted, module.params["url"] or src)
-    if data != there and not module.check_mode:
-        install(module, data)
-    return {"changed": data != there, "fingerprints": found}
+    there = installed(path, wanted)
+    if wanted and there and not src:
+        return {"changed": False, "fingerprints": there.fingerprints}
+    keys = checked(fetch(module), wanted, module.params["url"] or src)
+    changed = there is None or there.blocks != keys.blocks
+    if changed and not module.check_mode:
+        install(module, encoded(keys, is_armored(path, keys)))
+    return {"changed": changed, "fingerprints": keys.fingerprints}
 
 
 def main():

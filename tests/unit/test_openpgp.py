@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._openpgp import fingerprints, normalized
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._openpgp import encoded, normalized, parsed
 
 ROOT = Path(__file__).parents[2]
 NVIDIA = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
@@ -24,8 +24,19 @@ BINARY = base64.b64decode(re.sub(rb"-----.*?-----|\n=.{4}\n", b"", ARMORED))
 SMALL = b"\x04\x00\x00\x00\x00\x01\x00\x01\x01\x00\x01\x01"
 
 
+EVIL = b"\x98\x0c" + SMALL
+
+
+def fingerprints(data):
+    return parsed(data).fingerprints
+
+
 def armor(data, head="PUBLIC KEY", headers=""):
     return f"-----BEGIN PGP {head} BLOCK-----\n{headers}\n{base64.encodebytes(data).decode()}=abcd\n-----END PGP {head} BLOCK-----\n".encode()
+
+
+def prefixed(block, prefix):
+    return b"".join(prefix + line for line in block.splitlines(keepends=True))
 
 
 def test_the_role_expects_the_key_of_nvidia_s_repository():
@@ -46,10 +57,10 @@ def test_a_packet_of_either_format(packet):
     [
         BINARY,
         ARMORED.replace(b"\n", b"\r\n"),
-        b"From somebody\n\n" + ARMORED + b"and more\n",
+        b"\n \r\n" + ARMORED + b"\n",
         armor(BINARY, headers="Version: 1\nComment: two\n"),
     ],
-    ids=["binary", "CRLF", "text around it", "headers"],
+    ids=["binary", "CRLF", "empty lines around it", "headers"],
 )
 def test_what_gpg_takes(data):
     assert fingerprints(data) == [NVIDIA]
@@ -69,7 +80,8 @@ def test_a_key_that_came_along_is_seen(data):
     ("data", "words"),
     [
         (b"", "no key is in it"),
-        (b"<html>Not found</html>", "no key is in it"),
+        (b"<html>Not found</html>", "a line '<html>Not found</html>' outside of its armor"),
+        (b"\n", "no key is in it"),
         (armor(BINARY, head="PRIVATE KEY"), "PGP PRIVATE KEY BLOCK"),
         (ARMORED[:-40], "its end is missing"),
         (ARMORED.replace(b"mQINBFnN", b"mQIN*FnN"), "something else than base64"),
@@ -86,6 +98,47 @@ def test_a_key_that_came_along_is_seen(data):
 def test_what_is_no_public_key_is_refused(data, words):
     with pytest.raises(GpuSwarmError, match=words):
         fingerprints(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        prefixed(armor(EVIL), b"> ") + ARMORED,
+        prefixed(armor(EVIL), b" ") + ARMORED,
+        prefixed(armor(EVIL), b"\t") + ARMORED,
+        prefixed(armor(EVIL), b"\xc2\xa0") + ARMORED,
+        ARMORED + prefixed(armor(EVIL), b"# "),
+        b"From somebody\n" + ARMORED,
+        ARMORED + b"and more\n",
+        b"\xef\xbb\xbf" + ARMORED,
+        b"\x00" + BINARY,
+        BINARY + b"\n" + armor(EVIL),
+        BINARY + armor(EVIL),
+        ARMORED + BINARY,
+        ARMORED.replace(b"\n\n", b"\n" + base64.b64encode(EVIL) + b"\n\n", 1),
+        ARMORED.replace(b"\n\n", b"\n" + prefixed(armor(EVIL), b"> ") + b"\n", 1),
+        ARMORED.replace(b"\n\n", b"\n\n" + armor(EVIL), 1),
+        ARMORED.replace(b"\n\n", b"\n\n=" + base64.b64encode(EVIL) + b"\n", 1),
+        ARMORED.replace(b"\n=", b"\n=abcd\n=", 1),
+        armor(EVIL)[:-10] + b"\n" + ARMORED,
+        ARMORED.replace(b"\nmQIN", b"\n mQIN", 1),
+        prefixed(ARMORED, b" "),
+        ARMORED.replace(b"\n", b"\r"),
+    ],
+)  # fmt: skip
+def test_what_others_could_read_otherwise_is_refused(data):
+    with pytest.raises(GpuSwarmError):
+        parsed(data)
+
+
+def test_only_what_was_judged_is_written():
+    """As gpg and NVIDIA's repository write it, wherever it came from."""
+    for data in (BINARY, ARMORED, armor(BINARY, headers="Comment: one\n"), ARMORED.replace(b"\n", b"\r\n")):
+        assert encoded(parsed(data), armored=True) == ARMORED
+        assert encoded(parsed(data), armored=False) == BINARY
+    two = parsed(ARMORED + armor(EVIL))
+    assert encoded(two, armored=False) == BINARY + EVIL
+    assert parsed(encoded(two, armored=True)).blocks == [BINARY, EVIL]
 
 
 @pytest.mark.parametrize(

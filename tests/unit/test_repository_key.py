@@ -16,9 +16,13 @@ import threading
 from pathlib import Path
 
 import pytest
-from test_openpgp import ARMORED, NVIDIA, SMALL, armor
+from test_openpgp import ARMORED, BINARY, EVIL, NVIDIA, armor, prefixed
 
-OTHER_KEY = armor(b"\x98\x0c" + SMALL)
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._openpgp import encoded, parsed
+
+OTHER_KEY = armor(EVIL)
+QUOTED = prefixed(OTHER_KEY, b"> ")
+LIMIT = 1 << 20
 MAIN = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -80,7 +84,11 @@ def test_the_right_key_is_fetched_once(server, tmp_path):
     assert server.asked == 0
 
 
-@pytest.mark.parametrize("content", [OTHER_KEY, ARMORED + OTHER_KEY, b"<html></html>"], ids=["another", "another too", "no key"])
+@pytest.mark.parametrize(
+    "content",
+    [OTHER_KEY, ARMORED + OTHER_KEY, QUOTED + ARMORED, ARMORED + b"\n" * LIMIT, b"<html></html>"],
+    ids=["another", "another too", "another quoted", "too long", "no key"],
+)
 @pytest.mark.parametrize("there", [None, b"what was there"])
 def test_another_key_changes_nothing(server, tmp_path, content, there):
     key, server.content = tmp_path / "key.asc", content
@@ -94,16 +102,39 @@ def test_another_key_changes_nothing(server, tmp_path, content, there):
     assert key.exists() == bool(there)
 
 
-def test_another_key_that_is_there_is_replaced(server, tmp_path):
+@pytest.mark.parametrize("there", [ARMORED + OTHER_KEY, QUOTED + ARMORED, ARMORED + b"\n" * LIMIT + OTHER_KEY, BINARY])
+def test_another_key_that_is_there_is_replaced(server, tmp_path, there):
+    """And so is the right one in a form that apt ignores in a file of that name."""
     key, server.content = tmp_path / "key.asc", ARMORED
-    key.write_bytes(ARMORED + OTHER_KEY)
+    key.write_bytes(there)
     assert module(key, url=server.url)["changed"] is True
     assert key.read_bytes() == ARMORED
 
 
+@pytest.mark.parametrize(("name", "form"), [("key.asc", ARMORED), ("key.gpg", BINARY), ("RPM-GPG-KEY-nvidia", None)])
+@pytest.mark.parametrize("content", [ARMORED, BINARY, ARMORED.replace(b"\n", b"\r\n"), armor(BINARY, headers="Comment: one\n")])
+def test_the_form_that_the_name_calls_for(server, tmp_path, name, form, content):
+    key, brought, server.content = tmp_path / name, tmp_path / "new", content
+    assert module(key, url=server.url)["changed"] is True
+    assert key.read_bytes() == (form or (BINARY if content == BINARY else ARMORED))
+    brought.write_bytes(content)
+    assert module(key, src=str(brought))["changed"] is False
+
+
+@pytest.mark.parametrize("there", [ARMORED, ARMORED.replace(b"\n", b"\r\n"), armor(BINARY, headers="Comment: one\n")])
+def test_the_right_key_that_somebody_put_there_stays(server, tmp_path, there):
+    key, brought, server.content = tmp_path / "key.asc", tmp_path / "new", ARMORED
+    key.write_bytes(there)
+    brought.write_bytes(ARMORED)
+    assert module(key, url=server.url)["changed"] is False
+    assert module(key, src=str(brought))["changed"] is False
+    assert (key.read_bytes(), server.asked) == (there, 0)
+
+
 def test_a_file_from_the_controller(tmp_path):
     key, brought = tmp_path / "key.asc", tmp_path / "key.asc.new"
-    for content, changed in ((ARMORED, True), (ARMORED, False), (b"renewed\n" + ARMORED, True)):
+    renewed = encoded(parsed(BINARY + b"\xb4\x07renewed"), armored=True)
+    for content, changed in ((ARMORED, True), (ARMORED, False), (renewed, True)):
         brought.write_bytes(content)
         assert module(key, src=str(brought))["changed"] is changed
         assert (key.read_bytes(), brought.exists()) == (content, False)
