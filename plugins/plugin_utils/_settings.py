@@ -19,6 +19,7 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
+from ..module_utils._mask import mask
 from ._work import DISRUPTIONS, SERVICES
 
 
@@ -67,6 +68,7 @@ PREFIXES = ("provision_", "maintain_", "deprovision_", "gpu_node_", "nvidia_cont
 FACTS = ("gpu_node_assessed", "gpu_node_applied", "swarm_member_state", "swarm_member_waits_for", "nvidia_container_toolkit_unchecked")
 # How much of the rest of a name has to be the same.
 CLOSE = 0.8
+NOT_SHOWN = "a value that is not shown"
 
 
 def is_template(value: Any) -> bool:
@@ -79,7 +81,7 @@ def problem(setting: Setting, value: Any) -> str | None:
     if wanted is None:
         return None
     default = "" if setting.default in (None, "") else f" ({_shown(setting.default)})"
-    return f"{setting.name} is {_shown(value)}, and has to be {wanted}. Set it so, or leave it out for the default{default}."
+    return f"{setting.name} is {shown(setting, value)}, and has to be {wanted}. Set it so, or leave it out for the default{default}."
 
 
 def _wanted(setting: Setting, value: Any) -> str | None:
@@ -139,11 +141,16 @@ def _either(choices: Iterable[Any]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
+def shown(setting: Setting, value: Any) -> str:
+    """The value as a message may have it. A mapping may hold keys and passwords under any name, also where it was written as text."""
+    return NOT_SHOWN if setting.type == "dict" and value not in (None, "") else mask(_shown(value))
+
+
 def _shown(value: Any) -> str:
     if value in (None, ""):
         return "empty"
     if not isinstance(value, (str, int, float, list, tuple, dict)):
-        return "a value that is not shown"  # one of Ansible Vault
+        return NOT_SHOWN  # one of Ansible Vault
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value) if isinstance(value, str) else str(value)

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from ansible.errors import AnsibleError
 
+from ..module_utils._mask import mask
 from ._role_settings import of_roles
-from ._settings import PLAYBOOKS, Names, Setting, is_template, misspelt, problem
+from ._settings import PLAYBOOKS, Names, Setting, is_template, misspelt, problem, shown
 
 ROLES = ("gpu_node", "nvidia_container_toolkit", "swarm_member")
 NOTHING_CHANGED = "Nothing was changed."
@@ -87,6 +88,6 @@ def _wrong(
             # Templating a host's variables costs far more than reading them, so only what needs it is templated.
             text = problem(settings[key], templated(key) if is_template(value) else value)
         except AnsibleError as error:
-            text = f"{key} is {str(value)!r}, which cannot be worked out: {error}. Set it right, or leave it out."
+            text = f"{key} is {shown(settings[key], value)}, which cannot be worked out: {mask(str(error))}. Set it right, or leave it out."
         if text:
             yield text

@@ -82,6 +82,39 @@ def test_a_secret_is_not_shown():
     assert "s3cret" not in problem(DECLARED["provision_wait"], Vaulted())
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("nvidia_container_toolkit_repository", ["https://svc:s3cret@mirror/x"], "is ['https://svc:***@mirror/x'], and has to be text"),
+        ("nvidia_container_toolkit_repository", {"url": "x", "password": "s3cret"}, "is {'url': 'x', 'password': '***'}, and"),
+        ("provision_wait", "http://svc:s3cret@proxy", "is 'http://svc:***@proxy', and"),
+        ("gpu_node_label_memory", ["svc:s3cret@proxy"], "is ['svc:***@proxy'], and"),
+        ("swarm_manager_docker_tls", "client_key: s3cret", "is a value that is not shown, and has to be a mapping"),
+        ("swarm_manager_docker_tls", ["s3cret"], "is a value that is not shown, and"),
+    ],
+)
+def test_nor_is_one_in_a_text(name, value, words):
+    text = problem(DECLARED[name], value)
+    assert "s3cret" not in text
+    assert words in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("nvidia_container_toolkit_repository", "{{ base }}https://svc:s3cret@mirror/x"),
+        ("swarm_manager_docker_tls", "{{ base | combine({'client_key': 's3cret'}) }}"),
+    ],
+)
+def test_nor_where_a_template_cannot_be_worked_out(name, value):
+    def template(value):
+        raise AnsibleError(f"'base' is undefined: {value if 'https' in value else ''}")
+
+    (text,) = checked({"g1": {}}, play={name: value}, template=template)[0].run
+    assert "s3cret" not in text
+    assert "'base' is undefined" in text
+
+
 # --- what is declared ---------------------------------------------------------------------------------------------------
 
 
