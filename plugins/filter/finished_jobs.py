@@ -31,6 +31,10 @@ options:
     description: With V(true), the names of those that may be removed. With V(false), those that have to be waited for, in words.
     type: bool
     required: true
+  updates_left:
+    description: Whether only hosts count whose nodes, by O(ledger), are still to be labelled or returned to service.
+    type: bool
+    default: false
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """
@@ -50,9 +54,9 @@ _value:
   sample: [sweep]
 """
 
-from ..plugin_utils._finished_jobs import on
+from ..plugin_utils._updates import finished_jobs
 
 
 class FilterModule:
     def filters(self):
-        return {"finished_jobs": on}
+        return {"finished_jobs": finished_jobs}

@@ -11,12 +11,10 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..module_utils import _resources
-from ._outcome import outcome_of
-from ._updates import Variables, decided, node_ids, step_of
 
 
 def in_the_way(ledger: Any, node_id: str | None, advertised: list[str] | None) -> list[str]:
@@ -35,15 +33,3 @@ def _is_gone(job: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     if job["values"] is None:
         return not isinstance(found, int) or found < job["amount"]
     return not isinstance(found, list) or not set(job["values"]) <= set(found)
-
-
-def on(names: Iterable[str], variables: Variables, ledger: Any, remove: bool) -> list[str]:
-    """The finished jobs in the way on these hosts, as their last look and the manager's ledger show: where the run may remove them
-    their names, and where it may not what is to be waited for, in words. Of a host with which something is wrong none."""
-    found: list[str] = []
-    for name, node_id in node_ids(names, variables).items():
-        step = step_of(name, variables)
-        if step.get("remove_jobs") is remove and not outcome_of(variables[name]):
-            found += in_the_way(ledger, node_id, None if step.get("left_alone") else decided(variables[name]).get("advertised"))
-    jobs = list(dict.fromkeys(found))
-    return jobs if remove else in_words(jobs)

@@ -17,10 +17,11 @@ from typing import Any
 
 from ..module_utils import _resources, _swarm_labels
 from ._evictions import EVICT
+from ._finished_jobs import in_the_way, in_words
 from ._identity import LABEL_PREFIX, problems
 from ._lease import lost_lease
 from ._outcome import BAD, outcome_of
-from ._plan import CONTAINERS, NOTHING, what_is_stopped
+from ._plan import CONTAINERS, LABEL, MARKED, NOTHING, what_is_stopped
 from ._work import SERVICES, UNREAD, Work, must_stay, work_on
 
 PAUSE, DRAIN, FORMER = "pause", "drain", "former"
@@ -55,7 +56,7 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
     ``pause`` keeps work away from those with which nothing is wrong. ``drain`` has swarm start elsewhere what still runs on
     them, by the ``ledger``. ``former`` gives them back as they were, with their labels as decided, while nothing is there that
     those could evict; not one that has to wait or was lost, nor one that an earlier run left paused and with which something is wrong
-    still. Without ``labels``, it is asked of those only that by the ledger are
+    still, nor one where a finished job would run again. Without ``labels``, it is asked of those only that by the ledger are
     still to be given back. Of a node that was taken off the ledger's list meanwhile nothing is asked: it would make the call fail
     for all.
     """
@@ -73,6 +74,8 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
         if to == DRAIN and not _may_be_drained(name, variables, nodes.get(node_id)):
             continue
         if to == FORMER and not labels and nodes and not nodes[node_id]["former_availability"]:
+            continue
+        if to == FORMER and _runs_a_job_again(name, variables, ledger):
             continue
         relabelled = labels and to == FORMER and not (outcome or step.get("left_alone") or step.get("error"))
         update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER, **(_labels(name, variables) if relabelled else {})}
@@ -142,6 +145,40 @@ def to_label(names: Iterable[str], variables: Variables, ledger: Any = None, cla
         if ledger is None or (node_id in nodes and _differs(nodes[node_id], clashes, name, **labels)):
             updates.append({"id": node_id, "host": name, **labels, **_evict(name, variables)})
     return updates
+
+
+def finished_jobs(names: Iterable[str], variables: Variables, ledger: Any, remove: bool, updates_left: bool = False) -> list[str]:
+    """The finished jobs in the way on these hosts, as their last look and the manager's ledger show: where the run may remove them
+    their names, and where it may not what is to be waited for, in words. Of a host with which something is wrong none.
+
+    With ``updates_left``, only on those that are still to be labelled or returned to service: at the end of a run most are not.
+    """
+    chosen = _still_to_update(names, variables, ledger) if updates_left else names
+    judged = [name for name in chosen if step_of(name, variables).get("remove_jobs") is remove and not outcome_of(variables[name])]
+    jobs = list(dict.fromkeys(job for name in judged for job in _jobs_in_the_way(name, variables, ledger)))
+    return jobs if remove else in_words(jobs)
+
+
+def _still_to_update(names: Iterable[str], variables: Variables, ledger: Any) -> list[str]:
+    nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
+    ids = node_ids([name for name in names if not lost_lease(variables[name], ledger)], variables)
+    groups = {name: step_of(name, variables).get("groups") or [] for name in ids}
+    labelled = [update["host"] for update in to_label([name for name in ids if LABEL in groups[name]], variables, ledger, clashes=True)]
+    away = [name for name, node_id in ids.items() if MARKED in groups[name] and (nodes.get(node_id or "") or {}).get("former_availability")]
+    return [name for name in ids if name in {*labelled, *away}]
+
+
+def _jobs_in_the_way(name: str, variables: Variables, ledger: Any) -> list[str]:
+    step = step_of(name, variables)
+    # Else it advertises what the ledger shows: what was decided is not done, or nobody knows whether it is.
+    changed = not (step.get("left_alone") or outcome_of(variables[name]))
+    return in_the_way(ledger, node_id_of(variables[name], step), decided(variables[name]).get("advertised") if changed else None)
+
+
+def _runs_a_job_again(name: str, variables: Variables, ledger: Any) -> bool:
+    """Whether its return to service would run a finished job again. What may be removed is by now, though the ledger is of before."""
+    removed = step_of(name, variables).get("remove_jobs") is True and not outcome_of(variables[name])
+    return not removed and bool(_jobs_in_the_way(name, variables, ledger))
 
 
 def node_ids(names: Iterable[str], variables: Variables) -> dict[str, str | None]:

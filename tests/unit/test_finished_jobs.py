@@ -15,8 +15,10 @@ from node_lab import UUIDS, resources
 from ansible_collections.fleet.gpu_swarm.plugins.action.provision_plan import _steps
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._consent import heed_finished_jobs
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._finished_jobs import in_the_way, on
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, IDLE, MARKED, only_paused, plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._finished_jobs import in_the_way
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, IDLE, LABEL, MARKED, only_paused, plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import availability_updates
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import finished_jobs as on
 
 KIND = "NVIDIA-GPU"
 SAME, RENAMED = resources(0, 1), resources(0, 1, kind="TRAINING")
@@ -191,3 +193,56 @@ def test_in_a_window_the_last_look_counts(remove, told):
     assert (on([name], variables, ledger, remove=False), on([name], variables, ledger, remove=True)) == told
     variables[name]["gpu_swarm_outcome"] = {"state": "failed", "reason": "x"}
     assert (on([name], variables, ledger, remove=False), on([name], variables, ledger, remove=True)) == ([], [])
+
+
+FAILED = {"state": "failed", "reason": "x"}
+AWAY = {"availability": "pause", "former_availability": "active"}
+
+
+def at_the_end(outcome=None, lease=None, **step):
+    known = {"gpu_swarm_plan": {"steps": {"gpu-1": {"node_id": "n1", **step}}}, "gpu_node_assessed": host(advertised=SAME).assessed}
+    return {"gpu-1": {**known, **({"gpu_swarm_outcome": outcome} if outcome else {}), **({"gpu_swarm_lease": lease} if lease else {})}}
+
+
+# the groups of the host, its node at the end of the run, what became of the host -> whether a job that has finished since counts
+LEFT = {
+    "to be labelled": ([LABEL, END], {"labels": {}}, {}, True),
+    "labelled by now": ([LABEL, END], {}, {}, False),
+    "paused": ([MARKED, END], AWAY, {}, True),
+    "paused by somebody else": ([LABEL, END], AWAY, {}, False),
+    "in service by now": ([MARKED, LABEL, END], {}, {}, False),
+    "something went wrong": ([MARKED, LABEL, END], {"labels": {}, **AWAY}, {"outcome": FAILED}, False),
+    "another run changes the swarm": ([MARKED, LABEL, END], {"labels": {}, **AWAY}, {"lease": {"acquired": False, "holder": "x"}}, False),
+}
+
+
+@pytest.mark.parametrize("remove", [True, False])
+@pytest.mark.parametrize(("groups", "node", "became", "counts"), LEFT.values(), ids=LEFT)
+def test_at_the_end_of_a_run_only_updates_that_are_left_count(groups, node, became, counts, remove):
+    variables = at_the_end(groups=groups, remove_jobs=remove, **became)
+    now = {"finished_jobs": [finished(clash=True)], "nodes": [member("n1", **node)]}
+    expected = (["sweep"] if remove else [WORDS]) if counts else []
+    assert on(["gpu-1"], variables, now, remove=remove, updates_left=True) == expected
+    assert on(["gpu-1"], variables, now, remove=not remove, updates_left=True) == []
+
+
+# what the step says, what became of the host, the job -> whether the node returns to service
+RETURNS = {
+    "no job": ({"remove_jobs": False}, None, [], True),
+    "its GPU is its own": ({"remove_jobs": False}, None, [finished()], True),
+    "it has finished since": ({"remove_jobs": False}, None, [finished(clash=True)], False),
+    "removed before this": ({"remove_jobs": True}, None, [finished(clash=True)], True),
+    "not removed where something is wrong": ({"remove_jobs": True}, FAILED, [finished(clash=True)], False),
+    "it was to leave, and did not": ({"remove_jobs": None}, FAILED, [finished(clash=True)], False),
+    "a change that was not made": ({"remove_jobs": False}, FAILED, [finished(kind="OLD")], True),
+    "left alone": ({"remove_jobs": False, "left_alone": True}, None, [finished(kind="OLD")], True),
+}
+
+
+@pytest.mark.parametrize(("step", "outcome", "jobs", "returns"), RETURNS.values(), ids=RETURNS)
+def test_a_node_does_not_return_to_service_where_that_runs_a_job_again(step, outcome, jobs, returns):
+    now = {"finished_jobs": jobs, "nodes": [member("n1", **AWAY)]}
+    updates = availability_updates(["gpu-1"], at_the_end(outcome, **step), "former", now, labels=False)
+    assert [update["id"] for update in updates] == (["n1"] if returns else [])
+    # It is paused and drained as ever: then it is not active.
+    assert bool(availability_updates(["gpu-1"], at_the_end(**step), "pause", now))
