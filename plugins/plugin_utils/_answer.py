@@ -9,7 +9,8 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -26,25 +27,124 @@ LINES = frozenset(("msg", "diff", "exception", "stdout", "stderr", "module_stdou
 # Put there by the controller: where it found Python on the node.
 DISCOVERED = ("discovered_interpreter_", "ansible_discovered_interpreter_")
 
-NONE = type(None)
-ID, TEXT, LIST = (str, NONE), str, object()  # a list of texts, or none
-CONTAINER = {"name": TEXT, "service": ID, "task": ID, "age": (int, NONE), "swarm_networks": LIST}
-# The parts of gpu_node's answer that a run reads of all hosts at once, so that a single one could end it for all.
-LISTS: dict[str, dict[str, Any]] = {
-    "gpus": {"name": (str, NONE), "memory_mib": (int, float, NONE)},
-    "left_out": {"reason": TEXT},
-    "refused": {"id": TEXT, "text": TEXT},
-    "images": {"id": TEXT, "name": TEXT, "cuda": bool},
-    "containers": CONTAINER,
-    "came": CONTAINER,
-}
-SWARM = {
-    "state": TEXT, "node_id": ID, "control_available": (bool, NONE), "error": ID, "managers": LIST, "half_joined": (bool, NONE),
-    "undecided": (list, NONE),
+# What JSON can hold and a record of a machine does not: larger than any counter, and what is no number at all.
+MOST = 2**63
+VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){2}")
+
+Judge = Callable[[Any], bool]
+
+
+class Absent:
+    """In place of a field that is not there."""
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def is_count(value: Any) -> bool:
+    return isinstance(value, int) and is_number(value)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < MOST
+
+
+def is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(is_text, value))
+
+
+def is_version(value: Any) -> bool:
+    return isinstance(value, str) and bool(VERSION.fullmatch(value))
+
+
+def is_resources(value: Any) -> bool:
+    """Whether these are entries of KIND=value that dockerd would take."""
+    try:
+        return is_texts(value) and _are_resources(_resources.parse(value))
+    except (_resources.ResourceError, ValueError):
+        return False
+
+
+def is_info(value: Any) -> bool:
+    """Whether these are the resources as dockerd shows them."""
+    try:
+        return _are_resources(_resources.from_info(value))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        return False
+
+
+def _are_resources(found: Mapping[Any, Any]) -> bool:
+    return all(is_text(kind) and (is_count(value) or is_texts(value)) for kind, value in found.items())
+
+
+def nullable(judge: Judge) -> Judge:
+    return lambda value: value is None or judge(value)
+
+
+def optional(judge: Judge) -> Judge:
+    """What may be left out may also be null."""
+    return lambda value: value is None or value is Absent or judge(value)
+
+
+def record(fields: Mapping[str, Judge]) -> Judge:
+    return lambda value: isinstance(value, dict) and all(judge(value.get(key, Absent)) for key, judge in fields.items())
+
+
+def records(fields: Mapping[str, Judge]) -> Judge:
+    judge = record(fields)
+    return lambda value: isinstance(value, list) and all(map(judge, value))
+
+
+CONTAINERS = records({
+    "name": is_text, "service": nullable(is_text), "task": nullable(is_text), "age": optional(is_count), "swarm_networks": optional(is_texts),
+})  # fmt: skip
+CPU = {
+    "machine": is_text, "vendor": nullable(is_text), "implementer": nullable(is_text), "part": nullable(is_text), "model": nullable(is_text),
+    "features": is_texts,
 }  # fmt: skip
-CPU = {"machine": TEXT, "vendor": ID, "implementer": ID, "part": ID, "model": ID, "features": LIST}
-WORDS = ("resources", "advertised", "missing", "drift", "adopted", "toolkit_held", "labels_unknown")
-ALWAYS = ("gpus", "resources", "labels", "missing", "drift", "restart_required", "containers", "swarm")
+# The parts of gpu_node's answer that a run reads of all hosts at once, so that a single one could end it for all.
+PARTS: dict[str, Judge] = {
+    "msg": is_text,
+    "gpus": records({
+        "index": is_count, "uuid": nullable(is_text), "name": nullable(is_text), "memory_mib": nullable(is_number),
+        "mig_devices": optional(records({"uuid": nullable(is_text)})),
+    }),
+    "left_out": records({"index": is_count, "uuid": nullable(is_text), "name": nullable(is_text), "reason": is_text}),
+    "resources": is_resources,
+    "advertised": is_resources,
+    "labels": lambda value: isinstance(value, dict),  # each is judged by itself, see _node_labels
+    "labels_unknown": is_texts,
+    "cpu": lambda value: value is None or isinstance(value, dict),
+    "missing": is_texts,
+    "drift": is_texts,
+    "adopted": is_texts,
+    "refused": records({"id": is_text, "text": is_text}),
+    "restart_required": is_bool,
+    "restarted": is_bool,
+    "runtime_stays": is_bool,
+    "kept": is_bool,
+    "toolkit_version": nullable(is_version),
+    "toolkit_held": is_texts,
+    "engine": nullable(record({"running": optional(is_bool), "generic_resources": optional(is_info)})),
+    "swarm": record({
+        "state": is_text, "node_id": optional(is_text), "control_available": optional(is_bool), "error": optional(is_text),
+        "managers": optional(is_texts), "half_joined": optional(is_bool), "undecided": optional(is_texts),
+    }),
+    "containers": CONTAINERS,
+    "came": CONTAINERS,
+    "images": records({"id": is_text, "name": is_text, "cuda": is_bool}),
+    "warnings": lambda value: isinstance(value, (list, tuple)),
+}  # fmt: skip
+# What an answer has unless the module failed.
+ALWAYS = (
+    "gpus", "left_out", "resources", "advertised", "labels", "missing", "drift", "refused", "restart_required", "toolkit_version", "engine",
+    "swarm", "containers",
+)  # fmt: skip
 
 
 def plain(answer: dict[str, Any]) -> dict[str, Any]:
@@ -74,50 +174,9 @@ def malformed(answer: Mapping[str, Any]) -> str | None:
     lacking = [] if answer.get("failed") else [key for key in ALWAYS if key not in answer]
     if lacking:
         return f"{lacking[0]} is not there"
-    wrong = [key for key in answer if not _is_right(key, answer[key])]
+    wrong = [key for key, judge in PARTS.items() if key in answer and not judge(answer[key])]
     return f"{wrong[0]} is not what it should be" if wrong else None
 
 
-def _is_right(key: str, value: Any) -> bool:
-    if key in LISTS:
-        return isinstance(value, list) and all(has(item, LISTS[key]) for item in value)
-    if key in WORDS:
-        return value is not None and _fits(value, LIST) and (key not in ("resources", "advertised") or _parses(value))
-    if key == "swarm":
-        return has(value, SWARM)
-    if key == "engine":
-        return value is None or (isinstance(value, dict) and _is_info(value.get("generic_resources")))
-    known: dict[str, Any] = {"labels": dict, "toolkit_version": (str, NONE), "cpu": (dict, NONE), "msg": str}
-    known.update(dict.fromkeys(("restart_required", "runtime_stays"), bool))
-    return isinstance(value, known.get(key, object))
-
-
 def is_cpu(item: Any) -> bool:
-    return has(item, CPU) and item.get("features") is not None
-
-
-def has(item: Any, fields: Mapping[str, Any]) -> bool:
-    """Whether this is a dictionary of which these fields have these types; what may be null may be left out."""
-    return isinstance(item, dict) and all(_fits(item.get(key), kind) for key, kind in fields.items())
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    if kind is LIST:
-        return value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
-    return isinstance(value, kind)
-
-
-def _parses(resources: list[str]) -> bool:
-    try:
-        _resources.parse(resources)
-    except (_resources.ResourceError, ValueError):
-        return False
-    return True
-
-
-def _is_info(resources: Any) -> bool:
-    try:
-        _resources.from_info(resources)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return False
-    return True
+    return record(CPU)(item)

@@ -15,6 +15,7 @@ from pathlib import Path
 import nvml_lab
 import pytest
 from fleet_lab import assessed
+from node_lab import gpu
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _cpu
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answer import malformed, plain
@@ -41,6 +42,11 @@ def test_no_module_answers_past_this():
 # --- an answer that is none -------------------------------------------------------------------------------------------
 
 
+def answered_by_module(**known):
+    """With all that every answer has and most tests need not."""
+    return {"left_out": [], "refused": [], "advertised": [], **assessed(**known)}
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -63,23 +69,37 @@ def test_no_module_answers_past_this():
         ("refused", [{"id": "x"}]),
         ("engine", {"generic_resources": [3]}),
         ("toolkit_version", 1.2),
+        ("toolkit_version", "x"),
+        ("gpus", [{}]),
+        ("gpus", [gpu(0, uuid=5)]),
+        ("gpus", [gpu(0, memory_mib=10**400)]),
+        ("gpus", [gpu(0, mig_devices=[{"uuid": 5}])]),
+        ("left_out", [{"reason": "x"}]),
+        ("advertised", ["K=1", "K=a"]),
+        ("drift", None),
+        ("engine", {"generic_resources": [{"NamedResourceSpec": {"Kind": "K", "Value": 5}}]}),
+        ("engine", {"generic_resources": [{"DiscreteResourceSpec": {"Kind": "K", "Value": float("inf")}}]}),
     ],
 )
 def test_an_answer_of_another_form_is_told_by_its_part(key, value):
-    assert malformed({**assessed(), key: value}) == f"{key} is not what it should be"
+    assert malformed({**answered_by_module(), key: value}) == f"{key} is not what it should be"
 
 
-def test_a_part_that_is_not_there():
-    answer = assessed()
-    del answer["drift"]
-    assert malformed(answer) == "drift is not there"
+@pytest.mark.parametrize("part", ["drift", "engine", "toolkit_version", "advertised"])
+def test_a_part_that_is_not_there(part):
+    answer = answered_by_module()
+    del answer[part]
+    assert malformed(answer) == f"{part} is not there"
+
+
+def test_a_failure_has_fewer_parts():
     assert malformed({"failed": True, "msg": "NVML failed."}) is None
     assert malformed({"failed": True, "msg": "NVML failed.", "containers": "none"}) == "containers is not what it should be"
 
 
-@pytest.mark.parametrize("answer", [assessed(), assessed(None, gpus=0, containers=[("a", None)], engine=None), assessed(left_out=[{"reason": "x"}])])
-def test_an_answer_of_the_module_is_one(answer):
-    assert malformed(answer) is None
+@pytest.mark.parametrize("known", [{}, {"node_id": None, "gpus": 0, "containers": [("a", None)], "engine": None}, {"warnings": ("x",)}])
+def test_an_answer_of_the_module_is_one(known):
+    assert malformed(answered_by_module(**known)) is None
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from node_lab import CONFIG_TOML, DAEMON_JSON
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _runtime_toml
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answer import malformed
 
 MAIN = """
 import contextlib, io, os, sys
@@ -77,6 +78,7 @@ class Node:
         assert done.stdout.strip().startswith("{"), done.stderr
         answer = json.loads(done.stdout)
         assert (done.returncode != 0) == bool(answer.get("failed")), done.stderr
+        assert malformed(answer) is None
         return answer
 
     def files(self):

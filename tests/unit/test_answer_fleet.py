@@ -1,0 +1,140 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whatever a node answers: either it is refused on that host, or the plans and reports of a fleet with that host are made."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from fleet_lab import assessed, host, member, swarm
+from node_lab import UUIDS, gpu, resources
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _consent, _deprovision, _plan, _report, _verify_report, _warnings
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answer import malformed
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._membership import find_swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._node_labels import judged
+
+LEFT_OUT = gpu(2, mig_devices=[{"uuid": "MIG-1", "profile": "1g.10gb", "memory_mib": None}])
+
+
+def answer(**other):
+    """All that a node may answer, of which every part means something for a run."""
+    rich = {
+        "gpus": [gpu(0, mig_devices=[]), LEFT_OUT],
+        "resources": [*resources(0), "VRAM=80"],
+        "advertised": [*resources(0), "VRAM=80", "SSD=1"],
+        "left_out": [{"index": 2, "uuid": UUIDS[2], "name": None, "reason": "GPU is lost"}],
+        "refused": [{"id": "shrink", "text": "1 GPU less."}],
+        "images": [{"id": "sha256:1", "name": "cuda", "cuda": True}],
+        "drift": ["1 GPU not advertised"],
+        "adopted": ["a flag"],
+        "restart_required": True,
+        "labels_unknown": [],
+        "toolkit_held": ["nvidia-container-toolkit"],
+        "runtime_stays": False,
+        "kept": True,
+        "restarted": False,
+        "cpu": {"machine": "x86_64", "vendor": "GenuineIntel", "implementer": None, "part": None, "model": None, "features": ["sse2"]},
+        "containers": [{"name": "c", "service": None, "task": None, "age": 7, "swarm_networks": ["mesh"]}],
+    }
+    found = {**assessed(shown=[*resources(0, 1), "VRAM=10"]), **rich, **other}
+    found["engine"]["running"] = True
+    found["swarm"].update(error=None, half_joined=False, undecided=[])
+    return found
+
+
+ANSWERS = {
+    "all": answer(),
+    "nothing refused": answer(refused=[], toolkit_held=[]),
+    "in no swarm": answer(refused=[], containers=[], swarm={"state": "inactive", "node_id": "", "undecided": ["10.0.0.5 (eth0)"]}),
+}
+GONE = object()
+OTHERS = [
+    GONE, None, True, 5, -1, 0.5, float("inf"), float("nan"), 10**400, "", "x", "1.x", "9" * 5000, [], ["x"], ["x="], ["K=1", "K=a"], [5], [None],
+    [[]], [{}], [{"x": 1}], {}, {"x": 1}, {"x": []}, [{"NamedResourceSpec": {"Kind": "K", "Value": 5}}],
+    [{"DiscreteResourceSpec": {"Kind": "K", "Value": "9" * 5000}}],
+]  # fmt: skip
+
+
+def places(value, at=()):
+    """Where something stands in an answer, however deep."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*at, key)
+        yield from places(item, (*at, key))
+
+
+def replaced(found, place, other):
+    """The answer with another value in that place, or without it."""
+    changed = copy.deepcopy(found)
+    inner = changed
+    for key in place[:-1]:
+        inner = inner[key]
+    if other is GONE:
+        del inner[place[-1]]
+    else:
+        inner[place[-1]] = other
+    return changed
+
+
+def run(found):
+    """What a run makes of all hosts at once, where this is the answer of one of them."""
+    bad = _plan.Host("gpu-1", True, False, judged(dict(found), "gpu-1", "gpu.", "cpu."))
+    hosts = [bad, host("gpu-2", node_id="n2", toolkit_version="1.19.0")]
+    find_swarm({"gpu-1": found, "m": assessed("m1", gpus=0)}, ["m", "gpu-1"], ["m"])
+    _warnings.together({one.name: one.assessed for one in hosts})
+    for known in (swarm(member(), member("n2")), swarm()):
+        for wanted, maintain in ((None, None), ("1.20.1", None), (None, "reboots")):
+            bad.toolkit = wanted
+            provision(hosts, known, maintain)
+        steps = _deprovision.plan(hosts, known, {})
+        for one in hosts:
+            state = _report.state_given_back(steps[one.name], known.nodes.get(one.node_id or ""), None)
+            _report.row_given_back(one, steps[one.name], state)
+            _verify_report.about(one.assessed, known.nodes.get(one.node_id or ""), {}, one.node_id)
+
+
+def provision(hosts, known, maintain):
+    steps = _plan.plan(hosts, known, maintain)
+    _plan.leader_warnings(hosts, steps, known)
+    _plan.toolkit_warnings(hosts, steps)
+    _plan.placements(steps, _plan.in_batches(hosts, steps))
+    _consent.heed_reservations(hosts, steps, known, [])
+    _consent.heed_finished_jobs(hosts, steps, known, False)
+    _report.impact(steps)
+    for one in hosts:
+        node = known.nodes.get(one.node_id or "")
+        _report.row(one, node, _report.state_of(one, steps[one.name], node, None))
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_full_answer_is_used(name):
+    assert malformed(ANSWERS[name]) is None
+    run(ANSWERS[name])
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_no_answer_of_a_node_ends_the_run_of_others(name):
+    ends = {}
+    for place in places(ANSWERS[name]):
+        for other in OTHERS:
+            found = replaced(ANSWERS[name], place, other)
+            if malformed(found) is None:
+                try:
+                    run(found)
+                except Exception as problem:  # any would end the run
+                    ends.setdefault(place, f"{str(other)[:60]}: {problem!r}"[:200])
+    assert ends == {}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_failed_answer_may_lack_any_part(name):
+    for key in ANSWERS[name]:
+        found = {**replaced(ANSWERS[name], (key,), GONE), "failed": True, "msg": "NVML failed."}
+        assert malformed(found) is None
+        assert malformed(json.loads(json.dumps(found))) is None
+        run(found)
