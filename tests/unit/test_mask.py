@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from pathlib import Path
 
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.filter.mask import FilterModule
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._mask import mask, masked
 
+ROOT = Path(__file__).parents[2]
 MASKED = {
     "http://svc:S3cret@proxy": "http://svc:***@proxy",
     "http://svc:S3cret@proxy:3128/path?x=1": "http://svc:***@proxy:3128/path?x=1",
@@ -107,3 +110,11 @@ def test_no_text_takes_long(text):
 
 def test_as_a_filter():
     assert FilterModule().filters()["mask"]("http://svc:S3cret@proxy") == "http://svc:***@proxy"
+
+
+@pytest.mark.parametrize("tasks", sorted((ROOT / "roles").glob("*/tasks/*.yml")), ids=lambda path: f"{path.parts[-3]}/{path.name}")
+def test_what_a_command_complains_of_is_masked(tasks):
+    """apt, dnf and zypper name the URL that they cannot read, with its credentials."""
+    shown = re.findall(r"msg:.*?(?=\n *\w+:|\Z)", tasks.read_text(), re.DOTALL)
+    complaints = [found for text in shown for found in re.findall(r"{{(?:(?!}}).)*stderr(?:(?!}}).)*}}", text, re.DOTALL)]
+    assert [found for found in complaints if "fleet.gpu_swarm.mask" not in found] == []
