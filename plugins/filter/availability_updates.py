@@ -27,7 +27,7 @@ options:
       - With V(pause), work is kept away from hosts with which nothing is wrong.
       - With V(drain), swarm starts elsewhere what still runs on them, where O(ledger) shows that something does.
       - With V(former), hosts get their former availability back, with their labels as decided. Those that wait, or do not
-        answer any more, stay away.
+        answer any more, stay away, and so do those where O(ledger) shows a finished job that the swarm's leader would run again.
     type: str
     choices: [pause, drain, former]
     required: true

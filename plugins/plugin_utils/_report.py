@@ -98,7 +98,8 @@ def _not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) 
     if outcome and outcome.state != WAITING:
         return _and_away(f"{outcome.state}: {outcome.reason}", node)
     if outcome or step.left_alone:
-        paused = "; paused" if MARKED in step.groups else ""  # else it is no node, and has nothing to be paused
+        # Else it is no node, or returned to service before what it waits for was found.
+        paused = "; paused" if MARKED in step.groups and (node is None or node["availability"] != "active") else ""
         return f"{WAITING} for " + (outcome.reason + paused if outcome else ", ".join(step.waits_for))
     return None
 

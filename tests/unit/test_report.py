@@ -72,6 +72,7 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_told(step, wo
         (Step(waits_for=["a"]), member(), None, "ready"),
         (Step(needs=["join", "move"]), None, Outcome("waiting", "task b"), "waiting for task b"),
         (Step(waits_for=["a"], groups=[MARKED]), member(availability="pause"), Outcome("waiting", "container b"), "waiting for container b; paused"),
+        (Step(groups=[MARKED]), member(), Outcome("waiting", "finished job b"), "waiting for finished job b"),
         (Step(groups=[PREPARE]), None, Outcome("waiting", "container b"), "waiting for container b"),
         (Step(), member(), FAILED, "failed: dockerd did not start"),
         (Step(), member(), Outcome("lost", "no route"), "lost: no route"),
