@@ -11,7 +11,7 @@ from ..plugin_utils._roll import held_by
 from .gpu_node import ActionModule as NodeAction
 
 NO_ANSWER = ["an answer of the node"]  # dockerd is slow to answer while it stops containers
-OWN = ("ledger", "event", "timeout", "delay")
+OWN = ("ledger", "event", "wait_timeout", "delay")
 
 
 def still_held(host, variables, ledger, answer):
@@ -38,4 +38,4 @@ class ActionModule(NodeAction):
         host = task_vars["inventory_hostname"]
         left = partial(EVENTS[own["event"]], host, task_vars["hostvars"], own.get("ledger"))
         ask = partial(super().run, tmp, task_vars)
-        return poll(ask, left, float(own["timeout"]), lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))
+        return poll(ask, left, float(own["wait_timeout"]), lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))

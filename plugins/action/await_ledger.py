@@ -11,7 +11,7 @@ from ..plugin_utils._reach import ManagerAction
 from ..plugin_utils._roll import held_by
 from ..plugin_utils._updates import not_shown
 
-OWN = ("hosts", "event", "timeout", "delay")
+OWN = ("hosts", "event", "wait_timeout", "delay")
 
 
 def still_held(hosts, variables, ledger):
@@ -36,4 +36,4 @@ class ActionModule(ManagerAction):
         own, self._task.args = apart(self._task.args, OWN)
         left = partial(EVENTS[own["event"]], own["hosts"], task_vars["hostvars"])
         ask = partial(super().run, tmp, task_vars)
-        return poll(ask, left, float(own["timeout"]), self._display.display, float(own.get("delay", 2)))
+        return poll(ask, left, float(own["wait_timeout"]), self._display.display, float(own.get("delay", 2)))

@@ -27,7 +27,7 @@ options:
     description: The daemon's local socket.
     type: path
     default: /var/run/docker.sock
-  timeout:
+  wait_timeout:
     description: How long to wait, in seconds. With V(0), the first answer is the result.
     type: float
     required: true
@@ -56,7 +56,7 @@ EXAMPLES = r"""
 - name: Wait until the drain has ended what ran here
   fleet.gpu_swarm.await_containers:
     event: drained
-    timeout: 120
+    wait_timeout: 120
   check_mode: true
   register: looked
 """

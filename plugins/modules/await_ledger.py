@@ -27,7 +27,7 @@ options:
     type: str
     choices: [work_ended, shown]
     required: true
-  timeout:
+  wait_timeout:
     description: How long to wait, in seconds. With V(0), the first answer is the result.
     type: float
     required: true
@@ -58,7 +58,7 @@ EXAMPLES = r"""
   fleet.gpu_swarm.await_ledger:
     hosts: "{{ ansible_play_batch }}"
     event: work_ended
-    timeout: 300
+    wait_timeout: 300
   delegate_to: "{{ manager }}"
   run_once: true
   register: ledger

@@ -131,4 +131,3 @@ def _tasks(count: int) -> str:
 
 def _uuids(gpu: Mapping[str, Any]) -> list[str]:
     return [one["uuid"] for one in [gpu, *(gpu.get("mig_devices") or [])] if one.get("uuid")]
-
