@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A manager outside of the run that freezes while it is asked, in the tasks as they are but for the limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ANSIBLE = os.environ.get("ANSIBLE_PLAYBOOK") or str(Path(sys.executable).parent / "ansible-playbook")
+LIMIT = "timeout: 300"
+
+PLAYBOOK = """
+- hosts: nodes
+  gather_facts: false
+  vars:
+    swarm_member_managers: "{{ groups['swarm_managers'] }}"
+    swarm_member_docker_socket: /nonexistent/docker.sock
+    _swarm_member_answers: {}
+    _swarm_member_only_asked: []
+  tasks:
+    - ansible.builtin.include_tasks: ask_managers.yml
+      run_once: true
+    - ansible.builtin.debug:
+        msg: "{{ ansible_play_hosts | join(',') }} {{ dict(asked | map(attribute='item') | zip(asked | map(attribute='msg'))) }}"
+      vars: {asked: "{{ ASKED.results }}"}
+"""
+
+
+@pytest.mark.parametrize(("tasks", "register"), [("playbooks/tasks", "gpu_swarm_asked"), ("roles/swarm_member/tasks", "__swarm_member_asked")])
+def test_a_manager_that_froze_costs_no_host_the_run(tasks, register, tmp_path):
+    home = tmp_path / "collections" / "ansible_collections" / "fleet"
+    home.mkdir(parents=True)
+    (home / "gpu_swarm").symlink_to(ROOT)
+    asks = (ROOT / tasks / "ask_managers.yml").read_text()
+    assert asks.count(LIMIT) == 1
+    (tmp_path / "ask_managers.yml").write_text(asks.replace(LIMIT, "timeout: 3"))
+    frozen = tmp_path / "python"
+    frozen.write_text("#!/bin/sh\nexec sleep 120\n")
+    frozen.chmod(0o755)
+    hosts = ["[nodes]", "g1", "g2", "[all:vars]", "ansible_connection=local", f"ansible_python_interpreter={sys.executable}", "[swarm_managers]"]
+    hosts += [f"frozen ansible_python_interpreter={frozen}"]
+    (tmp_path / "hosts.ini").write_text("\n".join(hosts) + "\n")
+    (tmp_path / "play.yml").write_text(PLAYBOOK.replace("ASKED", register))
+    environment = dict(
+        os.environ,
+        ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"),
+        ANSIBLE_LOCAL_TEMP=str(tmp_path / "local"),
+        ANSIBLE_REMOTE_TEMP=str(tmp_path / "remote"),
+        ANSIBLE_PIPELINING="True",
+        ANSIBLE_STDOUT_CALLBACK="ansible.builtin.json",
+    )
+    command = [ANSIBLE, "-i", str(tmp_path / "hosts.ini"), str(tmp_path / "play.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "deprecated" not in done.stderr
+    told = json.loads(done.stdout[done.stdout.index("{") :])["plays"][0]["tasks"][-1]["hosts"]
+    assert set(told) == {"g1", "g2"}
+    for words in (host["msg"] for host in told.values()):
+        assert words.startswith("g1,g2 {'frozen': ")
+        assert "3 second" in words or "time frame (3)" in words
