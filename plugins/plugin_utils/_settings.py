@@ -28,7 +28,7 @@ class Setting:
     """One variable that a user may set. ``type``, ``choices`` and ``elements`` are those of Ansible's argument specs.
 
     ``low`` is the least number that makes sense, ``unit`` what is counted. ``default`` is None where nothing is set by default, and
-    ``empty`` tells whether an empty value means the same.
+    ``empty`` tells whether an empty value means the same. ``once``: it counts for the whole run, not for a host.
     """
 
     name: str
@@ -40,19 +40,20 @@ class Setting:
     choices: tuple[Any, ...] = ()
     elements: str = "raw"
     empty: bool = False
+    once: bool = False
 
 
 SECONDS = "seconds"
 PLAYBOOKS = (
     Setting("provision_disrupt", "str", SERVICES, "what a change may do to what runs on a host", choices=DISRUPTIONS),
     Setting("provision_wait", "int", 300, "for so long a batch waits for what must not be stopped", unit=SECONDS),
-    Setting("provision_batch", "raw", None, "how many hosts that carry work are out at a time"),  # judged where it is cut, by _batches
-    Setting("provision_max_failed", "int", 1, "after so many failed hosts no further batch begins", low=1, unit="hosts"),
-    Setting("provision_lease", "int", None, "for so long another run leaves the swarm alone", low=1, unit=SECONDS),
-    Setting("provision_take_lease", "bool", False, "whether the lease of another run is taken over"),
+    Setting("provision_batch", "raw", None, "how many hosts that carry work are out at a time", once=True),  # judged where it is cut, by _batches
+    Setting("provision_max_failed", "int", 1, "after so many failed hosts no further batch begins", low=1, unit="hosts", once=True),
+    Setting("provision_lease", "int", None, "for so long another run leaves the swarm alone", low=1, unit=SECONDS, once=True),
+    Setting("provision_take_lease", "bool", False, "whether the lease of another run is taken over", once=True),
     Setting("provision_drain_timeout", "int", 120, "for so long a drained task may take to end", unit=SECONDS),
-    Setting("provision_allow_pending", "raw", None, "the services that may have no place under a new policy, or true for all"),
-    Setting("provision_remove_finished_jobs", "bool", False, "whether finished jobs are removed before they would run again"),
+    Setting("provision_allow_pending", "raw", None, "the services that may have no place under a new policy, or true for all", once=True),
+    Setting("provision_remove_finished_jobs", "bool", False, "whether finished jobs are removed before they would run again", once=True),
     Setting("maintain_tasks", "path", None, "the file with the tasks of a maintenance"),
     Setting("maintain_reboot", "bool", False, "whether each node is rebooted after them"),
     Setting("maintain_timeout", "int", 900, "for so long a node may take to come back", low=1, unit=SECONDS),

@@ -59,6 +59,7 @@ def check(task_vars: Mapping[str, Any], names: list[str], template: Callable[[An
         mine = {key: value for key, value in raw.items() if key not in of_play} if of_play.keys() & raw.keys() else raw
         for text in _wrong(mine, settings, known, partial(_templated, hostvars, name)):
             found.setdefault(text, []).append(name)
+    run += _divided(hostvars, names, [setting for setting in settings.values() if setting.once and setting.name not in of_play])
     run += [text for text, where in found.items() if len(where) == len(names)]
     return Problems(run, {name: texts for name in names if (texts := [text for text in found if name in found[text] and text not in run])})
 
@@ -76,6 +77,36 @@ def _of_play(task_vars: Mapping[str, Any], settings: Mapping[str, Setting]) -> d
 
 def _templated(hostvars: Any, name: str, key: str) -> Any:
     return hostvars[name][key]
+
+
+def _divided(hostvars: Any, names: list[str], settings: Iterable[Setting]) -> Iterator[str]:
+    """The settings for the whole run of which the hosts have several values: the run would take that of its first host."""
+    for setting in settings:
+        written = {name: hostvars.raw_get(name).get(setting.name) for name in names}
+        if len(set(map(str, written.values()))) < 2:
+            continue
+        # The first host with each value. Where none is set, it is the default.
+        found: dict[str, str] = {}
+        for name, value in written.items():
+            found.setdefault(str(_or_default(setting, _known(hostvars, name, setting.name, value))), name)
+        if len(found) > 1:
+            values = ", and ".join(f"{_set(setting, written[name])} for {name}" for name in list(found.values())[:2])
+            yield f"{setting.name} counts for the whole run, and is {values}. Put it into group_vars/all.yml, or give it with -e."
+
+
+def _known(hostvars: Any, name: str, key: str, value: Any) -> Any:
+    try:
+        return _templated(hostvars, name, key) if is_template(value) else value
+    except AnsibleError:
+        return value  # that it cannot be worked out is an error of this host's
+
+
+def _or_default(setting: Setting, value: Any) -> Any:
+    return setting.default if value in (None, "", []) else value
+
+
+def _set(setting: Setting, value: Any) -> str:
+    return "not set" if value is None else shown(setting, value)
 
 
 def _wrong(

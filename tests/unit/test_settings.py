@@ -203,6 +203,37 @@ def test_what_is_wrong_for_some_is_told_of_those():
     assert "write gpu_node_advertise" in found.hosts["g2"][0]
 
 
+@pytest.mark.parametrize(
+    ("name", "member", "manager", "words"),
+    [
+        ("provision_batch", [1, "25%"], None, "is [1, '25%'] for g1, and not set for m1"),
+        ("provision_max_failed", 3, 1, "is 3 for g1, and 1 for m1"),
+        ("provision_allow_pending", ["train"], [], "is ['train'] for g1, and [] for m1"),
+        ("provision_take_lease", True, None, "is true for g1, and not set for m1"),
+        ("provision_lease", "{{ long }}", 60, "is '{{ long }}' for g1, and 60 for m1"),
+        ("provision_remove_finished_jobs", True, False, "is true for g1, and false for m1"),
+    ],
+)
+def test_what_counts_for_the_whole_run_is_the_same_for_all_hosts(name, member, manager, words):
+    def found(values, **given):
+        variables = {host: {} if value is None else {name: value} for host, value in values.items()}
+        return checked(variables, {"g1": {name: 900}, "g2": {name: 900}} if name == "provision_lease" else None, **given)[0]
+
+    problems = found({"g1": member, "g2": member, "m1": manager})
+    assert problems.run == [f"{name} counts for the whole run, and {words}. Put it into group_vars/all.yml, or give it with -e."]
+    assert problems.hosts == {}
+    assert found({"g1": member, "g2": member}) == ([], {})
+    assert found({"m1": manager, "g1": member}, play={name: True if DECLARED[name].type == "bool" else 5}) == ([], {})
+
+
+def test_a_default_that_is_written_out_is_the_same_as_none():
+    assert checked({"g1": {"provision_max_failed": "1", "provision_allow_pending": [], "provision_batch": ""}, "m1": {}})[0] == ([], {})
+
+
+def test_what_counts_for_a_host_may_differ():
+    assert checked({"g1": {"provision_disrupt": "all", "provision_wait": 5, "maintain_timeout": 5}, "m1": {}})[0] == ([], {})
+
+
 def test_what_stands_at_the_play_holds_for_all():
     variables = {"g1": {"provision_wait": 5}, "g2": {"provision_wait": "soon"}}
     assert checked(variables, play={"provision_wait": 7})[0] == ([], {})
