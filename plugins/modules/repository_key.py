@@ -28,7 +28,7 @@ options:
   fingerprint:
     description:
       - The key's fingerprint, 40 or 64 hexadecimal digits, blanks and colons aside.
-      - If it is empty, any key is taken, but none over O(url) with C(http).
+      - If it is empty, any key is taken, but none over O(url) with C(http), nor where C(https) redirects to that.
     type: str
     required: true
   timeout:
@@ -71,6 +71,7 @@ problem:
 
 import os
 import tempfile
+from urllib.parse import urljoin
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import fetch_url
@@ -80,6 +81,8 @@ from ..module_utils._mask import mask
 from ..module_utils._openpgp import encoded, normalized, parsed
 
 LIMIT = 1 << 20  # bytes; a key has a few thousand
+HOPS = 10  # as urllib
+REDIRECTIONS = (301, 302, 303, 307, 308)
 
 
 def read(path):
@@ -95,13 +98,28 @@ def fetch(module):
     url = module.params["url"]
     if not url:
         return read(module.params["src"])
-    if not module.params["fingerprint"] and url.lower().startswith("http:"):
-        text = "%s is read without encryption, so that anybody on the way could replace the key. Set its fingerprint, or use https."
-        raise GpuSwarmError(text % url, problem="fingerprint")
-    response, info = fetch_url(module, url, timeout=module.params["timeout"])
+    response, info = fetched(module, url) if module.params["fingerprint"] else fetched_encrypted(module, url)
     if info["status"] != 200:
         raise GpuSwarmError("cannot fetch the repository's key from %s: %s" % (url, info["msg"]), problem="url")
     return response.read(LIMIT + 1)
+
+
+def fetched(module, url):
+    return fetch_url(module, url, timeout=module.params["timeout"])
+
+
+def fetched_encrypted(module, url):
+    """As fetched(), but each URL on the way is judged: whoever can change one answer of a redirection names the next URL."""
+    module.params["follow_redirects"] = "none"  # of fetch_url
+    for _hop in range(HOPS):
+        if not url.lower().startswith("https:"):
+            text = "%s is read without encryption, so that anybody on the way could replace the key. Set its fingerprint, or use https."
+            raise GpuSwarmError(text % url, problem="fingerprint")
+        response, info = fetched(module, url)
+        if info["status"] not in REDIRECTIONS or not info.get("location"):
+            break
+        url = urljoin(url, info["location"])
+    return response, info
 
 
 def checked(data, wanted, source):

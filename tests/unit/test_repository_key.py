@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import io
 import json
 import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from test_openpgp import ARMORED, BINARY, EVIL, NVIDIA, armor, prefixed
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._openpgp import encoded, parsed
+from ansible_collections.fleet.gpu_swarm.plugins.modules import repository_key
 
 OTHER_KEY = armor(EVIL)
 QUOTED = prefixed(OTHER_KEY, b"> ")
@@ -159,3 +163,40 @@ def test_what_is_wrong_is_told(tmp_path):
     assert "cannot fetch the repository's key from http://svc:***@127.0.0.1:9/gpgkey: " in answer["msg"]
     assert "refused" in answer["msg"]
     assert "'F796ECB0' is no fingerprint" in module(key, fingerprint="F796ECB0", url="https://127.0.0.1:9/")["msg"]
+
+
+HOPS = {
+    "https://a/key": "https://b/key",
+    "https://b/key": "/other",
+    "https://b/other": b"the key",
+    "https://c/key": "http://d/key",
+    "http://d/key": "https://b/other",  # whoever is on the way could have named another one
+    "https://e/key": "https://e/key",
+}
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("https://a/key", None),
+        ("HTTPS://b/other", None),
+        ("https://c/key", "http://d/key is read without encryption"),
+        (" http://d/key", "http://d/key is read without encryption"),
+        ("https://e/key", "cannot fetch the repository's key from https://e/key: HTTP Error 302"),
+    ],
+)
+def test_without_a_fingerprint_no_hop_is_over_http(monkeypatch, url, words):
+    def answer(running, asked, timeout):
+        assert (running.params["follow_redirects"], timeout) == ("none", 30)
+        there = HOPS[asked.lower()]
+        if isinstance(there, bytes):
+            return io.BytesIO(there), {"status": 200}
+        return None, {"status": 302, "location": there, "msg": "HTTP Error 302"}
+
+    monkeypatch.setattr(repository_key, "fetch_url", answer)
+    running = SimpleNamespace(params={"url": url, "fingerprint": "", "timeout": 30})
+    if words is None:
+        assert repository_key.fetch(running) == b"the key"
+        return
+    with pytest.raises(GpuSwarmError, match=words):
+        repository_key.fetch(running)
