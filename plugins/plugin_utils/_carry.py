@@ -24,7 +24,7 @@ from ansible.utils.vars import merge_hash
 
 from ._answer import plain
 from ._become import explained
-from ._reach import answered
+from ._reach import answered, heed_facts
 
 # What a host said of itself earlier in the run, as the roles register it.
 ASSESSED = "gpu_node_assessed"
@@ -37,6 +37,7 @@ class CarryingAction(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
+        heed_facts(self._task, task_vars)
         known = () if self._task.check_mode else lacking(task_vars)
         answer = carry(partial(self._run_module, task_vars), self._task.args, known)
         return merge_hash(result, self.finish(answer, self._task.delegate_to or task_vars["inventory_hostname"]))

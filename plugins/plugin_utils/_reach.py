@@ -11,24 +11,33 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
 from ..module_utils._printable import printable
 from ._answer import plain
 from ._become import explained
+from ._facts import problem
 
 
 def answered(call: Callable[[], dict[str, Any]], who: str) -> dict[str, Any]:
     """The answer of ``call()`` without what Ansible would act on, or that the host ``who`` cannot be reached."""
     try:
         return explained(plain(call()), who)
-    except AnsibleConnectionFailure as problem:
-        return {"failed": True, "msg": printable(f"{who} cannot be reached: {problem}")}
+    except AnsibleConnectionFailure as failure:
+        return {"failed": True, "msg": printable(f"{who} cannot be reached: {failure}")}
+
+
+def heed_facts(task: Any, task_vars: Mapping[str, Any]) -> None:
+    """Fails the host whose own facts would decide what this task does. Not a task that is for all hosts and delegated: it would
+    fail for all of them."""
+    wrong = None if task.delegate_to else problem(task_vars)
+    if wrong:
+        raise AnsibleActionFail(wrong)
 
 
 class ManagerAction(ActionBase):
@@ -53,5 +62,6 @@ class NodeAction(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
+        heed_facts(self._task, task_vars)
         answer = plain(self._execute_module(module_name=self.MODULE, task_vars=task_vars))
         return merge_hash(result, explained(answer, self._task.delegate_to or task_vars["inventory_hostname"]))

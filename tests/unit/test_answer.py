@@ -19,6 +19,7 @@ from node_lab import gpu
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _cpu
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answer import malformed, plain
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._facts import problem
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._node_labels import MOST, judged, prefixes
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._reach import answered
 
@@ -168,8 +169,8 @@ PLAYBOOK = """
 
 
 @pytest.fixture
-def told(tmp_path):
-    """What the run uses for all hosts after this task, of which the first host lies."""
+def played(tmp_path):
+    """The results of these tasks, by host, of which the first host lies; last comes what the run uses for all hosts after them."""
     home = tmp_path / "collections" / "ansible_collections" / "fleet"
     home.mkdir(parents=True)
     (home / "gpu_swarm").symlink_to(nvml_lab.ROOT)
@@ -180,9 +181,9 @@ def told(tmp_path):
     common = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
     inventory.write_text(f"bad {common} ansible_python_interpreter={liar}\ngood {common}\n[all:vars]\nverify_image=ours\n")
 
-    def run(task):
+    def run(*tasks):
         playbook = tmp_path / "play.yml"
-        playbook.write_text(PLAYBOOK % task)
+        playbook.write_text(PLAYBOOK % "\n    - ".join(tasks))
         environment = dict(
             os.environ,
             ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"),
@@ -195,12 +196,47 @@ def told(tmp_path):
         command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(playbook)]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         told = json.loads(done.stdout[done.stdout.index("{"):])
-        (last,) = told["plays"][0]["tasks"][-1]["hosts"].values()
-        return last["msg"]
+        return [task["hosts"] for task in told["plays"][0]["tasks"]]
 
     return run
 
 
-def test_a_first_host_that_lies_sets_no_variable_of_the_run(told):
-    assert told("ansible.builtin.ping:") == "evil True"  # what stands at the play holds, and no other variable does
-    assert told(f"fleet.gpu_swarm.gpu_info: {{nvml_path: {nvml_lab.library()}}}") == "ours True"
+def said(results):
+    (last,) = results[-1].values()
+    return last["msg"]
+
+
+LOOK = f"fleet.gpu_swarm.gpu_info: {{nvml_path: {nvml_lab.library()}}}"
+
+
+def test_a_first_host_that_lies_sets_no_variable_of_the_run(played):
+    assert said(played("ansible.builtin.ping:")) == "evil True"  # what stands at the play holds, and no other variable does
+    assert said(played(LOOK)) == "ours True"
+
+
+def test_nothing_is_done_on_a_host_whose_facts_are_settings(played):
+    """What the user's own tasks set is no fact."""
+    own = "ansible.builtin.set_fact: {gpu_node_mine: 1}", "ansible.builtin.command: {argv: ['true']}\n      register: gpu_swarm_mine"
+    results = played("ansible.builtin.ping:", *own, LOOK)
+    assert not results[-2]["good"].get("failed")
+    assert results[-2]["bad"]["failed"]
+    assert "bad: this host returned facts with names of settings (verify_image)" in results[-2]["bad"]["msg"]
+    assert said(results) == "ours True"
+
+
+@pytest.mark.parametrize(
+    ("facts", "shown"),
+    [
+        ({"gpu_node_label_prefix": "x", "distribution": "Debian"}, "(gpu_node_label_prefix)"),
+        ({"_gpu_swarm_manager": "x", "gpu_swarm_plan": {}}, "(_gpu_swarm_manager, gpu_swarm_plan)"),
+        ({"provision_\x1b[2J": 1, "_verify_images": 1}, "(_verify_images, provision_\\x1b[2J)"),
+        ({f"maintain_{number}": 1 for number in range(7)}, "maintain_4, …)"),
+    ],
+)
+def test_facts_that_are_settings_are_named(facts, shown):
+    assert shown in problem({"inventory_hostname": "g7", "ansible_facts": facts})
+
+
+@pytest.mark.parametrize("variables", [{}, {"ansible_facts": {"local": {"gpu_node_expect": 1}, "my_gpu_node_x": 1}, "gpu_node_expect": 1}])
+def test_what_is_no_fact_may_have_any_name(variables):
+    assert problem({"inventory_hostname": "g7", **variables}) is None
