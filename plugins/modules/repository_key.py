@@ -93,9 +93,8 @@ def read(path):
         return None
 
 
-def fetch(module):
+def fetch(module, url):
     """The key's bytes, from where it is to come."""
-    url = module.params["url"]
     if not url:
         return read(module.params["src"])
     response, info = fetched(module, url) if module.params["fingerprint"] else fetched_encrypted(module, url)
@@ -158,7 +157,7 @@ def install(module, data):
     module.atomic_move(temporary, module.params["path"])
 
 
-def converge(module):
+def converge(module, url):
     path, src = module.params["path"], module.params["src"]
     wanted = normalized(module.params["fingerprint"])
     if module.params["fingerprint"] and not wanted:
@@ -167,7 +166,7 @@ def converge(module):
     there = installed(path, wanted)
     if wanted and there and not src:
         return {"changed": False, "fingerprints": there.fingerprints}
-    keys = checked(fetch(module), wanted, module.params["url"] or src)
+    keys = checked(fetch(module, url), wanted, url or src)
     changed = there is None or there.blocks != keys.blocks
     if changed and not module.check_mode:
         install(module, encoded(keys, is_armored(path, keys)))
@@ -187,8 +186,10 @@ def main():
         required_one_of=[("url", "src")],
         supports_check_mode=True,
     )
+    url = module.params["url"]
+    module.params["url"] = url and mask(url)  # what was given is returned too, and shown with -vvv
     try:
-        result = converge(module)
+        result = converge(module, url)
     except GpuSwarmError as problem:
         module.fail_json(msg=mask(problem.message), **problem.details)
     except OSError as problem:

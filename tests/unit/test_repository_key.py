@@ -194,9 +194,20 @@ def test_without_a_fingerprint_no_hop_is_over_http(monkeypatch, url, words):
         return None, {"status": 302, "location": there, "msg": "HTTP Error 302"}
 
     monkeypatch.setattr(repository_key, "fetch_url", answer)
-    running = SimpleNamespace(params={"url": url, "fingerprint": "", "timeout": 30})
+    running = SimpleNamespace(params={"fingerprint": "", "timeout": 30})
     if words is None:
-        assert repository_key.fetch(running) == b"the key"
+        assert repository_key.fetch(running, url) == b"the key"
         return
     with pytest.raises(GpuSwarmError, match=words):
-        repository_key.fetch(running)
+        repository_key.fetch(running, url)
+
+
+@pytest.mark.parametrize("key", [ARMORED, OTHER_KEY], ids=["installed", "refused"])
+def test_no_password_of_a_mirror_is_returned(server, tmp_path, key):
+    """With -vvv, Ansible shows a module's arguments too."""
+    server.content = key
+    url = server.url.replace("//", "//svc:S3cret@")
+    answer = module(tmp_path / "key.asc", url=url)
+    assert answer["invocation"]["module_args"]["url"] == url.replace("S3cret", "***")
+    assert "S3cret" not in str(answer)
+    assert server.asked == 1
