@@ -28,13 +28,18 @@ FLAGS = {"ask_pass": "-k", "become_ask_pass": "-K", "ask_vault_pass": "-J", "bec
 VALUES = {
     "inventory": "-i", "remote_user": "-u", "private_key_file": "--private-key", "forks": "-f", "become_user": "--become-user",
     "become_method": "--become-method", "connection_password_file": "--connection-password-file", "become_password_file": "--become-password-file",
-    "vault_ids": "--vault-id", "vault_password_files": "--vault-password-file",
+    "vault_ids": "--vault-id", "vault_password_files": "--vault-password-file", "connection": "-c", "timeout": "-T",
 }  # fmt: skip
+# Their values begin with a dash, so that name and value have to be one word.
+SSH = ("ssh_common_args", "ssh_extra_args", "scp_extra_args", "sftp_extra_args")
+# Several values of these are one word.
+JOINED = {"module_path": ("-M", ":"), "tags": ("--tags", ","), "skip_tags": ("--skip-tags", ",")}
 # What stands there where nothing is given, by its name in Ansible's configuration.
 CONFIGURED = {
     "forks": "DEFAULT_FORKS", "remote_user": "DEFAULT_REMOTE_USER", "private_key_file": "DEFAULT_PRIVATE_KEY_FILE", "become": "DEFAULT_BECOME",
     "become_method": "DEFAULT_BECOME_METHOD", "diff": "DIFF_ALWAYS", "ask_pass": "DEFAULT_ASK_PASS", "become_ask_pass": "DEFAULT_BECOME_ASK_PASS",
-    "ask_vault_pass": "DEFAULT_ASK_VAULT_PASS", "become_password_file": "BECOME_PASSWORD_FILE", "vault_ids": "DEFAULT_VAULT_IDENTITY_LIST",
+    "ask_vault_pass": "DEFAULT_ASK_VAULT_PASS", "become_password_file": "BECOME_PASSWORD_FILE", "connection": "DEFAULT_TRANSPORT",
+    "timeout": "DEFAULT_TIMEOUT", "vault_ids": "DEFAULT_VAULT_IDENTITY_LIST",
     "connection_password_file": "CONNECTION_PASSWORD_FILE",
 }  # fmt: skip
 # What begins with these holds no secrets. The values of other variables are not shown.
@@ -51,6 +56,8 @@ def again(given: Mapping[str, Any], defaults: Mapping[str, Any], left: Iterable[
     chosen = {key: value for key, value in given.items() if value != defaults.get(key)}
     words = [flag for key, flag in FLAGS.items() if chosen.get(key)]
     words += [word for key, option in VALUES.items() for value in _many(chosen.get(key)) for word in (option, str(value))]
+    words += [f"--{key.replace('_', '-')}={mask(str(chosen[key]))}" for key in SSH if chosen.get(key)]
+    words += [word for key, (option, between) in JOINED.items() for word in _joined(option, between, chosen.get(key))]
     shown, others = _variables(given.get("extra_vars") or ())
     names = [word for host in [",".join(left)] if host for word in ("--limit", host)]
     return Again(shlex.join(["ansible-playbook", *words, *given.get("args", ()), *shown, *names]), others)
@@ -65,6 +72,13 @@ def _many(value: Any) -> Sequence[Any]:
     if value in (None, "", False):
         return ()
     return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _joined(option: str, between: str, value: Any) -> list[str]:
+    """Ansible keeps tags in no order, and the tag 'all' where none is given."""
+    many = [str(one) for one in _many(value)]
+    many = many if between == ":" else sorted(many)
+    return [option, between.join(many)] if many and many != ["all"] else []
 
 
 def _variables(texts: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -7,9 +7,11 @@ from __future__ import annotations
 import shlex
 
 import pytest
+from ansible.cli.playbook import PlaybookCLI
+from ansible.constants import config
 from ansible.parsing.splitter import parse_kv
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._again import again
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._again import CONFIGURED, again
 
 DEFAULTS = {"forks": 5, "become_method": "sudo", "private_key_file": None, "remote_user": None, "diff": False}
 GIVEN = dict(DEFAULTS, inventory=("i.yml",), args=("fleet.gpu_swarm.provision",), extra_vars=())
@@ -24,6 +26,30 @@ def test_the_command_as_it_was_given():
     options = dict(inventory=("a b/i.yml", "h,"), become_ask_pass=True, remote_user="root", forks=50, vault_ids=("prod@ask",), subset="gpu_nodes")
     words = shlex.split(said(**options).command)
     assert words[:-3] == ["ansible-playbook", "-K", "-i", "a b/i.yml", "-i", "h,", "-u", "root", "-f", "50", "--vault-id", "prod@ask"]
+
+
+def test_what_the_connections_and_tasks_need_is_given_again():
+    """As Ansible itself keeps them, after it has read its command line."""
+    words = ["-c", "paramiko", "-T", "30", "--ssh-common-args=-o ProxyJump=bastion -o 'User=a b'", "--ssh-extra-args=-R 1", "--scp-extra-args=-l 9"]
+    words += ["--sftp-extra-args=-f", "-M", "/opt/modules:/srv/modules", "--tags", "always,gpu", "--skip-tags", "motd,slow"]
+    assert read_again(*words) == ["ansible-playbook", *words, "x.yml"]
+    assert read_again("--tags", "gpu", "-t", "always")[1:3] == ["--tags", "always,gpu"]
+
+
+def test_nothing_is_given_that_was_not():
+    assert read_again() == ["ansible-playbook", "x.yml"]
+
+
+def test_no_password_of_a_proxy_is_shown():
+    assert read_again("--ssh-common-args=-o X=http://svc:s3cret@proxy")[1] == "--ssh-common-args=-o X=http://svc:***@proxy"
+
+
+def read_again(*words):
+    cli = PlaybookCLI(["ansible-playbook", *words, "x.yml"])
+    cli.init_parser()
+    given = vars(cli.post_process_args(cli.parser.parse_args([*words, "x.yml"])))
+    defaults = {key: config.get_config_value(name) for key, name in CONFIGURED.items()}
+    return shlex.split(again(dict(given, inventory=None), defaults).command)
 
 
 @pytest.mark.parametrize(
