@@ -44,4 +44,6 @@ def test_where_packages_come_from_is_the_users_own_affair():
 def test_users_are_given_the_versions_that_were_tested(name):
     """One of them runs as root on their nodes."""
     (command,) = re.findall(r"^ *\$ pip install (.*nvidia-ml-py.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert f"{name}=={PINS[name][0]}" in command.split()
+    pin = f"{name}=={PINS[name][0]}"
+    assert pin in command.split()
+    assert pin in (ROOT / "meta/ee-requirements.txt").read_text().splitlines()
