@@ -4,11 +4,18 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fleet.gpu_swarm.plugins.filter.evict import FilterModule
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_evictions import CHOICES, forbidden
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._evictions import EVICT, not_written, refused_by_node, told
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._work import DISRUPTIONS
+
+ROOT = Path(__file__).parents[2]
 
 
 def record(task="t1", reason="constraint", slot=1, movable=False, **other):
@@ -65,3 +72,26 @@ def test_a_task_for_which_two_calls_were_refused_is_told_once():
 )
 def test_why_a_node_was_not_written(answer, outcome):
     assert not_written(answer, "n1", "not drained") == outcome
+
+
+@pytest.mark.parametrize("file", ["promote", "demote"])
+def test_a_change_of_role_evicts_no_more_than_the_role_may(file):
+    tasks = yaml.safe_load((ROOT / f"roles/swarm_member/tasks/{file}.yml").read_text())
+    write = next(number for number, task in enumerate(tasks) if "fleet.gpu_swarm.swarm_nodes" in task)
+    (node,) = tasks[write]["fleet.gpu_swarm.swarm_nodes"]["nodes"]
+    assert node["evict"] == "{{ swarm_member_evict }}"
+    assert tasks[write + 1]["ansible.builtin.include_tasks"] == "consent.yml"
+
+
+@pytest.mark.parametrize("file", ["join", "take_back"])
+def test_the_playbooks_pass_on_what_a_change_of_role_may_evict(file):
+    text = (ROOT / f"playbooks/tasks/{file}.yml").read_text()
+    assert "disrupt | fleet.gpu_swarm.evict }}" in text
+
+
+@pytest.mark.parametrize("disrupt", DISRUPTIONS)
+def test_what_a_host_may_lose_by_what_its_setting_says(disrupt):
+    evict = FilterModule().filters()["evict"]
+    assert evict(disrupt) == EVICT[disrupt]
+    with pytest.raises(AnsibleFilterError, match="not 'often'"):
+        evict("often")
