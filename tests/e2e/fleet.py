@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -140,6 +141,15 @@ class Node:
 
     def leave(self) -> None:
         self.run("docker", "swarm", "leave", "--force", check=False)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """As long as this lasts, nothing happens on it. Swarm takes it for down after some 15 s."""
+        subprocess.run(["docker", "--host", self.docker_host, "pause", self.container], check=True, capture_output=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["docker", "--host", self.docker_host, "unpause", self.container], check=True, capture_output=True)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -309,7 +309,10 @@ def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: N
         since = manager.run("date", "+%s.%N")
         running = pool.submit(fleet.playbook, inventory)
         wait_until("the window of g1", lambda: away(fleet, "g1")[0] == "pause")
-        with service(fleet, "late", 1, "--restart-condition", "none", "--constraint", "node.labels.gpu.model==planted") as late:
+        with ExitStack() as later:
+            with busy.frozen():  # else its window may be over before the task is there
+                once = ("--restart-condition", "none", "--constraint", "node.labels.gpu.model==planted")
+                late = later.enter_context(service(fleet, "late", 1, *once))
             run = running.result()
             waits(run, "g2", "task late.1 (node.labels.gpu.model==planted would no longer hold)")
             assert member(fleet, "g2")["Spec"] == {**member_g2["Spec"], "Labels": {**member_g2["Spec"]["Labels"], "gpu.model": "planted"}}
