@@ -66,11 +66,12 @@ def _read(tasks, services, now):
     for task in tasks:
         state, node_id = task["Status"]["State"], task.get("NodeID")
         service = services.get(task.get("ServiceID"))
+        movable = state in HOLDING and is_movable(task, service)
         # One that runs and ends by itself needs no place afterwards.
-        if task.get("DesiredState") in WANTED and (state in WAITING or (state in HOLDING and is_movable(task, service))):
+        if (movable or state in WAITING) and task.get("DesiredState") in WANTED:
             _swarm_reservations.add(reading.reserving, task, service, _service_name(task, service), node_id)
         if state in HOLDING and node_id:
-            reading.restarts.see(task, _read_live(reading, task, service, node_id, now))
+            reading.restarts.see(task, _read_live(reading, task, service, node_id, movable, now))
             continue
         reading.restarts.see(task)
         if state in WAITING and task.get("DesiredState") in WANTED:
@@ -85,7 +86,7 @@ def _service_name(task, service):
     return service["Spec"]["Name"] if service else task.get("ServiceID")
 
 
-def _read_live(reading, task, service, node_id, now):
+def _read_live(reading, task, service, node_id, movable, now):
     status, service_name, holding = task["Status"], _service_name(task, service), assigned(task)
     name, since = name_of(task, service_name), status.get("Timestamp")
     record = {
@@ -95,7 +96,7 @@ def _read_live(reading, task, service, node_id, now):
         "state": status["State"],
         "since": since,
         "age": age(since, now),
-        "movable": is_movable(task, service),
+        "movable": movable,
         "restarts_left": None,
         "elsewhere": None,
         "holding": holding,

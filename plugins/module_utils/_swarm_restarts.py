@@ -47,10 +47,8 @@ def _version(spec):
     """Restarts of another version of the service do not count. The API does not tell a task's, so it is known by what differs as a rule;
     two that differ in nothing else count as one."""
     container = spec.get("ContainerSpec") or {}
-    parts = [container.get("Image"), spec.get("ForceUpdate")]
-    for words in ("Env", "Command", "Args"):
-        parts.extend(container.get(words) or ())
-    return hash(tuple(parts))
+    words = (*(container.get("Env") or ()), *(container.get("Command") or ()), *(container.get("Args") or ()))
+    return hash((container.get("Image"), spec.get("ForceUpdate"), words))
 
 
 def _used(all_made, made, policy):

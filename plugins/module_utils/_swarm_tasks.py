@@ -21,7 +21,7 @@ WAITING = frozenset(["new", "pending"])
 ENDED = frozenset(["complete", "shutdown", "failed", "rejected", "remove", "orphaned"])
 # "complete" is what a job's task is desired to become, and what it is when it ended.
 WANTED = HOLDING | frozenset(["complete"])
-JOBS = ("ReplicatedJob", "GlobalJob")
+JOBS = frozenset(["ReplicatedJob", "GlobalJob"])
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -41,7 +41,7 @@ def is_job(task, service):
 
 
 def is_job_service(service):
-    return bool(service) and any(mode in service["Spec"].get("Mode", {}) for mode in JOBS)
+    return bool(service) and not JOBS.isdisjoint(service["Spec"].get("Mode", ()))
 
 
 def is_global(service):

@@ -302,8 +302,9 @@ def test_a_container_that_is_started_between_the_look_and_the_restart_is_waited_
 def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: None) -> None:
     """On the other one a label is to change, and while the first is in its window a task comes that needs the label as it is."""
     manager, busy, member_g2 = fleet["m1"], fleet["g1"], member(fleet, "g2")
-    consented = {"g1": {"provision_disrupt": "all", "gpu_node_advertise": [{"as": "gpu", "kind": "CONSENT"}]}}
-    inventory = fleet.inventory(consented, **MAIN)
+    (kind,) = shown(fleet, "g2")  # as another test left it: it needs no window
+    kinds = {name: {"gpu_node_advertise": [{"as": "gpu", "kind": one}]} for name, one in (("g1", "CONSENT"), ("g2", kind))}
+    inventory = fleet.inventory({**kinds, "g1": {**kinds["g1"], "provision_disrupt": "all"}}, **MAIN)
     manager.docker("node", "update", "--label-add", "gpu.model=planted", member_g2["ID"])
     with by_hand(busy), ThreadPoolExecutor(1) as pool:
         since = manager.run("date", "+%s.%N")
