@@ -143,13 +143,16 @@ class Node:
         self.run("docker", "swarm", "leave", "--force", check=False)
 
     @contextmanager
-    def frozen(self) -> Iterator[None]:
-        """As long as this lasts, nothing happens on it. Swarm takes it for down after some 15 s."""
-        subprocess.run(["docker", "--host", self.docker_host, "pause", self.container], check=True, capture_output=True)
+    def locked(self) -> Iterator[None]:
+        """As long as this lasts, no run changes it: they wait for the lock that whoever changes a node takes."""
+        lock, hold = f"{STATE_DIR}/lock", "/run/hold"
+        self.run("touch", hold)
+        self.run("systemd-run", "--collect", "flock", lock, "sh", "-c", f"while [ -e {hold} ]; do sleep 0.1; done")
         try:
+            wait_until("the lock", lambda: self.start("flock", "--nonblock", lock, "true", check=False).returncode)
             yield
         finally:
-            subprocess.run(["docker", "--host", self.docker_host, "unpause", self.container], check=True, capture_output=True)
+            self.run("rm", "--force", hold)
 
 
 @dataclass(frozen=True)

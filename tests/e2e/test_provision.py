@@ -306,18 +306,17 @@ def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: N
     kinds = {name: {"gpu_node_advertise": [{"as": "gpu", "kind": one}]} for name, one in (("g1", "CONSENT"), ("g2", kind))}
     inventory = fleet.inventory({**kinds, "g1": {**kinds["g1"], "provision_disrupt": "all"}}, **MAIN)
     manager.docker("node", "update", "--label-add", "gpu.model=planted", member_g2["ID"])
-    with by_hand(busy), ThreadPoolExecutor(1) as pool:
+    with by_hand(busy), ThreadPoolExecutor(1) as pool, ExitStack() as later:
         since = manager.run("date", "+%s.%N")
-        running = pool.submit(fleet.playbook, inventory)
-        wait_until("the window of g1", lambda: away(fleet, "g1")[0] == "pause")
-        with ExitStack() as later:
-            with busy.frozen():  # else its window may be over before the task is there
-                once = ("--restart-condition", "none", "--constraint", "node.labels.gpu.model==planted")
-                late = later.enter_context(service(fleet, "late", 1, *once))
-            run = running.result()
-            waits(run, "g2", "task late.1 (node.labels.gpu.model==planted would no longer hold)")
-            assert member(fleet, "g2")["Spec"] == {**member_g2["Spec"], "Labels": {**member_g2["Spec"]["Labels"], "gpu.model": "planted"}}
-            assert [task["ID"] for task in all_running(manager, "late", 1)] == [late[0]["ID"]]
+        with busy.locked():  # else its window may be over before the task is there
+            running = pool.submit(fleet.playbook, inventory)
+            wait_until("the window of g1", lambda: away(fleet, "g1")[0] == "pause")
+            once = ("--restart-condition", "none", "--constraint", "node.labels.gpu.model==planted")
+            late = later.enter_context(service(fleet, "late", 1, *once))
+        run = running.result()
+        waits(run, "g2", "task late.1 (node.labels.gpu.model==planted would no longer hold)")
+        assert member(fleet, "g2")["Spec"] == {**member_g2["Spec"], "Labels": {**member_g2["Spec"]["Labels"], "gpu.model": "planted"}}
+        assert [task["ID"] for task in all_running(manager, "late", 1)] == [late[0]["ID"]]
         assert run.row("g1").endswith("ready")
         assert containers(busy) == []
     assert shown(fleet, "g1") == {"CONSENT": sorted(busy.gpus())}
