@@ -75,7 +75,7 @@ def node_labels(gpus, driver=None, cuda=None, failed=False, options=None):
         "cuda": cuda,
         "cuda_major": cuda and cuda.split(".")[0],
         "mig": _common(_truth(in_mig_mode(gpu)) for gpu in gpus),
-        "nvlink": _common(_truth((gpu.get("links") or {}).get("nvlink_active")) for gpu in gpus),
+        "nvlink": _common(_truth((gpu.get("links") or {}).get("nvlink_active")) for gpu in gpus),  # 0 for links that are down
         "healthy": _truth(not failed),
     }
     labels.update(_thresholds("mem_ge_", options.memory, sizes, int))
@@ -111,7 +111,8 @@ def _version(text):
 
 
 def _truth(value):
-    return "true" if value else "false"
+    """None stays None: NVML reports what a card does not support as that, and a card without is no card that has it off."""
+    return None if value is None else "true" if value else "false"
 
 
 def _common(values):

@@ -80,6 +80,15 @@ def test_what_nobody_knows_is_no_label():
     assert found["cc_ge_9_0"] == "true"
 
 
+def test_nvlink_is_a_label_where_cards_have_nvlink():
+    down = dict(H100, links={"nvlink_active": 0, "nvlink_total": 18})
+    without = dict(T4, links={"nvlink_active": None, "nvlink_total": None})  # NVML_ERROR_NOT_SUPPORTED
+    assert (labels(H100)["nvlink"], labels(down)["nvlink"]) == ("true", "false")
+    assert "nvlink" not in labels(without)
+    assert "nvlink" not in labels(GB10)
+    assert labels(down, without)["nvlink"] == "mixed"
+
+
 def test_a_gpu_that_cannot_be_handed_out():
     assert labels(H100, failed=True)["healthy"] == "false"
     assert labels(failed=True) == {}
