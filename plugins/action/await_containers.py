@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ..module_utils._containers import not_drained
 from ..plugin_utils._poll import apart, poll
 from ..plugin_utils._roll import held_by
 from .gpu_node import ActionModule as NodeAction
@@ -38,4 +39,6 @@ class ActionModule(NodeAction):
         host = task_vars["inventory_hostname"]
         left = partial(EVENTS[own["event"]], host, task_vars["hostvars"], own.get("ledger"))
         ask = partial(super().run, tmp, task_vars)
-        return poll(ask, left, float(own["wait_timeout"]), lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))
+        timeout = float(own["wait_timeout"])
+        answer = poll(ask, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))
+        return {**answer, "remedy": not_drained(timeout)} if own["event"] == "drained" else answer

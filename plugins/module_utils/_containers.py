@@ -15,6 +15,14 @@ _SERVICE = "com.docker.swarm.service.name"
 _PREDEFINED = ("bridge", "host", "none")
 
 
+def not_drained(timeout_s):
+    """What to do about those that a drain did not end in its time."""
+    return (
+        f"They did not end within {timeout_s:g} s after the node was drained: look at their stop_grace_period, or give them more time"
+        " (drain_timeout; provision_drain_timeout of the playbooks)"
+    )
+
+
 def may_be_on_swarm_networks(listed):
     """Whether any container that is no task of swarm's is on a network besides those of every daemon."""
     return any(name not in _PREDEFINED for item in listed if not _labels(item).get(_TASK) for name in _networks(item))

@@ -157,7 +157,7 @@ def _shrunk(params, seen, advertisement):
     running = seen.engine["generic_resources"] if seen.engine else None
     earlier = _shrink.before(running, record, advertisement["owned_kinds"])
     text = _shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"))
-    return [{"id": "shrink", "text": text}] if text else []
+    return [{"id": _shrink.ID, "text": text}] if text else []
 
 
 def _labels(params, seen, advertisement):

@@ -15,6 +15,10 @@ from collections import namedtuple
 
 from . import _resources
 
+# Its name in 'refused' of a result, and in the table of known traps.
+ID = "shrink"
+BRING_BACK = "Bring back what is missing"
+
 # values: UUIDs of GPUs and MIG devices, full or shortened; memory_mib: the amounts under kinds of ours, of a node whose
 # cards are not on record.
 Before = namedtuple("Before", "values memory_mib")
@@ -45,10 +49,13 @@ def shrink(advertisement, earlier, expect=None, allow=False):
         lost.append(f"{kinds}: {earlier.memory_mib} MiB until now, and the GPUs of this node have {advertisement['memory_mib']}")
     if not lost:
         return None
+    return f"this node would advertise less than before: {'; '.join(lost)}. {_consent(_remedy(advertisement), count)}"
+
+
+def _consent(remedy, count):
     return (
-        f"this node would advertise less than before: {'; '.join(lost)}. {_remedy(advertisement)}, or consent:"
-        f" 'expect: {count}' (role: gpu_node_expect) takes {count} and no less, 'allow_shrink: true' (role: gpu_node_allow_shrink)"
-        " takes whatever is left. Then run this again."
+        f"{remedy}, or consent: 'expect: {count}' (role: gpu_node_expect) takes {count} and no less, 'allow_shrink: true' (role:"
+        " gpu_node_allow_shrink) takes whatever is left. Then run this again."
     )
 
 
@@ -56,7 +63,7 @@ def _remedy(advertisement):
     if not advertisement["rules"]:
         return "Give it a rule again (advertise; role: gpu_node_advertise, and the group gpu_nodes), with 'as: none' for what is left to the host"
     if not advertisement["forgotten"]:
-        return "Bring back what is missing"
+        return BRING_BACK
     idle = advertisement["idle_rules"]
     what = f" ({', '.join(idle)} {'selects' if len(idle) == 1 else 'select'} nothing on this node)" if idle else ""
     return f"Correct the rules{what}, with 'as: none' for what is left to the host"
@@ -70,9 +77,8 @@ def devices(advertisement):
 def _too_few(advertisement, count, expect):
     reasons = [_told(one) for one in advertisement["left_out"]]
     return (
-        f"{expect} GPUs are expected on this node and {count} can be advertised{': ' if reasons else ''}{'; '.join(reasons)}. Bring back"
-        f" what is missing, or consent: 'expect: {count}' (role: gpu_node_expect) takes {count} and no less, 'allow_shrink: true' (role:"
-        " gpu_node_allow_shrink) takes whatever is left. Then run this again."
+        f"{expect} GPUs are expected on this node and {count} can be advertised{': ' if reasons else ''}{'; '.join(reasons)}."
+        f" {_consent(BRING_BACK, count)}"
     )
 
 

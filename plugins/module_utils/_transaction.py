@@ -12,7 +12,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from . import _files
+from . import _containers, _files
 from ._decide import daemon_complaint
 from ._errors import GpuSwarmError
 from ._state import taken_over
@@ -65,10 +65,7 @@ def _busy(containers, drain_timeout_s):
     names = [item["service"] or item["name"] for item in containers]
     remedy = "Let them finish or drain the node"
     if drain_timeout_s and any(item["service"] for item in containers):
-        remedy = (
-            "They did not end within %d s after the node was drained: look at their stop_grace_period, or give them more time "
-            "(drain_timeout; provision_drain_timeout of the playbooks)" % drain_timeout_s
-        )
+        remedy = _containers.not_drained(drain_timeout_s)
     would = "the daemon must be restarted, which would stop %d running container(s): %s" % (len(names), ", ".join(names[:10]))
     return "%s. %s, then run this again; or consent with 'when_busy: restart' (role: gpu_node_when_busy)." % (would, remedy)
 

@@ -399,7 +399,7 @@ CARDS = (
         _U + "nvml.py::test_one_failing_gpu_hides_no_other",
     ),
     Trap(
-        "fewer-than-before", "nvml", "any version",
+        "shrink", "nvml", "any version",
         "A lost card, or a MIG layout that did not survive a reboot, makes a node silently smaller.",
         "NVIDIA MIG user guide",
         REFUSAL, "'expect' or 'allow_shrink' is the consent.",

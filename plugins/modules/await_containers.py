@@ -67,4 +67,8 @@ containers:
   returned: when the node answered
   type: list
   elements: dict
+remedy:
+  description: What to do about containers that a drain did not end in its time.
+  returned: with O(event=drained)
+  type: str
 """

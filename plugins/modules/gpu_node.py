@@ -427,8 +427,8 @@ hangs:
   version_added: 0.2.0
 refused:
   description:
-    - Why the decision must not be carried out, each with C(id) and C(text). V(shrink) stands for less than before, the other
-      ids are those of O(accept_risks).
+    - Why the decision must not be carried out, each with C(id) and C(text). The ids are names in C(docs/TRAPS.md). V(shrink) stands for
+      less than before, and needs consent by O(expect) or O(allow_shrink). The others can be accepted with O(accept_risks).
     - In check mode this is information. When applying, it is an error.
   returned: always
   type: list

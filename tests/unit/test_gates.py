@@ -11,7 +11,7 @@ import pytest
 import yaml
 from test_decide import RUNTIME, absent, ours, params, seen
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _gates, _runtime_toml, _traps
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _gates, _runtime_toml, _shrink, _traps
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decide import decide
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
@@ -166,6 +166,10 @@ def test_each_row_is_whole_and_its_proof_exists(trap):
         return
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     assert name in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+
+
+def test_a_refusal_for_fewer_gpus_is_in_the_table_by_its_name():
+    assert [trap.answer for trap in _traps.TRAPS if trap.id == _shrink.ID] == [_traps.REFUSAL]
 
 
 def test_the_page_is_current():

@@ -9,11 +9,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._packages import HELD, PACKAGES, half_installed, held
 
 DPKG, DNF4, DNF5, ZYPP = (path for path, _line in HELD)
 BASE, OTHER = "nvidia-container-toolkit-base", "busybox"
+
+
+ROLE = Path(__file__).resolve().parents[2] / "roles" / "nvidia_container_toolkit" / "vars" / "main.yml"
+
+
+def test_the_role_installs_the_packages_that_the_module_reads():
+    assert tuple(yaml.safe_load(ROLE.read_text(encoding="utf-8"))["_nvidia_container_toolkit_packages"]) == PACKAGES
 
 
 def entry(package: str, state: str = "installed", want: str = "install") -> str:

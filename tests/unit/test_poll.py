@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._containers import not_drained
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._poll import apart, poll
 
 VARIABLES = {"g1": {"gpu_swarm_plan": {"steps": {"g1": {"disrupt": "services", "stops": "containers", "node_id": "n1"}}}}}
@@ -82,6 +85,22 @@ def test_the_module_does_not_see_the_options_of_the_wait():
 )
 def test_containers(event, answer, left):
     assert await_containers.EVENTS[event]("g1", VARIABLES, None, answer) == left
+
+
+def waited_for(monkeypatch, **options):
+    """What the action returns of a node on which a replica runs on."""
+    monkeypatch.setattr(await_containers.NodeAction, "run", lambda self, tmp, task_vars: {"containers": [REPLICA]})
+    action = await_containers.ActionModule.__new__(await_containers.ActionModule)
+    action._task, action._display = SimpleNamespace(args=dict(options)), SimpleNamespace(display=lambda text: None)
+    return action.run(None, {"inventory_hostname": "g1", "hostvars": VARIABLES})
+
+
+def test_what_a_drain_did_not_end_comes_with_the_remedy(monkeypatch):
+    drained = waited_for(monkeypatch, event="drained", wait_timeout="0")
+    assert drained["containers"] == [REPLICA]
+    assert drained["remedy"] == not_drained(0)
+    assert "stop_grace_period" in drained["remedy"]
+    assert "remedy" not in waited_for(monkeypatch, event="work_ended", wait_timeout=0, ledger={"nodes": []})
 
 
 @pytest.mark.parametrize(
