@@ -5,7 +5,7 @@
 # The front door. Each target sets up what it needs; everything it makes lies under build/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test unit lint sanity docs-lint galaxy molecule e2e chaos bench venv lock packages clean
+.PHONY: help demo demo-down test check unit lint sanity docs-lint galaxy molecule e2e chaos bench venv lock packages clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -13,7 +13,7 @@ export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections
 # The Python to make build/venv with; found by itself when not given.
 PYTHON ?=
 export PYTHON
-# More options for `make test`, e.g. ARGS="--only unit,ruff".
+# More options for `make test`, e.g. ARGS="--only unit,ruff", and for `make unit`, e.g. ARGS="-k name".
 ARGS ?=
 
 help: ## This list
@@ -28,8 +28,11 @@ demo-down: venv ## Remove the demo fleet and every trace of it but packages and 
 test: venv packages ## Every test; ends with "N passed, N failed"
 	@$(bin)/python -m tests.run $(ARGS)
 
-unit: venv ## Unit tests only (seconds, no Docker)
-	@$(bin)/python -m tests.run --only unit
+check: venv ## Lint, types and the unit tests of what changed since the branch began, or since the last commit (at most 90 s)
+	@$(bin)/python -m tests.run --changed
+
+unit: venv ## Unit tests only (a minute and a half, no Docker); some of them: TESTS=tests/unit/test_plan.py, ARGS="-k drain"
+	@$(bin)/python -m pytest -p no:cacheprovider -q $(or $(TESTS),tests/unit) $(ARGS)
 
 lint: venv ## ruff, mypy, vermin, shellcheck, yamllint, ansible-lint, changelog lint
 	@$(bin)/python -m tests.run --only ruff,mypy,vermin,shellcheck,yamllint,ansible-lint,changelog

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the project's tests in stages: python -m tests.run [--only unit,ruff] [--list]."""
+"""Runs the project's tests in stages: python -m tests.run [--only unit,ruff | --changed] [--list]."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 from tests.lab.lab import Lab
-from tests.runner import report
+from tests.runner import changed, report
 from tests.runner.model import OUT, ROOT, Stage
 from tests.runner.schedule import Schedule
-from tests.runner.stages import stages
+from tests.runner.stages import check, stages
 
 
 def say(text: str) -> None:
@@ -41,6 +41,12 @@ def chosen(stage: Stage, names: list[str]) -> bool:
     return stage.name in names or stage.name.partition("-")[0] in names
 
 
+def changes() -> list[Stage]:
+    base, files = changed.changed()
+    say(f"since {base}: {len(files)} files, {', '.join(sorted(files)[:8])}{', …' * (len(files) > 8)}")
+    return check(files)
+
+
 @contextmanager
 def lab_of_our_own() -> Iterator[None]:
     """A lab beside the user's, whose fleets stay up; it is gone at the end, also when a test failed or was stopped."""
@@ -56,13 +62,14 @@ def lab_of_our_own() -> Iterator[None]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", metavar="STAGES", help="a comma list of stages")
+    parser.add_argument("--changed", action="store_true", help="lint, types and the unit tests of what was changed")
     parser.add_argument("--list", action="store_true", help="name the stages")
     options = parser.parse_args()
     if options.list:
         say("\n".join(stage.name for stage in stages()))
         return 0
 
-    selected = select(stages(), options.only)
+    selected = changes() if options.changed else select(stages(), options.only)
     summary = OUT / "summary.txt"
     summary.unlink(missing_ok=True)
     started = time.monotonic()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from . import count, tree
+from . import changed, count, tree
 from .model import BIN, BUILD, OUT, ROOT, Stage
 
 PYTHON = str(BIN / "python")
@@ -84,6 +84,20 @@ def stages() -> list[Stage]:
         Stage("changelog", tool("antsibull-changelog", "lint")),
         pytest("galaxy", "tests/galaxy"),
     ]
+
+
+LINTS = ("ruff", "mypy", "vermin-nodes", "vermin-controller", "shellcheck", "yamllint")
+
+
+def check(files: set[str]) -> list[Stage]:
+    """Of what changed: lint, types and the unit tests that it concerns. The rest of what is checked takes minutes."""
+    wanted = {*LINTS}
+    if any(path.startswith(("playbooks/", "roles/")) for path in files):
+        wanted.add("ansible-lint")
+    if any(path.startswith("changelogs/") for path in files):
+        wanted.add("changelog")
+    tests = changed.Tree(ROOT, map(str, tree.files())).concerned(files)
+    return [*([pytest("unit", *tests)] if tests else []), *(stage for stage in stages() if stage.name in wanted)]
 
 
 def environment(stage: Stage) -> dict[str, str]:
