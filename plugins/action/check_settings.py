@@ -7,7 +7,8 @@ from __future__ import annotations
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils._settings_check import ROLES, ReadOnce, as_message, check
+from ..plugin_utils._role_settings import ROLES
+from ..plugin_utils._settings_check import ReadOnce, as_message, check
 
 
 class ActionModule(ActionBase):

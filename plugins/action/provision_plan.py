@@ -13,6 +13,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils import _deprovision, _report, _warnings
 from ..plugin_utils._begin import where_it_begins
 from ..plugin_utils._consent import heed_finished_jobs, heed_reservations
+from ..plugin_utils._durations import restart_waits
 from ..plugin_utils._evictions import told
 from ..plugin_utils._fleet import MANAGERS, hosts_of
 from ..plugin_utils._plan import (
@@ -31,6 +32,7 @@ from ..plugin_utils._reservations import without
 from ..plugin_utils._roll import rooms
 from ..plugin_utils._run import left_lease
 from ..plugin_utils._settings_check import ReadOnce, as_message, check
+from ..plugin_utils._settings_read import of_run
 
 ASSESSED = ("gpu_node_assessed",)
 
@@ -49,20 +51,19 @@ class ActionModule(ActionBase):
                 "swarm": {"type": "dict", "required": True},
                 "ledger": {"type": "dict"},
                 "evicted": {"type": "list", "elements": "dict", "default": []},
-                "batch": {"type": "raw"},
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
                 "holds": {"type": "dict"},
                 "maintain": {"type": "str"},
-                "allow_pending": {"type": "raw", "default": []},
-                "remove_finished_jobs": {"type": "bool", "default": False},
             }
         )
         absent = args["state"] == "absent"
-        hosts = self._hosts({**task_vars, "hostvars": ReadOnce(task_vars["hostvars"])}, args["hosts"])
+        variables = {**task_vars, "hostvars": ReadOnce(task_vars["hostvars"])}
+        hosts = self._hosts(variables, args["hosts"])
+        settings = of_run(variables, args["hosts"], self._templar.template)
         swarm = Swarm(where_it_begins(args["swarm"], hosts), args["ledger"], _by_node(args["evicted"]))
-        steps, lost = _steps(hosts, swarm, args)
+        steps, lost = _steps(hosts, swarm, args, settings)
         try:
-            cut = in_batches(hosts, steps, args["batch"])
+            cut = in_batches(hosts, steps, settings["provision_batch"])
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from problem
         groups = _checked(steps) if self._task.check_mode else {**_members(steps), **cut}
@@ -77,6 +78,7 @@ class ActionModule(ActionBase):
                 *_warnings.even_managers(task_vars["groups"].get(MANAGERS, []), {name: step.needs for name, step in steps.items()}),
                 *_report.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
             ],
+            settings=settings,
             steps={name: asdict(step) for name, step in steps.items()},
             manager=next(iter(args["swarm"]["live"]), ""),
             managers=args["swarm"]["live"],
@@ -123,15 +125,20 @@ def _by_node(evicted):
     return tasks
 
 
-def _steps(hosts, swarm, args):
-    """The step of each host, and the services that lose their place with the user's consent."""
+def _steps(hosts, swarm, args, settings):
+    """The step of each host, and the services that lose their place with the user's consent. ``settings`` are those of the run."""
+    remove_jobs = settings["provision_remove_finished_jobs"]
     if args["state"] == "absent":
         given_back = _deprovision.plan(hosts, swarm, args["holds"])
-        heed_finished_jobs(hosts, given_back, swarm, args["remove_finished_jobs"])
-        return given_back, []
+        heed_finished_jobs(hosts, given_back, swarm, remove_jobs)
+        return {host.name: replace(given_back[host.name], settings=host.settings) for host in hosts}, []
     steps = plan(hosts, swarm, args["maintain"])
-    lost = heed_reservations(hosts, steps, swarm, args["allow_pending"])
-    heed_finished_jobs(hosts, steps, swarm, args["remove_finished_jobs"])
+    lost = heed_reservations(hosts, steps, swarm, settings["provision_allow_pending"])
+    heed_finished_jobs(hosts, steps, swarm, remove_jobs)
+    for host in hosts:
+        step = steps[host.name]
+        step.settings = host.settings
+        step.restart_waits = restart_waits(step, host.settings["provision_drain_timeout"], bool(args["maintain"]))
     return steps, lost
 
 

@@ -14,15 +14,11 @@ description:
     M(fleet.gpu_swarm.gpu_node) in check mode) and the manager's ledger, and decides what each host needs.
   - Prints what that means for those who use the fleet before anything is done, or the table of the fleet when there is
     nothing to do.
-  - Heeds these variables of each host. C(nvidia_container_toolkit_version), the version that it is to have; if unset, what is installed
-    stays, and the default of the role C(nvidia_container_toolkit) is installed where nothing is. C(provision_disrupt), V(services)
-    (default), V(never) or V(all). C(swarm_member_move), whether it may leave another swarm.
+  - Reads the settings of the playbooks, which C(docs/SETTINGS.md) lists, and returns those that tasks need as what they are declared to be.
+    Also the variables C(nvidia_container_toolkit_version), C(nvidia_container_toolkit_hold), C(swarm_member_move) and
+    C(swarm_member_advertise_addr) of each host.
   - Fails where a setting of all hosts has a wrong value or a misspelt name, as M(fleet.gpu_swarm.check_settings) does. Where only some
     hosts have it, those cannot go on, and their error says why.
-  - With V(services), what swarm starts again may be moved, everything else is waited for. With V(never), a host on which anything
-    runs that a change would stop is left alone and listed as waiting. With V(all), what runs is stopped.
-  - With O(state=absent), also C(deprovision_leave), whether it leaves the swarm (default true), and C(deprovision_packages),
-    whether the NVIDIA Container Toolkit goes (default false).
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:
   hosts:
@@ -42,28 +38,9 @@ options:
     type: list
     elements: dict
     default: []
-  batch:
-    description:
-      - How many hosts that carry work are changed at a time. A number, a percentage, or a list of these. The first of them is also how
-        many idle ones are canaries, after which the other idle ones are changed at once.
-      - By default one host of each GPU model first, idle ones where there are any, a tenth of the hosts and at most three at a time. Then a
-        tenth of those that carry work at a time.
-    type: raw
   maintain:
     description: For what every member of the swarm gets a window, besides what it needs, in words. Without it, only those that need one.
     type: str
-  allow_pending:
-    description:
-      - The services that may have no place any more under what is decided now, as a list of their names, or V(true) for all.
-      - Without that, a host that would take away what they reserve cannot go on.
-    type: raw
-    default: []
-  remove_finished_jobs:
-    description:
-      - Whether finished jobs may be removed that the swarm's leader would run again at the update of their node. Without that, the
-        host waits.
-    type: bool
-    default: false
   state:
     description:
       - With V(present), the hosts become what was decided. With V(absent), what was done on them is taken back.
@@ -106,10 +83,17 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+settings:
+  description: The settings that count for the whole run, by their names.
+  returned: always
+  type: dict
+  version_added: 0.2.0
 steps:
   description:
     - By host, what it needs (C(needs)), the C(groups) it belongs to, the C(impact) in words, what it C(waits_for), whether it is
       C(left_alone) until that has ended, and its C(error).
+    - By their names its C(settings) that tasks need, and for how many seconds the call that restarts dockerd waits for the drain
+      (C(restart_waits)).
     - With O(state=absent) also why it C(stays) in the swarm, its C(labels) from here on, and the C(entry) that an earlier run left in the
       manager's list.
   returned: always

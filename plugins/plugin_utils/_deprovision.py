@@ -33,7 +33,7 @@ from ._plan import (
     identified,
     settle,
 )
-from ._work import ALL
+from ._settings import ALL
 
 # The label with which a node goes: the host's name. An entry that a killed run left behind is known by it, since the host
 # itself has no node id any more, and host names of nodes are not unique.

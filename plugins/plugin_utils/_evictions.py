@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._outcome import FAILED, WAITING
-from ._work import ALL, NEVER, SERVICES, SPENT
+from ._settings import ALL, NEVER, SERVICES
+from ._work import SPENT
 
 # By ``provision_disrupt`` of its host, the option ``evict`` of swarm_nodes.
 EVICT = {NEVER: "none", SERVICES: "movable", ALL: "any"}

@@ -12,18 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible.module_utils.parsing.convert_bool import boolean
-
 from ._plan import Host
-from ._settings import is_template
-from ._work import SERVICES
+from ._settings_read import FOR_TASKS, values
 
 MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"
 TOOLKIT, HOLD = "nvidia_container_toolkit_version", "nvidia_container_toolkit_hold"
 DISRUPT, MOVE = "provision_disrupt", "swarm_member_move"
 LEAVE, PACKAGES = "deprovision_leave", "deprovision_packages"
 ADVERTISE = "swarm_member_advertise_addr"
-SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE)
+SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, *FOR_TASKS)
 
 
 def hosts_of(
@@ -34,27 +31,12 @@ def hosts_of(
     One that failed tells nothing of the node that an earlier one has not told.
     ``template(value)`` is the value of a template that stands at the play.
     """
-    of_play = {key: template(value) if is_template(value) else value for key, value in _play_vars(task_vars).items()}
-    return [_host(task_vars, name, results, of_play) for name in names]
+    settings = values(task_vars, names, SETTINGS, template)
+    return [_host(task_vars, name, results, settings[name]) for name in names]
 
 
-def _play_vars(task_vars: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that stand at the play, such as at import_playbook: they hold for all hosts, and no host's variables show them."""
-    raw = task_vars["hostvars"].raw_get(task_vars["inventory_hostname"])
-    return {key: task_vars[key] for key in SETTINGS if key in task_vars and (key not in raw or task_vars[key] != raw[key])}
-
-
-def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_play: Mapping[str, Any]) -> Host:
+def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], settings: Mapping[str, Any]) -> Host:
     groups, raw = task_vars["groups"], task_vars["hostvars"].raw_get(name)
-
-    def setting(key: str, default: Any) -> Any:
-        if key in of_play:
-            return of_play[key]
-        value = raw.get(key, default)
-        # Templating a host's variables costs far more than reading them, so only what needs it is templated.
-        return task_vars["hostvars"][name][key] if is_template(value) else value
-
-    hold = setting(HOLD, None)
     found = [dict(raw[result]) for result in results if raw.get(result)]
     assessed = next((answer for answer in reversed(found) if not _failed(answer)), found[-1] if found else None)
     return Host(
@@ -62,14 +44,15 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], of_
         gpu=name in groups.get(GPU_NODES, []),
         manager=name in groups.get(MANAGERS, []),
         assessed=assessed,
-        toolkit=str(setting(TOOLKIT, None) or "") or None,
-        hold=None if hold in (None, "") else boolean(hold, strict=False),
-        disrupt=str(setting(DISRUPT, SERVICES)),
-        move=boolean(setting(MOVE, False), strict=False),
-        leave=boolean(setting(LEAVE, True), strict=False),
-        packages=boolean(setting(PACKAGES, False), strict=False),
-        advertise_addr=str(setting(ADVERTISE, None) or ""),
+        toolkit=settings[TOOLKIT],
+        hold=settings[HOLD],
+        disrupt=settings[DISRUPT],
+        move=settings[MOVE],
+        leave=settings[LEAVE],
+        packages=settings[PACKAGES],
+        advertise_addr=settings[ADVERTISE] or "",
         kept=bool((assessed or {}).get("kept")),
+        settings={key: settings[key] for key in FOR_TASKS},
     )
 
 

@@ -19,7 +19,8 @@ from . import _toolkit
 from ._batches import batches
 from ._identity import LABEL_PREFIX, problems
 from ._membership import membership
-from ._work import ALL, NEVER, SERVICES, Work, in_words, must_stay, what_becomes, work_on
+from ._settings import ALL, NEVER, SERVICES, default_of
+from ._work import Work, in_words, must_stay, what_becomes, work_on
 
 # The groups that a run's plays are for. A play over an empty group costs nothing.
 FETCH = "gpu_swarm_fetch"  # packages are brought within reach and nothing is installed, whatever runs there
@@ -61,15 +62,16 @@ class Host:
     manager: bool
     assessed: dict[str, Any] | None
     toolkit: str | None = None
-    disrupt: str = SERVICES
+    disrupt: str = default_of("provision_disrupt")
     move: bool = False
-    leave: bool = True
-    packages: bool = False
+    leave: bool = default_of("deprovision_leave")
+    packages: bool = default_of("deprovision_packages")
     kept: bool = False
     hold: bool | None = None
     mistaken: str | None = None  # why the node id that it shows is not believed
     wrong: str | None = None  # what is wrong with its settings
     advertise_addr: str = ""  # what it is to tell others
+    settings: dict[str, Any] = field(default_factory=dict)  # those that tasks read, by name
 
     @property
     def failed(self) -> bool:
@@ -145,7 +147,7 @@ class Step:
     impact: list[str] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
     left_alone: bool = False  # nothing is done there before what it waits for has ended
-    disrupt: str = SERVICES
+    disrupt: str = default_of("provision_disrupt")
     error: str | None = None
     stops: str = NOTHING  # what the change would stop
     leader: bool = False  # of the swarm's managers
@@ -154,6 +156,8 @@ class Step:
     toolkit: str | None = None  # the version that is to be installed
     jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, lest they run again
     remove_jobs: bool | None = None  # whether any may be; None where that is not judged
+    settings: dict[str, Any] = field(default_factory=dict)  # of the host, those that tasks read, by name
+    restart_waits: int = 0  # for so many seconds the call that restarts dockerd waits for the drain, instead of a task before it
 
     @property
     def problem(self) -> str | None:
@@ -252,7 +256,8 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
     _tell_impact(step, host, new=swarm.found.get("init_on") == host.name)
-    step.impact += [maintain] if maintain else []
+    if maintain:
+        step.impact.append(f"{maintain} and reboots" if host.settings.get("maintain_reboot") else maintain)
     step.stops = _stops(set(step.needs))
     heed_work(step, host, node, swarm, _groups(step, node))
     return step

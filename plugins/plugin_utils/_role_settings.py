@@ -10,20 +10,29 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
 
-from ._settings import Setting
+from ._settings import PLAYBOOKS, Setting
 
-ROLES = Path(__file__).resolve().parents[2] / "roles"
+FOLDER = Path(__file__).resolve().parents[2] / "roles"
+# Those of provision, maintain and deprovision.
+ROLES = ("gpu_node", "nvidia_container_toolkit", "swarm_member")
 
 
-def of_roles(names: Iterable[str], roles: Path = ROLES) -> list[Setting]:
+def declared(roles: Iterable[str] = ROLES) -> dict[str, Setting]:
+    """The settings of the playbooks and of these roles, by name."""
+    return {setting.name: setting for setting in [*PLAYBOOKS, *of_roles(roles)]}
+
+
+def of_roles(names: Iterable[str], folder: Path = FOLDER) -> list[Setting]:
     """The settings of the roles of these names."""
-    return [setting for name in names for setting in _of_role(roles / name / "meta" / "argument_specs.yml")]
+    return [setting for name in names for setting in _of_role(folder / name / "meta" / "argument_specs.yml")]
 
 
+@lru_cache  # a plan judges them and reads them
 def _of_role(spec: Path) -> list[Setting]:
     options: dict[str, dict] = {}
     for entry in yaml_load(spec.read_text(encoding="utf-8"))["argument_specs"].values():

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils._mask import mask
-from ._work import DISRUPTIONS, SERVICES
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,8 @@ class Setting:
     once: bool = False
 
 
+NEVER, SERVICES, ALL = "never", "services", "all"
+DISRUPTIONS = (NEVER, SERVICES, ALL)
 SECONDS = "seconds"
 PLAYBOOKS = (
     Setting("provision_disrupt", "str", SERVICES, "what a change may do to what runs on a host", choices=DISRUPTIONS),
@@ -72,12 +73,39 @@ CLOSE = 0.8
 NOT_SHOWN = "a value that is not shown"
 
 
+def default_of(name: str) -> Any:
+    """The default of a setting of the playbooks."""
+    return next(setting.default for setting in PLAYBOOKS if setting.name == name)
+
+
 def is_template(value: Any) -> bool:
     return isinstance(value, str) and ("{{" in value or "{%" in value)
 
 
+def holds_template(value: Any) -> bool:
+    """Whether it is a template, or a list or mapping with one in it."""
+    if isinstance(value, Mapping):
+        return any(map(holds_template, value.values()))
+    return any(map(holds_template, value)) if isinstance(value, (list, tuple)) else is_template(value)
+
+
+def converted(setting: Setting, value: Any) -> Any:
+    """The value as what its setting is declared to be. Nothing is the default, and so is what is none: problem() says of that what is
+    wrong."""
+    if value in (None, ""):
+        return setting.default
+    try:
+        return _AS[setting.type](value) if setting.type in _AS else value
+    except (TypeError, ValueError):
+        return setting.default
+
+
+# Ansible has numbers as text where they come from -e, and as 2.0 where they were worked out.
+_AS: dict[str, Callable[[Any], Any]] = {"int": lambda value: int(float(value)), "bool": lambda value: boolean(value, strict=True), "str": str}
+
+
 def problem(setting: Setting, value: Any) -> str | None:
-    """What is wrong with this value, in words; None where nothing is. A template is not looked into."""
+    """What is wrong with this value, in words; None where nothing is. Templates in a list are not looked into."""
     wanted = _wanted(setting, value)
     if wanted is None:
         return None
@@ -87,7 +115,7 @@ def problem(setting: Setting, value: Any) -> str | None:
 
 def _wanted(setting: Setting, value: Any) -> str | None:
     """What the value has to be and is not, in words."""
-    if is_template(value) or (setting.empty and value in (None, "")):
+    if setting.empty and value in (None, ""):
         return None
     if setting.choices:
         return None if str(value) in setting.choices else _either(setting.choices)

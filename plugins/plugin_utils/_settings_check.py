@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 from ansible.errors import AnsibleError
 
 from ..module_utils._mask import mask
-from ._role_settings import of_roles
-from ._settings import PLAYBOOKS, Names, Setting, is_template, misspelt, problem, shown
+from ._role_settings import ROLES, declared
+from ._settings import Names, Setting, is_template, misspelt, problem, shown
 
-ROLES = ("gpu_node", "nvidia_container_toolkit", "swarm_member")
 NOTHING_CHANGED = "Nothing was changed."
 
 
@@ -49,7 +48,7 @@ class ReadOnce:
 
 def check(task_vars: Mapping[str, Any], names: list[str], template: Callable[[Any], Any], roles: Iterable[str] = ROLES) -> Problems:
     """What is wrong with the settings of the hosts ``names``. ``template(value)`` is the value for the host that the task runs for."""
-    settings = {setting.name: setting for setting in [*PLAYBOOKS, *of_roles(roles)]}
+    settings = declared(roles)
     known, hostvars = Names(settings), task_vars["hostvars"]
     of_play = _of_play(task_vars, settings)
     run = list(_wrong(of_play, settings, known, lambda key: template(of_play[key])))

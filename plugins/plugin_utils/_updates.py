@@ -22,7 +22,8 @@ from ._identity import LABEL_PREFIX, problems
 from ._lease import lost_lease
 from ._outcome import BAD, outcome_of
 from ._plan import CONTAINERS, LABEL, MARKED, NOTHING, what_is_stopped
-from ._work import SERVICES, UNREAD, Work, must_stay, work_on
+from ._settings import default_of
+from ._work import UNREAD, Work, must_stay, work_on
 
 PAUSE, DRAIN, FORMER = "pause", "drain", "former"
 
@@ -107,7 +108,7 @@ def _last_containers(variables: Mapping[str, Any]) -> list[dict[str, Any]] | Non
 
 def stays(name: str, variables: Variables, work: list[Work]) -> list[Work]:
     """The part of it that must not be stopped."""
-    return must_stay(work, step_of(name, variables).get("disrupt", SERVICES))
+    return must_stay(work, step_of(name, variables).get("disrupt", default_of("provision_disrupt")))
 
 
 def _evict(name: str, variables: Variables) -> dict[str, str]:

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-NEVER, SERVICES, ALL = "never", "services", "all"
-DISRUPTIONS = (NEVER, SERVICES, ALL)
+from ._settings import ALL, NEVER
 
 SPENT = "it has used up its restart attempts"
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))

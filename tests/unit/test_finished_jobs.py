@@ -139,7 +139,7 @@ WAITS = ([WORDS], True, [END], False)
 def taken_back(one, *nodes, holds=None, remove=False, clash=False):
     known = swarm(*nodes)
     known.ledger["finished_jobs"] = [finished(clash=clash)]
-    return _steps([one], known, {"state": "absent", "holds": holds or NO_LOSS, "remove_finished_jobs": remove})[0]["gpu-1"]
+    return _steps([one], known, {"state": "absent", "holds": holds or NO_LOSS}, {"provision_remove_finished_jobs": remove})[0]["gpu-1"]
 
 
 # the host, its node, what holds the swarm -> (what it waits for, whether it is left alone, its groups, whether jobs may be removed)

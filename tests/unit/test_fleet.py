@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from fleet_lab import assessed, host, member, swarm
 
@@ -78,7 +80,7 @@ def test_what_a_host_is_to_be_follows_from_its_groups():
         "both": (True, True),
         "w1": (False, False),
     }
-    assert hosts({"w1": {}}, groups={})["w1"] == Host("w1", False, False, None)
+    assert replace(hosts({"w1": {}}, groups={})["w1"], settings={}) == Host("w1", False, False, None)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +168,20 @@ def test_hosts_by_group():
 def test_only_hosts_for_which_something_is_to_be_done_need_the_lease():
     assert to_change(placements(STEPS, action._members(STEPS))) == ["fresh", "drift", "left"]
     assert to_change(placements(STEPS, action._checked(STEPS))) == []
+
+
+def test_a_step_brings_what_tasks_read_of_the_settings():
+    known = swarm(member(bound="a"), member("n2", bound="b"))
+    fleet = [host("a", restart_required=True), host("b", node_id="n2")]
+    for one, seconds in zip(fleet, (60, 3600), strict=True):
+        one.settings = {"provision_drain_timeout": seconds}
+    run = {"provision_allow_pending": None, "provision_remove_finished_jobs": False}
+    for args, waits in (({}, 60), ({"maintain": "runs driver.yml"}, 0)):
+        steps, _lost = action._steps(fleet, known, {"state": "present", "maintain": None, **args}, run)
+        assert {name: (step.settings, step.restart_waits) for name, step in steps.items()} == {
+            "a": ({"provision_drain_timeout": 60}, waits),
+            "b": ({"provision_drain_timeout": 3600}, 0),
+        }
 
 
 def test_in_check_mode_packages_are_looked_for_and_what_cannot_go_on_fails():

@@ -20,15 +20,15 @@ CHECKOUT = Path(__file__).parents[2]
 DECLARED = {setting.name: setting for setting in [*PLAYBOOKS, *of_roles([*ROLES, "verify"])]}
 
 RIGHT = [
-    ("provision_wait", [0, 300, "300", "{{ wait }}", 2.0]),
-    ("provision_disrupt", ["never", "services", "all", "{{ disrupt }}"]),
+    ("provision_wait", [0, 300, "300", 2.0]),
+    ("provision_disrupt", ["never", "services", "all"]),
     ("provision_batch", [2, "25%", [1, "10%"], None]),
     ("provision_max_failed", [1, "3"]),
     ("provision_take_lease", [True, "yes", "false", 0]),
     ("deprovision_leave", [False, "no"]),
     ("maintain_tasks", ["driver.yml"]),
     ("swarm_manager_docker_tls", [{"tls": True}, None]),
-    ("gpu_node_advertise", [[], [{"as": "gpu", "kind": "GPU"}], ["{{ rule }}"], "{{ rules }}"]),
+    ("gpu_node_advertise", [[], [{"as": "gpu", "kind": "GPU"}], ["{{ rule }}"]]),
     ("gpu_node_label_memory", [[16, "24"], "16,24"]),
     ("gpu_node_restart", ["never"]),
     ("gpu_node_expect", ["", 7, None, "7"]),
@@ -45,6 +45,8 @@ WRONG = [
     ("provision_wait", 2.5, "provision_wait is 2.5, and"),
     ("provision_wait", True, "provision_wait is true, and"),
     ("provision_wait", [300], "provision_wait is [300], and"),
+    ("provision_wait", "5m", "provision_wait is '5m', and"),
+    ("provision_wait", "{{ 5 }}", "provision_wait is '{{ 5 }}', and"),  # marked as unsafe: what is left once templates are worked out
     ("provision_drain_timeout", "x", "provision_drain_timeout is 'x', and"),
     ("provision_max_failed", 0, "has to be a whole number of hosts, 1 or more"),
     ("provision_lease", "", "provision_lease is empty, and has to be a whole number of seconds, 1 or more. "),
