@@ -42,10 +42,15 @@ def _of_role(spec: Path) -> list[Setting]:
             name=name,
             type=option.get("type", "str"),
             default=option.get("default"),
-            meaning=option["description"] if isinstance(option["description"], str) else option["description"][0],
+            meaning=_paragraphs(option)[0],
+            details=" ".join(_paragraphs(option)[1:]),
             choices=tuple(option.get("choices") or ()),
             elements=option.get("elements", "raw"),
             empty="default" not in option,
         )
         for name, option in options.items()
     ]
+
+
+def _paragraphs(option: dict) -> list[str]:
+    return [option["description"]] if isinstance(option["description"], str) else option["description"]

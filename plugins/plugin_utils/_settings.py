@@ -27,7 +27,8 @@ class Setting:
     """One variable that a user may set. ``type``, ``choices`` and ``elements`` are those of Ansible's argument specs.
 
     ``low`` is the least number that makes sense, ``unit`` what is counted. ``default`` is None where nothing is set by default, and
-    ``empty`` tells whether an empty value means the same. ``once``: it counts for the whole run, not for a host.
+    ``empty`` tells whether an empty value means the same. ``once``: it counts for the whole run, not for a host. ``wants`` says what
+    its value has to be, where its type does not. ``meaning`` is a line, what else a user has to know stands in ``details``.
     """
 
     name: str
@@ -40,29 +41,74 @@ class Setting:
     elements: str = "raw"
     empty: bool = False
     once: bool = False
+    wants: str = ""
+    details: str = ""
 
 
 NEVER, SERVICES, ALL = "never", "services", "all"
 DISRUPTIONS = (NEVER, SERVICES, ALL)
 SECONDS = "seconds"
 PLAYBOOKS = (
-    Setting("provision_disrupt", "str", SERVICES, "what a change may do to what runs on a host", choices=DISRUPTIONS),
-    Setting("provision_wait", "int", 300, "for so long a batch waits for what must not be stopped", unit=SECONDS),
-    Setting("provision_batch", "raw", None, "how many hosts that carry work are out at a time", once=True),  # judged where it is cut, by _batches
+    Setting(
+        "provision_disrupt", "str", SERVICES, "what a change may do to what runs on a host", choices=DISRUPTIONS,
+        details="`services` moves what swarm starts again elsewhere, and waits for one-shot tasks, jobs, plain containers and tasks that have "
+        "used up their restart attempts (`--restart-max-attempts`). `never` leaves a host alone while anything runs there that the change would "
+        "stop, and lists it as waiting. `all` is your consent to stop what runs; with deprovision also to lose what the swarm's last manager "
+        "holds.",
+    ),
+    Setting(
+        "provision_wait", "int", 300, "for so long a batch waits for what must not be stopped", unit=SECONDS,
+        details="A node that must wait longer stays paused and is listed with what it waits for; the next run goes on with it. Of the hosts of a "
+        "batch the longest time counts.",
+    ),
+    Setting(
+        "provision_batch", "raw", None, "how many nodes that carry work are changed at a time", once=True,  # judged where it is cut, by _batches
+        wants="a number, a share such as 25%, or a list of these",
+        details="By default a canary of each model, a tenth of the nodes and at most three at a time, then a tenth of them at a time. Idle members "
+        "go first: their canaries (by the first number, where one is given), then the others at once. Hosts in no swarm yet are changed all at "
+        "once.",
+    ),
     Setting("provision_max_failed", "int", 1, "after so many failed hosts no further batch begins", low=1, unit="hosts", once=True),
-    Setting("provision_lease", "int", None, "for so long another run leaves the swarm alone", low=1, unit=SECONDS, once=True),
-    Setting("provision_take_lease", "bool", False, "whether the lease of another run is taken over", once=True),
+    Setting(
+        "provision_lease", "int", None, "for so long another run leaves the swarm alone", low=1, unit=SECONDS, once=True,
+        details="Also where this run was killed on another machine. It is renewed before each batch, and within one after a long wait. By default "
+        "as long as a batch may take: by its hosts, Ansible's forks, `provision_wait`, `provision_drain_timeout`, and with maintain three times "
+        "`maintain_timeout`, of which one is for your tasks.",
+    ),
+    Setting(
+        "provision_take_lease", "bool", False, "whether the lease of another run is taken over, which is your word that that run is dead",
+        once=True,
+    ),
     Setting("provision_drain_timeout", "int", 120, "for so long a drained task may take to end", unit=SECONDS),
-    Setting("provision_allow_pending", "raw", None, "the services that may have no place under a new policy, or true for all", once=True),
-    Setting("provision_remove_finished_jobs", "bool", False, "whether finished jobs are removed before they would run again", once=True),
-    Setting("maintain_tasks", "path", None, "the file with the tasks of a maintenance"),
-    Setting("maintain_reboot", "bool", False, "whether each node is rebooted after them"),
+    Setting(
+        "provision_allow_pending", "raw", None, "the services that may have no place under a new policy", once=True,
+        wants="a list of names, or true for all",
+        details="A node that would take away what any other service reserves, and finds nowhere else, is an error that names the service.",
+    ),
+    Setting(
+        "provision_remove_finished_jobs", "bool", False, "whether finished jobs are removed that would run again at the update of their node",
+        once=True,
+        details="They would where Docker Engine of the swarm's leader is before 29.6.0. Otherwise the node waits, and is listed with the job. With "
+        "deprovision, of nodes that stay members: one that leaves is not updated.",
+    ),
+    Setting("maintain_tasks", "path", None, "the file with the tasks of a maintenance", details="A relative path begins where you are."),
+    Setting("maintain_reboot", "bool", False, "whether each node is rebooted after those tasks"),
     Setting("maintain_timeout", "int", 900, "for so long a node may take to come back", low=1, unit=SECONDS),
-    Setting("deprovision_leave", "bool", True, "whether a host leaves the swarm"),
-    Setting("deprovision_packages", "bool", False, "whether the NVIDIA Container Toolkit is removed"),
-    Setting("swarm_manager_docker_host", "str", None, "the Docker API of a manager that is run by others"),
-    Setting("swarm_manager_docker_tls", "dict", None, "how that API is reached"),
-)
+    Setting(
+        "deprovision_leave", "bool", True, "whether a host leaves the swarm",
+        details="It does so whoever made it a member. With `false` it stays one, in its former availability: for those who had the swarm before.",
+    ),
+    Setting("deprovision_packages", "bool", False, "whether the NVIDIA Container Toolkit and its repository are removed"),
+    Setting(
+        "swarm_manager_docker_host", "str", None, "the Docker API of a manager that is run by others",
+        details="Such as `tcp://m1.example.org:2376`. It is only asked; nothing is done on its machine. The README of the role `swarm_member` has an "
+        "example.",
+    ),
+    Setting(
+        "swarm_manager_docker_tls", "dict", None, "how that API is reached",
+        details="`validate_certs`, `ca_path`, `client_cert` and `client_key`, with full paths on the machine from which it is called.",
+    ),
+)  # fmt: skip
 
 # With these begins what is ours. Whoever has variables of the same beginning may keep them, unless one is nearly a setting.
 PREFIXES = ("provision_", "maintain_", "deprovision_", "gpu_node_", "nvidia_container_toolkit_", "swarm_member_", "swarm_manager_", "verify_")
@@ -118,11 +164,11 @@ def _wanted(setting: Setting, value: Any) -> str | None:
     if setting.empty and value in (None, ""):
         return None
     if setting.choices:
-        return None if str(value) in setting.choices else _either(setting.choices)
+        return None if str(value) in setting.choices else in_words(setting)
     if setting.type == "list":
-        return None if value is None or _is_list(value, setting.elements) else f"a list{_of(setting.elements)}"
+        return None if value is None or _is_list(value, setting.elements) else in_words(setting)
     judge = _IS.get(setting.type)
-    return None if judge is None or judge(value, setting.low) else _in_words(setting)
+    return None if judge is None or judge(value, setting.low) else in_words(setting)
 
 
 def _is_list(value: Any, elements: str) -> bool:
@@ -155,7 +201,12 @@ def _is_dict(value: Any, _low: int) -> bool:
 _IS = {"int": _is_int, "bool": _is_bool, "str": _is_text, "path": _is_text, "dict": _is_dict}
 
 
-def _in_words(setting: Setting) -> str:
+def in_words(setting: Setting) -> str:
+    """What its values have to be."""
+    if setting.choices or setting.wants:
+        return setting.wants or _either(setting.choices)
+    if setting.type == "list":
+        return f"a list{_of(setting.elements)}"
     if setting.type == "int":
         return f"a whole number{f' of {setting.unit}' if setting.unit else ''}, {setting.low} or more"
     return {"bool": "true or false", "str": "text", "path": "a path", "dict": "a mapping"}[setting.type]

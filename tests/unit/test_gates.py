@@ -18,7 +18,6 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snap
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gates import Facts, check
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._state import taken_over
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
-from tests import traps_page
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU = {"gpu_kinds": ["NVIDIA-GPU"]}
@@ -170,10 +169,6 @@ def test_each_row_is_whole_and_its_proof_exists(trap):
 
 def test_a_refusal_for_fewer_gpus_is_in_the_table_by_its_name():
     assert [trap.answer for trap in _traps.TRAPS if trap.id == _shrink.ID] == [_traps.REFUSAL]
-
-
-def test_the_page_is_current():
-    assert traps_page.PAGE.read_text(encoding="utf-8") == traps_page.page(_traps.TITLES), "run: python -m tests.traps_page"
 
 
 def test_the_module_documents_what_can_be_accepted():

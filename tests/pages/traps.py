@@ -1,17 +1,17 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/TRAPS.md, made of the table of traps: ``python -m tests.traps_page`` writes it."""
+"""docs/TRAPS.md, made of the table of traps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "TRAPS.md"
+from .blocks import table
+
 HEAD = """\
-<!-- Made by `python -m tests.traps_page` from plugins/module_utils/_traps.py; edit that. -->
+<!-- Made by `python -m tests.pages` from plugins/module_utils/_traps.py; edit that. -->
 # Known traps
 
 What goes wrong with GPUs on Docker Swarm, and what this collection does about it.
@@ -28,27 +28,16 @@ COLUMNS = ("name", "affected", "what goes wrong", "answer", "what is done, or to
 
 
 def page(titles: Iterable[tuple[str, Iterable[Any]]]) -> str:
-    parts = [HEAD]
-    for title, traps in titles:
-        rows = [COLUMNS, ("---",) * len(COLUMNS), *(_row(trap) for trap in traps)]
-        parts.append(f"\n## {title}\n\n" + "".join("| " + " | ".join(row) + " |\n" for row in rows))
-    return "".join(parts)
+    return "\n".join([HEAD, *(f"## {title}\n\n" + table(COLUMNS, map(_row, traps)) for title, traps in titles)])
 
 
 def _row(trap: Any) -> tuple[str, ...]:
     mark = "*" if trap.when and trap.answer == "refusal" else ""
     where = f"{trap.component}: {trap.affected}"
-    cells = (f"`{trap.id}`{mark}", where, trap.wrong, f"**{trap.answer}**", trap.remedy, _proof(trap.proof), trap.reference)
-    return tuple(cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells)
+    return (f"`{trap.id}`{mark}", where, trap.wrong, f"**{trap.answer}**", trap.remedy, _proof(trap.proof), trap.reference)
 
 
 def _proof(proof: str) -> str:
     if "::" not in proof:
         return proof
     return f"{'our answer' if proof.startswith('tests/unit/') else 'real engine'}: `{proof}`"
-
-
-if __name__ == "__main__":
-    from plugins.module_utils import _traps
-
-    PAGE.write_text(page(_traps.TITLES), encoding="utf-8")

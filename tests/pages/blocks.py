@@ -1,0 +1,21 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tables in Markdown, and the parts of a written page that are made of the code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+BLOCK = re.compile(r"(<!-- python -m tests\.pages: (.+?) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+
+
+def fill(text: str, made: Mapping[str, str]) -> str:
+    """The page with its parts made anew; a part that nobody makes is an error."""
+    return BLOCK.sub(lambda block: block[1] + made[block[2]] + block[3], text)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    cells = [headings, ("---",) * len(headings), *([cell.replace("|", "\\|").replace("<", "&lt;") for cell in row] for row in rows)]
+    return "".join("| " + " | ".join(row) + " |\n" for row in cells)

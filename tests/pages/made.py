@@ -1,0 +1,22 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every page of docs/ that is made of the code, as it has to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import settings, traps
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def made() -> dict[str, str]:
+    """The pages by their names in docs/."""
+    from plugins.module_utils import _traps as issues
+
+    return {
+        "SETTINGS.md": settings.page(),
+        "TRAPS.md": traps.page(issues.TITLES),
+    }

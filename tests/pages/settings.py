@@ -1,0 +1,59 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/SETTINGS.md, made of what the playbooks and roles declare, and what the headers of the playbooks say of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from plugins.plugin_utils import _role_settings as roles
+from plugins.plugin_utils import _settings as declaration
+
+from .blocks import table
+
+HEAD = """\
+<!-- Made by `python -m tests.pages` from plugins/plugin_utils/_settings.py and roles/*/meta/argument_specs.yml; edit those. -->
+# Settings
+
+Every variable that the playbooks and roles read. Set them where Ansible finds variables: in `group_vars`, in `host_vars`, at an
+`import_playbook`, or with `-e`.
+
+- Settings of **the whole run** have to be the same for all hosts, managers too: put them into `group_vars/all.yml`, or give them with `-e`.
+  A value that only some hosts have is an error.
+- A wrong value, or a name that is nearly that of a setting, such as `provison_batch`, is an error before anything is changed, with
+  `--check` too. It names the hosts, the variable, its value and what to write instead.
+- The playbooks read all settings once, when they plan. Facts that a host returns take the place of none.
+"""
+COLUMNS = ("setting", "value", "default", "of", "what it means")
+ROLES = (*roles.ROLES, "verify")
+
+
+def page() -> str:
+    titles = [("The playbooks", declaration.PLAYBOOKS), *((f"The role {role}", roles.of_roles([role])) for role in ROLES)]
+    return "\n".join([HEAD, *(f"## {title}\n\n" + table(COLUMNS, map(_row, settings)) for title, settings in titles)])
+
+
+def in_header(setting: Any) -> str:
+    """The line about a setting in the header of a playbook."""
+    unit = setting.unit.removesuffix("s") if setting.default == 1 else setting.unit
+    default = "" if setting.default in (None, "") else f" ({f'{_plain(setting.default)} {unit}'.rstrip()})"
+    sentence = markdown(setting.meaning).split(". ")[0].rstrip(".")
+    return f"#   {setting.name}{default}: {sentence.replace('`', '')}"
+
+
+def markdown(text: str) -> str:
+    """Ansible's own marks for code, modules, options and values as Markdown's."""
+    return re.sub(r"\b[BCEIMOPV]\(([^()#]*)(?:#[^()]*)?\)", r"`\1`", text)
+
+
+def _row(setting: Any) -> tuple[str, ...]:
+    default = "not set" if setting.default is None else f"`{_plain(setting.default)}`" if setting.default != "" else "empty"
+    meaning = f"{setting.meaning[0].upper()}{setting.meaning[1:].rstrip('.')}. {setting.details}".rstrip()
+    return f"`{setting.name}`", declaration.in_words(setting), default, "the whole run" if setting.once else "each host", markdown(meaning)
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else value if isinstance(value, str) else json.dumps(value)
