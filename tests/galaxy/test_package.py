@@ -19,7 +19,7 @@ from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[2]
 FOR_USERS = {"plugins", "roles", "playbooks", "meta", "docs", "changelogs"}
-SINGLE_FILES = {"README.md", "LICENSE", "CHANGELOG.md", "MANIFEST.json", "FILES.json"}
+SINGLE_FILES = {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "MANIFEST.json", "FILES.json"}
 
 
 def names(directory: str, pattern: str) -> list[str]:

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/TROUBLESHOOTING.md: the messages that it quotes are looked for in the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+GAP = "…"
+# What Docker prints is in no file of ours.
+DOCKERS = "The scheduler's words"
+CODE = ("plugins/**/*.py", "playbooks/**/*.yml", "playbooks/**/*.py", "roles/**/*.yml")
+
+
+def quoted(text: str) -> Iterator[tuple[str, str]]:
+    """(heading, message) for each message in the first column of a table."""
+    heading = ""
+    for line in text.splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        elif line.startswith("| `"):
+            yield from ((heading, message) for message in re.findall(r"`([^`]+)`", line.split(" | ")[0]))
+
+
+def said(pattern: str, text: str) -> bool:
+    """Whether a text has the parts of a message that do not change, in their order."""
+    start = 0
+    for part in pattern.split(GAP):
+        start = text.find(part.strip(), start)
+        if start < 0:
+            return False
+        start += len(part.strip())
+    return True
+
+
+def spoken() -> list[str]:
+    """Every text that the code may print, with gaps for what is put in."""
+    found: list[str] = []
+    for pattern in CODE:
+        for path in sorted(ROOT.glob(pattern)):
+            text = path.read_text(encoding="utf-8")
+            found += strings(text) if path.suffix == ".py" else [re.sub(r"\s+", " ", re.sub(r"\{\{.*?\}\}", GAP, text, flags=re.DOTALL))]
+            if path.suffix == ".yml":  # what is said within a template
+                found.append(re.sub(r"\s+", " ", text.replace("' ~ '", "").replace("'", "")))
+    return found
+
+
+def strings(source: str) -> Iterator[str]:
+    tree = ast.parse(source)
+    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else GAP for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+            yield re.sub(r"%[sdr]|\{\w*\}", GAP, node.value)
+
+
+def unknown(messages: Iterable[str]) -> list[str]:
+    """Those of the messages that nothing in the code says."""
+    texts = spoken()
+    return [message for message in messages if not any(said(message, text) for text in texts)]
