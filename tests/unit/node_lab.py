@@ -14,8 +14,9 @@ import os
 import pathlib
 import shutil
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _adoption, _daemon_json, _resources
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._engine import Engine, EngineError, swarm_of
+import dockerd_lab
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._engine import Engine, EngineError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import Node
 
 UUIDS = [f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in range(8)]
@@ -69,6 +70,18 @@ def move(source, target):
     os.rename(source, target)
 
 
+# The membership of a node that is in no swarm.
+OUTSIDE = {
+    "state": "inactive",
+    "node_id": None,
+    "addr": None,
+    "control_available": False,
+    "error": None,
+    "managers": [],
+    "half_joined": False,
+}
+
+
 class Daemon(Engine):
     """Keeps to the rules of dockerd's start, restart and reload; ``refuses``, ``hangs`` and ``shows_nothing`` of a new
     configuration (one that names the nvidia runtime) are for tests to set."""
@@ -97,11 +110,8 @@ class Daemon(Engine):
         self._process.write_text(json.dumps(process))
 
     def _document(self):
-        try:
-            with open(self._config, "rb") as stream:
-                return _daemon_json.parse(stream.read(), self._config)
-        except FileNotFoundError:
-            return {}
+        path = pathlib.Path(self._config)
+        return dockerd_lab.document(path.read_bytes() if path.exists() else b"")
 
     # -- systemd -----------------------------------------------------------------------------------------------
 
@@ -121,27 +131,32 @@ class Daemon(Engine):
 
     def _argv(self):
         """What systemd starts: the units as it read them last, the environment as it is now."""
-        units = json.loads(self._loaded.read_text()) if self._loaded.exists() else []
-        files = units + [(path, kind, pathlib.Path(path).read_text()) for path, kind, _ours in self.unit_files() if kind == "environment"]
-        known = [_adoption.UnitFile(path, kind, b"", False) for path, kind, _text in files]
-        return _adoption.command(known, {path: text for path, _kind, text in files})[1:]
+        units = [text for _path, _kind, text in json.loads(self._loaded.read_text())] if self._loaded.exists() else []
+        environment = [pathlib.Path(path).read_text() for path, kind, _ours in self.unit_files() if kind == "environment"]
+        return dockerd_lab.command(units, environment)[1:]
 
     def start(self, call=None):
-        doc, calls = self._document(), self.calls() + ([call] if call else [])
-        argv = self._argv()
-        given = _daemon_json.conflicting_flags(argv)
-        twice = [flag.key for flag in given if flag.key in doc]
-        if twice or "fdd://" in argv:
+        calls, argv = self.calls() + ([call] if call else []), self._argv()
+        try:
+            doc, given = self._document(), dockerd_lab.flags(argv)
+            new = "runtimes" in doc
+            runs_with = self._accepted(doc, given, new)
+        except dockerd_lab.Refused as problem:
             self._keep({"running": False, "calls": calls, "flags": argv})
-            raise EngineError("docker.service did not start: specified both as a flag and in the configuration file: %s" % twice)
-        new = _daemon_json.RUNTIMES in doc
+            raise EngineError("docker.service did not start: %s" % problem) from problem
+        self._keep(dict(runs_with, running=not (new and self.hangs), calls=calls, flags=argv))
+
+    def _accepted(self, doc, given, new):
+        twice = [key for key in given if key in doc]
+        if twice:
+            raise dockerd_lab.Refused("specified both as a flag and in the configuration file: %s" % twice)
+        if any(host.startswith("fdd:") for host in given.get("hosts", [])):
+            raise dockerd_lab.Refused("invalid bind address")
         if new and self.refuses:
-            self._keep({"running": False, "calls": calls})
-            raise EngineError("docker.service did not start: " + self.refuses)
-        listed = doc.get(_daemon_json.RESOURCES, []) + [flag.value for flag in given if flag.key == _daemon_json.RESOURCES]
-        shown = [] if new and self.shows_nothing else _resources.to_info(_resources.parse(listed))
-        runtime = doc.get(_daemon_json.DEFAULT_RUNTIME) or next((flag.value for flag in given if flag.key == _daemon_json.DEFAULT_RUNTIME), "runc")
-        self._keep({"running": not (new and self.hangs), "shown": shown, "runtime": runtime, "calls": calls, "flags": argv})
+            raise dockerd_lab.Refused(self.refuses)
+        listed = doc.get("node-generic-resources", []) + given.get("node-generic-resources", [])
+        shown = [] if new and self.shows_nothing else dockerd_lab.generic_resources(listed)
+        return {"shown": shown, "runtime": doc.get("default-runtime") or given.get("default-runtime", ["runc"])[-1]}
 
     def stop(self):
         self._keep({"running": False, "calls": self.calls()})
@@ -167,7 +182,7 @@ class Daemon(Engine):
             "unit_files": self.unit_files(),
             "needs_reload": self.needs_reload(),
             "started_at": "1",
-            "swarm": swarm_of({}),
+            "swarm": dict(OUTSIDE),
         }
 
     def containers(self):
@@ -189,7 +204,7 @@ class Daemon(Engine):
     def reload(self):
         process, doc = self.process(), self._document()
         if not self.shows_nothing:
-            process["runtime"] = doc.get(_daemon_json.DEFAULT_RUNTIME, process["runtime"])
+            process["runtime"] = doc.get("default-runtime", process["runtime"])
         self._keep(dict(process, calls=process["calls"] + ["reload"]))
 
     def reason(self):
@@ -252,10 +267,10 @@ class LabNode(Node):
             return None
 
     def doc(self):
-        return _daemon_json.parse(self.content(), self.params["daemon_config"])
+        return dockerd_lab.document(self.content() or b"")
 
     def shown(self):
-        return sorted(_resources.entries(_resources.from_info(self.engine.look()["generic_resources"])))
+        return dockerd_lab.entries(self.engine.look()["generic_resources"])
 
     def everything(self):
         """Every file of the node with bytes, mode and owner, but for its lock and its state directory."""

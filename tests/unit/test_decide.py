@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 
+import dockerd_lab
 import pytest
 from node_lab import CONFIG_TOML, DAEMON_JSON, RULES, UUIDS, gpu, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _resources
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decide import decide
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
@@ -28,7 +30,7 @@ def params(**options):
 def engine(shown=(), runtime="runc", running=True, flags=(), unit_flags=()):
     return {
         "running": running,
-        "generic_resources": _resources.to_info(_resources.parse(shown)),
+        "generic_resources": dockerd_lab.generic_resources(shown),
         "default_runtime": runtime if running else None,
         "flags": list(flags),
         "unit_flags": list(unit_flags),
@@ -51,15 +53,78 @@ def seen(daemon=DAEMON_JSON, toml=CONFIG_TOML, gpus=None, record=None, toolkit="
     )
 
 
+# What stands in each file once everything was done, by what stood in it before. Written out: what decide() makes of them is what is tested.
+OF_DAEMON_JSON = (
+    b'{\r\n   "log-driver": "local",\t"node-generic-resources": ["SSD=1", "NVIDIA-GPU=%s", "NVIDIA-GPU=%s"],\t"default-runtime": "nvidia",'
+    b'\t"runtimes": {\r\n      "nvidia": {\r\n         "path": "nvidia-container-runtime"\r\n      }\r\n   }\r\n}'
+) % tuple(uuid.encode() for uuid in UUIDS[:2])
+OF_NO_DAEMON_JSON = b"""\
+{
+    "default-runtime": "nvidia",
+    "runtimes": {
+        "nvidia": {
+            "path": "nvidia-container-runtime"
+        }
+    },
+    "node-generic-resources": [
+        "NVIDIA-GPU=%s",
+        "NVIDIA-GPU=%s"
+    ]
+}
+""" % tuple(uuid.encode() for uuid in UUIDS[:2])
+RUNTIME_BY_HAND = b'{"runtimes": {"nvidia": {"path": "/opt/nvidia-container-runtime", "runtimeArgs": []}}}'
+OF_RUNTIME_BY_HAND = (
+    b'{"runtimes": {"nvidia": {"path": "/opt/nvidia-container-runtime", "runtimeArgs": []}}, "default-runtime": "nvidia",'
+    b' "node-generic-resources": ["NVIDIA-GPU=%s", "NVIDIA-GPU=%s"]}'
+) % tuple(uuid.encode() for uuid in UUIDS[:2])
+SET_BEFORE = CONFIG_TOML.replace(b"#swarm-resource", b"swarm-resource")
+OF_CONFIG_TOML = b"""\
+# the site's own
+disable-require = false
+#swarm-resource = "DOCKER_RESOURCE_GPU"
+swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"
+
+[nvidia-container-runtime]
+mode = "auto" # kept
+"""
+OF_SET_BEFORE = b"""\
+# the site's own
+disable-require = false
+swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"
+
+[nvidia-container-runtime]
+mode = "auto" # kept
+"""
+FINISHED = {
+    DAEMON_JSON: OF_DAEMON_JSON,
+    NOTHING: OF_NO_DAEMON_JSON,
+    RUNTIME_BY_HAND: OF_RUNTIME_BY_HAND,
+    CONFIG_TOML: OF_CONFIG_TOML,
+    SET_BEFORE: OF_SET_BEFORE,
+}
+ADDED = {
+    DAEMON: {"resources": resources(0, 1), "kinds": ["NVIDIA-GPU"]},
+    RUNTIME: {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU"},
+}
+
+
+def on_record(path, before):
+    """As record.json has a file that was changed once."""
+    data = None if before is None else base64.b64encode(before).decode()
+    return {
+        "original": {"path": path, "data": data, "mode": 0o644, "uid": 0, "gid": 0},
+        "backup": None,
+        "ours": ADDED[path],
+        "written": hashlib.sha256(FINISHED[before]).hexdigest(),
+        "pristine": True,
+    }
+
+
 def ours(daemon=DAEMON_JSON, toml=CONFIG_TOML, **of_engine):
     """A node on which everything was done, and the daemon was started with it."""
-    made = decide(params(), seen(daemon, toml))
-    record, files = {}, {}
-    for path, before in ((DAEMON, daemon), (RUNTIME, toml)):
-        files[path] = made.writes[path]
-        record[path] = taken_over(Snapshot(path, before, 0o644, 0, 0), made.ours[path], files[path], None)
+    record = {DAEMON: on_record(DAEMON, daemon), RUNTIME: on_record(RUNTIME, toml)}
     shown = {"shown": [*resources(0, 1), "SSD=1"], "runtime": "nvidia"}
-    return {"daemon": files[DAEMON], "toml": files[RUNTIME], "record": record, **dict(shown, **of_engine)}
+    return {"daemon": FINISHED[daemon], "toml": FINISHED[toml], "record": record, **dict(shown, **of_engine)}
 
 
 # --- present --------------------------------------------------------------------------------------------------------
@@ -80,6 +145,16 @@ def test_a_fresh_node():
     assert [item["before_header"] for item in made.diff] == [DAEMON, RUNTIME]
     assert made.diff[0]["before"].encode() == DAEMON_JSON
     assert made.advertisement["labels"]["gpu.count"] == "2"
+
+
+@pytest.mark.parametrize("daemon", [DAEMON_JSON, NOTHING, RUNTIME_BY_HAND])
+@pytest.mark.parametrize("toml", [CONFIG_TOML, SET_BEFORE])
+def test_what_is_written_and_what_is_put_on_record_of_it(daemon, toml):
+    made = decide(params(), seen(daemon, toml))
+    assert made.writes == {DAEMON: FINISHED[daemon], RUNTIME: FINISHED[toml]}
+    assert made.ours == ADDED
+    for path, before in ((DAEMON, daemon), (RUNTIME, toml)):
+        assert taken_over(Snapshot(path, before, 0o644, 0, 0), ADDED[path], FINISHED[before], None) == on_record(path, before)
 
 
 def test_nothing_to_do():
@@ -127,8 +202,8 @@ def test_the_files_differ_and_the_daemon_does_not():
     made = decide(params(), seen(**finished))
     assert list(made.writes) == [DAEMON]
     assert (made.act, made.drift) == (None, [f"{DAEMON} differs from what was decided"])
-    finished = ours(toml=CONFIG_TOML.replace(b"#swarm-resource", b"swarm-resource"))
-    finished["toml"] = CONFIG_TOML.replace(b"#swarm-resource", b"swarm-resource")
+    finished = ours(toml=SET_BEFORE)
+    finished["toml"] = SET_BEFORE
     made = decide(params(), seen(**finished))
     assert (list(made.writes), made.act) == ([RUNTIME], None)
     assert made.drift == ["swarm-resource lists DOCKER_RESOURCE_GPU, kinds are NVIDIA-GPU"]
@@ -280,7 +355,7 @@ def test_absent_where_nothing_was_ours():
 
 def test_absent_tells_whether_docker_keeps_a_runtime_nvidia():
     """One that was there before the first run comes back with the file, and its program is in the toolkit's packages."""
-    by_hand = json.dumps({"runtimes": {"nvidia": {"path": "/opt/nvidia-container-runtime", "runtimeArgs": []}}}).encode()
+    by_hand = RUNTIME_BY_HAND
     assert absent(daemon=by_hand).runtime_stays is True
     assert absent(**ours(daemon=by_hand)).runtime_stays is True
     assert absent(**ours()).runtime_stays is False

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler
 
 import pytest
@@ -316,19 +317,20 @@ def test_tasks_that_do_not_come(manager, status, parts, told):
 
 
 class Services:
-    """The SDK's calls about services; ``missing`` says that there is none by now."""
+    """The SDK's calls about services; the answer to a removal may be an error, by its status."""
 
-    def __init__(self, missing=False):
-        self.missing, self.filters = missing, None
+    def __init__(self, status=204):
+        self.status, self.removed, self.filters = status, [], None
 
     def create_service(self, task_template, name, labels, mode):
         return {"ID": name + "-id"}
 
     def remove_service(self, service_id):
-        if self.missing:
+        self.removed.append(service_id)
+        if self.status >= 400:
             response = Response()
-            response.status_code = 404
-            raise APIError("404", response=response, explanation="service not found")
+            response.status_code = self.status
+            raise APIError(str(self.status), response=response, explanation="service s1 is not as it was")
 
     def services(self, filters):
         self.filters = filters
@@ -340,9 +342,12 @@ class Services:
         return iter([b"GPU 0: T\xc3", b"\xa4 (UUID: x)\n"]) if stdout and stderr else iter([])
 
 
-@pytest.mark.parametrize("missing", [False, True])
-def test_a_service_that_is_gone_needs_no_removal(missing):
-    _swarm.Manager(Services(missing), "unix:///run/x.sock", MANAGER).remove_service("s1")
+@pytest.mark.parametrize(("status", "told"), [(204, None), (404, None), (500, "would not remove service s1: service s1 is not as it was")])
+def test_a_service_is_removed_and_one_that_is_gone_needs_no_removal(status, told):
+    client = Services(status)
+    with pytest.raises(_swarm.SwarmError, match=told) if told else nullcontext():
+        _swarm.Manager(client, "unix:///run/x.sock", MANAGER).remove_service("s1")
+    assert client.removed == ["s1"]
 
 
 def test_services_are_made_found_and_listened_to():
