@@ -405,14 +405,6 @@ def test_no_command_of_systemd_is_no_obstacle(node, monkeypatch, tmp_path_factor
     assert node.run()["changed"] is True
 
 
-def test_the_argument_spec_is_what_the_documentation_says():
-    documented = yaml.safe_load(gpu_node.DOCUMENTATION)["options"]
-    assert documented["advertise"]["default"] == [{"as": "gpu", "kind": "NVIDIA-GPU"}]
-    assert set(documented["advertise"]["suboptions"]["select"]["suboptions"]) == {
-        "uuid", "pci_bus_id", "index", "model", "min_memory_mib"
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("check", [True, False])
 def test_a_look_decides_nothing_whatever_was_decided_before(node, check):
     node.run()

@@ -1,0 +1,124 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is documented of options is what is checked, where ``ansible-test sanity`` does not compare the two.
+
+It does for modules with a specification of their own. Not for those that are an action on the controller, and not for roles, whose
+options say again what the defaults and the options of modules say.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_ledger
+
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
+PLUGINS = "ansible_collections.fleet.gpu_swarm.plugins"
+MODULES = {path.stem: path.read_text() for path in (ROOT / "plugins/modules").glob("*.py")}
+# By what a task of theirs goes on with, these hand what they do not know themselves to another module.
+WAITING = {"await_containers": await_containers, "await_ledger": await_ledger}
+ACTIONS = sorted(name for name, text in MODULES.items() if "AnsibleModule(" not in text and name not in WAITING)
+
+
+def documented(name):
+    return yaml.safe_load(importlib.import_module(f"{PLUGINS}.modules.{name}").DOCUMENTATION)["options"]
+
+
+def told(options):
+    """All that is said of options, but for the words and what holds anyway."""
+    said = {}
+    for name, option in (options or {}).items():
+        said[name] = {
+            "type": option.get("type", "str"),
+            "required": option.get("required", False),
+            **{key: option.get(key) for key in ("default", "elements", "choices", "aliases")},
+            "options": told(option.get("options") or option.get("suboptions")),
+        }
+    return said
+
+
+class Specification(Exception):
+    pass
+
+
+@pytest.fixture
+def specification(monkeypatch):
+    """What an action has its options checked against."""
+
+    def stop(_self, argument_spec=None, **_constraints):
+        raise Specification(argument_spec)
+
+    monkeypatch.setattr(ActionBase, "run", lambda *_arguments, **_options: {})
+    monkeypatch.setattr(ActionBase, "validate_argument_spec", stop)
+
+    def of(name):
+        action = importlib.import_module(f"{PLUGINS}.action.{name}").ActionModule
+        with pytest.raises(Specification) as found:
+            action.run(object.__new__(action), task_vars={})
+        return found.value.args[0]
+
+    return of
+
+
+def test_there_are_modules_that_are_actions():
+    assert {"provision_plan", "provision_report", "verify_report", "check_settings"} <= set(ACTIONS)
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_an_action_checks_what_its_module_documents(name, specification):
+    assert told(specification(name)) == told(documented(name))
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_what_waits_documents_its_events(name):
+    options = documented(name)
+    assert set(WAITING[name].OWN) <= set(options)
+    assert options["event"]["choices"] == list(WAITING[name].EVENTS)
+
+
+# -- roles -----------------------------------------------------------------------------------------------------------
+
+ROLES = sorted(path.parent.parent.name for path in ROOT.glob("roles/*/meta/argument_specs.yml"))
+
+
+def entry_points(role):
+    return yaml.safe_load((ROOT / "roles" / role / "meta/argument_specs.yml").read_text())["argument_specs"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_default_of_a_role_is_the_documented_one(role):
+    defaults = yaml.safe_load((ROOT / "roles" / role / "defaults/main.yml").read_text())
+    for entry in entry_points(role).values():
+        options = entry.get("options", {})
+        templated = {name for name, value in defaults.items() if "{{" in str(value)}  # told in words
+        assert {name: option["default"] for name, option in options.items() if "default" in option} == {
+            name: value for name, value in defaults.items() if name in options and name not in templated
+        }
+    assert set(defaults) <= {name for entry in entry_points(role).values() for name in entry.get("options", {})}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_an_option_is_the_same_at_every_entry_point(role):
+    said = {}
+    for entry in entry_points(role).values():
+        for name, option in told(entry.get("options")).items():
+            assert said.setdefault(name, option) == option
+
+
+def test_what_the_role_hands_to_gpu_node_is_what_the_module_takes():
+    """The rules of advertising are the module's to check, and an empty string stands for an option that is not given."""
+    role, module = told(entry_points("gpu_node")["main"]["options"]), told(documented("gpu_node"))
+    handed = {f"gpu_node_{name}": option for name, option in module.items() if f"gpu_node_{name}" in role}
+    assert len(handed) > 10
+    for name, option in handed.items():
+        unset = role[name]["default"] == "" and option["default"] is None
+        compared = ("elements",) if unset else ("type", "elements", "default")
+        assert [role[name][key] for key in compared] == [option[key] for key in compared], name
+        assert set(role[name]["choices"] or []) <= set(option["choices"] or []), name
