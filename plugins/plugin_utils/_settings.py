@@ -142,7 +142,7 @@ def converted(setting: Setting, value: Any) -> Any:
         return setting.default
     try:
         return _AS[setting.type](value) if setting.type in _AS else value
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return setting.default
 
 

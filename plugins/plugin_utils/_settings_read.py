@@ -62,6 +62,6 @@ def _of_host(hostvars: Any, name: str, settings: Iterable[Setting]) -> dict[str,
 def _value(setting: Setting, written: Any, templated: Callable[[], Any]) -> Any:
     try:
         # Templating a host's variables costs far more than reading them, so only what needs it is templated.
-        return converted(setting, templated() if holds_template(written) else written)
+        return setting.default if written is None else converted(setting, templated() if holds_template(written) else written)
     except AnsibleError:
         return setting.default

@@ -39,6 +39,7 @@ def read(variables, templated=None, play=None, template=None, wanted=FOR_TASKS):
         ("provision_wait", None, 300),
         ("provision_wait", "5m", 300),
         ("provision_wait", [5], 300),
+        ("provision_wait", "inf", 300),
         ("maintain_reboot", "yes", True),
         ("maintain_reboot", "false", False),
         ("maintain_reboot", "perhaps", False),
