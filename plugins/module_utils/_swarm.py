@@ -276,6 +276,10 @@ class Manager:
         refuse_unless_manager(info, self._where)
         return info["Swarm"]["Cluster"], info["SystemTime"]
 
+    def join_tokens(self):
+        """The tokens with which machines join, by role."""
+        return self._ask("read the join tokens", self._client.inspect_swarm)["JoinTokens"]
+
     def update_cluster(self, version, spec, rotate=()):
         """Write the whole spec of the swarm, if it still is at that version; replace the join tokens of the roles ``rotate``."""
         self._ask("update the swarm", self._client.update_swarm, version, spec, "worker" in rotate, "manager" in rotate)

@@ -24,7 +24,7 @@ PLAYBOOK = """
   vars:
     swarm_member_managers: "{{ groups['swarm_managers'] }}"
     swarm_member_docker_socket: /nonexistent/docker.sock
-    _swarm_member_answers: {}
+    __swarm_member_found: {unanswered: "{{ groups['swarm_managers'] }}"}
     _swarm_member_only_asked: []
   tasks:
     - ansible.builtin.include_tasks: ask_managers.yml

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from ansible.plugins.action import ActionBase
+
+from ..plugin_utils import _joining
+
+OPTIONS = {
+    "step": {"type": "str", "choices": ["survey", "assess", "promote", "demote", "leave"], "required": True},
+    "managers": {"type": "list", "elements": "str"},
+    "asked": {"type": "list", "elements": "dict", "default": []},
+    "found": {"type": "dict"},
+    "answer": {"type": "dict"},
+    "listed": {"type": "dict", "default": {}},
+    "role": {"type": "str", "choices": ["manager", "worker"]},
+    "move": {"type": "bool", "default": False},
+    "dissolve": {"type": "bool", "default": False},
+    "entry": {"type": "str", "default": ""},
+}
+NEEDS = [
+    ("step", "survey", ["managers"]),
+    ("step", "assess", ["found", "answer", "role"]),
+    ("step", "promote", ["found"]),
+    ("step", "demote", ["found", "answer"]),
+    ("step", "leave", ["found", "answer"]),
+]
+
+
+class ActionModule(ActionBase):
+    """Runs on the controller only; see the documentation of the module of this name."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        _validation, args = self.validate_argument_spec(argument_spec=OPTIONS, required_if=NEEDS)
+        decided = getattr(self, "_" + args["step"])(args, task_vars)
+        result.update(changed=False, **decided)
+        if args["step"] != "survey" and decided["error"]:
+            result.update(failed=True, msg=decided["error"])
+        return result
+
+    def _survey(self, args, task_vars):
+        """Whether its error matters is decided for each host."""
+        in_play = task_vars["ansible_play_hosts"]
+        answers = _joining.answers_of(task_vars["hostvars"], [*args["managers"], *in_play], args["asked"])
+        return asdict(_joining.survey(answers, args["managers"], in_play))
+
+    def _assess(self, args, task_vars):
+        return asdict(_joining.decide(_known(args, task_vars), args["role"], args["move"]))
+
+    def _promote(self, args, task_vars):
+        host, names = task_vars["inventory_hostname"], task_vars["ansible_play_hosts_all"]
+        return {"error": _joining.promotion_error(host, args["found"]["manager"], task_vars["hostvars"], names)}
+
+    def _demote(self, args, task_vars):
+        return {"error": _joining.demotion_error(_known(args, task_vars), task_vars["hostvars"], task_vars["ansible_play_hosts"])}
+
+    def _leave(self, args, task_vars):
+        return asdict(_joining.leave(_known(args, task_vars), args["dissolve"], args["entry"]))
+
+
+def _known(args, task_vars):
+    found = _joining.Survey(**{key: args["found"][key] for key in _joining.Survey.__dataclass_fields__})
+    return _joining.Known(task_vars["inventory_hostname"], args["answer"], found, args["listed"])

@@ -1,0 +1,19 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ..plugin_utils._reach import ManagerAction
+
+TOKENS = "join_tokens"
+
+
+class ActionModule(ManagerAction):
+    """No callback gets to see join tokens, whatever the task says."""
+
+    MODULE = "fleet.gpu_swarm.swarm_members"
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        return dict(result, _ansible_no_log=True) if TOKENS in result else result

@@ -1,0 +1,181 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: swarm_member_plan
+short_description: Decides what a host has to do to be a member of the swarm, or to leave it
+version_added: 0.2.0
+description:
+  - Takes what hosts and managers said of their swarm, and returns what the tasks of the role C(swarm_member) go by. Fails with what
+    stands in the way, and what helps.
+  - This action is internal to the collection, for that role.
+  - Runs on the controller. Changes nothing.
+options:
+  step:
+    description:
+      - V(survey) finds who runs the swarm, or where it may be initialised. Its error fails nobody. It is the same for all hosts, so use it
+        once in a play, with C(run_once).
+      - V(assess) decides what this host has to do to be what it is to be.
+      - V(promote) fails while another host of the play has begun to become a manager and is not a working one.
+      - V(demote) fails where too few managers would stay.
+      - V(leave) decides how this host leaves its swarm.
+    type: str
+    choices: [survey, assess, promote, demote, leave]
+    required: true
+  managers:
+    description: The hosts that are to be managers, in order. Required with O(step=survey).
+    type: list
+    elements: str
+  asked:
+    description: What managers said in the name of this play, as the results of a loop over them. For O(step=survey).
+    type: list
+    elements: dict
+    default: []
+  found:
+    description: What O(step=survey) returned. Required with every other step.
+    type: dict
+  answer:
+    description: What M(fleet.gpu_swarm.gpu_node) returned in check mode on this host. Required with O(step=assess), V(demote) and V(leave).
+    type: dict
+  listed:
+    description: What M(fleet.gpu_swarm.swarm_members) returned, also where it failed. Empty where nobody was asked.
+    type: dict
+    default: {}
+  role:
+    description: What this host is to be. Required with O(step=assess).
+    type: str
+    choices: [manager, worker]
+  move:
+    description: Whether a worker of another swarm may leave it. For O(step=assess).
+    type: bool
+    default: false
+  dissolve:
+    description: Whether the last manager may leave, and the swarm ends with it. For O(step=leave).
+    type: bool
+    default: false
+  entry:
+    description: The id of an entry in the manager's list that is this host's from an earlier membership. For O(step=leave).
+    type: str
+    default: ""
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+  platform:
+    platforms: all
+seealso:
+  - plugin: fleet.gpu_swarm.find_swarm
+    plugin_type: filter
+  - plugin: fleet.gpu_swarm.membership
+    plugin_type: filter
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Decide what this host has to do
+  fleet.gpu_swarm.swarm_member_plan:
+    step: assess
+    found: "{{ found }}"
+    listed: "{{ members }}"
+    answer: "{{ gpu_node_assessed }}"
+    role: worker
+  register: plan
+"""
+
+RETURN = r"""
+live:
+  description: The hosts that run the swarm, the best to ask first.
+  returned: with O(step=survey)
+  type: list
+  elements: str
+init_on:
+  description: The host to initialise the swarm on, or null.
+  returned: with O(step=survey)
+  type: str
+manager:
+  description:
+    - With O(step=survey) the host that is asked about the others, or is going to be; with O(step=leave) the one that takes this host off
+      its list. Empty if there is nobody.
+  returned: with O(step=survey) and O(step=leave)
+  type: str
+lacks_sdk:
+  description: Whether that manager cannot be asked, for want of the Docker SDK for Python.
+  returned: with O(step=survey)
+  type: bool
+complaint:
+  description: What that manager says is wrong with its swarm. Empty if nothing is.
+  returned: with O(step=survey)
+  type: str
+in_play:
+  description: Whether that manager may be changed in this play.
+  returned: with O(step=survey)
+  type: bool
+unanswered:
+  description: The managers that did not say anything yet.
+  returned: with O(step=survey)
+  type: list
+  elements: str
+coming:
+  description: What the hosts said of their swarm that are managers before any manager is demoted.
+  returned: with O(step=survey)
+  type: list
+  elements: dict
+action:
+  description: What the host has to do, as the filter P(fleet.gpu_swarm.membership#filter) names it.
+  returned: with O(step=assess)
+  type: str
+node_id:
+  description: Its id in the swarm. Empty where it is in none, or in another.
+  returned: with O(step=assess)
+  type: str
+initialises:
+  description: Whether it makes the swarm.
+  returned: with O(step=assess)
+  type: bool
+joins:
+  description: Whether it joins a swarm that there is, or that another host makes.
+  returned: with O(step=assess)
+  type: bool
+becomes_manager:
+  description: Whether it becomes a manager by its join or by a promotion.
+  returned: with O(step=assess)
+  type: bool
+needs_sdk:
+  description: Whether it lacks the Docker SDK for Python, and needs it.
+  returned: with O(step=assess)
+  type: bool
+would:
+  description: What check mode says of it.
+  returned: with O(step=assess)
+  type: str
+leaves:
+  description: Whether it is in a swarm.
+  returned: with O(step=leave)
+  type: bool
+demotes:
+  description: Whether it becomes a worker before it leaves.
+  returned: with O(step=leave)
+  type: bool
+force:
+  description: Whether it leaves by force.
+  returned: with O(step=leave)
+  type: bool
+entry:
+  description: The id in the manager's list that is to go. Empty if there is none.
+  returned: with O(step=leave)
+  type: str
+error:
+  description: What stands in the way, or null.
+  returned: always
+  type: str
+"""

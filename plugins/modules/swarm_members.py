@@ -1,0 +1,104 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: swarm_members
+short_description: Reads the nodes of a swarm, and on request how machines join it
+version_added: 0.2.0
+description:
+  - Reads the manager's list of nodes, as far as it says which node is which, and with O(tokens=true) the join tokens.
+  - This module is internal to the collection, for the role C(swarm_member). M(community.docker.docker_swarm_info) is for everyone.
+notes:
+  - Use C(no_log) with O(tokens=true). Whoever has a token can join a machine to the swarm.
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.info_module
+  - fleet.gpu_swarm.docker_client
+options:
+  tokens:
+    description: Whether the join tokens are returned. No callback shows a result that has them.
+    type: bool
+    default: false
+seealso:
+  - module: fleet.gpu_swarm.swarm_tokens
+  - module: community.docker.docker_swarm_info
+"""
+
+EXAMPLES = r"""
+- name: Read the nodes of the swarm
+  fleet.gpu_swarm.swarm_members:
+  delegate_to: manager-1
+  run_once: true
+  register: members
+"""
+
+RETURN = r"""
+nodes:
+  description: The nodes in the words of Docker's API, with C(ID), C(Spec), C(Status), C(ManagerStatus) and C(Description.Hostname).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - ID: i9pbrl1zyudukjfaj1z6lvqpf
+      Spec:
+        Role: manager
+        Availability: active
+        Labels: {}
+      Status:
+        State: ready
+        Addr: 192.0.2.5
+      ManagerStatus:
+        Leader: true
+        Reachability: reachable
+        Addr: 192.0.2.5:2377
+      Description:
+        Hostname: manager-1
+join_tokens:
+  description: The join tokens, C(Worker) and C(Manager).
+  returned: with O(tokens=true)
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._swarm import CONNECTION_OPTIONS, connect, unprotected
+
+# A node's description has pages of what its engine can do.
+PARTS = ("ID", "Spec", "Status", "ManagerStatus")
+
+
+def run(params):
+    """The module's result."""
+    manager = connect(params)
+    result = {"changed": False, "nodes": [_short(node) for node in manager.nodes()]}
+    return dict(result, join_tokens=manager.join_tokens()) if params["tokens"] else result
+
+
+def _short(node):
+    hostname = (node.get("Description") or {}).get("Hostname", "")
+    return dict({part: node[part] for part in PARTS if part in node}, Description={"Hostname": hostname})
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(CONNECTION_OPTIONS, tokens=dict(type="bool", default=False, no_log=False)),
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params)
+    except GpuSwarmError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+    for text in unprotected(module.params):
+        module.warn(text)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The steps of the role swarm_member (pure): who runs the swarm, what a host has to do to be a member of it, and whether it may.
+
+Each step takes what is known when the role comes to it, and returns a record that the role's tasks go by. What stands in the way is
+the record's ``error``. What a single host is to the swarm is judged in _membership.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ._membership import Answer, Node, find_swarm, membership, swarm_of
+
+# What a host said of itself, the newest last: the roles' assessment, and this role's own look, which it takes where nobody assessed the
+# host, or after it changed something.
+ANSWERS = ("gpu_node_assessed", "__swarm_member_looked")
+# What the role keeps of each host: its Decision, and whether the swarm may count it among its managers while it is no working one.
+DECISION, SETTLED = "__swarm_member_plan", "__swarm_member_settled"
+
+# hostvars
+Variables = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Who runs the swarm, by what the hosts of a run and the managers that were asked have said."""
+
+    live: list[str]  # the hosts that run it, the best to ask first
+    init_on: str | None  # the host to initialise it on
+    error: str | None  # why there is neither
+    manager: str  # who is asked about the others, or is going to be; empty if there is nobody
+    lacks_sdk: bool  # that one cannot be asked, for want of the Docker SDK for Python
+    complaint: str  # what that one says is wrong with its swarm
+    in_play: bool  # that one may be changed in this run
+    unanswered: list[str]  # the managers that did not say anything yet
+    coming: list[dict[str, Any]]  # what the hosts said of their swarm that are managers before any manager is demoted
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known when a host's step is decided."""
+
+    host: str  # its name in the inventory
+    answer: Answer  # what it said of itself
+    found: Survey
+    listed: Mapping[str, Any]  # the manager's answer with its nodes, as swarm_members returns it; empty if it was not asked
+
+    @property
+    def nodes(self) -> list[Node] | None:
+        return self.listed.get("nodes")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a host has to do to be what it is to be."""
+
+    action: str = "none"  # none, join, recover, move, promote, demote, or unknown; as membership says
+    node_id: str = ""  # its id in the swarm, where it is a member
+    initialises: bool = False  # it makes the swarm
+    joins: bool = False  # it joins one that there is, or that another host makes
+    becomes_manager: bool = False  # by its join or a promotion: the next one has to wait for it
+    needs_sdk: bool = False  # it lacks the Docker SDK for Python, and a module needs that on it
+    would: str = ""  # what check mode tells
+    error: str | None = None  # why nothing is done
+
+
+@dataclass(frozen=True)
+class Leave:
+    """How a host leaves its swarm."""
+
+    leaves: bool = False  # it is in one
+    demotes: bool = False  # it becomes a worker first
+    force: bool = False  # only where it never got in, or where the swarm ends with it
+    entry: str = ""  # the id in the manager's list that is to go
+    manager: str = ""  # who takes it off that list; empty if there is nobody
+    error: str | None = None  # why it may not leave
+
+
+# -- who runs the swarm --------------------------------------------------------------------------------------------------
+
+
+def answers_of(variables: Variables, names: Iterable[str], asked: Iterable[Mapping[str, Any]]) -> dict[str, Answer]:
+    """What hosts said, by name. ``asked`` are the results of a loop over managers; what a host said itself goes before that."""
+    found: dict[str, Answer] = {result["item"]: result for result in asked}
+    for name in dict.fromkeys(names):
+        if name in variables:  # of a name that the inventory does not have, hostvars makes something undefined
+            host = variables[name]
+            found.update((name, host[key]) for key in ANSWERS if key in host)
+    return found
+
+
+def survey(answers: Mapping[str, Answer], managers: Iterable[str], in_play: Iterable[str]) -> Survey:
+    """Who runs the swarm, or where it may be initialised. ``in_play`` are the hosts that may be changed."""
+    managers, in_play = list(managers), list(in_play)
+    found = find_swarm(answers, managers, in_play)
+    manager = next((name for name in [*found["live"], found["init_on"]] if name), "")
+    answer = answers.get(manager) or {}
+    return Survey(
+        **found,
+        manager=manager,
+        lacks_sdk=_lacks_sdk(answer),
+        complaint=str((swarm_of(answer) or {}).get("error") or ""),
+        in_play=manager in in_play,
+        unanswered=[name for name in managers if name not in answers],
+        coming=[swarm_of(answers.get(name)) or {} for name in managers if name in in_play],
+    )
+
+
+def _lacks_sdk(answer: Answer) -> bool:
+    return "docker_sdk" in (answer.get("missing") or ())
+
+
+# -- what a host has to do -----------------------------------------------------------------------------------------------
+
+WOULD_JOIN = {
+    "join": "join the swarm as {role}",
+    "recover": "leave what a failed join left, and join the swarm as {role}",
+    "move": "leave another swarm, and join this one as {role}",
+}
+WOULD = {
+    **WOULD_JOIN,
+    "unknown": "find out whether this node is a member, once the manager has the Docker SDK",
+    "promote": "become a manager",
+    "demote": "become a worker",
+}
+
+
+def decide(known: Known, role: str, move: bool) -> Decision:
+    """What a host has to do to be a member in ``role``. ``move``: whether it may leave another swarm for that."""
+    found, coming = known.found, [{"swarm": swarm} for swarm in known.found.coming]
+    plan = membership(known.answer, known.nodes, role, move=move, coming=coming, host=known.host)
+    action, initialises = plan["action"], found.init_on == known.host
+    joins = action in WOULD_JOIN and not initialises
+    return Decision(
+        action=action,
+        node_id=plan["node_id"],
+        initialises=initialises,
+        joins=joins,
+        becomes_manager=role == "manager" and (joins or action == "promote"),
+        needs_sdk=_lacks_sdk(known.answer) and (role == "manager" or joins or known.host == found.manager),
+        would="initialise the swarm" if initialises else WOULD.get(action, "").format(role=role),
+        error=_unlisted(known) or found.error or plan["error"] or _out_of_reach(found),
+    )
+
+
+def _unlisted(known: Known) -> str | None:
+    """Why the manager that was asked for its list of nodes did not give it, or None."""
+    if not known.listed or known.nodes is not None:
+        return None
+    manager = known.found.manager
+    reason = known.found.complaint or str(known.listed.get("msg") or "").strip().rstrip(".") or "no reason given"
+    return (
+        f"The manager {manager} did not tell its list of nodes: {reason}. If more than half of the swarm's managers "
+        "are down, there is no quorum: bring one of them back. See 'docker node ls' there."
+    )
+
+
+def _out_of_reach(found: Survey) -> str | None:
+    if not found.lacks_sdk or found.in_play:
+        return None
+    return (
+        f"The manager {found.manager} lacks the Docker SDK for Python and is not in this run, so it is not touched. "
+        f"Run once without --limit, or with {found.manager} in it."
+    )
+
+
+# -- whether a role may be changed now -----------------------------------------------------------------------------------
+
+
+def promotion_error(host: str, manager: str, variables: Variables, names: Iterable[str]) -> str | None:
+    """Why ``host`` may not become a manager now, or None: the swarm may count another one that does not run it yet."""
+    unsettled = [name for name in names if name != host and not variables[name].get(SETTLED, True)]
+    if not unsettled:
+        return None
+    return (
+        f"{', '.join(unsettled)} was to become a manager before {host} and is not yet a working one; another one now could cost the swarm "
+        f"its quorum. This host was left as it was. Look at 'docker node ls' on {manager} and at 'journalctl -u docker' on that host, and "
+        "run again."
+    )
+
+
+def demotion_error(known: Known, variables: Variables, names: Iterable[str]) -> str | None:
+    """Why a host may not become a worker now, or None. Of ``names``, each that is demoted is judged as if those before it were."""
+    decisions = [variables[name].get(DECISION) or {} for name in names]
+    leaving = [decision["node_id"] for decision in decisions if decision.get("action") == "demote"]
+    return _unlisted(known) or membership(known.answer, known.nodes, "worker", leaving=leaving, host=known.host)["error"]
+
+
+# -- how it leaves -------------------------------------------------------------------------------------------------------
+
+
+def leave(known: Known, dissolve: bool, entry: str) -> Leave:
+    """How a host leaves its swarm and goes from the manager's list. ``entry`` is one there of an earlier membership."""
+    swarm = swarm_of(known.answer) or {}
+    others = [name for name in known.found.live if name != known.host]
+    manager = others[0] if others else ""
+    known = replace(known, found=replace(known.found, manager=manager or known.host, complaint=""))
+    if swarm.get("state") != "active":
+        outside = swarm.get("state") == "inactive"
+        error = None if outside or swarm.get("half_joined") else membership(known.answer, None, "worker")["error"]
+        return Leave(leaves=not outside, force=bool(swarm.get("half_joined")), entry=entry, manager=manager, error=error)
+    manages = bool(swarm.get("control_available"))
+    return Leave(
+        leaves=True,
+        demotes=manages and bool(others),
+        force=manages and not others,
+        entry=str(swarm.get("node_id") or ""),
+        manager=manager,
+        error=_unanswered(known, manages or bool(others)) or _unlisted(known) or _no_node(known) or _last(known, others, dissolve),
+    )
+
+
+def _unanswered(known: Known, somebody: bool) -> str | None:
+    if somebody:
+        return None
+    return (
+        f"No manager of the swarm of {known.host} answered (managers {', '.join(known.answer['swarm'].get('managers') or [])}). Bring one "
+        "back and run this again; if the swarm is worth nothing, run 'docker swarm leave --force' on this host."
+    )
+
+
+def _no_node(known: Known) -> str | None:
+    """Why what would be taken off the list is not this host."""
+    node_id = known.answer["swarm"].get("node_id")
+    if node_id not in [node["ID"] for node in known.nodes or ()]:
+        return (
+            f"{known.host} (node id {node_id}) is not in the swarm of {known.found.manager}. Run 'docker swarm leave' on it if it is to "
+            "leave the swarm that it is in."
+        )
+    return membership(known.answer, known.nodes, "manager", host=known.host)["error"]
+
+
+def _last(known: Known, others: list[str], dissolve: bool) -> str | None:
+    """Why the swarm may not end with this host."""
+    left = [node["Description"]["Hostname"] for node in known.nodes or () if node["ID"] != known.answer["swarm"].get("node_id")]
+    if others or (dissolve and not left):
+        return None
+    if left:
+        return f"{known.host} is the last manager of its swarm with {', '.join(left)} as other nodes. Have these leave first."
+    return (
+        f"{known.host} is the last manager of its swarm. The swarm ends when it leaves, with all services, secrets and configs: "
+        "swarm_member_dissolve: true is your consent."
+    )

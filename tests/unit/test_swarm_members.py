@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ansible.plugins.action import ActionBase
+from swarm_api import node
+
+from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_members import ActionModule
+from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_members as module
+
+TOKENS = {"Worker": "SWMTKN-1-worker", "Manager": "SWMTKN-1-manager"}
+
+
+class FakeManager:
+    """A swarm that shows its tokens once it is asked for them."""
+
+    shown = False
+
+    def nodes(self):
+        return [node("n1", leader=True), node("n2", labels={"gpu-swarm.host": "g2"})]
+
+    def join_tokens(self):
+        self.shown = True
+        return TOKENS
+
+
+def run(monkeypatch, tokens):
+    manager = FakeManager()
+    monkeypatch.setattr(module, "connect", lambda params: manager)
+    return manager, module.run({"tokens": tokens})
+
+
+def test_nodes_with_what_tells_them_apart(monkeypatch):
+    manager, result = run(monkeypatch, tokens=False)
+    leader, member = result.pop("nodes")
+    assert (result, manager.shown) == ({"changed": False}, False)
+    assert (leader["ID"], leader["Description"], leader["ManagerStatus"]["Reachability"]) == ("n1", {"Hostname": "host-n1"}, "reachable")
+    assert leader["Status"]["Addr"] == "192.0.2.1"
+    assert member["Spec"]["Labels"] == {"gpu-swarm.host": "g2"}
+    assert "ManagerStatus" not in member
+
+
+def test_tokens_are_read_only_on_request(monkeypatch):
+    manager, result = run(monkeypatch, tokens=True)
+    assert (result["join_tokens"], manager.shown) == (TOKENS, True)
+    assert len(result["nodes"]) == 2
+
+
+@pytest.mark.parametrize(("answer", "hidden"), [({"nodes": [], "join_tokens": TOKENS}, True), ({"nodes": []}, False), ({"failed": True}, False)])
+def test_no_callback_sees_tokens_whatever_the_task_says(answer, hidden, monkeypatch):
+    monkeypatch.setattr(ActionBase, "run", lambda self, tmp, task_vars: {})
+    action = ActionModule.__new__(ActionModule)
+    action._task = SimpleNamespace(args={}, delegate_to="m1")
+    monkeypatch.setattr(action, "_execute_module", lambda **_call: dict(answer), raising=False)
+    assert action.run(task_vars={"inventory_hostname": "g1"}).get("_ansible_no_log", False) is hidden
