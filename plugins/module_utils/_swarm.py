@@ -240,6 +240,11 @@ class Manager:
     def services(self):
         return self._ask("list services", self._client.services)
 
+    def names(self):
+        """What ends with the swarm, by name and by the words of the API."""
+        lists = {"services": self._client.services, "secrets": self._client.secrets, "configs": self._client.configs}
+        return {kind: [item["Spec"]["Name"] for item in self._ask("list %s" % kind, call)] for kind, call in lists.items()}
+
     def tasks_labelled(self, label):
         """The tasks of services with that label, such as ``name=value``."""
         return self._ask("list tasks", lambda: self._client.tasks(filters={"label": [label]}))

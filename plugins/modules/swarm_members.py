@@ -7,11 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_members
-short_description: Reads the nodes of a swarm, and on request how machines join it
+short_description: Reads the nodes of a swarm, and on request how machines join it and what it holds
 version_added: 0.2.0
 description:
-  - Reads the manager's list of nodes, as far as it says which node is which, and with O(tokens=true) the join tokens.
-  - This module is internal to the collection, for the role C(swarm_member). M(community.docker.docker_swarm_info) is for everyone.
+  - Reads the manager's list of nodes, as far as it says which node is which, with O(tokens=true) the join tokens, and with
+    O(contents=true) the names of what would be lost with the swarm.
+  - This module is internal to the collection, for the role C(swarm_member) and the playbooks. M(community.docker.docker_swarm_info) is for everyone.
 notes:
   - Use C(no_log) with O(tokens=true). Whoever has a token can join a machine to the swarm.
 author:
@@ -23,6 +24,10 @@ extends_documentation_fragment:
 options:
   tokens:
     description: Whether the join tokens are returned. No callback shows a result that has them.
+    type: bool
+    default: false
+  contents:
+    description: Whether the names of the services, secrets and configs are returned. Nothing else of these leaves the manager.
     type: bool
     default: false
 seealso:
@@ -63,6 +68,10 @@ join_tokens:
   description: The join tokens, C(Worker) and C(Manager).
   returned: with O(tokens=true)
   type: dict
+contents:
+  description: Names, as lists by C(services), C(secrets) and C(configs).
+  returned: with O(contents=true)
+  type: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -78,7 +87,11 @@ def run(params):
     """The module's result."""
     manager = connect(params)
     result = {"changed": False, "nodes": [_short(node) for node in manager.nodes()]}
-    return dict(result, join_tokens=manager.join_tokens()) if params["tokens"] else result
+    if params["tokens"]:
+        result["join_tokens"] = manager.join_tokens()
+    if params["contents"]:
+        result["contents"] = manager.names()
+    return result
 
 
 def _short(node):
@@ -88,7 +101,11 @@ def _short(node):
 
 def main():
     module = AnsibleModule(
-        argument_spec=dict(CONNECTION_OPTIONS, tokens=dict(type="bool", default=False, no_log=False)),
+        argument_spec=dict(
+            CONNECTION_OPTIONS,
+            tokens=dict(type="bool", default=False, no_log=False),
+            contents=dict(type="bool", default=False),
+        ),
         supports_check_mode=True,
     )
     try:

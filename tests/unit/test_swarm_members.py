@@ -11,6 +11,7 @@ from ansible.plugins.action import ActionBase
 from swarm_api import node
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_members import ActionModule
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import Manager
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_members as module
 
 TOKENS = {"Worker": "SWMTKN-1-worker", "Manager": "SWMTKN-1-manager"}
@@ -24,19 +25,22 @@ class FakeManager:
     def nodes(self):
         return [node("n1", leader=True), node("n2", labels={"gpu-swarm.host": "g2"})]
 
+    def names(self):
+        return {"services": ["web"], "secrets": [], "configs": []}
+
     def join_tokens(self):
         self.shown = True
         return TOKENS
 
 
-def run(monkeypatch, tokens):
+def run(monkeypatch, tokens=False, contents=False):
     manager = FakeManager()
     monkeypatch.setattr(module, "connect", lambda params: manager)
-    return manager, module.run({"tokens": tokens})
+    return manager, module.run({"tokens": tokens, "contents": contents})
 
 
 def test_nodes_with_what_tells_them_apart(monkeypatch):
-    manager, result = run(monkeypatch, tokens=False)
+    manager, result = run(monkeypatch)
     leader, member = result.pop("nodes")
     assert (result, manager.shown) == ({"changed": False}, False)
     assert (leader["ID"], leader["Description"], leader["ManagerStatus"]["Reachability"]) == ("n1", {"Hostname": "host-n1"}, "reachable")
@@ -49,6 +53,34 @@ def test_tokens_are_read_only_on_request(monkeypatch):
     manager, result = run(monkeypatch, tokens=True)
     assert (result["join_tokens"], manager.shown) == (TOKENS, True)
     assert len(result["nodes"]) == 2
+
+
+def test_what_the_swarm_holds_is_read_only_on_request(monkeypatch):
+    manager, result = run(monkeypatch, contents=True)
+    assert (result["contents"], manager.shown) == (manager.names(), False)
+    assert "contents" not in run(monkeypatch)[1]
+
+
+class Client:
+    """A swarm as the Docker SDK shows it."""
+
+    def services(self):
+        return [{"Spec": {"Name": "web", "TaskTemplate": {"ContainerSpec": {"Env": ["PASSWORD=s3cret"]}}}}]
+
+    def secrets(self):
+        return [{"Spec": {"Name": "key"}}]
+
+    def configs(self):
+        return [{"Spec": {"Name": "app", "Data": "czNjcmV0"}}]
+
+    def inspect_swarm(self):
+        return {"JoinTokens": TOKENS, "Spec": {}}
+
+
+def test_a_manager_is_read():
+    manager = Manager(Client(), "unix:///run/x.sock", {"NodeID": "n1", "Cluster": {"ID": "c1"}})
+    assert manager.names() == {"services": ["web"], "secrets": ["key"], "configs": ["app"]}
+    assert manager.join_tokens() == TOKENS
 
 
 @pytest.mark.parametrize(("answer", "hidden"), [({"nodes": [], "join_tokens": TOKENS}, True), ({"nodes": []}, False), ({"failed": True}, False)])
