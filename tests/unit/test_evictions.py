@@ -80,7 +80,7 @@ def test_a_change_of_role_evicts_no_more_than_the_role_may(file):
     write = next(number for number, task in enumerate(tasks) if "fleet.gpu_swarm.swarm_nodes" in task)
     (node,) = tasks[write]["fleet.gpu_swarm.swarm_nodes"]["nodes"]
     assert node["evict"] == "{{ swarm_member_evict }}"
-    assert tasks[write + 1]["ansible.builtin.include_tasks"] == "consent.yml"
+    assert tasks[write + 1]["ansible.builtin.import_tasks"] == "consent.yml"
 
 
 @pytest.mark.parametrize("file", ["join", "take_back"])
