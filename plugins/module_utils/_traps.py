@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Everything known that goes wrong with GPUs on Docker Swarm, as one table of data.
+"""What goes wrong with GPUs on Docker Swarm and is looked for on a fleet, as one table of data.
 
-The code asks it (:mod:`._gates`), docs/TRAPS.md is made of it, and a test checks that each proof named here exists.
+The code asks it (:mod:`._gates`). It goes to the nodes with each module, so what no code reads is in the whole table, of which
+docs/TRAPS.md is made: tests/pages/known_traps.py.
 Private to this collection: no stability is promised to others.
 """
 
@@ -20,7 +21,7 @@ class Trap(NamedTuple):
 
     ``affected`` says it in words; ``versions`` is the same for code, from the first affected version to the first that is
     not (None: any), of the ``component`` engine, leader or toolkit. ``when`` names the condition in _gates that must hold
-    besides. Rows without ``when`` are answered where they arise. ``proof`` is a test (path::name) or ``cited``.
+    besides. Rows without ``when`` are found where they arise. ``proof`` is a test (path::name) or ``cited``.
     """
 
     id: str
@@ -36,47 +37,9 @@ class Trap(NamedTuple):
 
 
 _U = "tests/unit/test_"
-_NODE = "molecule/default/tests/test_node.py::test_"
-_FLEET = "molecule/swarm/tests/test_fleet.py::test_"
-_ADOPTION = "molecule/adoption/tests/test_adoption.py::test_"
 _POLICIES = "molecule/policies/tests/test_policies.py::test_"
 
-ISOLATION = (
-    Trap(
-        "variable-of-the-kind", "swarm", "any version",
-        "A task finds its GPUs in DOCKER_RESOURCE_<KIND>, the kind in capitals; dots and dashes stay.",
-        "swarmkit api/genericresource/string.go",
-        HANDLED, "The variable's name is made from the kind.",
-        _FLEET + "a_task_sees_its_gpu_and_no_other",
-    ),
-    Trap(
-        "swarm-resource-mismatch", "toolkit", "any version",
-        "swarm-resource that does not name exactly the kind's variable gives no isolation: every task sees every GPU.",
-        "NVIDIA/nvidia-container-toolkit#57",
-        HANDLED, "swarm-resource is derived from the kinds that are advertised; a line that differs is drift.",
-        _NODE + "swarm_resource_is_the_variable_of_the_kind",
-    ),
-    Trap(
-        "union-of-variables", "toolkit", "any version",
-        "A task that has several of the listed variables gets the GPUs of all of them.",
-        "NVIDIA/nvidia-container-toolkit internal/config/image/cuda_image.go",
-        HANDLED, "A GPU belongs to the first rule that selects it, so no GPU stands in two kinds.",
-        _U + "policies.py::test_no_gpu_stands_in_two_inventories",
-    ),
-    Trap(
-        "discrete-kind-listed", "toolkit", "any version",
-        "A discrete kind in swarm-resource (VRAM=8000): its amount would be read as the index of a device.",
-        "NVIDIA/nvidia-container-toolkit internal/config/image/cuda_image.go",
-        HANDLED, "Only kinds of named GPUs and MIG devices are listed.",
-        _POLICIES + "swarm_resource_lists_the_kinds_that_name_gpus_and_no_amounts",
-    ),
-    Trap(
-        "shortened-uuid", "toolkit", "1.18.0 and newer",
-        "A shortened UUID (GPU-c143e771) fails: 'identifier is not a valid UUID or index'; GPUs of one board can share it.",
-        "NVIDIA/nvidia-container-toolkit, seen with 1.18.0 to 1.20.0",
-        HANDLED, "Full UUIDs are written; a shortened one in the running daemon is drift and replaced.",
-        _NODE + "every_gpu_stands_in_daemon_json_with_its_full_uuid",
-    ),
+TRAPS = (
     Trap(
         "jit-cdi-ignores-swarm-resource", "toolkit", "1.18.0 to 1.18.2",
         "The default mode (jit-cdi) ignores swarm-resource: every task sees all GPUs.",
@@ -93,21 +56,6 @@ ISOLATION = (
         REFUSAL, "Use another kind, such as NVIDIA-GPU, or toolkit 1.20.0 or newer.",
         _U + "gates.py::test_check",
         "only_kind_gpu", ((0, 0, 0), (1, 20, 0)),
-    ),
-    Trap(
-        "ctk-set-splits-lists", "toolkit", "all versions up to 1.20.0",
-        "'nvidia-ctk config --set swarm-resource=A,B' fails, since it splits at the comma.",
-        "seen with all versions to 1.20.0",
-        HANDLED, "The file is edited, nvidia-ctk is not asked to.",
-        _U + "runtime_toml.py::test_several_kinds_and_odd_characters",
-    ),
-    Trap(
-        "ctk-runtime-configure", "toolkit", "any version",
-        "'nvidia-ctk runtime configure' overwrites runtimes.nvidia, with --cdi.enabled all of features, fails on an empty"
-        " daemon.json, drops what follows the document, and keeps no backup.",
-        "seen with 1.20.0",
-        HANDLED, "daemon.json is edited without it: only our keys change, the rest stays byte for byte.",
-        _U + "text_properties.py::test_json_edit_changes_only_ours",
     ),
     Trap(
         "no-reservation-sees-all", "toolkit", "any version",
@@ -133,80 +81,6 @@ ISOLATION = (
         _U + "swarm_findings.py::test_a_gpu_that_two_tasks_hold",
     ),
     Trap(
-        "no-cdi-for-services", "engine", "all versions up to 29.7.2",
-        "Services know neither CDI nor --gpus.",
-        "moby daemon/cluster",
-        HANDLED, "The nvidia runtime is made the default runtime.",
-        _NODE + "nvidia_is_the_default_runtime",
-    ),
-    Trap(
-        "line-before-tables", "toolkit", "any version",
-        "swarm-resource is a top-level key that ships commented out; behind a [table] it belongs to that table, unread.",
-        "NVIDIA/nvidia-container-toolkit 1.20.0, its default config.toml",
-        HANDLED, "The line is written before the first table, and taken out of tables where recipes left it.",
-        _U + "runtime_toml.py::test_where_the_line_stands",
-    ),
-    Trap(
-        "daemon-reload-takes-gpus", "toolkit", "any version, legacy mode",
-        "After 'systemctl daemon-reload' running containers can lose their GPUs.",
-        "NVIDIA/nvidia-container-toolkit#48, #1227",
-        HANDLED, "A reload of dockerd is a SIGHUP to its main process; what needs a restart waits until nothing runs there.",
-        _U + "unit.py::test_reload",
-    ),
-)  # fmt: skip
-
-DAEMON = (
-    Trap(
-        "resources-need-a-restart", "engine", "any version",
-        "node-generic-resources is read once at start: a reload changes nothing. default-runtime and runtimes are reloadable.",
-        "moby daemon/reload.go",
-        HANDLED, "What the running daemon shows decides between restart, reload and nothing.",
-        _U + "transaction.py::test_right_files_under_an_old_process",
-    ),
-    Trap(
-        "live-restore", "engine", "any version",
-        "A daemon with live-restore cannot join a swarm, and without it a restart stops the node's tasks.",
-        "moby daemon/config/config_linux.go",
-        REFUSAL, "Remove live-restore; drain the node, or let provision wait until nothing runs there.",
-        _U + "daemon_json.py::test_problems",
-    ),
-    Trap(
-        "flag-and-file", "engine", "any version",
-        "The same option as a flag (ExecStart, DOCKER_OPTS) and in daemon.json keeps dockerd from starting.",
-        "moby daemon/config/config.go",
-        HANDLED, "Flags of ours move from drop-ins and variables to where they belong; what cannot be taken apart is an error that names it.",
-        _ADOPTION + "no_flag_is_left_that_is_in_the_file_now",
-    ),
-    Trap(
-        "singular-key", "engine", "any version",
-        "The key node-generic-resource passes 'dockerd --validate' and is silently ignored.",
-        "seen with 29.7.2",
-        HANDLED, "Our entries move to node-generic-resources, and the key is told.",
-        _U + "daemon_json.py::test_the_singular_key",
-    ),
-    Trap(
-        "no-validate", "engine", "before 23.0.0",
-        "dockerd has no --validate: a wrong file shows at the restart.",
-        "moby#42393",
-        HANDLED, "Such a dockerd is not asked; a start that fails is rolled back with dockerd's own reason.",
-        _U + "engine.py::test_validate",
-    ),
-    Trap(
-        "named-or-discrete", "engine", "any version",
-        "A kind is named or discrete: a mixture keeps dockerd from starting, GPU=0 alone is the amount 0, a value holds no"
-        " '=', duplicates count twice, and GPU and gpu are two kinds with one variable.",
-        "swarmkit api/genericresource/parse.go",
-        REFUSAL, "Rules, extra_resources and what others listed are checked before anything is written.",
-        _U + "policies.py::test_extra_resources_that_cannot_be_meant",
-    ),
-    Trap(
-        "two-kinds-one-gpu", "swarm", "any version",
-        "Two kinds that name the same GPU are two inventories: two services run on one card at once.",
-        "seen with 26.1.5",
-        HANDLED, "The first rule that selects a GPU owns it; a GPU that a person listed under another kind is taken over.",
-        _U + "policies.py::test_what_others_made_of_our_gpus_is_taken_over",
-    ),
-    Trap(
         "memory-gives-no-device", "toolkit", "any version",
         "A task that reserves only memory (VRAM=12000) gets no GPU unless its image sets NVIDIA_VISIBLE_DEVICES, and then"
         " what that says: nothing ties the share to a card.",
@@ -214,13 +88,6 @@ DAEMON = (
         WARNING, "Set NVIDIA_VISIBLE_DEVICES on such services; on nodes with several GPUs to the GPU whose kind they reserve.",
         _U + "gates.py::test_check",
         "memory",
-    ),
-    Trap(
-        "memory-is-a-sum", "swarm", "any version",
-        "One discrete kind is a sum over the node: on 2 × 8 GB a task of 12 GB fits nowhere, and is accepted.",
-        "swarmkit api/genericresource",
-        WARNING, "Each GPU is a kind of its own (VRAM-C1); 'sum: true' is told with how it misplaces.",
-        _POLICIES + "more_than_one_card_has_fits_nowhere",
     ),
     Trap(
         "named-tasks-rejected", "engine", "20.10 to 23.0.1",
@@ -263,168 +130,4 @@ DAEMON = (
         _U + "swarm_findings.py::test_finished_jobs_that_are_in_the_way",
         "finished_jobs", ((0, 0, 0), (29, 6, 0)),
     ),
-    Trap(
-        "resources-appear-late", "swarm", "any version",
-        "A node tells its resources to the manager when it connects and every 20 s: right after a restart they may be missing.",
-        "swarmkit agent/agent.go",
-        HANDLED, "A run waits until the manager shows what was decided, and tells of a node that does not.",
-        _U + "updates.py::test_not_shown",
-    ),
-    Trap(
-        "start-limit", "engine", "any version, systemd",
-        "Several restarts in a minute use up the unit's start limit, and dockerd stays down.",
-        "Debian's docker.service: 3 starts in 60 s",
-        HANDLED, "One restart at most, and 'systemctl reset-failed' before it.",
-        _U + "unit.py::test_a_restart_clears_the_start_limit_first_and_does_not_block",
-    ),
-    Trap(
-        "idle-restart", "engine", "any version",
-        "A restart of an idle dockerd takes up to 2 s.",
-        "seen with 20.10.24 and 26.1.5",
-        HANDLED, "The daemon is waited for by what it shows, not by a fixed time.",
-        _U + "engine.py::test_wait_until_it_is_as_wanted",
-    ),
-    Trap(
-        "half-joined", "swarm", "any version",
-        "A join that cannot reach its manager leaves the node in the state error; later joins fail with 'already part of a swarm'.",
-        "seen with 26.1.5",
-        HANDLED, "Such a node leaves first, where nothing of an earlier membership is lost.",
-        _U + "engine.py::test_half_joined",
-    ),
-    Trap(
-        "mixed-releases", "engine", "20.10.24 with 26.1.5",
-        "Nodes of different releases stand in one swarm; a change of runtimes is taken by a reload on each.",
-        "seen with both",
-        HANDLED, "Each node is judged by its own engine's version.",
-        _FLEET + "both_releases_of_the_engine_are_in_the_swarm",
-    ),
-    Trap(
-        "only-json-shows-resources", "engine", "any version",
-        "'docker node inspect --pretty' shows no generic resources, and what a task was given stands at the task alone.",
-        "docker/cli",
-        HANDLED, "The ledger reads the API; swarm_gpu_info shows who holds what.",
-        _FLEET + "manager_shows_each_gpu_with_its_full_uuid",
-    ),
-    Trap(
-        "swarm-service-module", "swarm", "community.docker",
-        "docker_swarm_service has no option for generic resources, and removes a reservation when it updates a service.",
-        "community.docker 4.8",
-        DOCUMENTED, "Use community.docker.docker_stack with deploy.resources.reservations.generic_resources.",
-        "cited",
-    ),
 )  # fmt: skip
-
-TASKS = (
-    Trap(
-        "drain-is-no-way-to-wait", "swarm", "any version",
-        "Drain ends tasks with restart-condition none for good, does not stop replicated jobs, which then die with the"
-        " restart, and plain containers are seen by none of this.",
-        "seen with 26.1.5",
-        HANDLED, "A node is paused, and left alone while anything runs there that a restart would stop.",
-        _U + "plan.py::test_nobodys_work_is_stopped_unasked",
-    ),
-    Trap(
-        "leaving-disconnects", "swarm", "any version",
-        "A daemon that leaves its swarm disconnects every container from the swarm's attachable networks, also what 'docker run' started.",
-        "moby DaemonLeavesCluster",
-        HANDLED, "Such a container counts as work where its host leaves.",
-        _U + "deprovision.py::test_a_container_on_a_network_of_the_swarm_loses_it_where_the_node_leaves",
-    ),
-    Trap(
-        "label-evicts", "leader", "any version",
-        "A task whose constraint does not hold any more since a label changed is evicted at once.",
-        "moby#34139, #31014",
-        HANDLED, "Only labels of ours are changed; swarm_nodes names the tasks that would go, and refuses what provision_disrupt forbids.",
-        _U + "swarm_placement.py::test_evicted",
-    ),
-    Trap(
-        "drain-uses-attempts", "leader", "any version",
-        "A drain uses up one of a replicated task's --restart-max-attempts: the next one ends it for good.",
-        "swarmkit restart.go",
-        HANDLED, "Such a task is moved only while the tasks of its slot show that an attempt is left; else it is waited for.",
-        _U + "swarm_restarts.py::test_a_task_can_be_moved_while_an_attempt_is_left",
-    ),
-    Trap(
-        "constraints-know-equality", "swarm", "any version",
-        "Constraints know == and != only, so 'any GPU with 40 GB or more' cannot be asked for.",
-        "docs.docker.com, docker service create",
-        HANDLED, "Threshold labels such as gpu.mem_ge_40=true.",
-        _U + "labels.py::test_thresholds",
-    ),
-    Trap(
-        "swarm-only-spreads", "leader", "any version",
-        "Swarm spreads and never packs: many one-GPU tasks can keep an eight-GPU task from running.",
-        "swarmkit#1034",
-        DOCUMENTED, "Keep nodes for large tasks by label or by a kind of their own.",
-        "cited",
-    ),
-    Trap(
-        "forced-leave-loses-state", "swarm", "any version",
-        "A node in the state error may be half-joined, or its certificate may have expired: 'leave --force' is right only"
-        " where no Raft state and no earlier membership exist.",
-        "moby#29242",
-        HANDLED, "A node leaves by itself only in the first case; in the others the host is told.",
-        _U + "membership.py::test_membership_refused",
-    ),
-    Trap(
-        "post-install-reloads-systemd", "toolkit", "1.18.0 to 1.19.1",
-        "The packages' post-install runs 'systemctl daemon-reload', which can take running containers' GPUs.",
-        "NVIDIA/nvidia-container-toolkit packaging",
-        HANDLED, "A change of the toolkit counts as a restart: it waits until nothing runs on the node.",
-        _U + "plan.py::test_nobodys_work_is_stopped_unasked",
-    ),
-    Trap(
-        "recipes-of-old", "engine", "hand-made nodes",
-        "Published recipes write -H fdd://, double their lines when run twice, start a daemon that runs already (right files,"
-        " old process), or put kind beside discrete_resource_spec in a Compose file.",
-        "recipes from 2016 to 2023",
-        HANDLED, "Doubled lines are cleaned up, and the running daemon is compared, not only its files.",
-        _U + "runtime_toml.py::test_a_recipe_that_ran_twice",
-    ),
-)  # fmt: skip
-
-CARDS = (
-    Trap(
-        "driver-not-reloaded", "nvml", "after a driver upgrade without a reboot",
-        "NVML fails with LibRmVersionMismatch: library and kernel module are of two versions.",
-        "NVIDIA NVML API reference",
-        REFUSAL, "Reboot the node, or reload the kernel modules.",
-        _U + "nvml.py::test_a_machine_that_cannot_be_read_says_why_and_what_to_do",
-    ),
-    Trap(
-        "lost-gpu", "nvml", "any version",
-        "One card fell off the bus (GpuIsLost) or fails at one question, among healthy ones.",
-        "NVIDIA NVML API reference",
-        HANDLED, "It is left out and named, the others go on; less than before needs consent.",
-        _U + "nvml.py::test_one_failing_gpu_hides_no_other",
-    ),
-    Trap(
-        "shrink", "nvml", "any version",
-        "A lost card, or a MIG layout that did not survive a reboot, makes a node silently smaller.",
-        "NVIDIA MIG user guide",
-        REFUSAL, "'expect' or 'allow_shrink' is the consent.",
-        _U + "shrink.py::test_less_than_before_needs_consent",
-    ),
-    Trap(
-        "no-memory-of-its-own", "nvml", "unified memory: Jetson Orin, GB10",
-        "NVML answers NotSupported for the memory.",
-        "NVIDIA NVML API reference",
-        REFUSAL, "Such a GPU is handed out whole; its memory as the system's only with 'system_memory: true'.",
-        _U + "policies.py::test_memory_that_nobody_can_tell",
-    ),
-    Trap(
-        "mig-card-whole", "nvml", "cards in MIG mode",
-        "A card in MIG mode cannot be given to a task whole.",
-        "NVIDIA MIG user guide",
-        HANDLED, "It is left out and told, or its MIG devices are advertised by a rule with 'as: mig'.",
-        _POLICIES + "card_that_is_cut_up_is_in_no_inventory",
-    ),
-)  # fmt: skip
-
-TRAPS = ISOLATION + DAEMON + TASKS + CARDS
-TITLES = (
-    ("swarm-resource and isolation", ISOLATION),
-    ("daemon.json and dockerd", DAEMON),
-    ("Tasks and availability", TASKS),
-    ("Cards and drivers", CARDS),
-)

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import settings, traps
+from . import known_traps, settings, traps
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def made() -> dict[str, str]:
     """The pages by their names in docs/."""
-    from plugins.module_utils import _traps as issues
-
     return {
         "SETTINGS.md": settings.page(),
-        "TRAPS.md": traps.page(issues.TITLES),
+        "TRAPS.md": traps.page(known_traps.TITLES),
     }

@@ -11,7 +11,7 @@ from typing import Any
 from .blocks import table
 
 HEAD = """\
-<!-- Made by `python -m tests.pages` from plugins/module_utils/_traps.py; edit that. -->
+<!-- Made by `python -m tests.pages` from tests/pages/known_traps.py; edit that. -->
 # Known traps
 
 What goes wrong with GPUs on Docker Swarm, and what this collection does about it.

@@ -18,6 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snap
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gates import Facts, check
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._state import taken_over
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
+from tests.pages import known_traps
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU = {"gpu_kinds": ["NVIDIA-GPU"]}
@@ -149,11 +150,19 @@ def test_legacy_mode_ends_with_the_toolkit_that_needs_it():
 
 
 def test_names_are_given_once():
-    names = [trap.id for trap in _traps.TRAPS]
+    names = [trap.id for trap in known_traps.ALL]
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("trap", _traps.TRAPS, ids=lambda trap: trap.id)
+def test_the_table_that_goes_to_the_nodes_holds_what_code_reads():
+    named = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "plugins").rglob("*.py")) if path.name != Path(_traps.__file__).name)
+    assert [trap.id for trap in _traps.TRAPS if not trap.when and f'"{trap.id}"' not in named] == []
+    sent = {trap.id for trap in _traps.TRAPS}
+    assert [trap.id for trap in known_traps.ALL if trap.when and trap.id not in sent] == []
+    assert sent < {trap.id for trap in known_traps.ALL}  # and what is sent is on the page
+
+
+@pytest.mark.parametrize("trap", known_traps.ALL, ids=lambda trap: trap.id)
 def test_each_row_is_whole_and_its_proof_exists(trap):
     assert all([trap.affected, trap.wrong, trap.reference, trap.remedy])
     assert trap.answer in (_traps.HANDLED, _traps.WARNING, _traps.REFUSAL, _traps.DOCUMENTED)
@@ -168,7 +177,7 @@ def test_each_row_is_whole_and_its_proof_exists(trap):
 
 
 def test_a_refusal_for_fewer_gpus_is_in_the_table_by_its_name():
-    assert [trap.answer for trap in _traps.TRAPS if trap.id == _shrink.ID] == [_traps.REFUSAL]
+    assert [trap.answer for trap in known_traps.ALL if trap.id == _shrink.ID] == [_traps.REFUSAL]
 
 
 def test_the_module_documents_what_can_be_accepted():
