@@ -10,22 +10,11 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from . import _resources
-from ._forms import Shares, hand_out
-from ._rules import (
-    DEFAULT_RULES,
-    FORMS,
-    FULL_UUID,
-    PolicyError,
-    check_alike,
-    check_extra,
-    check_rules,
-    in_family,
-    in_words,
-    owned_kinds,
-    selects,
-)
+from ._forms import DEFAULT_RULES, Shares, hand_out
+from ._rules import check_alike, check_extra, check_rules, in_family, in_words, owned_kinds, selects
+from ._selection import FULL_UUID, PolicyError
 
-__all__ = ["DEFAULT_RULES", "FORMS", "FULL_UUID", "PolicyError", "check_rules", "decide", "drift", "owned_kinds", "swarm_resource_drift"]
+__all__ = ["DEFAULT_RULES", "FULL_UUID", "PolicyError", "check_rules", "decide", "drift", "owned_kinds", "swarm_resource_drift"]
 
 
 NO_RULE = "no rule selects it"
@@ -41,16 +30,15 @@ def decide(gpus, rules=DEFAULT_RULES, extra=(), present=None, system_memory_mib=
     or in its daemon: what a rule like these or a person gave out of these GPUs is then ours, under whatever name.
     """
     check_rules(rules)
-    shares, unselected, owned = Shares(system_memory_mib), [], [[] for _rule in rules]
+    shares, forgotten, owned = Shares(system_memory_mib), [], [[] for _rule in rules]
     for gpu in sorted(gpus, key=lambda one: one["index"]):
-        number = next((number for number, rule in enumerate(rules) if selects(rule, gpu)), None)
-        if number is not None:
-            owned[number].append(gpu)
-        if number is None or rules[number]["as"] == "none":
-            unselected.append((gpu, NO_RULE if number is None else "left to the host by a rule"))
+        mine = next((mine for rule, mine in zip(rules, owned) if selects(rule, gpu)), forgotten)
+        mine.append(gpu)
     for rule, mine in zip(rules, owned):
-        if mine and rule["as"] != "none":
+        if mine:
             hand_out(rule, mine, shares)
+    unselected = [(gpu, NO_RULE) for gpu in forgotten] + [(gpu, "left to the host by a rule") for gpu in shares.to_host]
+    unselected.sort(key=lambda one: one[0]["index"])
     idle = [in_words(rule, number) for number, rule in enumerate(rules) if not owned[number]]
     return dict(_advertisement(rules, shares, unselected, extra, present or {}), rules=len(rules), idle_rules=idle)
 

@@ -2,22 +2,49 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What each form of a rule makes of the GPUs that the rule owns on a node (pure).
+"""The forms of advertising: all that is known of each stands in one object of FORMS (pure).
 
+Whoever adds a form adds its object, its lines in the documentation of the module and the role, and no more: a test compares them.
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Callable, Mapping, NamedTuple
 
 from . import _resources
 from ._gpu import label_safe
-from ._rules import FULL_UUID, MIG_UUID, PolicyError, in_mig_mode, kind_of, matches_model, place_name
+from ._selection import FULL_UUID, HEX, MIG_UUID, PolicyError, in_mig_mode, is_text, is_whole_number, matches_model, place_name
 
+# Printable ASCII without what separates or quotes in daemon.json, config.toml and docker's command line.
+_KIND = re.compile(r"""[^\x00-\x20\x7f-\U0010ffff=,"'\\]+""")
 _IN_MIG_MODE = (
     "it is in MIG mode, where a card cannot be handed out whole; a rule with 'as: mig' in front of this one hands out its parts"
 )
+
+
+class Option(NamedTuple):
+    """What a rule takes besides ``as`` and ``select``."""
+
+    type: str  # as in an argument spec
+    check: Callable  # (value, where): raises PolicyError
+
+
+class Form(NamedTuple):
+    """One way to advertise GPUs. None of this has a default: a form that lacks a part would lose kinds or fail on a node."""
+
+    name: str  # the value of ``as``
+    text: str  # what services reserve, as the documentation begins to describe it
+    options: Mapping[str, Option]  # by their names
+    default_kind: str | None  # the kind, or what the kinds begin with, where a rule gives none; None for a form without
+    # (rule) -> the kinds that it names, whatever GPUs are there. They stay the rule's when its last GPU died.
+    kinds: Callable
+    # (rule) -> an expression for the kinds that it makes by itself, whatever GPUs are there; None where it makes none.
+    family: Callable
+    amounts: bool  # whether its kinds are amounts of memory, and not lists of devices
+    takes: Callable  # (gpu) -> whether the form is for such a GPU at all; else the GPU goes on to the next rule
+    hand_out: Callable  # (rule, gpus, shares): adds to ``shares`` what it makes of the GPUs that the rule owns on the node
 
 
 class Shares:
@@ -26,12 +53,15 @@ class Shares:
     def __init__(self, system_memory_mib=None):
         self.system_memory_mib = system_memory_mib
         self.left_out = []
+        self.to_host = []  # GPUs that a rule leaves to the host
         self.warnings = []
         self.amounts = set()  # kinds that are a number
         self.memory_mib = 0  # behind those, before anything is kept in reserve
         self._given = {}
 
     def give(self, gpu, kind, value):
+        if isinstance(value, int):
+            self.amounts.add(kind)
         self._given.setdefault(gpu["index"], (gpu, []))[1].append((kind, value))
 
     def cover(self, gpu):
@@ -58,9 +88,51 @@ class Shares:
         return any(gpu.get("uuid") == uuid for gpu, _pairs in self._given.values())
 
 
+def form_of(rule):
+    return FORMS[rule["as"]]
+
+
 def hand_out(rule, gpus, shares):
-    """Adds to ``shares`` what the rule makes of its GPUs."""
-    _FORMS[rule["as"]](rule, gpus, shares)
+    """Adds to ``shares`` what the rule makes of the GPUs that it owns."""
+    form = form_of(rule)
+    if form.amounts:
+        shares.amounts.update(form.kinds(rule))
+    form.hand_out(rule, gpus, shares)
+
+
+def kind_of(rule):
+    """The rule's kind, or what its kinds begin with; None for a form that has none of its own."""
+    return rule.get("kind", form_of(rule).default_kind)
+
+
+# --- options --------------------------------------------------------------------------------------------------------
+
+
+def check_kind(kind, where):
+    if not isinstance(kind, str) or not _KIND.fullmatch(kind):
+        raise PolicyError(
+            f"{where}: {_resources.shorten(kind)} cannot be the name of a kind; use printable ASCII characters"
+            " without blanks, '=', ',' and quotes, such as NVIDIA-GPU."
+        )
+
+
+def check_kinds(kinds, where):
+    if not isinstance(kinds, dict):
+        raise PolicyError(f'{where}: {_resources.shorten(kinds)} is not a mapping such as {{"*H100*": NVIDIA-H100}}.')
+    for pattern, kind in kinds.items():
+        if not is_text(pattern):
+            raise PolicyError(f"{where}: {_resources.shorten(pattern)} is not a model or a pattern such as *H100*.")
+        check_kind(kind, f"{where}[{pattern}]")
+
+
+def check_mib(value, where):
+    if not is_whole_number(value):
+        raise PolicyError(f"{where}: {_resources.shorten(value)} is not a number of MiB.")
+
+
+def check_yes_or_no(value, where):
+    if not isinstance(value, bool):
+        raise PolicyError(f"{where}: {_resources.shorten(value)} is neither true nor false.")
 
 
 # --- whole GPUs -----------------------------------------------------------------------------------------------------
@@ -129,7 +201,6 @@ def _unfit(gpu, shares):
 
 def _memory(rule, gpus, shares):
     """One kind where the rule owns one GPU on this node, else one per GPU or the sum of all."""
-    shares.amounts.add(kind_of(rule))
     fit = [gpu for gpu in gpus if not _leave_memory(gpu, shares)]
     sizes = [(gpu, _size(rule, gpu, shares)) for gpu in fit]
     _check_shared(rule, fit)
@@ -145,7 +216,6 @@ def _memory(rule, gpus, shares):
             shares.leave(gpu, "its PCI address, which would be part of its kind's name, could not be read")
             continue
         kind = "-".join(part for part in (kind_of(rule), place) if part)
-        shares.amounts.add(kind)
         shares.give(gpu, kind, size - reserve)
 
 
@@ -223,4 +293,100 @@ def _mig(rule, gpus, shares):
                 shares.give(gpu, f"{kind_of(rule)}-{label_safe(profile.replace('+', '.'))}", uuid)
 
 
-_FORMS = {"gpu": _whole, "model": _by_model, "vram": _memory, "mig": _mig}
+# --- nothing --------------------------------------------------------------------------------------------------------
+
+
+def _to_host(_rule, gpus, shares):
+    shares.to_host.extend(gpus)
+
+
+# --- the forms ------------------------------------------------------------------------------------------------------
+
+_PLACE = f"(?:-{HEX}{{4,8}})?-{HEX}{{2}}(?:-{HEX}{{2}})?(?:\\.[0-7])?"
+_PROFILE = r"-(?:\d+c\.)?\d+g\.\d+gb[A-Za-z0-9._-]*"
+_KIND_OPTION = {"kind": Option("str", check_kind)}
+
+
+def _its_kind(rule):
+    return [kind_of(rule)]
+
+
+def _none(_rule):
+    return []
+
+
+def _no_family(_rule):
+    return None
+
+
+def _any_gpu(_gpu):
+    return True
+
+
+FORMS = {
+    form.name: form
+    for form in (
+        Form(
+            name="gpu",
+            text="whole GPUs",
+            options=_KIND_OPTION,
+            default_kind="NVIDIA-GPU",
+            kinds=_its_kind,
+            family=_no_family,
+            amounts=False,
+            takes=_any_gpu,
+            hand_out=_whole,
+        ),
+        Form(
+            name="model",
+            text="whole GPUs, a kind per model",
+            options={"kinds": Option("dict", check_kinds)},
+            default_kind=None,
+            kinds=lambda rule: list((rule.get("kinds") or {}).values()),
+            family=_no_family,
+            amounts=False,
+            takes=_any_gpu,
+            hand_out=_by_model,
+        ),
+        Form(
+            name="vram",
+            text="memory in MiB",
+            options={
+                **_KIND_OPTION,
+                "reserve_mib": Option("int", check_mib),
+                "sum": Option("bool", check_yes_or_no),
+                "system_memory": Option("bool", check_yes_or_no),
+            },
+            default_kind="VRAM",
+            kinds=_its_kind,
+            family=lambda rule: re.escape(kind_of(rule)) + _PLACE,
+            amounts=True,
+            takes=_any_gpu,
+            hand_out=_memory,
+        ),
+        Form(
+            name="mig",
+            text="MIG devices, a kind per profile",
+            options=_KIND_OPTION,
+            default_kind="MIG",
+            kinds=_none,
+            family=lambda rule: re.escape(kind_of(rule)) + _PROFILE,
+            amounts=False,
+            takes=in_mig_mode,
+            hand_out=_mig,
+        ),
+        Form(
+            name="none",
+            text="left to the host",
+            options={},
+            default_kind=None,
+            kinds=_none,
+            family=_no_family,
+            amounts=False,
+            takes=_any_gpu,
+            hand_out=_to_host,
+        ),
+    )
+}
+
+DEFAULT_RULES = ({"as": "gpu", "kind": FORMS["gpu"].default_kind},)

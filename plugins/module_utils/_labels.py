@@ -15,7 +15,7 @@ from typing import NamedTuple, Sequence
 from . import _resources
 from ._errors import GpuSwarmError
 from ._gpu import label_safe
-from ._rules import in_mig_mode
+from ._selection import in_mig_mode
 
 MIXED = "mixed"
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)?")

@@ -64,15 +64,15 @@ options:
     suboptions:
       as:
         description:
-          - With V(gpu), each selected GPU is one named resource of O(advertise[].kind), its value the full UUID.
-          - With V(model), the same with a kind per model, by O(advertise[].kinds), else made of the model's name, such as
-            C(NVIDIA-H100-80GB-HBM3).
-          - With V(vram), the GPU's memory in MiB is handed out, less O(advertise[].reserve_mib). Where the rule owns one GPU of
+          - With V(gpu), whole GPUs. Each is one named resource of O(advertise[].kind), its value the full UUID.
+          - With V(model), whole GPUs, a kind per model. The kind is that of O(advertise[].kinds), else made of the model's name,
+            such as C(NVIDIA-H100-80GB-HBM3).
+          - With V(vram), memory in MiB, less O(advertise[].reserve_mib). Where the rule owns one GPU of
             the node, the kind is O(advertise[].kind). Where it owns several, each GPU is a kind of its own, named by its PCI
             bus, such as C(VRAM-C1), or C(VRAM-00-1E) where the device on the bus is not 0.
-          - With V(mig), each MIG device is one named resource of a kind per profile, such as C(MIG-1g.10gb). The rule is for
+          - With V(mig), MIG devices, a kind per profile, such as C(MIG-1g.10gb). Each is one named resource. The rule is for
             cards in MIG mode only, the others go on to the next rule. Without such a rule, a card in MIG mode is left out.
-          - With V(none), the selected GPUs are left to the host.
+          - With V(none), left to the host.
         type: str
         choices: [gpu, model, vram, mig, none]
         required: true
@@ -524,6 +524,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._forms import DEFAULT_RULES, FORMS
 from ..module_utils._gates import LOWERABLE
 from ..module_utils._libraries import LIBRARIES, received
 from ..module_utils._mask import mask, masked
@@ -545,14 +546,10 @@ def main():
             "advertise": {
                 "type": "list",
                 "elements": "dict",
-                "default": [{"as": "gpu", "kind": "NVIDIA-GPU"}],
+                "default": [dict(rule) for rule in DEFAULT_RULES],
                 "options": {
-                    "as": {"type": "str", "choices": ["gpu", "model", "vram", "mig", "none"], "required": True},
-                    "kind": {"type": "str"},
-                    "kinds": {"type": "dict"},
-                    "reserve_mib": {"type": "int"},
-                    "sum": {"type": "bool"},
-                    "system_memory": {"type": "bool"},
+                    "as": {"type": "str", "choices": list(FORMS), "required": True},
+                    **{name: {"type": option.type} for form in FORMS.values() for name, option in form.options.items()},
                     "select": {
                         "type": "dict",
                         "options": {
