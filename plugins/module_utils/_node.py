@@ -4,7 +4,7 @@
 
 """One node: look at it, decide what it should be, and make it so.
 
-Looking (:meth:`Node.look`) does the reading, :mod:`._decide` thinks, :mod:`._transaction` writes.
+Looking (:meth:`Node.look`) does the reading, :mod:`._decision` thinks, :mod:`._transaction` writes.
 Private to this collection: no stability is promised to others.
 """
 
@@ -14,38 +14,17 @@ import importlib.util
 import os
 import re
 import shutil
-from collections import namedtuple
 
 from . import _addresses, _libraries, _machine, _nvml, _packages, _resources, _restore
 from ._adoption import UnitFile
-from ._decide import decide
+from ._decision import decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
 from ._errors import GpuSwarmError
 from ._files import Snapshot
 from ._labels import options_of
+from ._observation import Observation
 from ._state import State
 from ._transaction import apply
-
-
-class Seen(
-    namedtuple(
-        "Seen",
-        "gpus driver_version cuda_version daemon runtime record engine containers toolkit_version missing system_memory_mib cpu"
-        # units: what says how dockerd is started, as _adoption.UnitFile; own: snapshots of those that may be written;
-        # held: the toolkit's packages that the package manager keeps at their version; unfinished: as State tells it;
-        # left: snapshots of what else is on record, under names that daemon_config and runtime_config had before
-        " units own held unfinished left",
-        defaults=(None, None, (), (), (), False, ()),
-    )
-):
-    """What was found on a node."""
-
-    __slots__ = ()
-
-    @property
-    def files(self):
-        """Every file that may be written."""
-        return [self.daemon, self.runtime, *self.own, *self.left]
 
 
 def _own(units):
@@ -141,7 +120,7 @@ class Node:
         record = self.state.record_of([daemon, runtime, *others])
         own = [one for one in others if one.path in _own(units) or _restore.is_unit(record.get(one.path))]
         left = [one for one in others if one not in own]
-        return Seen(
+        return Observation(
             gpus=nvml["gpus"],
             driver_version=nvml["driver_version"],
             cuda_version=nvml["cuda_version"],

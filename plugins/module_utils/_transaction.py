@@ -13,8 +13,8 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from . import _containers, _files
-from ._decide import daemon_complaint
 from ._errors import GpuSwarmError
+from ._running import complaint
 from ._state import taken_over
 
 
@@ -109,7 +109,7 @@ def _change(node, seen, decision, act, record):
             _look_again(node, seen)
         if act:
             touched_daemon = True
-            _start(node, act, lambda view: daemon_complaint(decision, view), decision.reread)
+            _start(node, act, lambda view: complaint(decision.running, view), decision.reread)
     except SystemExit:
         # atomic_move of ansible-core before 2.19 reports by itself and leaves.
         _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_back)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_decide import RUNTIME, absent, ours, params, seen
+from test_decision import RUNTIME, absent, ours, params, seen
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _gates, _runtime_toml, _shrink, _traps
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decide import decide
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decision import decide
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gates import Facts, check

@@ -12,10 +12,10 @@ import dockerd_lab
 import pytest
 from node_lab import CONFIG_TOML, DAEMON_JSON, RULES, UUIDS, gpu, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decide import decide
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decision import decide
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import Seen
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._observation import Observation
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._state import taken_over
 
 DAEMON, RUNTIME = "/etc/docker/daemon.json", "/etc/nvidia-container-runtime/config.toml"
@@ -39,7 +39,7 @@ def engine(shown=(), runtime="runc", running=True, flags=(), unit_flags=()):
 
 def seen(daemon=DAEMON_JSON, toml=CONFIG_TOML, gpus=None, record=None, toolkit="1.20.0", missing=(), **of_engine):
     there = of_engine.pop("engine", True)
-    return Seen(
+    return Observation(
         gpus=[gpu(0), gpu(1)] if gpus is None else gpus,
         driver_version="580.95.05",
         cuda_version="13.0",

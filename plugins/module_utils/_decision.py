@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is to be done on one node (pure): what was seen and the options in, a decision out.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from . import _adoption, _advertise, _daemon_json, _drift, _edits, _gates, _resources, _restore, _running, _shrink
+from ._labels import node_labels, options_of
+from ._observation import Case, Observation
+from ._restore import Edit
+from ._running import Running
+
+
+class Decision(NamedTuple):
+    """What is to be done on a node, and why."""
+
+    advertisement: dict[str, Any]  # as of _advertise.decide, with the labels
+    writes: dict[str, bytes | None]  # by path, in their order: new bytes, or None to remove the file
+    ours: dict[str, dict[str, Any]]  # by path, what we put in, for the record
+    released: list[str]  # the paths that hold nothing of ours any more
+    act: str | None  # what the daemon needs: restart | reload
+    restart: bool  # whether it must be started anew
+    changed: bool
+    drift: list[str]  # each difference between the node and the decision, in words
+    running: Running | None  # what the daemon must show afterwards; None where it is left alone
+    diff: list[dict[str, str]]
+    warnings: list[str]
+    refused: list[dict[str, str]]  # id and text of why this must not be carried out
+    adopted: list[str]  # what of somebody's settings is taken over, in sentences, which are among the warnings too
+    runtime_stays: bool  # whether Docker keeps a runtime nvidia of somebody's where ours is taken out
+    reread: bool  # whether systemd may read the units anew
+    reread_back: bool  # whether it may where all is put back
+
+
+def decide(params: Mapping[str, Any], seen: Observation) -> Decision:
+    """The decision for a node; raises GpuSwarmError for what only the user can mend."""
+    case = _case(params, seen)
+    return _decision(case, _edits.edits_of(case))
+
+
+def _case(params: Mapping[str, Any], seen: Observation) -> Case:
+    rules, extra = _without_nulls(params["advertise"]), params.get("extra_resources") or []
+    if params["state"] != "present":
+        rules, extra = [], []
+    present = bool(rules or extra)
+    taken = _adoption.take(seen.units)
+    coming = _edits.coming(seen, params["daemon_config"], taken)
+    found = _present(params, seen, coming) if present else {}
+    advertisement = _advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
+    advertisement["labels"] = _labels(params, seen, advertisement)
+    findings = _gates.check(_facts(seen, advertisement), params.get("accept_risks") or []) if present else []
+    return Case(params, seen, taken, coming, advertisement, findings)
+
+
+def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
+    params, seen, advertisement = case.params, case.seen, case.advertisement
+    now = {item.path: item for item in seen.files}
+    snapshots = [now[path] for path in edits]
+    writes = {item.path: edits[item.path].content for item in snapshots if edits[item.path].content != item.data}
+    running, act = None, None
+    if edits and seen.engine:
+        running = _running.running_wanted(_daemon_json_then(case, edits), _flags_then(seen, edits))
+        act = "restart" if _starts_otherwise(seen, edits, writes) else _running.action_for(running, seen.engine, params["state"])
+    adopted = [note for edit in edits.values() for note in edit.notes]
+    shrunk = _shrunk(case) if params["state"] == "present" else []
+    drift = _drift.drift(case, edits, writes, act) + [item["text"] for item in shrunk]
+    acting = params["restart"] == "if_needed" and act is not None
+    return Decision(
+        advertisement=advertisement,
+        writes=writes,
+        ours={path: edit.ours for path, edit in edits.items()},
+        released=list(edits) if params["state"] == "absent" else [one.path for one in seen.left],
+        act=act,
+        restart=act == "restart",
+        changed=bool(writes) or acting or seen.unfinished,
+        drift=drift,
+        running=running,
+        diff=[_drift.diff(item, writes[item.path]) for item in snapshots if item.path in writes],
+        warnings=adopted + _drift.left_out(advertisement) + advertisement["warnings"] + _gates.told(case.findings),
+        refused=shrunk + _gates.refused(case.findings),
+        adopted=adopted,
+        runtime_stays=params["state"] == "absent" and _runtime_stays(case, edits),
+        reread=not _not_in_force(seen, edits),
+        reread_back=all(edits[path].ours.get("in_force", True) for path in edits),
+    )
+
+
+def _daemon_json_then(case: Case, edits: Mapping[str, Edit]) -> dict[str, Any]:
+    """What dockerd reads after the change: the file of the options, else the one that made it what it is."""
+    known = [path for path in edits if _restore.is_daemon(case.seen.record.get(path))]
+    path = case.params["daemon_config"]
+    if path not in edits and known:
+        path = known[-1]
+    return _daemon_json.parse(edits[path].content if path in edits else case.seen.daemon.data, path)
+
+
+def _runtime_stays(case: Case, edits: Mapping[str, Edit]) -> bool:
+    runtimes = _daemon_json_then(case, edits).get(_daemon_json.RUNTIMES, {})
+    return _daemon_json.RUNTIME in runtimes or _adoption.adds_runtime(_flags_then(case.seen, edits))
+
+
+def _flags_then(seen: Observation, edits: Mapping[str, Edit]) -> Sequence[str]:
+    """The words with which systemd starts dockerd after the change."""
+    contents = {one.path: edits[one.path].content for one in seen.own if one.path in edits}
+    return _adoption.started_with(seen.units, {**contents, **dict.fromkeys(_not_in_force(seen, edits))})[1:]
+
+
+def _not_in_force(seen: Observation, edits: Mapping[str, Edit]) -> list[str]:
+    """The files that are given back, and with which dockerd had never been started. At best it does not need them, at worst
+    it does not start with them: that is for whoever wrote them."""
+    back = [path for path in (one.path for one in seen.own) if path in edits and edits[path].content is not None]
+    return [path for path in back if not edits[path].ours.get("in_force", True)]
+
+
+def _starts_otherwise(seen: Observation, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None]) -> bool:
+    """Whether dockerd must be proven to start: as it is told to by its unit now, which it was not when it was started."""
+    own = {one.path for one in seen.own}
+    units, ours_once = own & set(writes) - set(_not_in_force(seen, edits)), own & set(seen.record)
+    old_flags = seen.engine["running"] and any(_adoption.is_ours(flag) for flag in _adoption.flags_of(seen.engine["flags"]))
+    return bool(units or old_flags or (ours_once and seen.engine["needs_reload"]))
+
+
+# -- what is thought of it -------------------------------------------------------------------------------------------
+
+
+def _present(params: Mapping[str, Any], seen: Observation, coming: Sequence[str]) -> dict[str, Any]:
+    """What the node has now, in its files and in its daemon; what cannot be read as resources is told by others."""
+    listed = _daemon_json.parse(seen.daemon.data, params["daemon_config"]).get(_daemon_json.RESOURCES)
+    found = {}
+    for entries in (listed if isinstance(listed, list) else [], coming):
+        try:
+            found.update(_resources.parse(entries))
+        except (AttributeError, _resources.ResourceError):
+            continue
+    found.update(_resources.from_info(seen.engine["generic_resources"] if seen.engine else None))
+    return found
+
+
+def _facts(seen: Observation, advertisement: Mapping[str, Any]) -> _gates.Facts:
+    decided = _resources.parse(advertisement["resources"])
+    return _gates.Facts(
+        engine=seen.engine.get("version") if seen.engine else None,
+        toolkit=seen.toolkit_version,
+        gpu_kinds=advertisement["gpu_kinds"],
+        discrete_kinds=[kind for kind, value in decided.items() if isinstance(value, int)],
+        memory_kinds=[kind for kind in advertisement["memory_kinds"] if kind in decided],
+    )
+
+
+def _shrunk(case: Case) -> list[dict[str, str]]:
+    """[{id, text}] where this would be less than before and nobody consented."""
+    params, seen, advertisement = case.params, case.seen, case.advertisement
+    entries = [seen.record.get(params["daemon_config"])] + [seen.record.get(one.path) for one in seen.left]
+    record = next((entry["ours"] for entry in entries if _restore.is_daemon(entry)), {})
+    running = seen.engine["generic_resources"] if seen.engine else None
+    earlier = _shrink.before(running, record, advertisement["owned_kinds"])
+    text = _shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"))
+    return [{"id": _shrink.ID, "text": text}] if text else []
+
+
+def _labels(params: Mapping[str, Any], seen: Observation, advertisement: Mapping[str, Any]) -> dict[str, str]:
+    given = {one["index"] for one in advertisement["handed_out"]}
+    gpus = [gpu for gpu in seen.gpus if gpu["index"] in given]
+    failed = any(one["index"] not in given for one in advertisement["left_out"])
+    return node_labels(gpus, seen.driver_version, seen.cuda_version, failed, options_of(params))
+
+
+def _without_nulls(value: Any) -> Any:
+    """The rules without the options that were left unset, which Ansible hands over as nulls."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_without_nulls(item) for item in value]
+    return value

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a node differs from what was decided, and what a change does to its files, in words (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from . import _advertise, _daemon_json, _resources, _runtime_toml
+from ._files import Snapshot
+from ._observation import Case
+from ._restore import Edit
+
+
+def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None], act: str | None) -> list[str]:
+    """Each difference in words; [] exactly when there is nothing to do."""
+    params, seen, told = case.params, case.seen, []
+    running = seen.engine and seen.engine["running"]
+    if params["state"] == "absent":
+        told = ["%s still holds what was put there" % path for path in writes]
+    elif edits:
+        left = [one.path for one in seen.left if one.path in writes]
+        after = _daemon_json.parse(edits[params["daemon_config"]].content, params["daemon_config"])
+        told = _advertise.drift(case.advertisement, _shown(case), after.get(_daemon_json.RESOURCES) or [])
+        line = _runtime_toml.get(seen.runtime.data)["swarm_resource"] if seen.runtime.existed else None
+        told += _advertise.swarm_resource_drift(case.advertisement, line)
+        told += ["%s still holds what was put there, and is named by no option any more" % path for path in left]
+        if running and act == "reload":
+            told.append("the default runtime is %s, not nvidia" % seen.engine["default_runtime"])
+    if seen.engine and not running and edits:
+        told.append("dockerd is not running")
+    if act and not told:
+        told.append("dockerd was started before its files were changed")
+    if writes and not told:
+        told = ["%s differs from what was decided" % path for path in writes]
+    if seen.unfinished and not told:
+        told.append("a run that was killed has left its notes")
+    return told
+
+
+def _shown(case: Case) -> list[dict[str, Any]]:
+    """What the node advertises now: what the running daemon says, or what one would that was started with the file."""
+    seen, path = case.seen, case.params["daemon_config"]
+    if seen.engine and seen.engine["running"]:
+        return seen.engine["generic_resources"]
+    doc = _daemon_json.parse(seen.daemon.data, path)
+    return _resources.to_info(_resources.parse(doc.get(_daemon_json.RESOURCES) or []))
+
+
+def left_out(advertisement: Mapping[str, Any]) -> list[str]:
+    return [
+        "GPU %s (%s, %s) is not advertised: %s" % (item["index"], item["name"], item["uuid"], item["reason"])
+        for item in advertisement["left_out"]
+    ]
+
+
+def diff(snapshot: Snapshot, after: bytes | None) -> dict[str, str]:
+    return {
+        "before": _text(snapshot.data),
+        "after": _text(after),
+        "before_header": snapshot.path,
+        "after_header": snapshot.path,
+    }
+
+
+def _text(data: bytes | None) -> str:
+    return "" if data is None else data.decode("utf-8", "replace")

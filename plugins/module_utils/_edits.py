@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What becomes of a node's files (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, Sequence
+
+from . import _adoption, _daemon_json, _gates, _resources, _restore, _runtime_toml
+from ._errors import GpuSwarmError
+from ._files import Snapshot
+from ._observation import Case, Observation
+from ._restore import Edit
+
+# The mode of the NVIDIA runtime that takes swarm-resource from every toolkit.
+_LEGACY = "legacy"
+
+
+def edits_of(case: Case) -> dict[str, Edit]:
+    """{path: edit}, in the order of the edits: at no moment does an option stand both as a flag and in daemon.json."""
+    state, seen = case.params["state"], case.seen
+    if state == "absent":
+        return {one.path: _restore.restored(one, seen.record[one.path]) for one in seen.files if one.path in seen.record}
+    if state == "present" and (case.advertisement["owned_kinds"] or seen.record):
+        return dict(_put_in(case), **_restore.left_behind(seen))
+    return {}
+
+
+def _put_in(case: Case) -> Iterator[tuple[str, Edit]]:
+    """(path, edit) of all files, with ours put in and what dockerd was given as flags moved."""
+    params, seen, taken = case.params, case.seen, case.taken
+    _check_coming(case)
+    path = params["daemon_config"]
+    problems = _problems(case, _daemon_json.parse(seen.daemon.data, path), path)
+    if problems:
+        raise GpuSwarmError(" ".join(problems))
+    for unit, content in taken.files.items():
+        before = seen.record.get(unit, {}).get("ours", {})
+        words = before.get("taken", []) + taken.words.get(unit, [])
+        yield unit, Edit(content, [], {"taken": words, "in_force": before.get("in_force", _runs_with(seen, words))})
+    yield path, _in_daemon_json(case, path)
+    if seen.runtime.existed:
+        yield params["runtime_config"], _in_runtime_config(case)
+    elif seen.toolkit_version:
+        raise GpuSwarmError(
+            "%s: it does not exist, though the NVIDIA Container Toolkit %s is installed. Make it with "
+            "'nvidia-ctk config --in-place', or install the package nvidia-container-toolkit-base again."
+            % (params["runtime_config"], seen.toolkit_version)
+        )
+
+
+def _in_daemon_json(case: Case, path: str) -> Edit:
+    seen, advertisement = case.seen, case.advertisement
+    earlier = seen.record.get(path, {}).get("ours", {})
+    ours: dict[str, Any] = {"resources": advertisement["resources"], "kinds": advertisement["owned_kinds"]}
+    moved = list(dict.fromkeys([*earlier.get("moved", []), *case.coming]))
+    if moved:
+        ours["moved"] = moved
+    if advertisement["memory_kinds"]:
+        # An amount of memory does not tell whose it is.
+        ours["gpus"] = [one["uuid"] for one in advertisement["handed_out"] if one["uuid"]]
+    # What was moved before and is gone now, somebody took out.
+    want = _daemon_json.Want(ours["resources"], ours["kinds"], earlier.get("resources", ()), moved=case.coming)
+    daemon = _daemon_json.edit(seen.daemon.data, path, want)
+    return Edit(daemon.content, [*case.taken.notes, *daemon.notes], ours)
+
+
+def _in_runtime_config(case: Case) -> Edit:
+    seen, line, mode = case.seen, case.advertisement["swarm_resource"], _mode(case)
+    runtime = _runtime_toml.edit(seen.runtime.data, case.params["runtime_config"], _runtime_toml.Want(line, mode))
+    named = {"swarm_resource": line, "mode": mode} if mode else {"swarm_resource": line}
+    return Edit(runtime.content, runtime.notes, named)
+
+
+def _runs_with(seen: Observation, taken: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the running daemon was started with these words: a recipe can end with 'start' of a daemon that runs already."""
+    running = [flag.text for flag in _adoption.flags_of(seen.engine["flags"])] if seen.engine["running"] else []
+    return bool(running) and all(word in running for part in taken for word in part["words"])
+
+
+def coming(seen: Observation, path: str, taken: _adoption.Taken) -> list[str]:
+    """The resources that move from flags into daemon.json now. Those of a run that was killed before it wrote that file stand
+    nowhere but in the record."""
+    entry = seen.record.get(path)
+    written = entry and Snapshot.from_json(entry["original"]).sha256 != seen.daemon.sha256
+    kept = [] if written else [part for one in seen.own for part in seen.record.get(one.path, {}).get("ours", {}).get("taken", [])]
+    return list(dict.fromkeys([*_adoption.resources_in(kept), *taken.resources]))
+
+
+def _check_coming(case: Case) -> None:
+    """Raises GpuSwarmError for one that is no resource."""
+    try:
+        _resources.parse(case.coming)
+    except _resources.ResourceError as error:
+        raise GpuSwarmError(
+            "%s: dockerd is given a resource that is none by --node-generic-resource: %s Correct it there, then run again."
+            % (", ".join(case.taken.words), error)
+        ) from error
+
+
+def _mode(case: Case) -> str | None:
+    """The runtime's mode where a toolkit needs one, its former one where our mode is needed no more, else None."""
+    if any(finding.id == _gates.LEGACY_MODE for finding in case.findings):
+        return _LEGACY
+    seen, entry = case.seen, case.seen.record.get(case.params["runtime_config"])
+    if entry is None or entry["ours"].get("mode") != _LEGACY or _runtime_toml.get(seen.runtime.data)["mode"] != _LEGACY:
+        return None
+    return _runtime_toml.get(Snapshot.from_json(entry["original"]).data)["mode"] or _runtime_toml.DEFAULT_MODE
+
+
+def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:
+    """What keeps the daemon from starting with the file, by the flags that it runs with and those of its next start."""
+    seen, taken = case.seen, case.taken
+    told = _daemon_json.problems(doc, path)
+    if seen.engine:
+        flags = taken.command[1:] if taken.command else seen.engine["unit_flags"]
+        told += [text for text in _of_flags(doc, path, flags) if text not in told]
+        running = [text for text in _of_flags(doc, path, _of_next_start(seen.engine["flags"], taken)) if text not in told]
+        if running:
+            told += [*running, "The daemon runs with that; where it was taken out already, restart the daemon."]
+    return told
+
+
+def _of_next_start(flags: Sequence[str], taken: _adoption.Taken) -> Sequence[str]:
+    """Without those of our options that dockerd runs with and its unit does not say any more: they end with the process. A
+    script around dockerd may well add them again."""
+    if not _adoption.is_dockerd(taken.command):
+        return flags
+    return [word for flag in _adoption.flags_of(flags) if not _adoption.is_ours(flag) for word in flag.said]
+
+
+def _of_flags(doc: Mapping[str, Any], path: str, flags: Sequence[str]) -> list[str]:
+    return _daemon_json.problems(doc, path, flags) + _other_config(path, flags)
+
+
+def _other_config(path: str, flags: Sequence[str]) -> list[str]:
+    """dockerd told by a flag to read another file than the one that we are to edit."""
+    for here, word in enumerate(flags):
+        name, equals, value = word.partition("=")
+        if name == "--config-file":
+            read = value if equals else (flags[here + 1:] or [""])[0]
+            if read and read != path:
+                return ["dockerd reads %s, not %s: set daemon_config (role: gpu_node_daemon_config) to that file." % (read, path)]
+    return []

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What was found on a node, and what of it a decision is about: plain records.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from ._adoption import Taken, UnitFile
+from ._files import Snapshot
+from ._gates import Finding
+
+
+class Observation(NamedTuple):
+    """What was found on a node, all of it read once."""
+
+    gpus: Sequence[dict[str, Any]]  # records as of _gpu; none where NVML is not read
+    driver_version: str | None
+    cuda_version: str | None  # the newest that the driver supports
+    daemon: Snapshot  # of the file that daemon_config names
+    runtime: Snapshot  # of the file that runtime_config names
+    record: dict[str, dict[str, Any]]  # by path, of each file that holds something of ours: what it was, and what we wrote
+    engine: dict[str, Any] | None  # as Engine.look tells it; None where Docker Engine is not installed
+    containers: Sequence[dict[str, Any]]  # those that run
+    toolkit_version: str | None  # None where there is no toolkit
+    missing: list[str]  # what the node lacks, as 'missing' of the module's result
+    system_memory_mib: int | None = None
+    cpu: dict[str, Any] | None = None
+    units: Sequence[UnitFile] = ()  # what says how dockerd is started
+    own: Sequence[Snapshot] = ()  # of those of the units that may be written
+    held: Sequence[str] = ()  # the toolkit's packages that the package manager keeps at their version
+    unfinished: bool = False  # whether a run that was killed has left its journal
+    left: Sequence[Snapshot] = ()  # of what else is on record, under names that daemon_config and runtime_config had before
+
+    @property
+    def files(self) -> list[Snapshot]:
+        """Every file that may be written."""
+        return [self.daemon, self.runtime, *self.own, *self.left]
+
+
+class Case(NamedTuple):
+    """One node and what it is to advertise: what files, daemon and drift are decided by."""
+
+    params: Mapping[str, Any]  # the options of the module gpu_node
+    seen: Observation
+    taken: Taken  # what dockerd was given as flags, and what becomes of the units without these
+    coming: list[str]  # the resources that move from flags into daemon.json
+    advertisement: dict[str, Any]  # as of _advertise.decide, with the labels
+    findings: Sequence[Finding]  # the known traps that wait for the node

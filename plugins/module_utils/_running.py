@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a daemon shows, and what of it is wanted (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from . import _daemon_json, _resources
+
+# dockerd's own default, where daemon.json names none.
+PLAIN_RUNTIME = "runc"
+
+
+class Running(NamedTuple):
+    """What a running daemon shows of our options."""
+
+    resources: list[str]  # KIND=value, sorted
+    default_runtime: str | None
+
+
+def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running:
+    """What a daemon shows that was started with this daemon.json, and with flags that were put back."""
+    given = _daemon_json.conflicting_flags(flags)
+    listed = [flag.value for flag in given if flag.key == _daemon_json.RESOURCES]
+    runtimes = [flag.value for flag in given if flag.key == _daemon_json.DEFAULT_RUNTIME]
+    resources = _resources.parse([*(doc.get(_daemon_json.RESOURCES) or []), *listed])
+    runtime = doc.get(_daemon_json.DEFAULT_RUNTIME) or (runtimes or [PLAIN_RUNTIME])[-1]
+    return Running(sorted(_resources.entries(resources)), runtime)
+
+
+def running_now(engine: Mapping[str, Any]) -> Running:
+    """What the daemon shows that runs."""
+    resources = _resources.from_info(engine["generic_resources"])
+    return Running(sorted(_resources.entries(resources)), engine["default_runtime"])
+
+
+def action_for(wanted: Running, engine: Mapping[str, Any], state: str) -> str | None:
+    """restart | reload | None: the least that makes the daemon show what is wanted.
+
+    node-generic-resources is read once at start; default-runtime is taken by SIGHUP, but only where the file sets it
+    (moby daemon/reload.go), so that its removal needs a restart.
+    """
+    now = running_now(engine) if engine["running"] else None
+    if now is None or now.resources != wanted.resources:
+        return "restart"
+    if now.default_runtime != wanted.default_runtime:
+        return "restart" if state == "absent" else "reload"
+    return None
+
+
+def complaint(wanted: Running, engine: Mapping[str, Any]) -> str | None:
+    """What the running daemon does not show of what is wanted, in words; None when all is well."""
+    now = running_now(engine)
+    if now.resources != wanted.resources:
+        return "it shows %s where %s was decided" % (_short(now.resources), _short(wanted.resources))
+    if now.default_runtime != wanted.default_runtime:
+        return "its default runtime is %s" % now.default_runtime
+    return None
+
+
+def _short(resources: Iterable[str]) -> str:
+    return ", ".join(resources) or "no generic resources"
