@@ -10,7 +10,8 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from . import _resources
-from ._forms import DEFAULT_RULES, Shares, hand_out
+from ._allocation import Shares
+from ._forms import DEFAULT_RULES, hand_out
 from ._rules import check_alike, check_extra, check_rules, in_family, in_words, owned_kinds, selects
 from ._selection import FULL_UUID, PolicyError
 

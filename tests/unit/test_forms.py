@@ -37,7 +37,7 @@ def slots(monkeypatch):
             if one["health"]["state"] == "failed":
                 shares.leave(one, "it failed")
             else:
-                shares.give(one, f"{kind_of(rule)}-{one['index']}", one["uuid"])
+                shares.give(one, f"{rule['kind']}-{one['index']}", one["uuid"])
 
     made = Form(
         name="slot",

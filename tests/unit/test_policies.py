@@ -13,7 +13,7 @@ from test_advertise import discrete, gpu, named, t4, uuid
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _resources
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._advertise import PolicyError, check_rules, decide, drift, swarm_resource_drift
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._forms import derived_kind
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._allocation import derived_kind
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._selection import place_name
 
 MIG_ON = {"mode": "enabled", "pending": "enabled"}

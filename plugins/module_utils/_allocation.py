@@ -1,0 +1,227 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What each form of a rule makes of the GPUs that the rule owns on a node (pure).
+
+The rules that come here name their kind, or what their kinds begin with: where the user gives none, the form's default stands there.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+
+from . import _resources
+from ._gpu import label_safe
+from ._selection import FULL_UUID, MIG_UUID, PolicyError, in_mig_mode, matches_model, place_name
+
+_IN_MIG_MODE = (
+    "it is in MIG mode, where a card cannot be handed out whole; a rule with 'as: mig' in front of this one hands out its parts"
+)
+
+
+class Shares:
+    """What was handed out so far on one node, and what could not be."""
+
+    def __init__(self, system_memory_mib=None):
+        self.system_memory_mib = system_memory_mib
+        self.left_out = []
+        self.to_host = []  # GPUs that a rule leaves to the host
+        self.warnings = []
+        self.amounts = set()  # kinds that are a number
+        self.memory_mib = 0  # behind those, before anything is kept in reserve
+        self._given = {}
+
+    def give(self, gpu, kind, value):
+        if isinstance(value, int):
+            self.amounts.add(kind)
+        self._given.setdefault(gpu["index"], (gpu, []))[1].append((kind, value))
+
+    def cover(self, gpu):
+        """Of this card something is handed out under another card's entry."""
+        self._given.setdefault(gpu["index"], (gpu, []))
+
+    def leave(self, gpu, reason, uuid=None):
+        uuid = uuid or gpu.get("uuid")
+        self.left_out.append({"index": gpu["index"], "uuid": uuid, "name": gpu.get("name"), "reason": reason})
+
+    def resources(self):
+        """(kind, value) in the order of the GPUs."""
+        return [pair for _index, (_gpu, pairs) in sorted(self._given.items()) for pair in pairs]
+
+    def gpus(self):
+        """The cards of which something is handed out."""
+        return [gpu for _index, (gpu, _pairs) in sorted(self._given.items())]
+
+    def parts(self, gpu):
+        """The MIG devices of this card that are handed out."""
+        return [value for _kind, value in self._given[gpu["index"]][1] if str(value).startswith("MIG-")]
+
+    def holds(self, uuid):
+        return any(gpu.get("uuid") == uuid for gpu, _pairs in self._given.values())
+
+
+# --- whole GPUs -----------------------------------------------------------------------------------------------------
+
+
+def whole(rule, gpus, shares):
+    for gpu in gpus:
+        reason = _unfit(gpu, shares)
+        if reason:
+            shares.leave(gpu, reason)
+        else:
+            shares.give(gpu, rule["kind"], gpu["uuid"])
+
+
+def by_model(rule, gpus, shares):
+    """As whole(), with a kind per model: the user's for the first pattern that fits, else one made of the model's name."""
+    names = {}
+    for gpu in gpus:
+        mapped = [kind for pattern, kind in (rule.get("kinds") or {}).items() if matches_model(gpu, pattern)]
+        kind = mapped[0] if mapped else derived_kind(gpu.get("name") or gpu.get("model"))
+        reason = _unfit(gpu, shares) or (None if kind else "its model could not be read")
+        if reason:
+            shares.leave(gpu, reason)
+            continue
+        other = names.setdefault(kind, gpu.get("name"))
+        if not mapped and other != gpu.get("name"):
+            raise PolicyError(
+                f"advertise: the models {other!r} and {gpu.get('name')!r} would both be the kind {kind}. Name one of them in"
+                " 'kinds' of the rule with as=model."
+            )
+        shares.give(gpu, kind, gpu["uuid"])
+
+
+def derived_kind(name):
+    """``NVIDIA H100 80GB HBM3`` -> ``NVIDIA-H100-80GB-HBM3``, ``Tesla T4`` -> ``NVIDIA-T4``; None without a name.
+
+    Drivers from 465 on put NVIDIA in front of most names: the kind must not change with the driver.
+    """
+    bare = label_safe(re.sub(r"^(NVIDIA[\s-]+)?(Tesla[\s-]+)?", "", name or "", flags=re.IGNORECASE))
+    return "NVIDIA-" + bare if bare else None
+
+
+def _failure(gpu):
+    health = gpu.get("health") or {}
+    return ("; ".join(health.get("reasons") or []) or "it failed") if health.get("state") == "failed" else None
+
+
+def _unfit(gpu, shares):
+    """Why this GPU cannot be handed out whole, or None."""
+    uuid = gpu.get("uuid")
+    if _failure(gpu):
+        return _failure(gpu)
+    if not uuid:
+        return "its UUID could not be read"
+    if not FULL_UUID.fullmatch(uuid):
+        return f"{_resources.shorten(uuid)} is not a full GPU UUID, the toolkit would refuse it"
+    if in_mig_mode(gpu):
+        return _IN_MIG_MODE
+    if shares.holds(uuid):
+        return "another GPU of this node has the same UUID"
+    return None
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def memory(rule, gpus, shares):
+    """One kind where the rule owns one GPU on this node, else one per GPU or the sum of all."""
+    fit = [gpu for gpu in gpus if not _leave_memory(gpu, shares)]
+    sizes = [(gpu, _size(rule, gpu, shares)) for gpu in fit]
+    _check_shared(rule, fit)
+    reserve = int(rule.get("reserve_mib", 0))
+    shares.memory_mib += sum(size for _gpu, size in sizes)
+    if rule.get("sum"):
+        _give_sum(rule, sizes, reserve, shares)
+        return
+    for gpu, size in sizes:
+        # Counted with those that failed: a name must not change because another card dies.
+        place = place_name(gpu) if len(gpus) > 1 else ""
+        if place is None:
+            shares.leave(gpu, "its PCI address, which would be part of its kind's name, could not be read")
+            continue
+        kind = "-".join(part for part in (rule["kind"], place) if part)
+        shares.give(gpu, kind, size - reserve)
+
+
+def _leave_memory(gpu, shares):
+    reason = _failure(gpu) or ("it is in MIG mode, where its memory is divided already" if in_mig_mode(gpu) else None)
+    if reason:
+        shares.leave(gpu, reason)
+    return reason
+
+
+def _size(rule, gpu, shares):
+    """The MiB that the rule may hand out of, checked against what it keeps in reserve."""
+    size = gpu.get("memory_mib")
+    if size is None:
+        if not rule.get("system_memory"):
+            raise PolicyError(
+                f"advertise: GPU {gpu['index']} ({gpu.get('name')}) has no memory of its own to tell the size of, as is usual"
+                " with unified memory. Hand it out whole with 'as: gpu', or add 'system_memory: true' to the rule with as=vram"
+                " to hand out the system's memory."
+            )
+        size = shares.system_memory_mib
+        if size is None:
+            raise PolicyError("advertise: the system's memory could not be read from /proc/meminfo. Hand the GPU out with 'as: gpu'.")
+    reserve = int(rule.get("reserve_mib", 0))
+    if size <= reserve:
+        raise PolicyError(
+            f"advertise: reserve_mib={reserve} leaves nothing of the {size} MiB of GPU {gpu['index']} ({gpu.get('name')})."
+            " Lower it, or give that GPU to another rule with 'select'."
+        )
+    return size
+
+
+def _check_shared(rule, gpus):
+    if sum(gpu.get("memory_mib") is None for gpu in gpus) > 1:
+        raise PolicyError(
+            f"advertise: {len(gpus)} GPUs share the system's memory, so it cannot be handed out once for each of them. Give one of"
+            f" them to the rule for {rule['kind']} with 'select', and leave the others to the host with 'as: none'."
+        )
+
+
+def _give_sum(rule, sizes, reserve, shares):
+    if not sizes:
+        return
+    kind, total = rule["kind"], sum(size - reserve for _gpu, size in sizes)
+    shares.give(sizes[0][0], kind, total)
+    for gpu, _size_mib in sizes[1:]:
+        shares.cover(gpu)
+    if len(sizes) > 1:
+        largest = max(size - reserve for _gpu, size in sizes)
+        shares.warnings.append(
+            f"{kind} is the sum over {len(sizes)} GPUs, {total} MiB: swarm accepts a task that reserves more than the {largest} MiB"
+            " of the largest GPU, which then fits on none, and it places tasks although no single GPU has that much left. Without"
+            " 'sum: true' each GPU is a kind of its own."
+        )
+
+
+# --- MIG devices ----------------------------------------------------------------------------------------------------
+
+
+def mig(rule, gpus, shares):
+    """A kind per profile; the parent is not advertised."""
+    for gpu in gpus:
+        devices = gpu.get("mig_devices") or []
+        if _failure(gpu):
+            shares.leave(gpu, _failure(gpu))
+        elif not devices:
+            shares.leave(gpu, "it is in MIG mode but divided into nothing; 'nvidia-smi mig -lgip' lists what 'nvidia-smi mig -cgi … -C' can make")
+        for device in [] if _failure(gpu) else devices:
+            uuid, profile = device.get("uuid"), device.get("profile")
+            if not uuid or not MIG_UUID.fullmatch(uuid):
+                shares.leave(gpu, f"{_resources.shorten(uuid)} is not a full MIG UUID, the toolkit would refuse it", uuid)
+            elif not profile:
+                shares.leave(gpu, "the profile of this MIG device could not be read", uuid)
+            else:
+                shares.give(gpu, f"{rule['kind']}-{label_safe(profile.replace('+', '.'))}", uuid)
+
+
+# --- nothing --------------------------------------------------------------------------------------------------------
+
+
+def to_host(_rule, gpus, shares):
+    shares.to_host.extend(gpus)
