@@ -18,7 +18,7 @@ import os
 import re
 import socket
 import struct
-from collections import namedtuple
+from typing import Iterable, NamedTuple
 
 SYS = "/sys/class/net"
 IF_INET6 = "/proc/net/if_inet6"
@@ -29,11 +29,16 @@ IFREQ = 40 if struct.calcsize("P") == 8 else 32
 NAME, ADDRESS = 16, slice(20, 24)
 UP = 1
 
-# device: hardware of its own, or a virtual machine's; addresses: those that others may reach.
-Interface = namedtuple("Interface", "name device addresses")
+
+class Interface(NamedTuple):
+    """A network interface."""
+
+    name: str
+    device: bool  # hardware of its own, or a virtual machine's
+    addresses: list[str]  # those that others may reach
 
 
-def undecided():
+def undecided() -> list[str]:
     """The addresses between which Docker could not choose, as ``10.0.0.5 (eth0)``; none where it can."""
     found = {}
     for name, address in _ipv4() + parse_inet6(_read(IF_INET6)):
@@ -42,7 +47,7 @@ def undecided():
     return choose([Interface(name, os.path.exists(os.path.join(SYS, name, "device")), found[name]) for name in sorted(found)])
 
 
-def choose(interfaces):
+def choose(interfaces: Iterable[Interface]) -> list[str]:
     """The same from what was read. Other interfaces than devices only count where no device has an address, as in a container."""
     there = [one._replace(addresses=[text for text in one.addresses if _is_global(text)]) for one in interfaces if one.name != "lo"]
     there = [one for one in there if one.addresses]
@@ -52,30 +57,30 @@ def choose(interfaces):
     return ["%s (%s)" % (address, one.name) for one in devices for address in one.addresses]
 
 
-def _several(addresses):
+def _several(addresses: Iterable[str]) -> bool:
     """One of each family is not: IPv4 is taken then."""
     families = [ipaddress.ip_address(text).version for text in addresses]
     return len(families) > len(set(families))
 
 
-def _is_global(text):
+def _is_global(text: str) -> bool:
     address = ipaddress.ip_address(text)
     return not (address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified)
 
 
-def parse_inet6(text):
+def parse_inet6(text: str) -> list[tuple[str, str]]:
     """``(interface, address)`` for each line of /proc/net/if_inet6."""
     lines = [line.split() for line in text.splitlines()]
     return [(line[5], str(ipaddress.IPv6Address(int(line[0], 16)))) for line in lines if len(line) == 6]
 
 
-def parse_ifconf(data):
+def parse_ifconf(data: bytes) -> list[tuple[str, str]]:
     """``(interface, address)`` for each entry that the kernel has listed. An alias is its interface's."""
     entries = [data[at : at + IFREQ] for at in range(0, len(data), IFREQ)]
     return [(one[:NAME].split(b"\0")[0].decode().partition(":")[0], socket.inet_ntoa(one[ADDRESS])) for one in entries]
 
 
-def _ipv4():
+def _ipv4() -> list[tuple[str, str]]:
     """From the kernel directly: a program such as ip costs more than all the rest of a look at the network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         room = 64
@@ -88,12 +93,12 @@ def _ipv4():
             room *= 2
 
 
-def _is_up(name):
+def _is_up(name: str) -> bool:
     text = _read(os.path.join(SYS, name, "flags")).strip()
     return bool(int(text, 16) & UP) if text else True
 
 
-def _read(path):
+def _read(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as stream:
             return stream.read()

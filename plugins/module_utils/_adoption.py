@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple, Sequence
+from typing import Any, Container, Iterable, Mapping, NamedTuple, Sequence
 
 from . import _unit_text
 from ._daemon_json import RUNTIME, RUNTIME_PATH
@@ -51,11 +51,11 @@ class Flag(NamedTuple):
     words: Sequence[_unit_text.Word]
 
     @property
-    def text(self):
+    def text(self) -> str:
         return self.name if self.value is None else "%s=%s" % (self.name, self.value)
 
     @property
-    def said(self):
+    def said(self) -> list[str]:
         return [word.text for word in self.words]
 
 
@@ -73,7 +73,7 @@ class Taken(NamedTuple):
     notes: Sequence[str]
 
 
-def take(files):
+def take(files: Sequence[UnitFile]) -> Taken:
     """Takes our options out of the files, which come in the order in which systemd reads them."""
     texts = {one.path: _decode(one) for one in files if one.content is not None}
     edited, words, resources, notes = dict(texts), {}, [], []
@@ -97,11 +97,11 @@ def take(files):
     return Taken(changed, words, resources, command(files, edited), notes)
 
 
-def kind_of(path):
+def kind_of(path: str) -> str:
     return {".conf": DROP_IN, ".service": UNIT}.get(os.path.splitext(path)[1], ENVIRONMENT)
 
 
-def started_with(files, contents):
+def started_with(files: Sequence[UnitFile], contents: Mapping[str, bytes | None]) -> list[str]:
     """What systemd starts once the files hold ``contents`` ({path: bytes, or None where there is none})."""
     there = {one.path: one for one in files}
     there.update((path, UnitFile(path, kind_of(path), content, True)) for path, content in contents.items())
@@ -111,7 +111,7 @@ def started_with(files, contents):
     return command(known, {one.path: _decode(one) for one in known})
 
 
-def put_back(content, kind, taken):
+def put_back(content: bytes | None, kind: str, taken: Iterable[Mapping[str, Any]]) -> tuple[bytes, list[str]]:
     """(the file with the words that were taken out of it, those for which there is no place any more)."""
     text, homeless = (content or b"").decode("utf-8", "replace"), []
     for part in taken:
@@ -126,7 +126,7 @@ def put_back(content, kind, taken):
     return text.encode("utf-8"), homeless
 
 
-def command(files, texts):
+def command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> list[str]:
     """The program and the words that systemd would start with these texts of the files, variables in their place."""
     argv, values = [], {}
     for one in files:
@@ -138,7 +138,7 @@ def command(files, texts):
     return [part for word in argv for part in _expanded(word, values)]
 
 
-def flags(words):
+def flags(words: Sequence[_unit_text.Word]) -> list[Flag]:
     """The options in a command line, whether their value is in the same word or in the next."""
     found, here = [], 0
     while here < len(words):
@@ -150,28 +150,28 @@ def flags(words):
     return found
 
 
-def flags_of(argv):
+def flags_of(argv: Sequence[str]) -> list[Flag]:
     """The same of plain words."""
     return flags([_unit_text.Word(0, 0, word) for word in argv])
 
 
-def resources_in(taken):
+def resources_in(taken: Iterable[Mapping[str, Any]]) -> list[str]:
     """The entries for node-generic-resources in words that were taken out."""
     found = [flag for part in taken for flag in flags_of(part["words"])]
     return [flag.value or "" for flag in found if flag.name in _RESOURCES]
 
 
-def adds_runtime(argv):
+def adds_runtime(argv: Sequence[str]) -> bool:
     """Whether a runtime of our name is added, whatever its program."""
     return any(flag.name == _ADD_RUNTIME and (flag.value or "").startswith(RUNTIME + "=") for flag in flags_of(argv))
 
 
-def is_dockerd(argv):
+def is_dockerd(argv: Sequence[str]) -> bool:
     """Whether systemd starts dockerd itself, and no script around it."""
     return bool(argv) and _program(argv) == "dockerd"
 
 
-def is_ours(flag):
+def is_ours(flag: Flag) -> bool:
     if flag.name == _ADD_RUNTIME:
         name, dummy, path = (flag.value or "").partition("=")
         return name == RUNTIME and os.path.basename(path) == os.path.basename(RUNTIME_PATH)
@@ -189,7 +189,7 @@ class _Line(NamedTuple):
     words: Sequence[_unit_text.Word]
 
 
-def _lines(text, environment=False):
+def _lines(text: str, environment: bool = False) -> list[_Line]:
     found = []
     for setting in _unit_text.settings(text):
         if environment:
@@ -201,14 +201,14 @@ def _lines(text, environment=False):
     return found
 
 
-def _decode(one):
+def _decode(one: UnitFile) -> str:
     try:
         return one.content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError("%s: it is not UTF-8 text (byte %d). Correct the file, then run again." % (one.path, error.start)) from error
 
 
-def _expanded(word, values):
+def _expanded(word: str, values: Mapping[str, list[str]]) -> list[str]:
     name = _VARIABLE.match(word)
     return values.get(name.group(1), []) if name else [word]
 
@@ -216,7 +216,7 @@ def _expanded(word, values):
 # -- taking out ------------------------------------------------------------------------------------------------------
 
 
-def _mended(text, one, notes):
+def _mended(text: str, one: UnitFile, notes: list[str]) -> str:
     """The text without the misprint that keeps dockerd from starting."""
     for line in reversed(_lines(text, one.kind == ENVIRONMENT)):
         for flag in reversed(flags(line.words)):
@@ -228,14 +228,14 @@ def _mended(text, one, notes):
     return text
 
 
-def _variables_used(files, texts):
+def _variables_used(files: Sequence[UnitFile], texts: Mapping[str, str]) -> set[str]:
     """The names of the variables that any ExecStart hands to dockerd, also one that another file hides now."""
     lines = [line for one in files if one.path in texts and one.kind != ENVIRONMENT for line in _lines(texts[one.path]) if not line.variable]
     found = [_VARIABLE.match(word.text) for line in lines for word in line.words]
     return {name.group(1) for name in found if name}
 
 
-def _without_ours(text, one, used):
+def _without_ours(text: str, one: UnitFile, used: Container[str]) -> tuple[str, list[tuple[str | None, list[Flag]]]]:
     """(the text, [(variable or None, the flags that were taken out)])."""
     taken = []
     for line in reversed(_lines(text, one.kind == ENVIRONMENT)):
@@ -248,13 +248,13 @@ def _without_ours(text, one, used):
     return text, taken
 
 
-def _is_opaque(text, flag):
+def _is_opaque(text: str, flag: Flag) -> bool:
     """A value that only systemd or a shell can tell."""
     raw = "".join(text[word.start : word.end] for word in flag.words)
     return "$" in raw or "\\" in raw or "%" in raw
 
 
-def _says_nothing(one, files, edited):
+def _says_nothing(one: UnitFile, files: Sequence[UnitFile], edited: Mapping[str, str]) -> bool:
     """Whether dockerd would be started the same without this drop-in."""
     settings = _unit_text.settings(edited[one.path])
     if any((setting.section, setting.name) != ("Service", _EXEC) for setting in settings):
@@ -264,11 +264,11 @@ def _says_nothing(one, files, edited):
     return bool(without) and _meaning(command(files, edited)) == _meaning(without)
 
 
-def _meaning(argv):
+def _meaning(argv: Sequence[str]) -> tuple[str, list[str]]:
     """The program and what it is told that it would not do anyway."""
     told = [(flag.name, flag.value) for flag in flags_of(argv[1:])]
     return _program(argv) if argv else "", sorted(str(one) for one in told if one not in _DEFAULTS)
 
 
-def _program(argv):
+def _program(argv: Sequence[str]) -> str:
     return os.path.basename(argv[0].lstrip("@-:+!"))

@@ -9,14 +9,20 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Any, Container, Iterable, Iterator, List, Mapping, Sequence, Tuple
+
 from . import _resources
 from ._allocation import Shares
 from ._forms import DEFAULT_RULES, hand_out
+from ._gpu import Gpu
 from ._rules import check_alike, check_extra, check_rules, in_family, in_words, owned_kinds, selects
-from ._selection import FULL_UUID, PolicyError
+from ._selection import FULL_UUID, PolicyError, Rule
 
 __all__ = ["DEFAULT_RULES", "FULL_UUID", "PolicyError", "check_rules", "decide", "drift", "owned_kinds", "swarm_resource_drift"]
 
+
+# GPUs of which nothing is handed out, with the reason.
+Unselected = List[Tuple[Gpu, str]]
 
 NO_RULE = "no rule selects it"
 
@@ -24,7 +30,13 @@ NO_RULE = "no rule selects it"
 # --- the decision ---------------------------------------------------------------------------------------------------
 
 
-def decide(gpus, rules=DEFAULT_RULES, extra=(), present=None, system_memory_mib=None):
+def decide(
+    gpus: Sequence[Gpu],
+    rules: Sequence[Rule] = DEFAULT_RULES,
+    extra: Sequence[str] = (),
+    present: Mapping[str, Any] | None = None,
+    system_memory_mib: int | None = None,
+) -> dict[str, Any]:
     """Gpu records and rules -> Advertisement, a plain dict. The first rule that selects a GPU owns it.
 
     ``extra`` are the user's own resources, as entries. ``present`` are the resources that the node has now, in its file
@@ -44,7 +56,7 @@ def decide(gpus, rules=DEFAULT_RULES, extra=(), present=None, system_memory_mib=
     return dict(_advertisement(rules, shares, unselected, extra, present or {}), rules=len(rules), idle_rules=idle)
 
 
-def _advertisement(rules, shares, unselected, extra, present):
+def _advertisement(rules: Sequence[Rule], shares: Shares, unselected: Unselected, extra: Sequence[str], present: Mapping[str, Any]) -> dict[str, Any]:
     pairs = shares.resources()
     made = list(dict.fromkeys(kind for kind, _value in pairs))
     ours = list(dict.fromkeys(owned_kinds(rules) + made + _taken_over(present, rules, shares, unselected)))
@@ -70,16 +82,16 @@ def _advertisement(rules, shares, unselected, extra, present):
     }
 
 
-def _named(gpu):
+def _named(gpu: Gpu) -> dict[str, Any]:
     return {"index": gpu["index"], "uuid": gpu.get("uuid"), "name": gpu.get("name")}
 
 
-def _uuids(gpu):
+def _uuids(gpu: Gpu) -> list[str]:
     """Of the card and of what it is divided into."""
     return [one["uuid"] for one in [gpu, *(gpu.get("mig_devices") or [])] if one.get("uuid")]
 
 
-def _check_one_form(made, pairs, shares):
+def _check_one_form(made: Sequence[str], pairs: Sequence[tuple[str, Any]], shares: Shares) -> None:
     """A kind that is an amount is one number: dockerd refuses to start with two of them, or with a name beside it."""
     for kind in made:
         if kind in shares.amounts and [one for one, _value in pairs].count(kind) > 1:
@@ -89,7 +101,7 @@ def _check_one_form(made, pairs, shares):
             )
 
 
-def _taken_over(present, rules, shares, unselected):
+def _taken_over(present: Mapping[str, Any], rules: Sequence[Rule], shares: Shares, unselected: Unselected) -> list[str]:
     """The kinds on the node that name what the rules decide: a family of theirs, or the very GPUs that they hand out.
 
     A GPU in a second kind would be a second inventory, and be given to two tasks at once.
@@ -105,7 +117,7 @@ def _taken_over(present, rules, shares, unselected):
     return found
 
 
-def _names_any(values, uuids):
+def _names_any(values: Iterable[str], uuids: Sequence[str]) -> bool:
     # Shortened UUIDs are what the usual recipes write.
     return any(uuid.lower().startswith(value) for value in values for uuid in uuids)
 
@@ -113,7 +125,7 @@ def _names_any(values, uuids):
 # --- the comparison -------------------------------------------------------------------------------------------------
 
 
-def drift(advertisement, generic_resources, listed=None):
+def drift(advertisement: Mapping[str, Any], generic_resources: Sequence[Any] | None, listed: Sequence[str] | None = None) -> list[str]:
     """Sentences on how the running daemon (``GenericResources`` of its /info) differs from what was decided.
 
     ``listed`` is what ``node-generic-resources`` of daemon.json says, or will say: with it the kinds of others are
@@ -135,14 +147,14 @@ def drift(advertisement, generic_resources, listed=None):
     return told
 
 
-def _drift_of_amount(kind, decided, running, _reasons):
+def _drift_of_amount(kind: str, decided: Any, running: Any, _reasons: Mapping[str, str]) -> Iterator[str]:
     if running == []:
         yield f"{kind}={decided} is not advertised"
     elif running != decided:
         yield f"{kind} is {_comparable(running)}, decided is {decided}"
 
 
-def _drift_of_kind(kind, decided, running, reasons):
+def _drift_of_kind(kind: str, decided: Any, running: Any, reasons: Mapping[str, str]) -> Iterator[str]:
     if not isinstance(running, list):
         what = "it must be a list of GPUs" if decided else "nothing on this node is decided to be that"
         yield f"{kind} is the number {running}, {what}"
@@ -157,12 +169,12 @@ def _drift_of_kind(kind, decided, running, reasons):
         yield f"{_counted(missing)} not advertised as {kind}: {', '.join(missing)}"
 
 
-def _counted(values):
+def _counted(values: Sequence[str]) -> str:
     noun = "GPU" if values[0].startswith("GPU-") else "MIG device" if values[0].startswith("MIG-") else "value"
     return f"{len(values)} {noun}{'' if len(values) == 1 else 's'}"
 
 
-def _why_not(kind, value, decided, reasons):
+def _why_not(kind: str, value: str, decided: Iterable[str], reasons: Mapping[str, str]) -> str:
     full = [uuid for uuid in decided if uuid.startswith(value)]
     if full:
         return f"{value} is advertised as {kind}, a shortened UUID of {' and '.join(full)}"
@@ -171,18 +183,18 @@ def _why_not(kind, value, decided, reasons):
     return f"{value} is gone, but advertised as {kind}"
 
 
-def _drift_of_others(listed, running, owned):
+def _drift_of_others(listed: Mapping[str, Any], running: Mapping[str, Any], owned: Container[str]) -> Iterator[str]:
     for kind in dict.fromkeys(list(listed) + list(running)):
         here, there = (_comparable(resources.get(kind)) for resources in (listed, running))
         if kind.upper() not in owned and here != there:
             yield f"{kind} is {there} in the running daemon, {here} in its configuration"
 
 
-def _comparable(value):
+def _comparable(value: Any) -> str:
     return "absent" if value is None else ", ".join(sorted(value)) if isinstance(value, list) else str(value)
 
 
-def swarm_resource_drift(advertisement, line):
+def swarm_resource_drift(advertisement: Mapping[str, Any], line: str | None) -> list[str]:
     """The same for ``swarm-resource`` of config.toml (None: no active line)."""
     if (line or "") == advertisement["swarm_resource"]:
         return []

@@ -11,10 +11,11 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from typing import Any, Sequence
 
 from . import _resources
-from ._gpu import label_safe
-from ._selection import FULL_UUID, MIG_UUID, PolicyError, in_mig_mode, matches_model, place_name
+from ._gpu import Gpu, label_safe
+from ._selection import FULL_UUID, MIG_UUID, PolicyError, Rule, in_mig_mode, matches_model, place_name
 
 _IN_MIG_MODE = (
     "it is in MIG mode, where a card cannot be handed out whole; a rule with 'as: mig' in front of this one hands out its parts"
@@ -24,48 +25,48 @@ _IN_MIG_MODE = (
 class Shares:
     """What was handed out so far on one node, and what could not be."""
 
-    def __init__(self, system_memory_mib=None):
+    def __init__(self, system_memory_mib: int | None = None) -> None:
         self.system_memory_mib = system_memory_mib
-        self.left_out = []
-        self.to_host = []  # GPUs that a rule leaves to the host
-        self.warnings = []
-        self.amounts = set()  # kinds that are a number
+        self.left_out: list[dict[str, Any]] = []
+        self.to_host: list[Gpu] = []  # GPUs that a rule leaves to the host
+        self.warnings: list[str] = []
+        self.amounts: set[str] = set()  # kinds that are a number
         self.memory_mib = 0  # behind those, before anything is kept in reserve
-        self._given = {}
+        self._given: dict[int, tuple[Gpu, list[tuple[str, str | int]]]] = {}
 
-    def give(self, gpu, kind, value):
+    def give(self, gpu: Gpu, kind: str, value: str | int) -> None:
         if isinstance(value, int):
             self.amounts.add(kind)
         self._given.setdefault(gpu["index"], (gpu, []))[1].append((kind, value))
 
-    def cover(self, gpu):
+    def cover(self, gpu: Gpu) -> None:
         """Of this card something is handed out under another card's entry."""
         self._given.setdefault(gpu["index"], (gpu, []))
 
-    def leave(self, gpu, reason, uuid=None):
+    def leave(self, gpu: Gpu, reason: str, uuid: str | None = None) -> None:
         uuid = uuid or gpu.get("uuid")
         self.left_out.append({"index": gpu["index"], "uuid": uuid, "name": gpu.get("name"), "reason": reason})
 
-    def resources(self):
+    def resources(self) -> list[tuple[str, str | int]]:
         """(kind, value) in the order of the GPUs."""
         return [pair for _index, (_gpu, pairs) in sorted(self._given.items()) for pair in pairs]
 
-    def gpus(self):
+    def gpus(self) -> list[Gpu]:
         """The cards of which something is handed out."""
         return [gpu for _index, (gpu, _pairs) in sorted(self._given.items())]
 
-    def parts(self, gpu):
+    def parts(self, gpu: Gpu) -> list[str]:
         """The MIG devices of this card that are handed out."""
-        return [value for _kind, value in self._given[gpu["index"]][1] if str(value).startswith("MIG-")]
+        return [value for _kind, value in self._given[gpu["index"]][1] if isinstance(value, str) and value.startswith("MIG-")]
 
-    def holds(self, uuid):
+    def holds(self, uuid: str) -> bool:
         return any(gpu.get("uuid") == uuid for gpu, _pairs in self._given.values())
 
 
 # --- whole GPUs -----------------------------------------------------------------------------------------------------
 
 
-def whole(rule, gpus, shares):
+def whole(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     for gpu in gpus:
         reason = _unfit(gpu, shares)
         if reason:
@@ -74,7 +75,7 @@ def whole(rule, gpus, shares):
             shares.give(gpu, rule["kind"], gpu["uuid"])
 
 
-def by_model(rule, gpus, shares):
+def by_model(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     """As whole(), with a kind per model: the user's for the first pattern that fits, else one made of the model's name."""
     names = {}
     for gpu in gpus:
@@ -93,7 +94,7 @@ def by_model(rule, gpus, shares):
         shares.give(gpu, kind, gpu["uuid"])
 
 
-def derived_kind(name):
+def derived_kind(name: str | None) -> str | None:
     """``NVIDIA H100 80GB HBM3`` -> ``NVIDIA-H100-80GB-HBM3``, ``Tesla T4`` -> ``NVIDIA-T4``; None without a name.
 
     Drivers from 465 on put NVIDIA in front of most names: the kind must not change with the driver.
@@ -102,12 +103,12 @@ def derived_kind(name):
     return "NVIDIA-" + bare if bare else None
 
 
-def _failure(gpu):
+def _failure(gpu: Gpu) -> str | None:
     health = gpu.get("health") or {}
     return ("; ".join(health.get("reasons") or []) or "it failed") if health.get("state") == "failed" else None
 
 
-def _unfit(gpu, shares):
+def _unfit(gpu: Gpu, shares: Shares) -> str | None:
     """Why this GPU cannot be handed out whole, or None."""
     uuid = gpu.get("uuid")
     if _failure(gpu):
@@ -126,7 +127,7 @@ def _unfit(gpu, shares):
 # --- memory ---------------------------------------------------------------------------------------------------------
 
 
-def memory(rule, gpus, shares):
+def memory(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     """One kind where the rule owns one GPU on this node, else one per GPU or the sum of all."""
     fit = [gpu for gpu in gpus if not _leave_memory(gpu, shares)]
     sizes = [(gpu, _size(rule, gpu, shares)) for gpu in fit]
@@ -146,14 +147,14 @@ def memory(rule, gpus, shares):
         shares.give(gpu, kind, size - reserve)
 
 
-def _leave_memory(gpu, shares):
+def _leave_memory(gpu: Gpu, shares: Shares) -> str | None:
     reason = _failure(gpu) or ("it is in MIG mode, where its memory is divided already" if in_mig_mode(gpu) else None)
     if reason:
         shares.leave(gpu, reason)
     return reason
 
 
-def _size(rule, gpu, shares):
+def _size(rule: Rule, gpu: Gpu, shares: Shares) -> int:
     """The MiB that the rule may hand out of, checked against what it keeps in reserve."""
     size = gpu.get("memory_mib")
     if size is None:
@@ -175,7 +176,7 @@ def _size(rule, gpu, shares):
     return size
 
 
-def _check_shared(rule, gpus):
+def _check_shared(rule: Rule, gpus: Sequence[Gpu]) -> None:
     if sum(gpu.get("memory_mib") is None for gpu in gpus) > 1:
         raise PolicyError(
             f"advertise: {len(gpus)} GPUs share the system's memory, so it cannot be handed out once for each of them. Give one of"
@@ -183,7 +184,7 @@ def _check_shared(rule, gpus):
         )
 
 
-def _give_sum(rule, sizes, reserve, shares):
+def _give_sum(rule: Rule, sizes: Sequence[tuple[Gpu, int]], reserve: int, shares: Shares) -> None:
     if not sizes:
         return
     kind, total = rule["kind"], sum(size - reserve for _gpu, size in sizes)
@@ -202,7 +203,7 @@ def _give_sum(rule, sizes, reserve, shares):
 # --- MIG devices ----------------------------------------------------------------------------------------------------
 
 
-def mig(rule, gpus, shares):
+def mig(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     """A kind per profile; the parent is not advertised."""
     for gpu in gpus:
         devices = gpu.get("mig_devices") or []
@@ -223,5 +224,5 @@ def mig(rule, gpus, shares):
 # --- nothing --------------------------------------------------------------------------------------------------------
 
 
-def to_host(_rule, gpus, shares):
+def to_host(_rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     shares.to_host.extend(gpus)

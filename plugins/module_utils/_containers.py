@@ -9,13 +9,15 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Any, Container, Iterable, Mapping
+
 _TASK = "com.docker.swarm.task.id"
 _SERVICE = "com.docker.swarm.service.name"
 # They are there on every daemon, and of no swarm.
 _PREDEFINED = ("bridge", "host", "none")
 
 
-def not_drained(timeout_s):
+def not_drained(timeout_s: float) -> str:
     """What to do about those that a drain did not end in its time."""
     return (
         f"They did not end within {timeout_s:g} s after the node was drained: look at their stop_grace_period, or give them more time"
@@ -23,12 +25,12 @@ def not_drained(timeout_s):
     )
 
 
-def may_be_on_swarm_networks(listed):
+def may_be_on_swarm_networks(listed: Iterable[Mapping[str, Any]]) -> bool:
     """Whether any container that is no task of swarm's is on a network besides those of every daemon."""
     return any(name not in _PREDEFINED for item in listed if not _labels(item).get(_TASK) for name in _networks(item))
 
 
-def records(listed, swarm_networks, now):
+def records(listed: Iterable[Mapping[str, Any]], swarm_networks: Container[str], now: float) -> list[dict[str, Any]]:
     """A dict for each container of GET /containers/json; ``swarm_networks`` are the ids of networks of swarm's scope.
 
     A daemon that leaves its swarm disconnects by force whatever is attached to these (moby DaemonLeavesCluster), so that it
@@ -48,9 +50,9 @@ def records(listed, swarm_networks, now):
     ]
 
 
-def _labels(item):
+def _labels(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return item.get("Labels") or {}
 
 
-def _networks(item):
+def _networks(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return (item.get("NetworkSettings") or {}).get("Networks") or {}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import codecs
 import json
 import os
-from typing import NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, NoReturn, Sequence
 
 from . import _json_text, _resources
 from ._errors import ConfigError
@@ -59,19 +59,19 @@ class _File(NamedTuple):
     text: str
     doc: dict
 
-    def encode(self, text):
+    def encode(self, text: str) -> bytes:
         return self.bom + text.encode(self.encoding)
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def parse(content, path):
+def parse(content: bytes | None, path: str) -> dict[str, Any]:
     """The document as dockerd reads it: nothing, or only blanks, is an empty object."""
     return _open(content, path).doc
 
 
-def _open(content, path):
+def _open(content: bytes | None, path: str) -> _File:
     content = content or b""
     bom, encoding = next(((bom, name) for bom, name in _BOMS if content.startswith(bom)), (b"", "utf-8"))
     try:
@@ -86,7 +86,7 @@ def _open(content, path):
     return _File(bom, encoding, text, _loads(text, path))
 
 
-def _loads(text, path):
+def _loads(text: str, path: str) -> dict[str, Any]:
     try:
         doc = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -98,7 +98,7 @@ def _loads(text, path):
     )
 
 
-def _reason(error):
+def _reason(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, json.JSONDecodeError):
@@ -106,16 +106,16 @@ def _reason(error):
     return str(error)
 
 
-def _refuse_constant(name):
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON value")
 
 
-def _json_type(value):
+def _json_type(value: Any) -> str:
     names = {list: "a list", dict: "an object", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
 
-def _open_checked(content, path):
+def _open_checked(content: bytes | None, path: str) -> _File:
     """For an edit: the file, after every reason why our keys could not be set has been looked for."""
     file = _open(content, path)
     if file.doc:
@@ -129,7 +129,7 @@ def _open_checked(content, path):
     return file
 
 
-def _refuse_twice(box, keys, path, prefix):
+def _refuse_twice(box: _json_text.Container, keys: Sequence[str], path: str, prefix: str) -> None:
     for key in keys:
         if sum(item.key == key for item in box.items) > 1:
             raise ConfigError(
@@ -137,8 +137,8 @@ def _refuse_twice(box, keys, path, prefix):
             )
 
 
-def _check_types(doc, path):
-    def refuse(key, value, wanted):
+def _check_types(doc: Mapping[str, Any], path: str) -> None:
+    def refuse(key: str, value: Any, wanted: str) -> NoReturn:
         raise ConfigError(
             f"{path}: {key} is {_json_type(value)} ({_resources.shorten(value)}) where dockerd takes {wanted}."
             " Correct the file, then run again."
@@ -180,7 +180,7 @@ _FLAGS = {
 }
 
 
-def conflicting_flags(argv):
+def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
     """The flags in dockerd's arguments that make it refuse a daemon.json with our keys.
 
     ``--add-runtime`` is none of them: dockerd merges it with ``runtimes`` (moby daemon/config, skipDuplicates).
@@ -194,7 +194,7 @@ def conflicting_flags(argv):
     return found
 
 
-def problems(doc, path, argv=()):
+def problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -> list[str]:
     """Sentences on what keeps this daemon out of a swarm or from starting, whatever is edited."""
     told = []
     if doc.get("live-restore") is True:
@@ -215,7 +215,7 @@ def problems(doc, path, argv=()):
 # --- editing --------------------------------------------------------------------------------------------------------
 
 
-def edit(content, path, want):
+def edit(content: bytes | None, path: str, want: Want) -> Edited:
     """The file with our keys as wanted. Editing twice equals editing once."""
     file = _open_checked(content, path)
     text, notes = file.text if file.text.strip() else "{}\n", []
@@ -230,7 +230,7 @@ def edit(content, path, want):
     return Edited(content if text == file.text else file.encode(text), notes)
 
 
-def _put(text, keys, value):
+def _put(text: str, keys: Sequence[str], value: Any) -> str:
     """Set the member at the end of the key path ``keys`` to ``value``; the objects on the way exist."""
     box = _json_text.scan(text)
     style = _json_text.style_of(text, box)
@@ -240,7 +240,7 @@ def _put(text, keys, value):
     return _json_text.put(text, box, style, len(keys), keys[-1], style.render(value, len(keys)))
 
 
-def _edit_runtime(text, want, path, notes):
+def _edit_runtime(text: str, want: Want, path: str, notes: list[str]) -> str:
     doc = json.loads(text)
     default = doc.get(DEFAULT_RUNTIME)
     if default != RUNTIME:
@@ -259,18 +259,18 @@ def _edit_runtime(text, want, path, notes):
     return text
 
 
-def _is_ours(entry, want):
+def _is_ours(entry: str, want: Want) -> bool:
     kind = entry.split("=", 1)[0].strip().upper()
     return kind in {one.upper() for one in want.kinds} or entry in want.written or entry in want.resources
 
 
-def _ours(value, want):
+def _ours(value: Any, want: Want) -> list[str]:
     """The entries of ours in a key's value, which may be anything where dockerd does not read it."""
     listed = value if isinstance(value, list) else []
     return [entry for entry in listed if isinstance(entry, str) and _is_ours(entry, want)]
 
 
-def _add_moved(text, want):
+def _add_moved(text: str, want: Want) -> str:
     """What others gave as flags goes behind what they wrote here; what is ours to decide does not come along."""
     item = _json_text.scan(text).find(RESOURCES)
     there = item.value if item else []
@@ -280,7 +280,7 @@ def _add_moved(text, want):
     return _splice(text, item, [], added) if item else _put(text, [RESOURCES], added)
 
 
-def _edit_resources(text, key, want, path, notes):
+def _edit_resources(text: str, key: str, want: Want, path: str, notes: list[str]) -> str:
     box = _json_text.scan(text)
     item = box.find(key)
     if item is None:
@@ -292,7 +292,7 @@ def _edit_resources(text, key, want, path, notes):
     return _splice(text, item, mine, want.resources)
 
 
-def _edit_singular(text, want):
+def _edit_singular(text: str, want: Want) -> str:
     box = _json_text.scan(text)
     item = box.find(SINGULAR)
     mine = _ours(item.value, want)
@@ -301,7 +301,7 @@ def _edit_singular(text, want):
     return _splice(text, item, mine, ()) if mine else text
 
 
-def _splice(text, item, mine, resources):
+def _splice(text: str, item: _json_text.Item, mine: Sequence[str], resources: Sequence[str]) -> str:
     """The list with ``resources`` in place of the entries ``mine``; the others keep their places and bytes."""
     box = _json_text.scan(text, item.value_at)
     style = _json_text.style_of(text, _json_text.scan(text))
@@ -314,7 +314,7 @@ def _splice(text, item, mine, resources):
     return text[: item.value_at] + _json_text.join(text, box, style, 2, raws) + text[item.end :]
 
 
-def _check_resources(item, path):
+def _check_resources(item: _json_text.Item | None, path: str) -> None:
     try:
         _resources.parse(item.value if item else [])
     except _resources.ResourceError as error:
@@ -326,7 +326,7 @@ def _check_resources(item, path):
 # --- taking out -----------------------------------------------------------------------------------------------------
 
 
-def take_out(content, path, original, want):
+def take_out(content: bytes | None, path: str, original: bytes | None, want: Want) -> bytes | None:
     """The file without what ``edit(original, path, want)`` put in, and with the former values of our keys.
 
     What others changed in our keys since is theirs, and stays. None: the file did not exist and need not.
@@ -343,7 +343,7 @@ def take_out(content, path, original, want):
     return content if text == file.text else file.encode(text)
 
 
-def _restore(text, key, former):
+def _restore(text: str, key: str, former: _File) -> str:
     """The member as it was, its own bytes, or gone."""
     box = _json_text.scan(text)
     item = _json_text.scan(former.text).find(key) if former.doc else None
@@ -353,7 +353,7 @@ def _restore(text, key, former):
     return _json_text.put(text, box, _json_text.style_of(text, box), 1, key, raw)
 
 
-def _restore_runtime(text, former, want):
+def _restore_runtime(text: str, former: _File, want: Want) -> str:
     doc = json.loads(text)
     if doc.get(DEFAULT_RUNTIME) == RUNTIME:
         text = _restore(text, DEFAULT_RUNTIME, former)
@@ -372,7 +372,7 @@ def _restore_runtime(text, former, want):
     return _json_text.remove(text, inner, RUNTIME)
 
 
-def _restore_resources(text, former, want):
+def _restore_resources(text: str, former: _File, want: Want) -> str:
     singular = former.doc.get(SINGULAR)
     if _ours(singular, want):
         left = [entry for entry in singular if entry not in _ours(singular, want)]

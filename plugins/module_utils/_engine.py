@@ -19,10 +19,14 @@ import shutil
 import socket
 import time
 import urllib.parse
+from typing import Any, Callable, Mapping, Optional
 
 from . import _containers, _images
 from ._errors import GpuSwarmError
-from ._unit import EngineError, Unit
+from ._unit import EngineError, Run, Unit
+
+# Says of the daemon, as Engine.look shows it, what is not as wanted; None when all is well.
+Healthy = Callable[[Mapping[str, Any]], Optional[str]]
 
 SBIN = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"))
 REQUEST_TIMEOUT_S = 30
@@ -38,11 +42,11 @@ SWARM_NETWORKS = "/networks?filters=%s" % urllib.parse.quote(json.dumps({"scope"
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path, timeout):
+    def __init__(self, path: str, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
 
-    def connect(self):
+    def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
@@ -54,7 +58,7 @@ class Engine:
     ``run(argv)`` runs a command and returns ``(rc, stdout, stderr)``; a module passes ``_bounded.run``.
     """
 
-    def __init__(self, socket_path, unit, run):
+    def __init__(self, socket_path: str, unit: str, run: Run) -> None:
         self.socket_path = socket_path
         self.unit = unit
         self._service = Unit(unit, run)
@@ -62,11 +66,11 @@ class Engine:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def get(self, path, timeout=REQUEST_TIMEOUT_S):
+    def get(self, path: str, timeout: float = REQUEST_TIMEOUT_S) -> Any:
         """Answer of ``GET path`` as data, or None where no daemon listens."""
         return self._answer(path, timeout)[0]
 
-    def _answer(self, path, timeout=REQUEST_TIMEOUT_S):
+    def _answer(self, path: str, timeout: float = REQUEST_TIMEOUT_S) -> tuple[Any, Any]:
         """Answer of ``GET path`` as data, and its headers; (None, None) where nothing listens."""
         try:
             return self._ask(path, timeout)
@@ -76,13 +80,13 @@ class Engine:
                 return self._ask(path, timeout)
         raise self._no_answer(path, "the connection was cut")
 
-    def _no_answer(self, path, problem):
+    def _no_answer(self, path: str, problem: object) -> EngineError:
         return EngineError(
             "%s: GET %s: %s. Set docker_socket to the socket of Docker Engine; if it is that, look at 'journalctl -u %s' "
             "and run this again." % (self.socket_path, path, problem, self.unit)
         )
 
-    def _ask(self, path, timeout):
+    def _ask(self, path: str, timeout: float) -> tuple[Any, Any]:
         connection = _UnixConnection(self.socket_path, timeout)
         try:
             connection.request("GET", path)
@@ -121,7 +125,7 @@ class Engine:
                 % (self.socket_path, path, body[:60])
             ) from None
 
-    def look(self):
+    def look(self) -> dict[str, Any] | None:
         """Everything that a run needs to know of this daemon, in one dict; None where Docker is not installed.
 
         Raises GpuSwarmError for a stand-in that cannot be a swarm node of ours: podman, snap, rootless.
@@ -152,7 +156,7 @@ class Engine:
             "swarm": swarm_of(info),
         }
 
-    def _not_running(self, unit):
+    def _not_running(self, unit: Mapping[str, Any]) -> dict[str, Any] | None:
         if unit and unit["pid"]:
             raise EngineError(
                 "%s: nothing answers there, though %s runs (pid %d, %s). Set docker_socket to the socket that it listens "
@@ -173,25 +177,25 @@ class Engine:
             refuse("rootless", rootless[0])
         return None
 
-    def containers(self):
+    def containers(self) -> list[dict[str, Any]]:
         """The running containers: what a restart of the daemon would kill, and what a swarm that is left would disconnect."""
         listed = self._listed("/containers/json")
         swarms = self._listed(SWARM_NETWORKS) if _containers.may_be_on_swarm_networks(listed) else []
         return _containers.records(listed, [network["Id"] for network in swarms], time.time())
 
-    def _listed(self, path):
+    def _listed(self, path: str) -> list[dict[str, Any]]:
         listed = self.get(path)
         if listed is None:
             raise self._no_answer(path, "nothing answers any more")
         return listed
 
-    def images(self):
+    def images(self) -> list[dict[str, Any]]:
         """Those that a test can be run in, the best first; none where the daemon does not tell."""
         with contextlib.suppress(EngineError):
             return _images.candidates(self._listed("/images/json"))
         return []
 
-    def await_drain(self, timeout_s):
+    def await_drain(self, timeout_s: float) -> None:
         """Waits until no container of swarm's services runs any more, or for so long."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -202,7 +206,7 @@ class Engine:
 
     # -- acting ------------------------------------------------------------------------------------------------
 
-    def validate(self, config_file):
+    def validate(self, config_file: str) -> str | None:
         """Lets dockerd itself judge a configuration file; returns its complaint, or None.
 
         Docker Engine before 23.0 has no such option (moby#42393) and is not asked.
@@ -216,15 +220,15 @@ class Engine:
             return None
         return text
 
-    def restart(self, reread=True):
+    def restart(self, reread: bool = True) -> None:
         """Begins to start the daemon anew; :meth:`wait` for what comes of it."""
         self._service.restart(reread)
 
-    def reload(self):
+    def reload(self) -> None:
         """Has the daemon read what it can of its configuration while it runs."""
         self._service.reload()
 
-    def wait(self, healthy, timeout_s):
+    def wait(self, healthy: Healthy, timeout_s: float) -> dict[str, Any]:
         """Waits until ``healthy(view)`` is None; raises EngineError with what it said last, or why no start succeeded."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -236,7 +240,7 @@ class Engine:
                 raise EngineError("%s is not as wanted after %d s: %s" % (self.unit, timeout_s, told))
             time.sleep(POLL_S)
 
-    def _complaint(self, healthy):
+    def _complaint(self, healthy: Healthy) -> tuple[str | None, dict[str, Any] | None]:
         """What is not as wanted, in words, and the view that tells it."""
         pending = self._service.pending()
         if pending:
@@ -249,7 +253,7 @@ class Engine:
             return "it does not answer on %s" % self.socket_path, None
         return healthy(view), view
 
-    def reason(self):
+    def reason(self) -> str:
         """Why dockerd itself said that it did not start."""
         return self._service.reason()
 
@@ -257,7 +261,7 @@ class Engine:
 # -- pure parts ------------------------------------------------------------------------------------------------------
 
 
-def flavour_of(info):
+def flavour_of(info: Mapping[str, Any]) -> str:
     """docker | snap | rootless, from the answer of /info."""
     if "name=rootless" in (info.get("SecurityOptions") or []):
         return "rootless"
@@ -275,13 +279,13 @@ _REMEDIES = {
 }
 
 
-def refuse(flavour, where):
+def refuse(flavour: str, where: str) -> None:
     """Raises GpuSwarmError where ``flavour`` cannot be a node of a GPU swarm."""
     if flavour in _REMEDIES:
         raise GpuSwarmError("%s: %s" % (where, _REMEDIES[flavour]), flavour=flavour)
 
 
-def swarm_of(info):
+def swarm_of(info: Mapping[str, Any]) -> dict[str, Any]:
     """The node's own view of its swarm membership."""
     swarm = info.get("Swarm") or {}
     return {
@@ -295,22 +299,22 @@ def swarm_of(info):
     }
 
 
-def _runtime(value):
+def _runtime(value: Mapping[str, Any]) -> dict[str, Any]:
     """Without the pages in which a runtime lists its features."""
     return {key: part for key, part in value.items() if key != "status"}
 
 
-def unknown_swarm():
+def unknown_swarm() -> dict[str, Any]:
     """Of a node that cannot be asked: it may be a member, manager even, that is only down."""
     return dict(swarm_of({}), state="unknown")
 
 
-def swarm_without_engine(root_dir=ROOT_DIR):
+def swarm_without_engine(root_dir: str = ROOT_DIR) -> dict[str, Any]:
     """Of a node without Docker: in no swarm, unless an engine that is switched off or gone left its membership there."""
     return unknown_swarm() if os.path.exists(os.path.join(root_dir, MEMBERSHIP)) else swarm_of({})
 
 
-def half_joined(state, root_dir):
+def half_joined(state: str, root_dir: str | None) -> bool:
     """True where a join never got through: no Raft state and no certificate of an earlier membership.
 
     state.json and docker-state.json tell nothing: dockerd writes both as soon as it tries to join.

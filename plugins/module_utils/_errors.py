@@ -9,6 +9,8 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class GpuSwarmError(Exception):
     """Something that the user must know.
@@ -17,7 +19,7 @@ class GpuSwarmError(Exception):
     with the remedy. ``details`` are extra return values for ``fail_json`` (plain data).
     """
 
-    def __init__(self, message, **details):
+    def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
         self.message = message
         self.details = details

@@ -16,6 +16,10 @@ import hashlib
 import os
 import stat
 import tempfile
+from typing import Any, Callable, Iterator, Mapping
+
+# move(src, dest) replaces a file atomically, and keeps mode, owner and SELinux context of one that exists.
+Move = Callable[[str, str], Any]
 
 TEMPORARY = ".gpu-swarm."  # how the names of files begin that are to take the place of others
 NEW_FILE_MODE = 0o644
@@ -25,7 +29,7 @@ NEW_DIRECTORY_MODE = 0o755
 class Snapshot:
     """One file as it was at one moment: its bytes, or that it did not exist."""
 
-    def __init__(self, path, data=None, mode=None, uid=None, gid=None):
+    def __init__(self, path: str, data: bytes | None = None, mode: int | None = None, uid: int | None = None, gid: int | None = None) -> None:
         self.path = path
         self.data = data
         self.mode = mode
@@ -33,15 +37,15 @@ class Snapshot:
         self.gid = gid
 
     @property
-    def existed(self):
+    def existed(self) -> bool:
         return self.data is not None
 
     @property
-    def sha256(self):
+    def sha256(self) -> str | None:
         return digest(self.data)
 
     @classmethod
-    def take(cls, path):
+    def take(cls, path: str) -> Snapshot:
         """Reads ``path`` (following links). Raises OSError other than 'not found'."""
         try:
             with open(path, "rb") as stream:
@@ -51,23 +55,23 @@ class Snapshot:
             return cls(path)
         return cls(path, data, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
 
-    def to_json(self):
+    def to_json(self) -> dict[str, Any]:
         data = None if self.data is None else base64.b64encode(self.data).decode("ascii")
         return {"path": self.path, "data": data, "mode": self.mode, "uid": self.uid, "gid": self.gid}
 
     @classmethod
-    def from_json(cls, item):
+    def from_json(cls, item: Mapping[str, Any]) -> Snapshot:
         data = None if item["data"] is None else base64.b64decode(item["data"])
         return cls(item["path"], data, item["mode"], item["uid"], item["gid"])
 
 
-def digest(data):
+def digest(data: bytes | None) -> str | None:
     """sha256 of ``data`` in hex; None for a file that is not there."""
     return None if data is None else hashlib.sha256(data).hexdigest()
 
 
 @contextlib.contextmanager
-def naming(path):
+def naming(path: str) -> Iterator[None]:
     """A full disk is told with the file that it has no room for: the system names none."""
     try:
         yield
@@ -76,7 +80,7 @@ def naming(path):
         raise
 
 
-def write(path, data, move, mode=None, uid=None, gid=None):
+def write(path: str, data: bytes, move: Move, mode: int | None = None, uid: int | None = None, gid: int | None = None) -> None:
     """Puts ``data`` at ``path`` so that a reader sees the old bytes or the new ones, never a part.
 
     ``move(src, dest)`` is ``module.atomic_move``, which keeps mode, owner and SELinux context of a file that exists.
@@ -102,7 +106,7 @@ def write(path, data, move, mode=None, uid=None, gid=None):
     sync_directory(folder)
 
 
-def _create(temporary, path, mode, uid, gid):
+def _create(temporary: str, path: str, mode: int | None, uid: int | None, gid: int | None) -> None:
     # Not by atomic_move, which gives a new file the umask's mode, readable for all for a moment at least.
     os.chmod(temporary, NEW_FILE_MODE if mode is None else mode)
     if uid is not None and os.geteuid() == 0:
@@ -110,18 +114,18 @@ def _create(temporary, path, mode, uid, gid):
     os.rename(temporary, path)
 
 
-def _temporary(path):
+def _temporary(path: str) -> str:
     return "%s%s." % (TEMPORARY, os.path.basename(path))
 
 
-def sweep(path):
+def sweep(path: str) -> None:
     """Removes what a run that was killed left beside ``path``. Only for the holder of the node's lock."""
     path = os.path.realpath(path)
     for left in glob.glob(glob.escape(os.path.join(os.path.dirname(path), _temporary(path))) + "*"):
         os.unlink(left)
 
 
-def remove(path):
+def remove(path: str) -> None:
     """Removes a file that we made; one that is gone already is fine."""
     path = os.path.realpath(path)
     if os.path.exists(path):
@@ -129,7 +133,7 @@ def remove(path):
         sync_directory(os.path.dirname(path))
 
 
-def put_back(snapshot, move):
+def put_back(snapshot: Snapshot, move: Move) -> None:
     """Makes the file again what it was when the snapshot was taken."""
     if Snapshot.take(snapshot.path).to_json() == snapshot.to_json():
         return  # where the disk is full, what was never written need not be written back
@@ -139,7 +143,7 @@ def put_back(snapshot, move):
         remove(snapshot.path)
 
 
-def sync_directory(folder):
+def sync_directory(folder: str) -> None:
     """Makes a rename in ``folder`` survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:

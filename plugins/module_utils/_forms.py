@@ -11,10 +11,12 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from typing import Callable, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from . import _allocation, _resources
-from ._selection import HEX, PolicyError, in_mig_mode, is_text, is_whole_number
+from ._allocation import Shares
+from ._gpu import Gpu
+from ._selection import HEX, PolicyError, Rule, in_mig_mode, is_text, is_whole_number
 
 # Printable ASCII without what separates or quotes in daemon.json, config.toml and docker's command line.
 _KIND = re.compile(r"""[^\x00-\x20\x7f-\U0010ffff=,"'\\]+""")
@@ -24,7 +26,7 @@ class Option(NamedTuple):
     """What a rule takes besides ``as`` and ``select``."""
 
     type: str  # as in an argument spec
-    check: Callable  # (value, where): raises PolicyError
+    check: Callable[[Any, str], None]  # (value, where): raises PolicyError
 
 
 class Form(NamedTuple):
@@ -35,19 +37,19 @@ class Form(NamedTuple):
     options: Mapping[str, Option]  # by their names
     default_kind: str | None  # the kind, or what the kinds begin with, where a rule gives none; None for a form without
     # (rule) -> the kinds that it names, whatever GPUs are there. They stay the rule's when its last GPU died.
-    kinds: Callable
+    kinds: Callable[[Rule], list[str]]
     # (rule) -> an expression for the kinds that it makes by itself, whatever GPUs are there; None where it makes none.
-    family: Callable
+    family: Callable[[Rule], str | None]
     amounts: bool  # whether its kinds are amounts of memory, and not lists of devices
-    takes: Callable  # (gpu) -> whether the form is for such a GPU at all; else the GPU goes on to the next rule
-    hand_out: Callable  # (rule, gpus, shares): adds to ``shares`` what it makes of the GPUs that the rule owns on the node
+    takes: Callable[[Gpu], bool]  # whether the form is for such a GPU at all; else the GPU goes on to the next rule
+    hand_out: Callable[[Rule, Sequence[Gpu], Shares], None]  # adds to the shares what it makes of the GPUs that the rule owns on the node
 
 
-def form_of(rule):
+def form_of(rule: Rule) -> Form:
     return FORMS[rule["as"]]
 
 
-def hand_out(rule, gpus, shares):
+def hand_out(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     """Adds to ``shares`` what the rule makes of the GPUs that it owns."""
     form = form_of(rule)
     if form.amounts:
@@ -55,7 +57,7 @@ def hand_out(rule, gpus, shares):
     form.hand_out(dict(rule, kind=kind_of(rule)), gpus, shares)
 
 
-def kind_of(rule):
+def kind_of(rule: Rule) -> str | None:
     """The rule's kind, or what its kinds begin with; None for a form that has none of its own."""
     return rule.get("kind", form_of(rule).default_kind)
 
@@ -63,7 +65,7 @@ def kind_of(rule):
 # --- options --------------------------------------------------------------------------------------------------------
 
 
-def check_kind(kind, where):
+def check_kind(kind: Any, where: str) -> None:
     if not isinstance(kind, str) or not _KIND.fullmatch(kind):
         raise PolicyError(
             f"{where}: {_resources.shorten(kind)} cannot be the name of a kind; use printable ASCII characters"
@@ -71,7 +73,7 @@ def check_kind(kind, where):
         )
 
 
-def check_kinds(kinds, where):
+def check_kinds(kinds: Any, where: str) -> None:
     if not isinstance(kinds, dict):
         raise PolicyError(f'{where}: {_resources.shorten(kinds)} is not a mapping such as {{"*H100*": NVIDIA-H100}}.')
     for pattern, kind in kinds.items():
@@ -80,12 +82,12 @@ def check_kinds(kinds, where):
         check_kind(kind, f"{where}[{pattern}]")
 
 
-def check_mib(value, where):
+def check_mib(value: Any, where: str) -> None:
     if not is_whole_number(value):
         raise PolicyError(f"{where}: {_resources.shorten(value)} is not a number of MiB.")
 
 
-def check_yes_or_no(value, where):
+def check_yes_or_no(value: Any, where: str) -> None:
     if not isinstance(value, bool):
         raise PolicyError(f"{where}: {_resources.shorten(value)} is neither true nor false.")
 
@@ -97,19 +99,19 @@ _PROFILE = r"-(?:\d+c\.)?\d+g\.\d+gb[A-Za-z0-9._-]*"
 _KIND_OPTION = {"kind": Option("str", check_kind)}
 
 
-def _its_kind(rule):
+def _its_kind(rule: Rule) -> list[str]:
     return [kind_of(rule)]
 
 
-def _none(_rule):
+def _none(_rule: Rule) -> list[str]:
     return []
 
 
-def _no_family(_rule):
+def _no_family(_rule: Rule) -> str | None:
     return None
 
 
-def _any_gpu(_gpu):
+def _any_gpu(_gpu: Gpu) -> bool:
     return True
 
 

@@ -10,6 +10,10 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from typing import Any, Dict, Iterable
+
+# As module gpu_info returns it.
+Gpu = Dict[str, Any]
 
 # From NVML_ERROR_*: the GPU answers nothing more until somebody resets or replaces it.
 GONE = (15, 16)  # GPU_IS_LOST, RESET_REQUIRED
@@ -48,7 +52,7 @@ _ARCHITECTURES = (
 _PROFILE = re.compile(r"\bMIG ((?:\d+c\.)?\d+g\.\d+gb\S*)")
 
 
-def blank(index):
+def blank(index: int) -> Gpu:
     """A record of which nothing is known yet but the place in NVML's count."""
     return {
         "index": index,
@@ -77,12 +81,12 @@ def blank(index):
     }
 
 
-def label_safe(name):
+def label_safe(name: str | None) -> str:
     """A name as it may stand in a label: ``NVIDIA H100 80GB HBM3`` -> ``NVIDIA-H100-80GB-HBM3``."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")
 
 
-def architecture_of(capability):
+def architecture_of(capability: Any) -> str | None:
     """The architecture's name for a ``(major, minor)``; None for one that is newer than this table."""
     found = None
     for least, name in _ARCHITECTURES:
@@ -91,7 +95,7 @@ def architecture_of(capability):
     return found
 
 
-def profile_of(name, slices, compute_slices, memory_mib, total_mib):
+def profile_of(name: str | None, slices: int | None, compute_slices: int | None, memory_mib: int | None, total_mib: int | None) -> str | None:
     """A MIG device's profile as nvidia-smi shows it: from the name where it tells, else from its parts.
 
     The memory in a profile's name is the share of the card in eighths, of the card's size rounded up to whole GiB.
@@ -108,7 +112,7 @@ def profile_of(name, slices, compute_slices, memory_mib, total_mib):
     return profile
 
 
-def lowest_node(masks):
+def lowest_node(masks: Iterable[int]) -> int | None:
     """The first node in NVML's bit masks of 64 nodes each; None where there is none."""
     for place, mask in enumerate(masks):
         if mask:
@@ -116,21 +120,21 @@ def lowest_node(masks):
     return None
 
 
-def fail(gpu, reason):
+def fail(gpu: Gpu, reason: str) -> None:
     """Marks a GPU that must not be given to anybody; a reason is told once."""
     gpu["health"]["state"] = "failed"
     if reason not in gpu["health"]["reasons"]:
         gpu["health"]["reasons"].append(reason)
 
 
-def warn(gpu, reason):
+def warn(gpu: Gpu, reason: str) -> None:
     """Marks a GPU that works, and of which somebody should know."""
     if gpu["health"]["state"] == "ok":
         gpu["health"]["state"] = "warning"
     gpu["health"]["reasons"].append(reason)
 
 
-def judge(gpu):
+def judge(gpu: Gpu) -> None:
     """What the counters mean, by NVIDIA's guidance on memory errors."""
     health = gpu["health"]
     rows, pages = health["remapped_rows"], health["retired_pages"]

@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from typing import Any, Iterable, Mapping
 
 # The best ones are enough; a node may have hundreds.
 KEPT = 3
@@ -21,7 +22,7 @@ OTHER_LIBC = re.compile(r"alpine|busybox|musl|distroless|scratch", re.IGNORECASE
 ID = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-def candidates(listed):
+def candidates(listed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The images of ``GET /images/json`` that come into question, the best first: those of CUDA before others, the newest first.
 
     Each as ``{id, name, cuda}``. Dangling ones are on their way out, and nobody knows them by a name.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 _DECODER = json.JSONDecoder()
 _BLANK = re.compile(r"[ \t\r\n]*")
@@ -37,7 +37,7 @@ class Container(NamedTuple):
     close: int
     items: list[Item]
 
-    def find(self, key):
+    def find(self, key: str) -> Item | None:
         return next((item for item in self.items if item.key == key), None)
 
 
@@ -49,17 +49,17 @@ class Style(NamedTuple):
     colon: str
     comma: str
 
-    def render(self, value, depth):
+    def render(self, value: Any, depth: int) -> str:
         """The JSON of a value whose own line is indented ``depth`` times."""
         text = json.dumps(value, indent=self.indent, separators=(self.comma, self.colon), ensure_ascii=False)
         return text if self.indent is None else text.replace("\n", self.eol + self.indent * depth)
 
 
-def _skip(text, at):
+def _skip(text: str, at: int) -> int:
     return _BLANK.match(text, at).end()
 
 
-def scan(text, at=0):
+def scan(text: str, at: int = 0) -> Container:
     """The object or list that begins at the first non-blank from ``at``."""
     start = _skip(text, at)
     items = []
@@ -77,7 +77,7 @@ def scan(text, at=0):
     return Container(start, here, items)
 
 
-def style_of(text, box):
+def style_of(text: str, box: Container) -> Style:
     """The style of a document, read from its first member; four blanks where there is none."""
     eol = "\r\n" if "\r\n" in text else "\n"
     if not box.items:
@@ -92,14 +92,14 @@ def style_of(text, box):
     return Style(eol, None, colon, "," if colon == ":" else ", ")
 
 
-def style_within(text, box, style):
+def style_within(text: str, box: Container, style: Style) -> Style:
     """The style for an object inside: one that stands in one line stays in one line."""
     if style.indent is None or not box.items or "\n" in text[box.open : box.items[0].start]:
         return style
     return style._replace(indent=None, comma=", ")
 
 
-def _gap(text, box, style, depth):
+def _gap(text: str, box: Container, style: Style, depth: int) -> str:
     """The blanks before a further item, by the example of the last one."""
     if not box.items:
         return style.eol + style.indent * depth if style.indent is not None else ""
@@ -110,7 +110,7 @@ def _gap(text, box, style, depth):
     return gap if len(box.items) > 1 else style.comma[1:] or " " * (style.colon != ":")
 
 
-def put(text, box, style, depth, key, raw):
+def put(text: str, box: Container, style: Style, depth: int, key: str, raw: str) -> str:
     """The text with ``key: raw`` in the object ``box``, whose members are ``depth`` deep: in its place, or at the end."""
     item = box.find(key)
     if item:
@@ -123,7 +123,7 @@ def put(text, box, style, depth, key, raw):
     return text[: box.open + 1] + member + tail + text[box.close :]
 
 
-def remove(text, box, key):
+def remove(text: str, box: Container, key: str) -> str:
     """The text without the member; undoes ``put``."""
     item = box.find(key)
     at = box.items.index(item)
@@ -134,7 +134,7 @@ def remove(text, box, key):
     return text[: item.start] + text[box.items[at + 1].start :]
 
 
-def join(text, box, style, depth, raws):
+def join(text: str, box: Container, style: Style, depth: int, raws: Sequence[str]) -> str:
     """A list made of the raw elements, laid out like the list ``box``."""
     if not raws:
         return "[]"

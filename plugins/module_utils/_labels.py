@@ -10,11 +10,11 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from . import _resources
 from ._errors import GpuSwarmError
-from ._gpu import label_safe
+from ._gpu import Gpu, label_safe
 from ._selection import in_mig_mode
 
 MIXED = "mixed"
@@ -32,7 +32,7 @@ class Options(NamedTuple):
     cuda: Sequence = ("12.0", "12.4", "13.0")
 
 
-def options_of(params):
+def options_of(params: Mapping[str, Any]) -> Options:
     """The options of the module gpu_node that are about labels, checked."""
     given = {name: params.get("label_" + name) for name in Options._fields}
     options = Options(**{name: value for name, value in given.items() if value is not None})
@@ -55,7 +55,9 @@ def options_of(params):
     return options
 
 
-def node_labels(gpus, driver=None, cuda=None, failed=False, options=None):
+def node_labels(
+    gpus: Sequence[Gpu], driver: str | None = None, cuda: str | None = None, failed: bool = False, options: Options | None = None
+) -> dict[str, str]:
     """The labels of a node that hands out ``gpus``; {} where it hands out none.
 
     ``failed`` tells that another GPU of the node should be handed out and cannot be.
@@ -84,7 +86,7 @@ def node_labels(gpus, driver=None, cuda=None, failed=False, options=None):
     return {options.prefix + key: label_safe(str(value)) for key, value in labels.items() if value is not None}
 
 
-def size_gb(total_mib):
+def size_gb(total_mib: int | None) -> int | None:
     """The size of a card in whole GB, as it is sold: 15360 MiB -> 16, 81559 MiB -> 80; None if it is not known.
 
     The total moves: ECC takes a sixteenth on many cards, and drivers keep more or less for themselves. Cards come in
@@ -98,7 +100,7 @@ def size_gb(total_mib):
     return step if as_sold else -(-total_mib // 1024)
 
 
-def _thresholds(name, wanted, values, parse):
+def _thresholds(name: str, wanted: Iterable[Any], values: Sequence[Any], parse: Callable[[Any], Any]) -> dict[str, str | None]:
     """Labels for the thresholds that every value meets: constraints know equality only."""
     if None in values:
         return {}
@@ -106,16 +108,16 @@ def _thresholds(name, wanted, values, parse):
     return {name + str(one).replace(".", "_"): _truth(True) for one in wanted if parse(one) <= least}
 
 
-def _version(text):
+def _version(text: Any) -> tuple[int, ...]:
     return tuple(int(part) for part in (str(text).split(".") + ["0"])[:2])
 
 
-def _truth(value):
+def _truth(value: Any) -> str | None:
     """None stays None: NVML reports what a card does not support as that, and a card without is no card that has it off."""
     return None if value is None else "true" if value else "false"
 
 
-def _common(values):
+def _common(values: Iterable[Any]) -> Any:
     """The one value that all agree on, else ``mixed``; None where nobody knows."""
     known = set(values)
     return known.pop() if len(known) == 1 else MIXED

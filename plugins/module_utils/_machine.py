@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import platform
 import re
+from typing import Any
 
 # What names an x86 CPU (vendor_id, flags), an ARM one (implementer, part, Features) and a POWER one (cpu).
 _FIELDS = {
@@ -23,16 +24,16 @@ _FIELDS = {
 }
 
 
-def cpu():
+def cpu() -> dict[str, Any]:
     """The first processor: a node's processors are alike."""
     return parse_cpuinfo(_read("/proc/cpuinfo"), platform.machine())
 
 
-def system_memory_mib():
+def system_memory_mib() -> int | None:
     return parse_meminfo(_read("/proc/meminfo"))
 
 
-def parse_cpuinfo(text, machine):
+def parse_cpuinfo(text: str, machine: str) -> dict[str, Any]:
     found = {"machine": machine, "vendor": None, "implementer": None, "part": None, "model": None, "features": []}
     for line in text.strip().splitlines():
         key, separator, value = line.partition(":")
@@ -44,13 +45,13 @@ def parse_cpuinfo(text, machine):
     return found
 
 
-def parse_meminfo(text):
+def parse_meminfo(text: str) -> int | None:
     """The total in MiB; None if it is not told."""
     found = re.search(r"^MemTotal:\s+(\d+) kB$", text, re.MULTILINE)
     return int(found.group(1)) // 1024 if found else None
 
 
-def _read(path):
+def _read(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return stream.read()

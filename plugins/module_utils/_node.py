@@ -14,25 +14,27 @@ import importlib.util
 import os
 import re
 import shutil
+from typing import Any, Iterable, Mapping
 
 from . import _addresses, _libraries, _machine, _nvml, _packages, _resources, _restore
 from ._adoption import UnitFile
-from ._decision import decide
+from ._decision import Decision, decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
 from ._errors import GpuSwarmError
-from ._files import Snapshot
+from ._files import Move, Snapshot
 from ._labels import options_of
 from ._observation import Observation
 from ._state import State
 from ._transaction import apply
+from ._unit import Run
 
 
-def _own(units):
+def _own(units: Iterable[UnitFile]) -> list[str]:
     """The paths of an administrator's units."""
     return [one.path for one in units if one.ours]
 
 
-def _shown(engine):
+def _shown(engine: Mapping[str, Any] | None) -> list[str]:
     """What the running daemon advertises, whoever it is from."""
     return sorted(_resources.entries(_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
 
@@ -55,7 +57,7 @@ class Node:
 
     root = "/"  # where the package manager's files lie; a test has its own
 
-    def __init__(self, params, run, move, diff=False):
+    def __init__(self, params: Mapping[str, Any], run: Run, move: Move, diff: bool = False) -> None:
         self.params = params
         self.told = {}
         self._diff = diff
@@ -64,7 +66,7 @@ class Node:
         self.engine = Engine(params["docker_socket"], params["docker_unit"], run)
         self.state = State(params["state_dir"], move)
 
-    def assess(self):
+    def assess(self) -> dict[str, Any]:
         """What is and what should be; changes nothing. Returns the module's result."""
         self._needs_root()
         seen = self.look()
@@ -74,7 +76,7 @@ class Node:
         result["warnings"] = [text for text in result["warnings"] if text not in decision.adopted]
         return result
 
-    def converge(self):
+    def converge(self) -> dict[str, Any]:
         """Makes the node what was decided, in one transaction. Returns the module's result."""
         self._needs_root()
         with self.state.lock(self.params["timeout"]):
@@ -85,7 +87,7 @@ class Node:
         result.update(done)
         return result
 
-    def _decided(self):
+    def _decided(self) -> tuple[Observation, Decision]:
         """What was found and what it is to become; where a restart is due, once a drain has ended what that would stop."""
         seen = self.look()
         decision = decide(self.params, seen)
@@ -98,7 +100,7 @@ class Node:
 
     # -- looking -------------------------------------------------------------------------------------------------
 
-    def look(self):
+    def look(self) -> Observation:
         """Reads everything once. Raises GpuSwarmError for what nobody but the user can mend."""
         missing = []
         _libraries.use(self.params["library_path"], self.params["state_dir"])
@@ -140,18 +142,18 @@ class Node:
             left=left,
         )
 
-    def _units(self, engine):
+    def _units(self, engine: Mapping[str, Any] | None) -> list[UnitFile]:
         """The files that say how dockerd is started."""
         listed = engine["unit_files"] if engine else []
         return [UnitFile(path, kind, Snapshot.take(path).data, ours) for path, kind, ours in listed]
 
-    def _other_paths(self, units):
+    def _other_paths(self, units: Iterable[UnitFile]) -> list[str]:
         """The files that may be written besides those of the options: an administrator's units, and what is on record."""
         options = [os.path.realpath(self.params[name]) for name in ("daemon_config", "runtime_config")]
         known = [path for path in self.state.known() if os.path.realpath(path) not in options]
         return list(dict.fromkeys(_own(units) + known))
 
-    def _engine(self, missing):
+    def _engine(self, missing: list[str]) -> dict[str, Any] | None:
         engine = self.engine.look()
         if engine is None:
             missing.append("engine")
@@ -168,14 +170,14 @@ class Node:
         swarm["undecided"] = self._undecided(engine)
         return engine
 
-    def _undecided(self, engine):
+    def _undecided(self, engine: Mapping[str, Any]) -> list[str]:
         """Where a swarm may begin, the addresses between which Docker could not choose."""
         settled = [*engine["flags"], *engine["unit_flags"], str(Snapshot.take(self.params["daemon_config"]).data)]
         if not engine["running"] or engine["swarm"]["state"] == "active" or any(DEFAULT_ADDRESS in str(text) for text in settled):
             return []
         return _addresses.undecided()
 
-    def _gpus(self, missing):
+    def _gpus(self, missing: list[str]) -> dict[str, Any]:
         if not self.params["advertise"] or self.params["state"] != "present":
             return {"gpus": [], "driver_version": None, "cuda_version": None}
         nvml = _nvml.read_within(self.params["nvml_timeout"], self.params["nvml_path"], self.params["library_path"])
@@ -188,7 +190,7 @@ class Node:
             )
         return nvml
 
-    def _toolkit_version(self):
+    def _toolkit_version(self) -> str | None:
         """The version as nvidia-ctk tells it (any distribution has that); None where there is no toolkit."""
         ctk = shutil.which("nvidia-ctk", path=SBIN)
         if not ctk:
@@ -199,18 +201,18 @@ class Node:
 
     # -- small parts ---------------------------------------------------------------------------------------------
 
-    def _needs_root(self):
+    def _needs_root(self) -> None:
         if self.params["restart"] != "never" and os.geteuid() != 0:
             raise GpuSwarmError(
                 "this needs root on the node, and the task runs as user id %d. Add 'become: true'." % os.geteuid()
             )
 
-    def _install_libraries(self):
+    def _install_libraries(self) -> bool:
         """Keeps what the action plugin carried, so that the next call need not carry it again."""
         path = self.params["library_path"]
         return bool(path) and os.path.isfile(path) and _libraries.install(path, self.params["state_dir"])
 
-    def _result(self, seen, decision, changed):
+    def _result(self, seen: Observation, decision: Decision, changed: bool) -> dict[str, Any]:
         result = {
             "changed": changed,
             "gpus": seen.gpus,

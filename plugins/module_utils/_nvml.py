@@ -18,9 +18,11 @@ import importlib
 import importlib.util
 import os
 import sys
+from typing import Any, Callable, Sequence
 
 from . import _bounded, _gpu, _libraries
 from ._errors import GpuSwarmError
+from ._gpu import Gpu
 
 LIBRARY = "libnvidia-ml.so.1"
 _UNKNOWN_TO_CARD = (3, 13)  # NOT_SUPPORTED, FUNCTION_NOT_FOUND
@@ -65,7 +67,7 @@ class NvmlFailed(NvmlError):
     """NVML's init or a question about the whole machine failed."""
 
 
-def find_binding(library_path=None, state_dir=_libraries.STATE_DIR):
+def find_binding(library_path: str | None = None, state_dir: str = _libraries.STATE_DIR) -> Any:
     """Imports pynvml: the node's own, else the one at ``library_path``, else the one kept under ``state_dir``."""
     try:
         return _import()
@@ -83,7 +85,7 @@ def find_binding(library_path=None, state_dir=_libraries.STATE_DIR):
         ) from exc
 
 
-def _import():
+def _import() -> Any:
     nvml = importlib.import_module("pynvml")
     lacking = [name for name in _NEEDED if not hasattr(nvml, name)]
     if lacking:
@@ -92,7 +94,7 @@ def _import():
     return nvml
 
 
-def _words(exc):
+def _words(exc: Exception) -> str:
     """What an import failed of; an old package of that name can raise anything, and hardly ever says where."""
     if isinstance(exc, ImportError):
         return str(exc)
@@ -100,7 +102,7 @@ def _words(exc):
     return "%s: %s: %s" % (spec.origin if spec else "pynvml", type(exc).__name__, exc)
 
 
-def read_within(limit_s, nvml_path=None, library_path=None):
+def read_within(limit_s: float, nvml_path: str | None = None, library_path: str | None = None) -> dict[str, Any]:
     """The same as read_all(), in a child process that is given up where NVML has not answered by then."""
     find_binding(library_path)  # here, where others see afterwards what it was loaded from
     try:
@@ -114,7 +116,7 @@ def read_within(limit_s, nvml_path=None, library_path=None):
         ) from None
 
 
-def read_all(nvml_path=None, library_path=None):
+def read_all(nvml_path: str | None = None, library_path: str | None = None) -> dict[str, Any]:
     """Everything about this machine's GPUs. No GPU is no error; writes nothing."""
     nvml = find_binding(library_path)
     _choose_library(nvml, nvml_path)
@@ -133,7 +135,7 @@ def read_all(nvml_path=None, library_path=None):
 # -- the library -------------------------------------------------------------------------------------------------
 
 
-def _choose_library(nvml, nvml_path):
+def _choose_library(nvml: Any, nvml_path: str | None) -> None:
     """Makes the binding use the library at ``nvml_path``; the binding itself can only ask the loader by name."""
     if nvml_path is None:
         return
@@ -154,7 +156,7 @@ def _choose_library(nvml, nvml_path):
         getattr(home, "_nvmlGetFunctionPointer_cache", {}).clear()
 
 
-def _init_error(exc, nvml_path):
+def _init_error(exc: Any, nvml_path: str | None) -> NvmlError:
     code = getattr(exc, "value", None)
     if code == 12:
         return LibraryMissing(
@@ -174,7 +176,7 @@ def _init_error(exc, nvml_path):
     return NvmlFailed("NVML does not start: %s. Look at 'nvidia-smi' and 'dmesg | grep -i nvrm' on this node." % exc)
 
 
-def _shutdown(nvml):
+def _shutdown(nvml: Any) -> None:
     # What was read stands; a GPU lost meanwhile may fail this call too.
     with contextlib.suppress(nvml.NVMLError):
         nvml.nvmlShutdown()
@@ -183,7 +185,7 @@ def _shutdown(nvml):
 # -- the machine -------------------------------------------------------------------------------------------------
 
 
-def _read_machine(nvml):
+def _read_machine(nvml: Any) -> dict[str, Any]:
     calls = _Calls(nvml)
     gpus = [_Gpu(calls, index) for index in range(nvml.nvmlDeviceGetCount())]
     for gpu in gpus:
@@ -197,7 +199,7 @@ def _read_machine(nvml):
     }
 
 
-def _cuda_version(nvml):
+def _cuda_version(nvml: Any) -> str | None:
     read = getattr(nvml, "nvmlSystemGetCudaDriverVersion_v2", nvml.nvmlSystemGetCudaDriverVersion)
     try:
         number = read()
@@ -206,12 +208,12 @@ def _cuda_version(nvml):
     return "%d.%d" % (number // 1000, number % 1000 // 10)
 
 
-def _text(value):
+def _text(value: str | bytes) -> str:
     """Bindings before 11.515 answer bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-def _read_topology(nvml, gpus):
+def _read_topology(nvml: Any, gpus: Sequence[_Gpu]) -> None:
     read, error = nvml.nvmlDeviceGetTopologyCommonAncestor, nvml.NVMLError
     for place, one in enumerate(gpus):
         topology, uuid, handle = one.record["links"]["topology"], one.record["uuid"], one.handle
@@ -233,30 +235,30 @@ class _Gone(Exception):
 class _Calls(dict):
     """The binding's nvmlDeviceGet… by the rest of their names, looked up once."""
 
-    def __init__(self, nvml):
+    def __init__(self, nvml: Any) -> None:
         super().__init__()
         self.nvml = nvml
         self.error = nvml.NVMLError
 
-    def __missing__(self, what):
+    def __missing__(self, what: str) -> Callable[..., Any]:
         self[what] = found = getattr(self.nvml, "nvmlDeviceGet" + what, _unknown_to_binding)
         return found
 
 
-def _unknown_to_binding(*dummy):
+def _unknown_to_binding(*dummy: Any) -> None:
     """An older binding than the question."""
 
 
 class _Unit:
     """Asks about one handle, of a GPU or a MIG device, in calls that fail one by one."""
 
-    def __init__(self, calls, handle, record):
+    def __init__(self, calls: _Calls, handle: Any, record: Gpu) -> None:
         self.calls = calls
         self.error = calls.error
         self.handle = handle
         self.record = record
 
-    def ask(self, what, *more):
+    def ask(self, what: str, *more: Any) -> Any:
         """The answer, or None where the card, the driver or the binding does not know it."""
         try:
             return self.calls[what](self.handle, *more)
@@ -265,7 +267,7 @@ class _Unit:
                 self.refused(what, exc)
             return None
 
-    def refused(self, what, exc):
+    def refused(self, what: str, exc: Any) -> None:
         """An error that is more than 'this card has no such thing'."""
         if exc.value in _gpu.GONE:
             raise _Gone(str(exc)) from exc
@@ -275,10 +277,10 @@ class _Unit:
 class _Gpu(_Unit):
     """One GPU, by its place in NVML's order."""
 
-    def __init__(self, calls, index):
+    def __init__(self, calls: _Calls, index: int) -> None:
         super().__init__(calls, None, _gpu.blank(index))
 
-    def read(self):
+    def read(self) -> None:
         """Fills the record as far as the GPU answers."""
         try:
             self._read_essentials()
@@ -291,14 +293,14 @@ class _Gpu(_Unit):
         else:
             _gpu.judge(self.record)
 
-    def still_there(self):
+    def still_there(self) -> None:
         """A question about two GPUs failed: is it this one that is gone?"""
         try:
             self.calls["UUID"](self.handle)
         except self.error as exc:
             _gpu.fail(self.record, str(exc))
 
-    def _read_essentials(self):
+    def _read_essentials(self) -> None:
         """Without these there is nothing to advertise, so any error here is the GPU's failure."""
         calls, record = self.calls, self.record
         try:
@@ -309,7 +311,7 @@ class _Gpu(_Unit):
             raise _Gone(str(exc)) from exc
         record["model"] = _gpu.label_safe(record["name"])
 
-    def _read_properties(self):
+    def _read_properties(self) -> None:
         record, ask = self.record, self.ask
         pci = ask("PciInfo")
         record["pci_bus_id"] = pci and _text(pci.busId)
@@ -323,7 +325,7 @@ class _Gpu(_Unit):
         record["architecture"] = told or (capability and _gpu.architecture_of(capability))
         record["numa_node"] = _gpu.lowest_node(ask("MemoryAffinity", _NUMA_WORDS, 0) or ())
 
-    def _read_mig(self):
+    def _read_mig(self) -> None:
         mode = self.ask("MigMode")
         if mode is None:
             return
@@ -333,7 +335,7 @@ class _Gpu(_Unit):
             for place in range(self.ask("MaxMigDeviceCount") or 0):
                 self._read_mig_device(place)
 
-    def _read_mig_device(self, place):
+    def _read_mig_device(self, place: int) -> None:
         try:
             handle = self.calls["MigDeviceHandleByIndex"](self.handle, place)
         except self.error as exc:
@@ -353,7 +355,7 @@ class _Gpu(_Unit):
             }
         )
 
-    def _read_health(self):
+    def _read_health(self) -> None:
         health, ask = self.record["health"], self.ask
         mode = ask("EccMode")
         if mode is not None:
@@ -377,7 +379,7 @@ class _Gpu(_Unit):
                 "pending": ask("RetiredPagesPendingStatus") == 1,
             }
 
-    def _read_links_and_power(self):
+    def _read_links_and_power(self) -> None:
         links, power = self.record["links"], self.record["power"]
         links["nvlink_active"], links["nvlink_total"] = self._nvlinks()
         limit = self.ask("PowerManagementLimit")
@@ -385,7 +387,7 @@ class _Gpu(_Unit):
         mode = self.ask("PersistenceMode")
         power["persistence_mode"] = None if mode is None else mode == 1
 
-    def _nvlinks(self):
+    def _nvlinks(self) -> tuple[int | None, int | None]:
         """Links that are up, and links there are; each None for a card without NVLink."""
         read, handle = self.calls["NvLinkState"], self.handle
         states = []

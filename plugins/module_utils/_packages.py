@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from typing import Any
 
 PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
 
@@ -28,13 +29,13 @@ HALF = ("half-installed", "unpacked", "half-configured")
 STATE = r"^Package: (%s)\nStatus: \S+ \S+ (\S+)$"
 
 
-def held(root="/"):
+def held(root: str = "/") -> list[str]:
     """The names of the packages that are kept at their version, in the order of PACKAGES."""
     found = {name for path, line in HELD for name in _find(line, os.path.join(root, path))}
     return [name for name in PACKAGES if name in found]
 
 
-def half_installed(root="/"):
+def half_installed(root: str = "/") -> bool:
     """Whether dpkg was killed while it had the packages in hand: apt refuses any work until that is mended."""
     dpkg = os.path.join(root, "var/lib/dpkg")
     # After its status, what dpkg has done since it wrote that, in files with numbers for names.
@@ -43,7 +44,7 @@ def half_installed(root="/"):
     return any(state in HALF for state in states.values())
 
 
-def _find(line, path):
+def _find(line: str, path: str) -> list[Any]:
     """All places of a file at which a package stands like that. A file that is not there, or no longer, has none."""
     try:
         with open(path, encoding="utf-8", errors="replace") as told:

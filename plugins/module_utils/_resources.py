@@ -12,6 +12,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from typing import Any, Iterable, Mapping, Sequence
 
 from ._errors import GpuSwarmError
 from ._mask import mask
@@ -27,7 +28,7 @@ class ResourceError(GpuSwarmError):
     """An entry that dockerd would refuse to start with. The message names no file; the caller knows it."""
 
 
-def split(entry):
+def split(entry: str) -> tuple[str, str]:
     """``"KIND=value"`` -> (kind, value), by swarmkit's rule: exactly one ``=``, blanks around either are dropped."""
     parts = entry.split("=")
     if len(parts) != 2:
@@ -35,12 +36,12 @@ def split(entry):
     return parts[0].strip(), parts[1].strip()
 
 
-def env_name(kind):
+def env_name(kind: str) -> str:
     """The variable in which a task finds what it was given of this kind."""
     return ENV_PREFIX + kind.upper()
 
 
-def parse(entries):
+def parse(entries: Iterable[str]) -> dict[str, Any]:
     """A list of ``KIND=value`` -> dict, in the order of the kinds' first appearance.
 
     A kind with one value that is an integer is discrete; several values must all be names; a value that stands twice
@@ -53,7 +54,7 @@ def parse(entries):
     return {kind: _typed(kind, found) for kind, found in values.items()}
 
 
-def _typed(kind, values):
+def _typed(kind: str, values: list[str]) -> int | list[str]:
     numbers = [value for value in values if _is_int64(value)]
     if not numbers:
         return values
@@ -67,11 +68,11 @@ def _typed(kind, values):
     return int(values[0])
 
 
-def _is_int64(value):
+def _is_int64(value: str) -> bool:
     return bool(_INT.fullmatch(value)) and -_INT64 <= int(value) < _INT64
 
 
-def entries(resources):
+def entries(resources: Mapping[str, Any]) -> list[str]:
     """The dict back as a list of ``KIND=value``."""
     listed = []
     for kind, value in resources.items():
@@ -79,7 +80,7 @@ def entries(resources):
     return listed
 
 
-def from_info(generic_resources):
+def from_info(generic_resources: Sequence[Any] | None) -> dict[str, Any]:
     """``GenericResources`` of ``GET /info`` (or of a node's description; null when there are none) -> dict."""
     resources: dict = {}
     for item in generic_resources or []:
@@ -91,7 +92,7 @@ def from_info(generic_resources):
     return resources
 
 
-def to_info(resources):
+def to_info(resources: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The dict in the form of ``GET /info``."""
     return [
         {"NamedResourceSpec": {"Kind": kind, "Value": one}}
@@ -102,7 +103,7 @@ def to_info(resources):
     ]
 
 
-def shorten(value, width=60):
+def shorten(value: Any, width: int = 60) -> str:
     """A value as it may stand in a message."""
     text = mask(repr(value))  # before it is cut: half a URL cannot be told
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -10,26 +10,32 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections import namedtuple
+from typing import Any, Iterable, Mapping, NamedTuple
 
 from . import _adoption, _daemon_json, _runtime_toml
 from ._files import Snapshot
-
-# content: the file's new bytes, None to remove it; ours: what of it is ours, for the record.
-Edit = namedtuple("Edit", "content notes ours")
+from ._observation import Observation
 
 
-def is_unit(entry):
+class Edit(NamedTuple):
+    """What becomes of one file."""
+
+    content: bytes | None  # its new bytes, None to remove it
+    notes: list[str]  # what of it is adopted or noteworthy, in sentences
+    ours: dict[str, Any]  # what of it is ours, for the record
+
+
+def is_unit(entry: Mapping[str, Any] | None) -> bool:
     """Whether this entry of the record is of a file that says how dockerd is started."""
     return bool(entry) and "taken" in entry["ours"]
 
 
-def is_daemon(entry):
+def is_daemon(entry: Mapping[str, Any] | None) -> bool:
     """Whether it is of a daemon.json."""
     return bool(entry) and "resources" in entry["ours"]
 
 
-def restored(current, entry):
+def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
     """The edit that makes a file what it was: its original bytes, or, where somebody edited it since, without what is ours."""
     ours, original, notes = entry["ours"], Snapshot.from_json(entry["original"]).data, []
     if entry["pristine"] and current.sha256 == entry["written"]:
@@ -48,7 +54,7 @@ def restored(current, entry):
     return Edit(content, notes, ours)
 
 
-def left_behind(seen):
+def left_behind(seen: Observation) -> dict[str, Edit]:
     """{path: edit} of the files that daemon_config and runtime_config named until now, and do not name any more."""
     edits = {}
     for current in seen.left:
@@ -59,7 +65,7 @@ def left_behind(seen):
     return edits
 
 
-def with_copies(record, files, left):
+def with_copies(record: dict[str, dict[str, Any]], files: Iterable[Snapshot], left: Iterable[Snapshot]) -> dict[str, dict[str, Any]]:
     """The record, where a file that was moved or copied as it was written takes its original along."""
     written = {record[one.path]["written"]: record[one.path] for one in left if one.path in record}
     copies = {one.path: written[one.sha256] for one in files if one.existed and one.path not in record and one.sha256 in written}

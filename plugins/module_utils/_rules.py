@@ -10,13 +10,15 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from typing import Any, Iterable, Sequence
 
 from . import _resources, _selection
 from ._forms import FORMS, check_kind, form_of
-from ._selection import PolicyError, listed
+from ._gpu import Gpu
+from ._selection import PolicyError, Rule, listed
 
 
-def check_rules(rules):
+def check_rules(rules: Any) -> None:
     """Raise PolicyError, with the place in the list, for the first thing that cannot be meant."""
     if not isinstance(rules, (list, tuple)):
         raise PolicyError(f"advertise: {_resources.shorten(rules)} is not a list of rules. {_example()}")
@@ -25,7 +27,7 @@ def check_rules(rules):
     _check_clash(rules)
 
 
-def _check_rule(rule, where):
+def _check_rule(rule: Any, where: str) -> None:
     if not isinstance(rule, dict):
         raise PolicyError(f"{where}: {_resources.shorten(rule)} is not a rule. {_example()}")
     form = rule.get("as")
@@ -44,7 +46,7 @@ def _check_rule(rule, where):
     _selection.check_select(rule.get("select"), where + ".select")
 
 
-def _check_clash(rules):
+def _check_clash(rules: Sequence[Rule]) -> None:
     check_alike(owned_kinds(rules))
     amounts = owned_kinds([rule for rule in rules if form_of(rule).amounts])
     for kind in owned_kinds([rule for rule in rules if not form_of(rule).amounts]):
@@ -55,7 +57,7 @@ def _check_clash(rules):
             )
 
 
-def check_alike(kinds, where="advertise"):
+def check_alike(kinds: Iterable[str], where: str = "advertise") -> None:
     """Kinds that differ only in case are two kinds to the swarm, and one to a task."""
     seen = {}
     for kind in kinds:
@@ -67,14 +69,14 @@ def check_alike(kinds, where="advertise"):
             )
 
 
-def _example():
+def _example() -> str:
     return "A rule looks like {as: gpu, kind: NVIDIA-GPU}."
 
 
 # --- the user's own resources ---------------------------------------------------------------------------------------
 
 
-def check_extra(extra, owned):
+def check_extra(extra: Any, owned: Iterable[str]) -> None:
     """Raise PolicyError for an entry of ``extra_resources`` that dockerd would refuse or that is not the user's.
 
     ``owned`` are the kinds that the rules decide.
@@ -97,7 +99,7 @@ def check_extra(extra, owned):
             _check_extra_value(kind, value, values)
 
 
-def _check_extra_value(kind, value, values):
+def _check_extra_value(kind: str, value: str, values: list[str]) -> None:
     if not value:
         raise PolicyError(f"extra_resources: {kind}= has no value. Write {kind}=1 for an amount or {kind}=name for a thing.")
     if values.count(value) > 1:
@@ -112,22 +114,22 @@ def _check_extra_value(kind, value, values):
 # --- which GPUs, which kinds ----------------------------------------------------------------------------------------
 
 
-def selects(rule, gpu):
+def selects(rule: Rule, gpu: Gpu) -> bool:
     return form_of(rule).takes(gpu) and _selection.selects(rule.get("select"), gpu)
 
 
-def in_words(rule, number):
+def in_words(rule: Rule, number: int) -> str:
     """The rule as a person finds it: ``advertise[0] (as gpu, select model *H200*)``."""
     wanted = ["%s %s" % (key, ", ".join(str(value) for value in listed(values))) for key, values in (rule.get("select") or {}).items()]
     return "advertise[%d] (as %s%s)" % (number, rule["as"], ", select " + " and ".join(wanted) if wanted else "")
 
 
-def owned_kinds(rules):
+def owned_kinds(rules: Sequence[Rule]) -> list[str]:
     """The kinds that the rules name, in their order: what stands under one of these is ours."""
     return list(dict.fromkeys(kind for rule in rules for kind in form_of(rule).kinds(rule)))
 
 
-def in_family(kind, rules):
+def in_family(kind: str, rules: Sequence[Rule]) -> bool:
     """Is this a name that a rule makes on its own, whatever GPUs are there now: VRAM-C1, MIG-1g.10gb?"""
     families = [form_of(rule).family(rule) for rule in rules]
     return any(family and re.fullmatch(family, kind, re.IGNORECASE) for family in families)

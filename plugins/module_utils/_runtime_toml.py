@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import importlib
 import json
-from typing import NamedTuple
+from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from . import _resources, _toml_text
 from ._errors import ConfigError, GpuSwarmError
+
+# What parses TOML: text to a document.
+Loads = Callable[[str], Dict[str, Any]]
 
 SWARM: tuple = ("swarm-resource",)
 MODE: tuple = ("nvidia-container-runtime", "mode")
@@ -31,8 +34,8 @@ class Want(NamedTuple):
     swarm_resource: str
     mode: str | None = None
 
-    def values(self):
-        wanted = {SWARM: self.swarm_resource or None}
+    def values(self) -> dict[tuple[str, ...], str | None]:
+        wanted: dict[tuple[str, ...], str | None] = {SWARM: self.swarm_resource or None}
         if self.mode is not None:
             wanted[MODE] = self.mode
         return wanted
@@ -45,7 +48,7 @@ class Edited(NamedTuple):
     notes: list[str]
 
 
-def toml_parser():
+def toml_parser() -> Loads:
     """``loads`` of the standard library (Python 3.11) or of tomli."""
     for name in ("tomllib", "tomli"):
         try:
@@ -59,18 +62,18 @@ def toml_parser():
     )
 
 
-def get(content):
+def get(content: bytes | None) -> dict[str, str | None]:
     """``{"swarm_resource": …, "mode": …}`` as the active lines say, None where there is none. Needs no parser."""
     text = (content or b"").decode("utf-8", "replace")
     return {"swarm_resource": _value(text, SWARM), "mode": _value(text, MODE)}
 
 
-def _value(text, name):
+def _value(text: str, name: tuple[str, ...]) -> str | None:
     raw = _raw(text, name)
     return None if raw is None else _toml_text.plain(raw)
 
 
-def _raw(text, name):
+def _raw(text: str, name: tuple[str, ...]) -> str | None:
     found = _toml_text.find(text, name)
     return text[found[0].value_at : found[0].value_end] if found else None
 
@@ -78,7 +81,7 @@ def _raw(text, name):
 # --- editing --------------------------------------------------------------------------------------------------------
 
 
-def edit(content, path, want, loads=None):
+def edit(content: bytes | None, path: str, want: Want, loads: Loads | None = None) -> Edited:
     """The file with our keys as wanted. Editing twice equals editing once."""
     loads, notes = loads or toml_parser(), []
     original = _decode(content, path)
@@ -90,7 +93,7 @@ def edit(content, path, want, loads=None):
     return Edited(content if text == original else text.encode("utf-8"), notes)
 
 
-def _decode(content, path):
+def _decode(content: bytes | None, path: str) -> str:
     if content is None:
         raise ConfigError(
             f"{path}: it does not exist. Install the NVIDIA Container Toolkit (its package makes this file), or name"
@@ -104,7 +107,7 @@ def _decode(content, path):
         ) from error
 
 
-def _parse(text, path, loads):
+def _parse(text: str, path: str, loads: Loads) -> dict[str, Any]:
     try:
         return loads(text)
     except RecursionError:
@@ -114,7 +117,7 @@ def _parse(text, path, loads):
     raise ConfigError(f"{path}: it is not TOML: {reason}. Correct the file, then run again.")
 
 
-def _tidy(text, path, notes):
+def _tidy(text: str, path: str, notes: list[str]) -> str:
     """Without the lines that recipes leave behind: ours repeated, or in a table, where nobody reads it."""
     active = _toml_text.find(text, SWARM)
     astray = [one for one in _toml_text.statements(text) if one.what == "key" and one.name[1:][-1:] == SWARM]
@@ -131,7 +134,7 @@ def _tidy(text, path, notes):
     return text
 
 
-def _set(text, name, value):
+def _set(text: str, name: tuple[str, ...], value: str | None) -> str:
     found = _toml_text.find(text, name)
     if value is None:
         return _toml_text.drop(text, found[0]) if found else text
@@ -140,7 +143,7 @@ def _set(text, name, value):
     return _toml_text.put(text, name, json.dumps(value, ensure_ascii=False))
 
 
-def _confirm(text, before, want, path, loads):
+def _confirm(text: str, before: Mapping[str, Any], want: Want, path: str, loads: Loads) -> None:
     """A real parser must find our values, and nothing else changed."""
     try:
         after = loads(text)
@@ -157,13 +160,13 @@ def _confirm(text, before, want, path, loads):
     )
 
 
-def _lookup(doc, name):
+def _lookup(doc: Any, name: tuple[str, ...]) -> Any:
     for part in name:
         doc = doc.get(part) if isinstance(doc, dict) else None
     return doc
 
 
-def _without(doc, want):
+def _without(doc: Mapping[str, Any], want: Want) -> dict[str, Any]:
     """The document without our keys; for a table that is then empty it makes no difference whether it is there."""
     rest = {key: dict(value) if isinstance(value, dict) else value for key, value in doc.items()}
     for name in want.values():
@@ -178,7 +181,7 @@ def _without(doc, want):
 # --- taking out -----------------------------------------------------------------------------------------------------
 
 
-def take_out(content, path, original, want, loads=None):
+def take_out(content: bytes | None, path: str, original: bytes | None, want: Want, loads: Loads | None = None) -> bytes | None:
     """The file without what ``edit(original, path, want)`` put in, and with the former values of our keys.
 
     What others changed in our keys since is theirs, and stays. Lines that ``edit`` tidied away do not come back into a
@@ -198,7 +201,7 @@ def take_out(content, path, original, want, loads=None):
     return text.encode("utf-8")
 
 
-def _restore(text, name, former):
+def _restore(text: str, name: tuple[str, ...], former: str) -> str:
     now, before = (next(iter(_toml_text.find(one, name)), None) for one in (text, former))
     if before and now:
         return _toml_text.put(text, name, former[before.value_at : before.value_end])
@@ -207,7 +210,7 @@ def _restore(text, name, former):
     return _without_line(text, now, name, former) if now else text
 
 
-def _without_line(text, line, name, former):
+def _without_line(text: str, line: _toml_text.Statement, name: tuple[str, ...], former: str) -> str:
     """Without our line, and without its table if that came with it and holds nothing else.
 
     NVIDIA's package writes the file anew at each upgrade, and a key's commented default only where the key is not set.
@@ -223,5 +226,5 @@ def _without_line(text, line, name, former):
     return text
 
 
-def _inside(text, table):
+def _inside(text: str, table: tuple[str, ...]) -> list[_toml_text.Statement]:
     return [one for one in _toml_text.statements(text) if one.what != "table" and one.table == table]

@@ -11,9 +11,14 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from typing import Any, Dict, Mapping
 
 from . import _resources
 from ._errors import GpuSwarmError
+from ._gpu import Gpu
+
+# One of the list advertise: what the option of the module gpu_node takes, without the options that were left unset.
+Rule = Dict[str, Any]
 
 # The toolkit takes nothing less (a prefix fails from 1.18 on, and two GPUs of one board may share one).
 HEX = "[0-9A-Fa-f]"
@@ -28,30 +33,30 @@ class PolicyError(GpuSwarmError):
     """The user's rules cannot be followed; nothing was changed."""
 
 
-def listed(value):
+def listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def is_whole_number(value):
+def is_whole_number(value: Any) -> bool:
     # Templates make text of numbers.
     return not isinstance(value, bool) and str(value).isascii() and str(value).isdecimal()
 
 
-def is_text(value):
+def is_text(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def pci_address(value):
+def pci_address(value: Any) -> tuple[int, ...] | None:
     """(domain, bus, device, function), whether ``0000:c1:00.0`` (lspci), ``00000000:C1:00.0`` (NVML) or ``c1:00.0``."""
     found = PCI.fullmatch(value) if isinstance(value, str) else None
     return tuple(int(part or "0", 16) for part in found.groups()) if found else None
 
 
-def matches_model(gpu, pattern):
+def matches_model(gpu: Gpu, pattern: str) -> bool:
     return any(fnmatchcase(gpu.get(key) or "", pattern) for key in ("name", "model"))
 
 
-def in_mig_mode(gpu):
+def in_mig_mode(gpu: Gpu) -> bool:
     return (gpu.get("mig") or {}).get("mode") == "enabled"
 
 
@@ -77,7 +82,7 @@ SELECTORS = {
 }
 
 
-def check_select(select, where):
+def check_select(select: Any, where: str) -> None:
     if select is None:
         return
     if not isinstance(select, dict):
@@ -92,12 +97,12 @@ def check_select(select, where):
             raise PolicyError(f"{where}.{key}: {_resources.shorten((bad or [wanted])[0])} is not {remedy}.")
 
 
-def selects(select, gpu):
+def selects(select: Mapping[str, Any] | None, gpu: Gpu) -> bool:
     """Does the GPU match every key of ``select``?"""
     return all(any(SELECTORS[key][2](gpu, value) for value in listed(wanted)) for key, wanted in (select or {}).items())
 
 
-def place_name(gpu):
+def place_name(gpu: Gpu) -> str | None:
     """The GPU's PCI address as short as it can be while no other address has the same: C1, 00-1E, 0001-C1; None if unknown.
 
     It depends on nothing but the card's own slot, so that it stays when another card dies.

@@ -10,9 +10,10 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 
-def count_of(share, total):
+def count_of(share: Any, total: int) -> int | None:
     """How many of ``total`` a number (``2``) or a percentage (``25%``) is, at least one; None where it is neither."""
     found = re.fullmatch(r"(\d+)(%?)", str(share).strip())
     if not found or isinstance(share, bool) or not int(found.group(1)):

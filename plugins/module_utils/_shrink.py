@@ -11,7 +11,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections import namedtuple
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from . import _resources
 
@@ -19,12 +19,15 @@ from . import _resources
 ID = "shrink"
 BRING_BACK = "Bring back what is missing"
 
-# values: UUIDs of GPUs and MIG devices, full or shortened; memory_mib: the amounts under kinds of ours, of a node whose
-# cards are not on record.
-Before = namedtuple("Before", "values memory_mib")
+
+class Before(NamedTuple):
+    """What a node has given out until now."""
+
+    values: list[str]  # UUIDs of GPUs and MIG devices, full or shortened
+    memory_mib: int  # the amounts under kinds of ours, of a node whose cards are not on record
 
 
-def before(running, record, owned_kinds):
+def before(running: Sequence[Any] | None, record: Mapping[str, Any], owned_kinds: Iterable[str]) -> Before:
     """What the node has given out until now: by its daemon (``GenericResources``) and by our record of it."""
     owned = {kind.upper() for kind in owned_kinds}
     resources = {kind: value for kind, value in _resources.from_info(running).items() if kind.upper() in owned}
@@ -35,7 +38,7 @@ def before(running, record, owned_kinds):
     return Before(list(dict.fromkeys(values)), sum(amounts))
 
 
-def shrink(advertisement, earlier, expect=None, allow=False):
+def shrink(advertisement: Mapping[str, Any], earlier: Before, expect: int | str | None = None, allow: bool | None = False) -> str | None:
     """Why this decision must not be carried out unasked, with both ways to ask for it; None if it may."""
     if allow:
         return None
@@ -52,14 +55,14 @@ def shrink(advertisement, earlier, expect=None, allow=False):
     return f"this node would advertise less than before: {'; '.join(lost)}. {_consent(_remedy(advertisement), count)}"
 
 
-def _consent(remedy, count):
+def _consent(remedy: str, count: int) -> str:
     return (
         f"{remedy}, or consent: 'expect: {count}' (role: gpu_node_expect) takes {count} and no less, 'allow_shrink: true' (role:"
         " gpu_node_allow_shrink) takes whatever is left. Then run this again."
     )
 
 
-def _remedy(advertisement):
+def _remedy(advertisement: Mapping[str, Any]) -> str:
     if not advertisement["rules"]:
         return "Give it a rule again (advertise; role: gpu_node_advertise, and the group gpu_nodes), with 'as: none' for what is left to the host"
     if not advertisement["forgotten"]:
@@ -69,12 +72,12 @@ def _remedy(advertisement):
     return f"Correct the rules{what}, with 'as: none' for what is left to the host"
 
 
-def devices(advertisement):
+def devices(advertisement: Mapping[str, Any]) -> int:
     """How many things are handed out: GPUs, whole or by their memory, and MIG devices."""
     return sum(len(one["devices"]) or 1 for one in advertisement["handed_out"])
 
 
-def _too_few(advertisement, count, expect):
+def _too_few(advertisement: Mapping[str, Any], count: int, expect: int) -> str:
     reasons = [_told(one) for one in advertisement["left_out"]]
     return (
         f"{expect} GPUs are expected on this node and {count} can be advertised{': ' if reasons else ''}{'; '.join(reasons)}."
@@ -82,7 +85,7 @@ def _too_few(advertisement, count, expect):
     )
 
 
-def _lost(advertisement, earlier):
+def _lost(advertisement: Mapping[str, Any], earlier: Before) -> list[str]:
     """In words, what is gone and not replaced; a card that a rule leaves to the host is its owner's decision."""
     cards = [one["uuid"] for one in advertisement["handed_out"]]
     parts = [uuid for one in advertisement["handed_out"] for uuid in one["devices"]]
@@ -96,11 +99,11 @@ def _lost(advertisement, earlier):
     return told
 
 
-def _is_any(value, uuids):
+def _is_any(value: str, uuids: Iterable[str | None]) -> bool:
     return any(uuid.lower().startswith(value.lower()) for uuid in uuids if uuid)
 
 
-def _why(value, advertisement):
+def _why(value: str, advertisement: Mapping[str, Any]) -> str:
     found = [one for one in advertisement["left_out"] if _is_any(value, [one["uuid"]])]
     if found:
         return _told(found[0])
@@ -110,5 +113,5 @@ def _why(value, advertisement):
     return f"no rule selects GPU {forgotten[0]['index']} ({forgotten[0]['name']}, {value})" if forgotten else f"{value} is gone"
 
 
-def _told(left):
+def _told(left: Mapping[str, Any]) -> str:
     return f"GPU {left['index']} ({left['name']}, {left['uuid']}) cannot be advertised: {left['reason']}"

@@ -20,20 +20,25 @@ import json
 import os
 import time
 from contextlib import contextmanager
+from typing import IO, Any, Dict, Iterable, Iterator, Mapping, Sequence
 
 from . import _files
 from ._errors import GpuSwarmError
+from ._files import Move
 
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 LOCK_POLL_S = 0.1
 BACKUPS = "backup"
 
+# By path, of each file that holds something of ours: what it was, what we put in and what we wrote.
+Record = Dict[str, Dict[str, Any]]
+
 
 class State:
     """The state directory of one node (root, 0700)."""
 
-    def __init__(self, directory, move):
+    def __init__(self, directory: str, move: Move) -> None:
         self.directory = directory
         self._move = move
         self._journal = os.path.join(directory, "journal.json")
@@ -41,17 +46,17 @@ class State:
         self._lock = os.path.join(directory, "lock")
         self.candidate = os.path.join(directory, "candidate.json")
 
-    def prepare(self):
+    def prepare(self) -> None:
         """Makes the directory, closed to all but its owner."""
         os.makedirs(self.directory, DIRECTORY_MODE, exist_ok=True)
         os.chmod(self.directory, DIRECTORY_MODE)
 
-    def is_there(self):
+    def is_there(self) -> bool:
         """Whether a run has changed anything here and none has cleared it away: the lock comes first, and goes last."""
         return os.path.exists(self._lock)
 
     @contextmanager
-    def lock(self, timeout_s):
+    def lock(self, timeout_s: float) -> Iterator[None]:
         """Keeps two runs from changing one node at once; waits at most ``timeout_s`` seconds."""
         self.prepare()
         path = self._lock
@@ -66,7 +71,7 @@ class State:
                 time.sleep(LOCK_POLL_S)
             yield
 
-    def sweep(self):
+    def sweep(self) -> None:
         """Removes what a run that was killed left half-written here."""
         _files.remove(self.candidate)
         for path in (self._journal, self._record, self.candidate):
@@ -74,7 +79,7 @@ class State:
 
     # -- journal -----------------------------------------------------------------------------------------------
 
-    def open_journal(self, before, intended):
+    def open_journal(self, before: Iterable[_files.Snapshot], intended: Mapping[str, tuple[bytes | None, Mapping[str, Any] | None]]) -> None:
         """Notes the files as they are before a change, and what each is about to become.
 
         ``intended`` is ``{path: (new bytes, what is on record of the file once it holds them)}``. Where runs were killed
@@ -88,7 +93,7 @@ class State:
             entries.append(dict(item.to_json(), steps=earlier + [{"sha256": _files.digest(data), "record": record}]))
         self._write(self._journal, {"version": 1, "before": entries})
 
-    def starting_point(self, current):
+    def starting_point(self, current: _files.Snapshot) -> _files.Snapshot:
         """The file as it was before our change: ``current``, or what a run that was killed had noted of it.
 
         The note counts only while the file holds the bytes that the killed run found or meant to write; anything else
@@ -100,33 +105,33 @@ class State:
             return noted
         return current
 
-    def _noted(self, path):
+    def _noted(self, path: str) -> tuple[_files.Snapshot | None, list[dict[str, Any]]]:
         for entry in self._read(self._journal).get("before", []):
             if _same(entry["path"], path):
                 return _files.Snapshot.from_json(entry), entry["steps"]
         return None, []
 
-    def unfinished(self):
+    def unfinished(self) -> bool:
         """Whether a run was killed before it could put away what it had in hand."""
         in_hand = [os.path.basename(path) for path in (self._journal, self.candidate)]
         names = os.listdir(self.directory) if os.path.isdir(self.directory) else []
         return any(name in in_hand or name.startswith(_files.TEMPORARY) for name in names)
 
-    def close_journal(self):
+    def close_journal(self) -> None:
         _files.remove(self._journal)
 
     # -- record ------------------------------------------------------------------------------------------------
 
-    def record(self):
+    def record(self) -> Record:
         """What was taken over on this node: ``{path: {...}}``; {} where nothing was."""
         return self._read(self._record).get("files", {})
 
-    def known(self):
+    def known(self) -> list[str]:
         """The paths of all files that are on record or in the journal."""
         noted = [entry["path"] for entry in self._read(self._journal).get("before", [])]
         return list(dict.fromkeys([*self.record(), *noted]))
 
-    def record_of(self, found):
+    def record_of(self, found: Iterable[_files.Snapshot]) -> Record:
         """The same, with what a killed run did to the files ``found`` before it could put that on record."""
         files = self.record()
         for current in found:
@@ -138,7 +143,7 @@ class State:
                 files[current.path] = entry
         return files
 
-    def keep_originals(self, files):
+    def keep_originals(self, files: Record) -> None:
         """Puts the original of each file on record where a person finds it, if it is not there yet."""
         for entry in files.values():
             if entry.get("backup") and not os.path.exists(entry["backup"]):
@@ -146,12 +151,12 @@ class State:
                 os.makedirs(os.path.join(self.directory, BACKUPS), DIRECTORY_MODE, exist_ok=True)
                 _files.write(entry["backup"], original.data, self._move, original.mode, original.uid, original.gid)
 
-    def backup_of(self, path):
+    def backup_of(self, path: str) -> str:
         """Where the original of a file is to be kept: by its path, and by the time."""
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         return os.path.join(self.directory, BACKUPS, path.lstrip("/") + "." + stamp)
 
-    def sweep_originals(self, files):
+    def sweep_originals(self, files: Record) -> None:
         """Removes backups that nobody needs: what they hold is on record, or is the file itself again."""
         kept = {entry.get("backup") for entry in files.values()}
         root = os.path.join(self.directory, BACKUPS)
@@ -165,7 +170,7 @@ class State:
             if not os.listdir(folder):
                 os.rmdir(folder)
 
-    def write_record(self, files):
+    def write_record(self, files: Record) -> None:
         if files:
             self._write(self._record, {"version": 1, "files": files})
         else:
@@ -173,11 +178,11 @@ class State:
 
     # -- files of our own ----------------------------------------------------------------------------------------
 
-    def _write(self, path, data):
+    def _write(self, path: str, data: Mapping[str, Any]) -> None:
         text = json.dumps(data, indent=1, sort_keys=True) + "\n"
         _files.write(path, text.encode("utf-8"), self._move, FILE_MODE)
 
-    def _read(self, path):
+    def _read(self, path: str) -> dict[str, Any]:
         try:
             with open(path, encoding="utf-8") as stream:
                 data = json.load(stream)
@@ -193,11 +198,11 @@ class State:
             ) from problem
 
 
-def _same(path, other):
+def _same(path: str, other: str) -> bool:
     return path == other or os.path.realpath(path) == os.path.realpath(other)
 
 
-def _try_lock(stream):
+def _try_lock(stream: IO[str]) -> bool:
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as problem:
@@ -207,7 +212,9 @@ def _try_lock(stream):
     return True
 
 
-def _reached(current, noted, steps, entry):
+def _reached(
+    current: _files.Snapshot, noted: _files.Snapshot, steps: Sequence[Mapping[str, Any]], entry: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
     """The record of a file that a killed run had in hand, by what it holds now; None where that was not to be ours."""
     reached = [step["record"] for step in steps if step["sha256"] == current.sha256]
     if reached:
@@ -219,10 +226,10 @@ def _reached(current, noted, steps, entry):
         # Edited since: what any of the runs put in may be in there.
         return dict(meant[-1], ours=_together([item["ours"] for item in meant]), pristine=False)
     # As it was found, but the daemon may not run with it any more.
-    return entry or dict(meant[-1], original=current.to_json(), written=current.sha256, pristine=True)
+    return dict(entry) if entry else dict(meant[-1], original=current.to_json(), written=current.sha256, pristine=True)
 
 
-def _together(several):
+def _together(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What stands in any of the dicts: lists joined, of other values the last."""
     joined = {}
     for ours in several:
@@ -232,7 +239,9 @@ def _together(several):
     return joined
 
 
-def taken_over(snapshot, ours, written, earlier, backup=None):
+def taken_over(
+    snapshot: _files.Snapshot, ours: Mapping[str, Any], written: bytes | None, earlier: Mapping[str, Any] | None, backup: str | None = None
+) -> dict[str, Any]:
     """The record of one file after we wrote it.
 
     ``ours`` is what we put in, or took out. ``backup`` is where its original is kept the first time, if it existed.

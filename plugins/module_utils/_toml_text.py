@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NamedTuple
+from typing import Iterator, NamedTuple
 
 # Strings are matched whole, so that nothing inside of one is taken for a bracket, a comment or the end of a line.
 _ATOM = re.compile(
@@ -47,21 +47,22 @@ class Statement(NamedTuple):
     """
 
     what: str  # "table", "key" or "comment"
-    table: tuple
-    key: tuple
+    table: tuple[str, ...]
+    key: tuple[str, ...]
     start: int
     end: int
     value_at: int
     value_end: int
 
     @property
-    def name(self):
+    def name(self) -> tuple[str, ...]:
         return self.table + self.key
 
 
-def statements(text):
+def statements(text: str) -> Iterator[Statement]:
     """All statements and whole-line comments in order."""
-    table, start = (), 0
+    table: tuple[str, ...] = ()
+    start = 0
     while start < len(text):
         here = _BLANK.match(text, start).end()
         end, last = _extent(text, here)
@@ -76,7 +77,7 @@ def statements(text):
         start = end
 
 
-def _extent(text, start):
+def _extent(text: str, start: int) -> tuple[int, int]:
     """(where the statement's last line ends, where its last character is)."""
     depth, last = 0, start
     for atom in _ATOM.finditer(text, start):
@@ -89,11 +90,11 @@ def _extent(text, start):
     return len(text), last
 
 
-def _parts(name):
+def _parts(name: str) -> tuple[str, ...]:
     return tuple(plain(part) for part in _ONE_PART.findall(name))
 
 
-def plain(raw):
+def plain(raw: str) -> str:
     """The text of a string as written; what is no string comes back as it is."""
     if raw.startswith("'"):
         return raw.strip("'")
@@ -105,16 +106,16 @@ def plain(raw):
         return raw.strip('"')
 
 
-def eol_of(text):
+def eol_of(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def find(text, name, what="key"):
+def find(text: str, name: tuple[str, ...], what: str = "key") -> list[Statement]:
     """Every statement of that full name."""
     return [one for one in statements(text) if one.what == what and one.name == name]
 
 
-def drop(text, statement):
+def drop(text: str, statement: Statement) -> str:
     """The text without the statement's lines; a missing newline at the end stays missing."""
     before = text[: statement.start]
     if not text[statement.start : statement.end].endswith("\n"):
@@ -122,7 +123,7 @@ def drop(text, statement):
     return before + text[statement.end :]
 
 
-def put(text, name, raw):
+def put(text: str, name: tuple[str, ...], raw: str) -> str:
     """The text with ``name = raw``: in place, or else where a reader would look for it."""
     found = find(text, name)
     if found:
@@ -130,7 +131,7 @@ def put(text, name, raw):
     return insert(text, name, f"{name[-1]} = {raw}")
 
 
-def insert(text, name, line):
+def insert(text: str, name: tuple[str, ...], line: str) -> str:
     """The text with this line for a key that it does not have."""
     table, eol = name[:-1], eol_of(text)
     anchor = _anchor(text, name)
@@ -142,21 +143,21 @@ def insert(text, name, line):
     return text + start + eol + f"[{'.'.join(table)}]" + eol + line + eol
 
 
-def commented(text, name):
+def commented(text: str, name: tuple[str, ...]) -> Statement | None:
     """The key's line where it is commented out, as a default is in a file that a program wrote; or None."""
     line = re.compile(rf"#[ \t]*{re.escape(name[-1])}[ \t]*=")
     found = (one for one in statements(text) if one.what == "comment" and one.table == name[:-1])
     return next((one for one in found if line.match(text, one.value_at)), None)
 
 
-def _anchor(text, name):
+def _anchor(text: str, name: tuple[str, ...]) -> Statement | None:
     """The commented default of the key; else the last key at top level, or the table's header. Or None."""
     table = name[:-1]
     after = [one for one in statements(text) if one.table == table and one.what == ("table" if table else "key")]
     return commented(text, name) or (after[-1] if after else None)
 
 
-def _insert_after(text, anchor, line, eol):
+def _insert_after(text: str, anchor: Statement, line: str, eol: str) -> str:
     indent = _BLANK.match(text, anchor.start).group()
     if text[anchor.start : anchor.end].endswith("\n"):
         return text[: anchor.end] + indent + line + eol + text[anchor.end :]

@@ -12,13 +12,29 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Any, Iterable, Mapping, Protocol, Sequence
+
 from . import _containers, _files
+from ._decision import Decision
+from ._engine import Engine, Healthy
 from ._errors import GpuSwarmError
+from ._files import Move
+from ._observation import Observation
 from ._running import complaint
-from ._state import taken_over
+from ._state import Record, State, taken_over
 
 
-def apply(node, seen, decision):
+class Target(Protocol):
+    """What is needed of a node to change it."""
+
+    params: Mapping[str, Any]
+    engine: Engine
+    state: State
+    move: Move
+    told: dict[str, Any]
+
+
+def apply(node: Target, seen: Observation, decision: Decision) -> dict[str, Any]:
     """Makes the node what was decided; returns what was done to the daemon. The caller holds the node's lock.
 
     Raises GpuSwarmError, with the node as it was before, if anything fails.
@@ -41,7 +57,7 @@ def apply(node, seen, decision):
     return {"restarted": act == "restart", "reloaded": act == "reload", "backups": backups}
 
 
-def _refuse(node, seen, decision, act):
+def _refuse(node: Target, seen: Observation, decision: Decision, act: str | None) -> None:
     """What must not be begun."""
     if decision.refused:
         raise GpuSwarmError(" ".join(item["text"] for item in decision.refused), refused=decision.refused)
@@ -61,7 +77,7 @@ def _refuse(node, seen, decision, act):
         raise GpuSwarmError(_busy(seen.containers, node.params["drain_timeout"]), busy=seen.containers)
 
 
-def _busy(containers, drain_timeout_s):
+def _busy(containers: Sequence[Mapping[str, Any]], drain_timeout_s: float) -> str:
     names = [item["service"] or item["name"] for item in containers]
     remedy = "Let them finish or drain the node"
     if drain_timeout_s and any(item["service"] for item in containers):
@@ -70,7 +86,7 @@ def _busy(containers, drain_timeout_s):
     return "%s. %s, then run this again; or consent with 'when_busy: restart' (role: gpu_node_when_busy)." % (would, remedy)
 
 
-def _validate(node, decision):
+def _validate(node: Target, decision: Decision) -> None:
     """Asks dockerd before the file is touched, where it can be asked."""
     data = decision.writes.get(node.params["daemon_config"])
     if data is None:
@@ -89,7 +105,7 @@ def _validate(node, decision):
         )
 
 
-def _change(node, seen, decision, act, record):
+def _change(node: Target, seen: Observation, decision: Decision, act: str | None, record: Record) -> None:
     # Of the others nothing is to be known: they stay as they are.
     touched = [current for current in seen.files if current.path in decision.ours or current.path in seen.record]
     before = [node.state.starting_point(current) for current in touched]
@@ -120,7 +136,7 @@ def _change(node, seen, decision, act, record):
         raise GpuSwarmError("%s. %s" % (str(problem).strip().rstrip("."), said), **details) from problem
 
 
-def _look_again(node, seen):
+def _look_again(node: Target, seen: Observation) -> None:
     """Raises GpuSwarmError where something runs there by now that must not be stopped. Since the node was looked at, its GPUs were
     read, and files were validated and written to disk: time enough for a 'docker run'."""
     if node.params["when_busy"] != "refuse" or not seen.engine["running"]:
@@ -130,7 +146,7 @@ def _look_again(node, seen):
         raise GpuSwarmError(_busy(came, node.params["drain_timeout"]), busy=came, came=came)
 
 
-def _put(path, data, move, entry):
+def _put(path: str, data: bytes | None, move: Move, entry: Mapping[str, Any] | None) -> None:
     """``entry`` is the file's record: one that we removed comes back as it was."""
     if data is None:
         _files.remove(path)
@@ -139,7 +155,7 @@ def _put(path, data, move, entry):
         _files.write(path, data, move, was.get("mode"), was.get("uid"), was.get("gid"))
 
 
-def _start(node, act, healthy, reread=True):
+def _start(node: Target, act: str, healthy: Healthy, reread: bool = True) -> None:
     if act == "restart":
         node.engine.restart(reread)
     else:
@@ -147,7 +163,7 @@ def _start(node, act, healthy, reread=True):
     node.engine.wait(healthy, node.params["timeout"])
 
 
-def _undo(node, before, engine, act, reread):
+def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, Any] | None, act: str | None, reread: bool) -> tuple[bool, str]:
     """Puts the files back, and the daemon into the state in which it was found; whether that went well, and in words."""
     try:
         for snapshot in before:
@@ -174,7 +190,7 @@ def _undo(node, before, engine, act, reread):
     return True, said + ". Mend the cause and run this again."
 
 
-def _record(node, seen, decision):
+def _record(node: Target, seen: Observation, decision: Decision) -> Record:
     """The record after the change: of each file that holds something of ours, what it was and what we wrote."""
     record = dict(seen.record)
     for current in seen.files:
@@ -187,7 +203,7 @@ def _record(node, seen, decision):
     return record
 
 
-def _intended(current, decision, record):
+def _intended(current: _files.Snapshot, decision: Decision, record: Record) -> tuple[bytes | None, Mapping[str, Any] | None]:
     """What a file is about to become, and what is on record of it should this run be killed right after.
 
     Of a file that is given back, that is a file of ours which already is as it should be: the daemon may still have to

@@ -13,11 +13,15 @@ import glob
 import os
 import re
 import time
+from typing import Any, Callable, Mapping, Sequence, Tuple
 
 from ._adoption import DROP_IN, ENVIRONMENT, UNIT
 from ._bounded import GivenUp
 from ._errors import GpuSwarmError
 from ._mask import mask
+
+# run(argv) runs a command and returns (rc, stdout, stderr).
+Run = Callable[[Sequence[str]], Tuple[int, str, str]]
 
 PROPERTIES = (
     "LoadState,ActiveState,SubState,Job,NRestarts,MainPID,ExecStart,ActiveEnterTimestampMonotonic,"
@@ -37,13 +41,13 @@ class EngineError(GpuSwarmError):
 class Unit:
     """A unit by its name. ``run(argv)`` runs a command and returns ``(rc, stdout, stderr)``."""
 
-    def __init__(self, name, run):
+    def __init__(self, name: str, run: Run) -> None:
         self.name = name
         self._run = run
-        self._acted_at = None
+        self._acted_at: int | None = None
         self._restarts = 0
 
-    def look(self):
+    def look(self) -> dict[str, Any]:
         """What systemd says of it now; {} where there is no such unit, or no systemd."""
         rc, out, dummy = self._run(["systemctl", "show", "--property", PROPERTIES, self.name])
         lines = [line.split("=", 1) for line in out.splitlines() if "=" in line]
@@ -64,7 +68,7 @@ class Unit:
             "needs_reload": shown.get("NeedDaemonReload") == "yes",
         }
 
-    def restart(self, reread=True):
+    def restart(self, reread: bool = True) -> None:
         """Has systemd start the daemon anew, and does not wait for it: its unit may know no limit to that.
 
         Where the unit's files have changed, they are read anew before, unless that is not to be.
@@ -76,18 +80,18 @@ class Unit:
         self._run(["systemctl", "reset-failed", self.name])
         self._act(["systemctl", "restart", "--no-block", self.name], "did not start")
 
-    def reload(self):
+    def reload(self) -> None:
         """SIGHUP: enough for default-runtime and runtimes, never for node-generic-resources (moby daemon/reload.go)."""
         self._act(["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", self.name], "did not take SIGHUP")
 
-    def _act(self, argv, failed):
+    def _act(self, argv: Sequence[str], failed: str) -> None:
         self._acted_at = int(time.time())
         rc, out, err = self._run(argv)
         if rc != 0:
             raise EngineError("%s %s: %s" % (self.name, failed, (err or out).strip()))
         self._restarts = self.look().get("restarts", 0)
 
-    def pending(self):
+    def pending(self) -> str | None:
         """What systemd is still at, in words, or None; raises EngineError as soon as a start has failed.
 
         While a restart is pending the old process can still answer, and a failed unit that systemd tries again and
@@ -102,7 +106,7 @@ class Unit:
         doing = "stopping" if now["state"] == "deactivating" else "starting"
         return "systemd is still %s it (%s)" % (doing, now["step"]) if now["job"] else None
 
-    def reason(self):
+    def reason(self) -> str:
         """What dockerd itself said last when it did not start, from the journal."""
         argv = ["journalctl", "--unit", self.name, "--lines", "40", "--output", "cat", "--no-pager"]
         if self._acted_at is not None:
@@ -114,7 +118,7 @@ class Unit:
         return reason_from_journal(out) if rc == 0 else ""
 
 
-def reason_from_journal(text):
+def reason_from_journal(text: str) -> str:
     """The line in which dockerd says why it gives up; '' if there is none."""
     told = re.compile(r"failed to (start|load|create)|unable to configure|unknown flag|invalid|conflict|fatal", re.I)
     lines = [line.strip() for line in text.splitlines() if told.search(line)]
@@ -123,11 +127,11 @@ def reason_from_journal(text):
     return mask(lines[-1])[:600] if lines else ""
 
 
-def _number(text):
+def _number(text: str | None) -> int:
     return int(text) if text and text.isdigit() else 0
 
 
-def running_flags(pid):
+def running_flags(pid: int) -> list[str]:
     """The words after the program's name of a process; [] where there is none."""
     if not pid:
         return []
@@ -138,7 +142,7 @@ def running_flags(pid):
         return []
 
 
-def unit_files(unit, shown, environment):
+def unit_files(unit: str, shown: Mapping[str, str], environment: Sequence[str]) -> list[tuple[str, str, bool]]:
     """[(path, kind, whether it is the administrator's)] of the files that say how the unit is started, as systemd reads them.
 
     Drop-ins that were written after the last daemon-reload count too: the next one makes them hold.
@@ -153,11 +157,11 @@ def unit_files(unit, shown, environment):
     return [(path, kind, path.startswith(ADMINISTRATORS)) for path, kind in files]
 
 
-def _paths(text):
+def _paths(text: str) -> list[str]:
     return [part.replace("\\x20", " ") for part in text.split()]
 
 
-def exec_start_flags(shown):
+def exec_start_flags(shown: str) -> list[str]:
     """The same of what systemd would start."""
     match = re.search(r"argv\[\]=(.*?) ;", shown)
     return match.group(1).split()[1:] if match else []

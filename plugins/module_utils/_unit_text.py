@@ -11,7 +11,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Sequence
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
 _LINE = re.compile(r"(?:[^\n\\]|\\\n|\\.)*(?:\n|\Z)")
 _SECTION = re.compile(r"\s*\[([^\]]*)\]")
@@ -42,7 +42,7 @@ class Word(NamedTuple):
     text: str
 
 
-def settings(text):
+def settings(text: str) -> list[Setting]:
     """Every assignment of a unit file or an environment file, in order. Comments and blank lines are none."""
     found, section, at = [], "", 0
     while at < len(text):
@@ -58,23 +58,23 @@ def settings(text):
     return [one._replace(to=max(one.to, one.at)) for one in found]
 
 
-def words(text, setting):
+def words(text: str, setting: Setting) -> list[Word]:
     """The words of a command line."""
     return [Word(one.start(), one.end(), _unquoted(one.group())) for one in _WORD.finditer(text, setting.at, setting.to)]
 
 
-def variables(text, setting):
+def variables(text: str, setting: Setting) -> dict[str, Sequence[Word]]:
     """{name: its words} of what an ``Environment=`` sets."""
     return {name: _inside(text, start, end) for name, start, end in _assignments(text, setting)}
 
 
-def variable(text, setting):
+def variable(text: str, setting: Setting) -> Sequence[Word]:
     """The words of a variable that an environment file sets."""
     start, end = _within_quotes(text, setting.at, setting.to)
     return _inside(text, start, end)
 
 
-def remove(text, line, chosen):
+def remove(text: str, line: Sequence[Word], chosen: Iterable[Word]) -> str:
     """The text without the ``chosen`` of the words ``line``, and without the blanks before each of them."""
     for here in sorted((line.index(one) for one in chosen), reverse=True):
         start = line[here - 1].end if here else line[here].start
@@ -85,23 +85,23 @@ def remove(text, line, chosen):
     return text
 
 
-def append(text, line, added):
+def append(text: str, line: Sequence[Word], added: Iterable[str]) -> str:
     """The text with the words ``added`` behind those of ``line``, which is not empty."""
     return text[: line[-1].end] + "".join(" " + one for one in added) + text[line[-1].end :]
 
 
-def fill(text, setting, added):
+def fill(text: str, setting: Setting, added: Iterable[str]) -> str:
     """The text with the words ``added`` as the value of a variable that holds none."""
     start, end = _within_quotes(text, setting.at, setting.to)
     value = " ".join(added)
     return text[:start] + (value if start > setting.at else '"%s"' % value) + text[end:]
 
 
-def _unquoted(raw):
+def _unquoted(raw: str) -> str:
     return re.sub(r"\\(.)", r"\1", re.sub(r"[\"']", "", raw)) if re.search(r"[\"'\\]", raw) else raw
 
 
-def _assignments(text, setting):
+def _assignments(text: str, setting: Setting) -> Iterator[tuple[str, int, int]]:
     for one in _WORD.finditer(text, setting.at, setting.to):
         name = _ASSIGNED.match(one.group())
         if name:
@@ -111,9 +111,9 @@ def _assignments(text, setting):
             yield (name.group(1),) + (_within_quotes(text, start, end) if not quoted else (start, end))
 
 
-def _within_quotes(text, start, end):
+def _within_quotes(text: str, start: int, end: int) -> tuple[int, int]:
     return (start + 1, end - 1) if end - start > 1 and text[start] in "\"'" and text[end - 1] == text[start] else (start, end)
 
 
-def _inside(text, start, end) -> Sequence[Word]:
+def _inside(text: str, start: int, end: int) -> Sequence[Word]:
     return [Word(one.start(), one.end(), one.group()) for one in _PLAIN_WORD.finditer(text, start, end)]
