@@ -194,6 +194,25 @@ def test_what_is_wrong_for_all_is_told_once():
     assert as_message(found).endswith("the default (300). Nothing was changed.")
 
 
+@pytest.mark.parametrize("roles", [ROLES, ["gpu_node", "verify"]], ids=["provision, maintain, deprovision", "verify"])
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("provision_wait", "5m", "provision_wait is '5m', and has to be a whole number of seconds, 0 or more. Set it so, or leave it out for the"),
+        ("provison_batch", 2, "provison_batch is no setting: write provision_batch, or give a variable of your own another name. Nothing was"),
+        ("maintain_reboots", True, "write maintain_reboot,"),
+        ("deprovision_leaves", False, "write deprovision_leave,"),
+        ("gpu_node_advertize", [], "write gpu_node_advertise,"),
+    ],
+)
+def test_each_playbook_finds_what_is_wrong_by_value_or_name(roles, name, value, words):
+    variables = {"g1": {name: value}, "g2": {}}
+    task_vars = {**variables["g1"], "inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars(variables)}
+    text = as_message(check(task_vars, ["g1", "g2"], lambda value: value, roles))
+    assert text.startswith("g1: ")
+    assert words in text
+
+
 def test_what_is_wrong_for_some_is_told_of_those():
     wrong = {"maintain_timeout": "x"}
     found, _hostvars = checked({"g1": {"provision_wait": 5}, "g2": {"gpu_node_advertize": [], **wrong}, "g3": wrong})
