@@ -12,6 +12,7 @@ import re
 import stat
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import nvml_lab
@@ -19,7 +20,6 @@ import pytest
 import yaml
 from node_lab import CONFIG_TOML, DAEMON_JSON
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _runtime_toml
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answer import malformed
 
@@ -258,7 +258,7 @@ def test_policies(node, fleet, rules, resources, line):
     assert (told["resources"], told["refused"], told["diff"]) == (answer["resources"], [], answer["diff"])
     assert kinds(answer["resources"]) == resources
     assert json.loads(node.daemon.read_bytes())["node-generic-resources"] == ["SSD=1", *answer["resources"]]
-    assert _runtime_toml.get(node.runtime.read_bytes())["swarm_resource"] == line
+    assert tomllib.loads(node.runtime.read_text()).get("swarm-resource") == line
     again = node.run(fleet=fleet, advertise=rules)
     assert (again["changed"], again["drift"]) == (False, [])
     node.run(state="absent")

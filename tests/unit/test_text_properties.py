@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 import tomli
+from dockerd_lab import document
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -110,7 +111,7 @@ def others(doc, want):
 @examples
 @given(documents(), layouts(), wants)
 def test_json_edit_changes_only_ours(doc, write, want):
-    before, after = _daemon_json.parse(write(doc), PATH), _daemon_json.parse(edit_json(write(doc), want), PATH)
+    before, after = document(write(doc)), document(edit_json(write(doc), want))
     assert others(after, want) == others(before, want)
     assert [key for key in after if key in before] == [key for key in before if key in after]
     ours = [entry for entry in after.get("node-generic-resources", []) if is_ours(entry, want)]
@@ -186,9 +187,9 @@ def test_json_take_out_keeps_exactly_what_others_changed(doc, write, rewrite, wa
             result["runtimes"] = {**result.get("runtimes", {}), **runtimes}
         return result
 
-    edited = rewrite(theirs(_daemon_json.parse(edit_json(content, want), PATH)))
+    edited = rewrite(theirs(document(edit_json(content, want))))
     restored = _daemon_json.take_out(edited, PATH, content, want)
-    assert in_no_order(_daemon_json.parse(restored, PATH)) == in_no_order(theirs(_daemon_json.parse(content, PATH)))
+    assert in_no_order(document(restored)) == in_no_order(theirs(document(content)))
 
 
 def in_no_order(doc):
@@ -211,7 +212,7 @@ def test_json_what_came_from_elsewhere_stands_there_once_and_goes_again(doc, wri
         edited = edit_json(content, want)
     except ConfigError:
         assume(False)
-    listed = _daemon_json.parse(edited, PATH).get("node-generic-resources", [])
+    listed = document(edited).get("node-generic-resources", [])
     theirs = [one for one in dict.fromkeys(moved) if one not in ("nvidia-gpu=old",)]
     assert all(listed.count(one) >= 1 for one in theirs)
     assert all(listed.count(one) == 1 for one in theirs if one not in doc.get("node-generic-resources", []))
