@@ -237,7 +237,7 @@ def _put(text: str, keys: Sequence[str], value: Any) -> str:
     for key in keys[:-1]:
         box = _json_text.scan(text, box.find(key).value_at)
         style = _json_text.style_within(text, box, style)
-    return _json_text.put(text, box, style, len(keys), keys[-1], style.render(value, len(keys)))
+    return _json_text.put(_json_text.Place(text, box, style, len(keys)), keys[-1], style.render(value, len(keys)))
 
 
 def _edit_runtime(text: str, want: Want, path: str, notes: list[str]) -> str:
@@ -311,7 +311,7 @@ def _splice(text: str, item: _json_text.Item, mine: Sequence[str], resources: Se
     raws = [raw for raw in raws[:at] if raw] + ours + [raw for raw in raws[at:] if raw]
     if [json.loads(raw) for raw in raws] == item.value:
         return text
-    return text[: item.value_at] + _json_text.join(text, box, style, 2, raws) + text[item.end :]
+    return text[: item.value_at] + _json_text.join(_json_text.Place(text, box, style, 2), raws) + text[item.end :]
 
 
 def _check_resources(item: _json_text.Item | None, path: str) -> None:
@@ -350,7 +350,7 @@ def _restore(text: str, key: str, former: _File) -> str:
     if item is None:
         return _json_text.remove(text, box, key) if box.find(key) else text
     raw = former.text[item.value_at : item.end]
-    return _json_text.put(text, box, _json_text.style_of(text, box), 1, key, raw)
+    return _json_text.put(_json_text.Place(text, box, _json_text.style_of(text, box), 1), key, raw)
 
 
 def _restore_runtime(text: str, former: _File, want: Want) -> str:

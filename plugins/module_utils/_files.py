@@ -16,10 +16,13 @@ import hashlib
 import os
 import stat
 import tempfile
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping, Tuple
 
 # move(src, dest) replaces a file atomically, and keeps mode, owner and SELinux context of one that exists.
 Move = Callable[[str, str], Any]
+
+# The numbers of a user and a group.
+Owner = Tuple[int, int]
 
 TEMPORARY = ".gpu-swarm."  # how the names of files begin that are to take the place of others
 NEW_FILE_MODE = 0o644
@@ -39,6 +42,10 @@ class Snapshot:
     @property
     def existed(self) -> bool:
         return self.data is not None
+
+    @property
+    def owner(self) -> Owner | None:
+        return None if self.uid is None else (self.uid, self.gid)
 
     @property
     def sha256(self) -> str | None:
@@ -80,11 +87,11 @@ def naming(path: str) -> Iterator[None]:
         raise
 
 
-def write(path: str, data: bytes, move: Move, mode: int | None = None, uid: int | None = None, gid: int | None = None) -> None:
+def write(path: str, data: bytes, move: Move, mode: int | None = None, owner: Owner | None = None) -> None:
     """Puts ``data`` at ``path`` so that a reader sees the old bytes or the new ones, never a part.
 
     ``move(src, dest)`` is ``module.atomic_move``, which keeps mode, owner and SELinux context of a file that exists.
-    ``mode``, ``uid`` and ``gid`` say how a file that does not exist yet is to be made.
+    ``mode`` and ``owner`` say how a file that does not exist yet is to be made.
     """
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
@@ -99,18 +106,18 @@ def write(path: str, data: bytes, move: Move, mode: int | None = None, uid: int 
         if os.path.exists(path):
             move(temporary, path)
         else:
-            _create(temporary, path, mode, uid, gid)
+            _create(temporary, path, mode, owner)
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
     sync_directory(folder)
 
 
-def _create(temporary: str, path: str, mode: int | None, uid: int | None, gid: int | None) -> None:
+def _create(temporary: str, path: str, mode: int | None, owner: Owner | None) -> None:
     # Not by atomic_move, which gives a new file the umask's mode, readable for all for a moment at least.
     os.chmod(temporary, NEW_FILE_MODE if mode is None else mode)
-    if uid is not None and os.geteuid() == 0:
-        os.chown(temporary, uid, gid)
+    if owner is not None and os.geteuid() == 0:
+        os.chown(temporary, *owner)
     os.rename(temporary, path)
 
 
@@ -138,7 +145,7 @@ def put_back(snapshot: Snapshot, move: Move) -> None:
     if Snapshot.take(snapshot.path).to_json() == snapshot.to_json():
         return  # where the disk is full, what was never written need not be written back
     if snapshot.existed:
-        write(snapshot.path, snapshot.data, move, snapshot.mode, snapshot.uid, snapshot.gid)
+        write(snapshot.path, snapshot.data, move, snapshot.mode, snapshot.owner)
     else:
         remove(snapshot.path)
 

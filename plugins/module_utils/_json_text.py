@@ -55,6 +55,20 @@ class Style(NamedTuple):
         return text if self.indent is None else text.replace("\n", self.eol + self.indent * depth)
 
 
+class Place(NamedTuple):
+    """A container in its text, and how the document is laid out there."""
+
+    text: str
+    box: Container
+    style: Style
+    depth: int  # of the container's members
+
+    @property
+    def tail(self) -> str:
+        """The blanks before the bracket that closes it, where its members have lines of their own."""
+        return self.style.eol + self.style.indent * (self.depth - 1) if self.style.indent is not None else ""
+
+
 def _skip(text: str, at: int) -> int:
     return _BLANK.match(text, at).end()
 
@@ -99,10 +113,11 @@ def style_within(text: str, box: Container, style: Style) -> Style:
     return style._replace(indent=None, comma=", ")
 
 
-def _gap(text: str, box: Container, style: Style, depth: int) -> str:
+def _gap(place: Place) -> str:
     """The blanks before a further item, by the example of the last one."""
+    text, box, style = place.text, place.box, place.style
     if not box.items:
-        return style.eol + style.indent * depth if style.indent is not None else ""
+        return style.eol + style.indent * place.depth if style.indent is not None else ""
     before = box.open if len(box.items) == 1 else text.index(",", box.items[-2].end)
     gap = text[before + 1 : box.items[-1].start]
     if "\n" in gap:
@@ -110,17 +125,17 @@ def _gap(text: str, box: Container, style: Style, depth: int) -> str:
     return gap if len(box.items) > 1 else style.comma[1:] or " " * (style.colon != ":")
 
 
-def put(text: str, box: Container, style: Style, depth: int, key: str, raw: str) -> str:
-    """The text with ``key: raw`` in the object ``box``, whose members are ``depth`` deep: in its place, or at the end."""
+def put(place: Place, key: str, raw: str) -> str:
+    """The text with ``key: raw`` in the object: in its place, or at the end."""
+    text, box = place.text, place.box
     item = box.find(key)
     if item:
         return text[: item.value_at] + raw + text[item.end :]
-    member = _gap(text, box, style, depth) + json.dumps(key, ensure_ascii=False) + style.colon + raw
+    member = _gap(place) + json.dumps(key, ensure_ascii=False) + place.style.colon + raw
     if box.items:
         end = box.items[-1].end
         return text[:end] + "," + member + text[end:]
-    tail = style.eol + style.indent * (depth - 1) if style.indent is not None else ""
-    return text[: box.open + 1] + member + tail + text[box.close :]
+    return text[: box.open + 1] + member + place.tail + text[box.close :]
 
 
 def remove(text: str, box: Container, key: str) -> str:
@@ -134,15 +149,16 @@ def remove(text: str, box: Container, key: str) -> str:
     return text[: item.start] + text[box.items[at + 1].start :]
 
 
-def join(text: str, box: Container, style: Style, depth: int, raws: Sequence[str]) -> str:
-    """A list made of the raw elements, laid out like the list ``box``."""
+def join(place: Place, raws: Sequence[str]) -> str:
+    """A list made of the raw elements, laid out like the list that is there."""
     if not raws:
         return "[]"
-    first = gap = _gap(text, box, style, depth)
+    text, box, style = place.text, place.box, place.style
+    first = gap = _gap(place)
     if box.items:
         first, tail = text[box.open + 1 : box.items[0].start], text[box.items[-1].end : box.close]
     elif style.indent is not None:
-        tail = style.eol + style.indent * (depth - 1)
+        tail = place.tail
     else:
         gap, tail = style.comma[1:], ""
     return "[" + first + ("," + gap).join(raws) + tail + "]"

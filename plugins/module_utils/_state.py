@@ -149,7 +149,7 @@ class State:
             if entry.get("backup") and not os.path.exists(entry["backup"]):
                 original = _files.Snapshot.from_json(entry["original"])
                 os.makedirs(os.path.join(self.directory, BACKUPS), DIRECTORY_MODE, exist_ok=True)
-                _files.write(entry["backup"], original.data, self._move, original.mode, original.uid, original.gid)
+                _files.write(entry["backup"], original.data, self._move, original.mode, original.owner)
 
     def backup_of(self, path: str) -> str:
         """Where the original of a file is to be kept: by its path, and by the time."""

@@ -151,8 +151,8 @@ def _put(path: str, data: bytes | None, move: Move, entry: Mapping[str, Any] | N
     if data is None:
         _files.remove(path)
     else:
-        was = entry["original"] if entry else {}
-        _files.write(path, data, move, was.get("mode"), was.get("uid"), was.get("gid"))
+        was = _files.Snapshot.from_json(entry["original"]) if entry else _files.Snapshot(path)
+        _files.write(path, data, move, was.mode, was.owner)
 
 
 def _start(node: Target, act: str, healthy: Healthy, reread: bool = True) -> None:
