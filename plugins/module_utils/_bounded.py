@@ -20,6 +20,7 @@ import signal
 import subprocess
 import time
 import traceback
+from typing import IO, Any, Callable, NoReturn, Sequence
 
 from ._errors import GpuSwarmError
 
@@ -32,14 +33,14 @@ _KILL_S, _POLL_S = 2, 0.01
 class GivenUp(GpuSwarmError):
     """Something did not end in time. Its ``hangs`` says what."""
 
-    def __init__(self, message, hangs):
+    def __init__(self, message: str, hangs: str) -> None:
         super().__init__(message, hangs=hangs)
 
 
 # -- calls -----------------------------------------------------------------------------------------------------------
 
 
-def in_child(work, limit_s):
+def in_child(work: Callable[[], Any], limit_s: float) -> Any:
     """What ``work()`` returns, plain data, done in a child of this process that loads nothing anew.
 
     A GpuSwarmError comes out as one with the same words and details. Raises TimeoutError where it takes longer; its words say
@@ -58,13 +59,13 @@ def in_child(work, limit_s):
     return _taken(answer)
 
 
-def _fate(process, ended):
+def _fate(process: int, ended: bool) -> str:
     if ended:
         return "it was killed"
     return "process %d hangs in the kernel, where no signal reaches it: only a reboot ends it" % process
 
 
-def _be_child(work, writer):
+def _be_child(work: Callable[[], Any], writer: int) -> NoReturn:
     """Never returns: no handler of the parent's, at exit or above on the stack, is to run here too."""
     status = 1
     try:
@@ -76,7 +77,7 @@ def _be_child(work, writer):
         os._exit(status)
 
 
-def _let_go(kept):
+def _let_go(kept: int) -> None:
     """Closes what was inherited. Else the connection to this host would stay open as long as this process lives, and the node locked."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
@@ -87,7 +88,7 @@ def _let_go(kept):
                 os.close(int(name))
 
 
-def _outcome(work):
+def _outcome(work: Callable[[], Any]) -> dict[str, Any]:
     try:
         return {"result": work()}
     except GpuSwarmError as problem:
@@ -96,7 +97,7 @@ def _outcome(work):
         return {"bug": traceback.format_exc()}
 
 
-def _read(stream, limit_s):
+def _read(stream: IO[bytes], limit_s: float) -> bytes | None:
     """All that comes until the other side closes; None where that takes too long."""
     parts, deadline = [], time.monotonic() + limit_s
     while select.select([stream], [], [], max(0, deadline - time.monotonic()))[0]:
@@ -107,7 +108,7 @@ def _read(stream, limit_s):
     return None
 
 
-def _end(child):
+def _end(child: int) -> bool:
     """Kills it; whether it is gone. It is not waited for longer than for a moment."""
     deadline = time.monotonic() + _KILL_S
     os.kill(child, signal.SIGKILL)
@@ -118,7 +119,7 @@ def _end(child):
     return True
 
 
-def _taken(answer):
+def _taken(answer: bytes) -> Any:
     if not answer:
         raise RuntimeError("a process that read for this one ended without a word")
     outcome = json.loads(answer.decode("utf-8"))
@@ -132,7 +133,7 @@ def _taken(answer):
 # -- commands --------------------------------------------------------------------------------------------------------
 
 
-def run(argv, limit_s=COMMAND_LIMIT_S):
+def run(argv: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> tuple[int, str, str]:
     """``(rc, stdout, stderr)`` of a command; one that is not there, as in a container without systemd, is no end."""
     try:
         process = subprocess.Popen(
@@ -152,7 +153,7 @@ def run(argv, limit_s=COMMAND_LIMIT_S):
     return process.returncode, out, err
 
 
-def _stop(process):
+def _stop(process: subprocess.Popen[str]) -> bool:
     """Whether it is gone, and what it had started."""
     os.killpg(process.pid, signal.SIGKILL)
     process.stdout.close()

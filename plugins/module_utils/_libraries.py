@@ -22,6 +22,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
+from typing import Mapping
 
 from ._errors import GpuSwarmError
 from ._files import naming
@@ -31,7 +32,7 @@ STATE_DIR = "/var/lib/gpu-swarm"
 LIBRARIES = {"type": "str", "no_log": True}
 
 
-def use(library_path=None, state_dir=STATE_DIR, first=False):
+def use(library_path: str | None = None, state_dir: str = STATE_DIR, first: bool = False) -> None:
     """Lets imports find our libraries, after everything that the node has itself, or ``first``.
 
     A directory as ``library_path`` is somebody's choice and comes first; a zip file is what the controller sent in
@@ -47,7 +48,7 @@ def use(library_path=None, state_dir=STATE_DIR, first=False):
     importlib.invalidate_caches()
 
 
-def received(text, directory):
+def received(text: str | None, directory: str) -> str | None:
     """What the controller sent along with this call, as a zip file in ``directory``; None where it sent nothing."""
     if not text:
         return None
@@ -57,12 +58,12 @@ def received(text, directory):
     return path
 
 
-def kept(state_dir=STATE_DIR):
+def kept(state_dir: str = STATE_DIR) -> str:
     """Where the libraries lie that stay on the node."""
     return os.path.join(state_dir, "lib", "current")
 
 
-def carried(name, library_path):
+def carried(name: str, library_path: str | None) -> bool:
     """Is module ``name`` here only because the controller sent it along with this call?"""
     if not library_path or not os.path.isfile(library_path):
         return False
@@ -70,7 +71,7 @@ def carried(name, library_path):
     return bool(spec and spec.origin) and spec.origin.startswith(library_path + os.sep)
 
 
-def install(zip_path, state_dir=STATE_DIR):
+def install(zip_path: str, state_dir: str = STATE_DIR) -> bool:
     """Keeps the content of ``zip_path`` on the node; returns whether that changed anything.
 
     What is kept already and not in the zip stays. A reader finds the old set or the new one, never a part: the new set
@@ -95,7 +96,7 @@ def install(zip_path, state_dir=STATE_DIR):
     return True
 
 
-def _read(zip_path):
+def _read(zip_path: str) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(zip_path) as archive:
             return {item.filename: archive.read(item) for item in archive.infolist() if not item.is_dir()}
@@ -103,7 +104,7 @@ def _read(zip_path):
         raise GpuSwarmError("%s: the libraries sent with this call cannot be read (%s). Run the task again." % (zip_path, exc)) from exc
 
 
-def _same(path, data):
+def _same(path: str, data: bytes) -> bool:
     try:
         with open(path, "rb") as stream:
             return stream.read() == data
@@ -111,7 +112,7 @@ def _same(path, data):
         return False
 
 
-def _fill(target, current, files):
+def _fill(target: str, current: str, files: Mapping[str, bytes]) -> None:
     # Not on top: reading a node, which is what most calls are for, would load them too, and they bring much along.
     import compileall
     import py_compile
@@ -132,7 +133,7 @@ def _fill(target, current, files):
     os.chmod(target, 0o755)
 
 
-def _digest(directory):
+def _digest(directory: str) -> str:
     """Names and content of the sources; what Python compiled depends on its version."""
     found = hashlib.sha256()
     for root, folders, names in os.walk(directory):
@@ -145,7 +146,7 @@ def _digest(directory):
     return found.hexdigest()[:16]
 
 
-def _point(link, target):
+def _point(link: str, target: str) -> None:
     temporary = "%s.%d" % (link, os.getpid())
     if os.path.lexists(temporary):
         os.unlink(temporary)
@@ -153,7 +154,7 @@ def _point(link, target):
     os.replace(temporary, link)
 
 
-def _remove_others(home, version):
+def _remove_others(home: str, version: str) -> None:
     for name in os.listdir(home):
         path = os.path.join(home, name)
         if path != version and not os.path.islink(path):

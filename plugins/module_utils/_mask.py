@@ -11,6 +11,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from typing import Any, Container
 
 MASK = "***"
 
@@ -40,14 +41,14 @@ _NAMED = re.compile(rf"""(?i)({_SECRET}(?:\\*["'])?\s*[=:]\s*(?:\\*["'])|{_SECRE
 _NUMBER = re.compile(rf"""(?i)({_SECRET}\\*["']\s*:\s*)(-?\d[\d.e+-]*)""")
 
 
-def mask(text):
+def mask(text: str) -> str:
     """The text without the passwords in its URLs: ``http://svc:***@proxy``."""
     if "@" in text or "\\" in text:
         text = _BARE.sub(_hidden, _BROKEN.sub(_hidden, _URL.sub(_hidden, text)))
     return _NUMBER.sub(_unnamed, _NAMED.sub(_unnamed, text))
 
 
-def masked(value, data=()):
+def masked(value: Any, data: Container[str] = ()) -> Any:
     """Plain data with every text in it masked, but for what stands under the keys ``data``: those are compared, not read."""
     if isinstance(value, str):
         return mask(value)
@@ -58,10 +59,10 @@ def masked(value, data=()):
     return value
 
 
-def _unnamed(found):
+def _unnamed(found: re.Match[str]) -> str:
     return found.group(1) + MASK
 
 
-def _hidden(found):
+def _hidden(found: re.Match[str]) -> str:
     user = _USER.match(found.group("who"))
     return found.group("scheme") + (user.group() if user else "") + MASK

@@ -12,10 +12,10 @@ be read in another way than this is refused. Private to this collection: no stab
 from __future__ import annotations
 
 import base64
-import collections
 import hashlib
 import re
 import struct
+from typing import Iterable, Iterator, NamedTuple
 
 from ._errors import GpuSwarmError
 
@@ -27,12 +27,16 @@ CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}\Z")
 NO_KEY = "it is no OpenPGP public key: %s"
 BLANKS = " \t\r"
 
-# The packets of each block as they are, whether they were armored, and the keys' fingerprints in capital letters. Those of subkeys, which
-# their key vouches for, are left out.
-Keys = collections.namedtuple("Keys", "blocks armored fingerprints")
+
+class Keys(NamedTuple):
+    """The keys in a file."""
+
+    blocks: list[bytes]  # the packets of each block as they are
+    armored: bool
+    fingerprints: list[str]  # in capital letters, without those of subkeys, which their key vouches for
 
 
-def parsed(data):
+def parsed(data: bytes) -> Keys:
     """The keys in a file's bytes, of which nothing else may be there."""
     binary = bool(data) and bool(data[0] & 0x80)
     blocks = [data] if binary else list(_dearmored(data.decode("ascii", "replace").split("\n")))
@@ -42,19 +46,19 @@ def parsed(data):
     return Keys(blocks, not binary, found)
 
 
-def encoded(keys, armored):
+def encoded(keys: Keys, armored: bool) -> bytes:
     """The bytes of a file with exactly these packets."""
     return "".join(map(_armored, keys.blocks)).encode("ascii") if armored else b"".join(keys.blocks)
 
 
-def normalized(fingerprint):
+def normalized(fingerprint: str) -> str | None:
     """A fingerprint as people write it, with blanks or colons in between; None where it is none."""
     plain = re.sub(r"[\s:]", "", fingerprint).upper()
     plain = plain[2:] if plain.startswith("0X") else plain
     return plain if re.match(r"(?:[0-9A-F]{40}|[0-9A-F]{64})\Z", plain) else None
 
 
-def _dearmored(lines):
+def _dearmored(lines: Iterable[str]) -> Iterator[bytes]:
     """The bytes of each block. Whoever reads only the first one is shown no other keys than whoever reads all."""
     rest = iter(line.rstrip(BLANKS) for line in lines)
     for line in rest:
@@ -74,7 +78,7 @@ def _dearmored(lines):
         yield _decoded(body)
 
 
-def _decoded(body):
+def _decoded(body: list[str]) -> bytes:
     """Headers, an empty line, base64, and a checksum, which readers must not insist on (RFC 9580, 6.1)."""
     if "" not in body:
         raise GpuSwarmError(NO_KEY % "it has no empty line in front of the key")
@@ -91,7 +95,7 @@ def _decoded(body):
         raise GpuSwarmError(NO_KEY % "it has something else than base64 in it") from problem
 
 
-def _armored(block):
+def _armored(block: bytes) -> str:
     """As gpg writes it. With the checksum, without which old releases of rpm take no key."""
     text = base64.b64encode(block).decode("ascii")
     lines = [text[at : at + 64] for at in range(0, len(text), 64)]
@@ -99,7 +103,7 @@ def _armored(block):
     return "\n".join([BEGIN, "", *lines, "=" + checksum, END, ""])
 
 
-def _crc24(data):
+def _crc24(data: bytes) -> int:
     """RFC 9580, section 6.1.1."""
     crc = 0xB704CE
     for byte in data:
@@ -109,7 +113,7 @@ def _crc24(data):
     return crc
 
 
-def _packets(data):
+def _packets(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Tag and body of each packet."""
     at = 0
     while at < len(data):
@@ -127,7 +131,7 @@ def _packets(data):
         at += length
 
 
-def _new(data, at):
+def _new(data: bytes, at: int) -> tuple[int, int, int]:
     """Tag, length and begin of a body: of the format since RFC 2440."""
     tag, first = data[at] & 0x3F, data[at + 1]
     if first < 192:
@@ -139,7 +143,7 @@ def _new(data, at):
     raise GpuSwarmError(NO_KEY % "it has a packet in parts")
 
 
-def _old(data, at):
+def _old(data: bytes, at: int) -> tuple[int, int, int]:
     """The same of the format before that, which gpg still writes."""
     tag, size = (data[at] & 0x3C) >> 2, data[at] & 0x03
     if size == 3:
@@ -147,7 +151,7 @@ def _old(data, at):
     return tag, struct.unpack_from((">B", ">H", ">L")[size], data, at + 1)[0], at + 1 + (1 << size)
 
 
-def _fingerprint(body):
+def _fingerprint(body: bytes) -> str:
     version = body[0] if body else 0
     if version == 4:
         return hashlib.sha1(b"\x99" + struct.pack(">H", len(body)) + body).hexdigest().upper()

@@ -12,15 +12,15 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 
-def printable(text):
+def printable(text: str) -> str:
     """One line."""
     return text if text.isprintable() else "".join(one if one.isprintable() else _escape(one) for one in text)
 
 
-def printable_lines(text):
+def printable_lines(text: str) -> str:
     """The same with line breaks and tabs as they are."""
     return text if text.isprintable() else "".join(one if one.isprintable() or one in "\n\t" else _escape(one) for one in text)
 
 
-def _escape(one):
+def _escape(one: str) -> str:
     return one.encode("unicode_escape").decode("ascii")
