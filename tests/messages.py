@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GAP = "…"
 # What Docker prints is in no file of ours.
 DOCKERS = "The scheduler's words"
+ISSUES = "Known issues"  # by their names
 CODE = ("plugins/**/*.py", "playbooks/**/*.yml", "playbooks/**/*.py", "roles/**/*.yml")
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import known_traps, settings, traps
+from . import known_traps, settings, traps, troubleshooting
+from .blocks import fill
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -17,4 +18,9 @@ def made() -> dict[str, str]:
     return {
         "SETTINGS.md": settings.page(),
         "TRAPS.md": traps.page(known_traps.TITLES),
+        "TROUBLESHOOTING.md": fill(_text("TROUBLESHOOTING.md"), {"known issues": troubleshooting.issues(known_traps.ALL)}),
     }
+
+
+def _text(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")

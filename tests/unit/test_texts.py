@@ -1,0 +1,40 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The texts of docs/: they use the terms of the glossary."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pages import blocks, glossary
+from tests.pages.made import DOCS
+
+# But for the list of the words itself, and what is made of code.
+OTHERS = ("GLOSSARY.md", "SETTINGS.md", "TRAPS.md")
+TEXTS = ["README.md", "SECURITY.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")) if path.name not in OTHERS)]
+
+
+def test_a_part_that_is_made_takes_the_place_of_the_last_one():
+    page = "a\n<!-- python -m tests.pages: x -->\nold\n<!-- end -->\nb\n"
+    assert blocks.fill(page, {"x": "new\n"}) == page.replace("old", "new")
+    with pytest.raises(KeyError):
+        blocks.fill(page, {"y": "new\n"})
+
+
+def test_cells_do_not_end_a_table():
+    assert blocks.table(["h"], [["a|b<c>"]]) == "| h |\n| --- |\n| a\\|b&lt;c> |\n"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts_use_the_terms_of_the_glossary(text):
+    words = glossary.replaced((DOCS / "GLOSSARY.md").read_text(encoding="utf-8"))
+    assert len(words) > 15
+    assert glossary.used((DOCS.parent / text).read_text(encoding="utf-8"), words) == []
+
+
+def test_a_word_that_a_term_takes_the_place_of_is_found():
+    words = glossary.replaced("| **fix** (correct) | to remove a cause | mend, mended |\n| **kind** | a name | |\n")
+    assert words == {"mend": "fix", "mended": "fix"}
+    assert glossary.used("It was Mended, not amended; `mend`\n```\nmend\n```\n", words) == ["mended: say fix"]
