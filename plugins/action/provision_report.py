@@ -13,7 +13,7 @@ from ..plugin_utils._evictions import refused_by_node
 from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._identity import problems
 from ..plugin_utils._lease import lost_lease
-from ..plugin_utils._outcome import FAILED, UNTOUCHED, WAITING, Outcome, outcome_of
+from ..plugin_utils._outcome import Outcome, State, Verdict, outcome_of
 from ..plugin_utils._plan import LABEL, Step
 from ..plugin_utils._roll import without_room
 from ..plugin_utils._updates import node_ids, to_label
@@ -54,7 +54,12 @@ class ActionModule(ActionBase):
             result["warnings"] = _report.left_behind(ids, _nodes(args["ledger"]))
         elif short := without_room(args["ledger"]):
             result["warnings"] = [PENDING % ", ".join(short)]
-        result.update(changed=False, states=states, waiting=verdicts[WAITING], not_ready=verdicts[FAILED] + verdicts[UNTOUCHED])
+        result.update(
+            changed=False,
+            states={name: state.text for name, state in states.items()},
+            waiting=verdicts[Verdict.WAITING],
+            not_ready=verdicts[Verdict.FAILED] + verdicts[Verdict.UNTOUCHED],
+        )
         return result
 
     def _provisioned(self, hosts, args, variables, ids):
@@ -65,7 +70,7 @@ class ActionModule(ActionBase):
             step = Step(**args["steps"][host.name])
             outcome = outcome_of(variables[host.name])
             if not outcome and host.name in mistaken:
-                outcome = Outcome(FAILED, mistaken[host.name])
+                outcome = Outcome(State.FAILED, mistaken[host.name])
             outcome = outcome or left.get(host.name)
             node_id = None if host.name in mistaken else ids[host.name]
             node = nodes.get(node_id)
@@ -94,12 +99,12 @@ def _left_undone(args, variables, ids):
     """By host, why its labels are not set, or it is still away: the call failed, or none was made since another run changes the swarm."""
     planned = [name for name, step in args["steps"].items() if LABEL in step["groups"]]
     if args["unlabelled"]:
-        return dict.fromkeys(planned, Outcome(FAILED, UNLABELLED % args["unlabelled"]))
+        return dict.fromkeys(planned, Outcome(State.FAILED, UNLABELLED % args["unlabelled"]))
     nodes = _nodes(args["ledger"])
     left = {update["host"]: UNLABELLED for update in to_label(planned, variables, args["ledger"], clashes=True)}
     left.update((name, AWAY) for name in args["steps"] if (nodes.get(ids[name]) or {}).get("former_availability"))
     lost = {name: lost_lease(variables[name], args["ledger"]) for name in left}
-    return {name: Outcome(UNTOUCHED, left[name] % why) for name, why in lost.items() if why}
+    return {name: Outcome(State.UNTOUCHED, left[name] % why) for name, why in lost.items() if why}
 
 
 def _nodes(ledger):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ._outcome import FAILED, WAITING
+from ._outcome import State
 from ._settings import ALL, NEVER, SERVICES
 from ._work import SPENT
 
@@ -44,6 +44,6 @@ def refused_by_node(refused: Iterable[Record]) -> dict[str, list[str]]:
 def not_written(answer: Mapping[str, Any], node_id: str, what: str) -> dict[str, str]:
     """The outcome of a host whose node swarm_nodes did not write, by its ``answer``; {} if it did. ``what`` says what failed then."""
     if "nodes" not in answer:
-        return {"state": FAILED, "reason": f"{what}: {answer.get('msg') or 'the manager did not say why'}"}
+        return {"state": State.FAILED.value, "reason": f"{what}: {answer.get('msg') or 'the manager did not say why'}"}
     tasks = refused_by_node(answer.get("refused") or []).get(node_id)
-    return {"state": WAITING, "reason": ", ".join(tasks)} if tasks else {}
+    return {"state": State.WAITING.value, "reason": ", ".join(tasks)} if tasks else {}

@@ -2,37 +2,93 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a host did not get through a run (pure).
+"""What became of a host in a run (pure): the states that there are, the text that is shown of each, and its verdict.
 
-A play cannot say it by failing: with batches, Ansible would end the whole run there, and leave healthy hosts half-way.
-So each host keeps its outcome as a fact, ``{state, reason}``, and the last play tells.
+Whoever decides anything, the exit status among them, goes by the members of these enumerations. Their text is for people.
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, NamedTuple
 
 from ..module_utils._printable import printable_lines
 
 FACT = "gpu_swarm_outcome"
 
-FAILED = "failed"  # it is as it was before, and tells why
-WAITING = "waiting"  # paused, until what runs there has ended
-LOST = "lost"  # it does not answer any more: nobody knows how it is
-OUT = "out"  # its maintenance was begun and not finished, or its change could not be undone: it is not as it was before
-UNTOUCHED = "untouched"  # its turn did not come
+
+class Verdict(str, Enum):
+    """What a run has to say of a host in the end. Under the table, the values stand before the hosts' names."""
+
+    DONE = "done"  # exit status 0
+    WAITING = "waiting"  # exit status 75, as long as no host has one of the next two
+    UNTOUCHED = "untouched"  # exit status 2, as for any host that failed
+    FAILED = "failed"  # exit status 2
+
+
+class State(Enum):
+    """The value is what playbooks keep in gpu_swarm_outcome; the text is what the table shows, with details in place of {}."""
+
+    text: str
+    verdict: Verdict
+
+    def __new__(cls, value: str, text: str = "{}", verdict: Verdict = Verdict.FAILED) -> State:
+        member = object.__new__(cls)
+        member._value_, member.text, member.verdict = value, text, verdict
+        return member
+
+    # Why a host did not get through a run: its outcome.
+    FAILED = ("failed", "failed: {}")  # it is as it was before, and the reason tells why
+    WAITING = ("waiting", "waiting for {}", Verdict.WAITING)  # paused, until what runs there has ended
+    LOST = ("lost", "lost: {}")  # it does not answer any more: nobody knows how it is
+    OUT = ("out", "out: {}")  # its maintenance was begun and not finished, or its change could not be undone: it is not as it was before
+    UNTOUCHED = ("untouched", "untouched: {}", Verdict.UNTOUCHED)  # its turn did not come
+
+    # What the end of a run finds of a host that has no outcome.
+    READY = ("ready", "ready", Verdict.DONE)  # as it is to be; what else there is to know follows, such as a drain by an operator
+    ABSENT = ("absent", "given back", Verdict.DONE)  # after deprovision: nothing is left there that was to go
+    NOT_KNOWN = ("not_known", "not known: no manager answered at the end")
+    NOT_A_MEMBER = ("not_a_member", "not in the swarm")
+    NOT_READY = ("not_ready", "{} for the manager")  # in the manager's list, in a state that takes no tasks
+    # Still paused or drained, with the mark of a run.
+    NOT_RETURNED = ("not_returned", "still on {}: its former availability, {}, could not be given back. Run this again")
+    NOT_SHOWN = ("not_shown",)  # the manager shows other resources than were decided, in words
+    STILL_LISTED = ("still_listed", "it left the swarm, but the manager still lists it. Run this again")
+    STILL_A_MEMBER = ("still_a_member", "still in the swarm: {}")  # though it was to leave
+    STILL_LABELLED = ("still_labelled", "the manager still shows labels of ours. Run this again")
+
+    def of(self, *details: str, more: str = "") -> HostState:
+        """This state with its text; ``more`` follows it."""
+        return HostState(self, self.text.format(*details) + more)
+
+
+class HostState(NamedTuple):
+    """What a host is in, and the text for people."""
+
+    state: State
+    text: str
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.state.verdict
+
 
 # No work is sent there before the next run.
-STAYS_AWAY = (WAITING, LOST, OUT)
-BAD = (FAILED, LOST, OUT)
+STAYS_AWAY = (State.WAITING, State.LOST, State.OUT)
+BAD = (State.FAILED, State.LOST, State.OUT)
 
 
 class Outcome(NamedTuple):
-    """``kept_away``: its turn did not come, and another run may have paused it since for reasons of its own."""
+    """Why a host did not get through a run.
 
-    state: str
+    A play cannot say it by failing: with batches, Ansible would end the whole run there, and leave healthy hosts half-way.
+    So each host keeps its outcome as a fact, ``{state, reason}``, and the last play tells.
+    ``kept_away``: its turn did not come, and another run may have paused it since for reasons of its own.
+    """
+
+    state: State
     reason: str
     kept_away: bool = False
 
@@ -44,4 +100,4 @@ class Outcome(NamedTuple):
 def outcome_of(variables: Mapping[str, Any]) -> Outcome | None:
     """The outcome that a host's variables hold; None where all went well so far."""
     kept = variables.get(FACT)
-    return Outcome(kept["state"], printable_lines(str(kept["reason"])), bool(kept.get("kept_away"))) if kept else None
+    return Outcome(State(str(kept["state"])), printable_lines(str(kept["reason"])), bool(kept.get("kept_away"))) if kept else None

@@ -17,14 +17,11 @@ from typing import Any
 from . import _offer
 from ._again import Again
 from ._deprovision import UP_TO_FILES, TakeBack, taken_back
-from ._outcome import FAILED, UNTOUCHED, WAITING, Outcome
+from ._outcome import HostState, Outcome, State, Verdict
 from ._plan import MARKED, WINDOWS, Host, Step, label_change
 from ._table import render
 from ._updates import difference
 
-READY, DONE = "ready", "done"
-GIVEN_BACK = "given back"
-NOT_KNOWN = "not known: no manager answered at the end"
 HEADINGS = ("node", "model", "GPUs", "VRAM", "advertised", "free", "state")
 HEADINGS_GIVEN_BACK = ("node", "taken back", "state")
 MIB_PER_GIB = 1024
@@ -49,8 +46,10 @@ def _step_words(step: Step) -> str:
     return "; ".join(told + step.impact + stays)
 
 
-def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outcome | None, answered: bool = True, kept: Iterable[str] = ()) -> str:
-    """``ready``, or the one thing that keeps this host from it, in words.
+def state_of(
+    host: Host, step: Step, node: dict[str, Any] | None, outcome: Outcome | None, answered: bool = True, kept: Iterable[str] = ()
+) -> HostState:
+    """Ready, or the one thing that keeps this host from it.
 
     ``node`` is the host's entry in the manager's ledger, ``outcome`` why the host did not get through this run; ``answered``
     tells whether there is a ledger at all, ``kept`` are the tasks for which its labels or availability were not written.
@@ -59,89 +58,88 @@ def state_of(host: Host, step: Step, node: dict[str, Any] | None, outcome: Outco
     if missed:
         return missed
     if node is None:
-        return "not in the swarm" if answered else NOT_KNOWN
+        return (State.NOT_A_MEMBER if answered else State.NOT_KNOWN).of()
     if node["state"] != "ready":
-        return f"{node['state']} for the manager"
+        return State.NOT_READY.of(node["state"])
     if node.get("former_availability"):
         return _still_away(node)
     different = difference(host.assessed or {}, node)
     if different:
-        return different
-    told = [READY] + ([] if node["availability"] == "active" else [node["availability"]])
-    return ", ".join(told + [f"GPU {gpu['index']} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []])
+        return State.NOT_SHOWN.of(different)
+    told = [] if node["availability"] == "active" else [node["availability"]]
+    told += [f"GPU {gpu['index']} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
+    return State.READY.of(more="".join(f", {text}" for text in told))
 
 
-def by_verdict(states: dict[str, str]) -> dict[str, list[str]]:
-    """The hosts by what became of them, by their states in words: done, waiting, untouched, failed."""
-    verdicts: dict[str, list[str]] = {DONE: [], WAITING: [], UNTOUCHED: [], FAILED: []}
-    for name, state in states.items():
-        begin = state.replace(",", " ").replace(":", " ").split(" ")[0]
-        done = begin == READY or state == GIVEN_BACK
-        verdicts[DONE if done else begin if begin in (WAITING, UNTOUCHED) else FAILED].append(name)
-    return verdicts
+def by_verdict(states: Mapping[str, HostState]) -> dict[Verdict, list[str]]:
+    """The hosts by what became of them."""
+    return {verdict: [name for name, state in states.items() if state.verdict is verdict] for verdict in Verdict}
 
 
-def summary(verdicts: dict[str, list[str]], command: Callable[[list[str]], Again]) -> str:
+def summary(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]], Again]) -> str:
     """Who is done and who is not, and the command that goes on; '' where all are done. ``command(hosts)`` is that of this run."""
-    left = [name for verdict, names in verdicts.items() if verdict != DONE for name in names]
+    left = [name for verdict, names in verdicts.items() if verdict is not Verdict.DONE for name in names]
     if not left:
         return ""
     again = command(left)
     more = [f"and the values that this run had for {', '.join(again.others)} (-e), which may be secrets"] if again.others else []
-    told = [f"{verdict}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict != DONE]
-    return "\n".join([f"{DONE}: {len(verdicts[DONE])} hosts", *told, "", f"To go on: {again.command}", *more])
+    told = [f"{verdict.value}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict is not Verdict.DONE]
+    return "\n".join([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *told, "", f"To go on: {again.command}", *more])
 
 
-def _not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) -> str | None:
+def _not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) -> HostState | None:
     if step.error:
-        return _and_away(f"{FAILED}: {step.error}", node)
-    if outcome and outcome.state != WAITING:
-        return _and_away(f"{outcome.state}: {outcome.reason}", node)
+        return _and_away(State.FAILED.of(step.error), node)
+    if outcome and outcome.state is not State.WAITING:
+        return _and_away(outcome.state.of(outcome.reason), node)
     if outcome or step.left_alone:
         # Else it is no node, or returned to service before what it waits for was found.
-        paused = "; paused" if MARKED in step.groups and (node is None or node["availability"] != "active") else ""
-        return f"{WAITING} for " + (outcome.reason + paused if outcome else ", ".join(step.waits_for))
+        paused = "; paused" if outcome and MARKED in step.groups and (node is None or node["availability"] != "active") else ""
+        return State.WAITING.of(outcome.reason if outcome else ", ".join(step.waits_for), more=paused)
     return None
 
 
-def _refused(node: dict[str, Any] | None, kept: Iterable[str]) -> str | None:
+def _refused(node: dict[str, Any] | None, kept: Iterable[str]) -> HostState | None:
     told = ", ".join(kept)
-    return f"{WAITING} for {told}" + ("; paused" if node and node.get("former_availability") else "") if told else None
+    return State.WAITING.of(told, more="; paused" if node and node.get("former_availability") else "") if told else None
 
 
-def _and_away(text: str, node: dict[str, Any] | None) -> str:
+def _and_away(state: HostState, node: dict[str, Any] | None) -> HostState:
     if not node or not node.get("former_availability"):
-        return text
-    return f"{text.rstrip().rstrip('.')}. Still on {node['availability']}: it returns to service with the first run that finds nothing wrong with it"
+        return state
+    text = state.text.rstrip().rstrip(".")
+    return state._replace(text=f"{text}. Still on {node['availability']}: it returns to service with the first run that finds nothing wrong with it")
 
 
-def _still_away(node: dict[str, Any]) -> str:
-    return f"still on {node['availability']}: its former availability, {node['former_availability']}, could not be given back. Run this again"
+def _still_away(node: dict[str, Any]) -> HostState:
+    return State.NOT_RETURNED.of(node["availability"], node["former_availability"])
 
 
-def state_given_back(step: TakeBack, node: dict[str, Any] | None, outcome: Outcome | None, kept: Iterable[str] = (), answered: bool = True) -> str:
-    """``given back``, or the one thing that is left on this host, in words. See state_of(); where no manager is left, that is an answer."""
+def state_given_back(
+    step: TakeBack, node: dict[str, Any] | None, outcome: Outcome | None, kept: Iterable[str] = (), answered: bool = True
+) -> HostState:
+    """Given back, or the one thing that is left on this host. See state_of(); where no manager is left, that is an answer."""
     missed = _not_done(step, outcome, node) or _refused(node, kept)
     if missed:
         return missed
     if not answered and ({"labels", "leave", "entry"} & set(step.needs) or MARKED in step.groups):
-        return NOT_KNOWN
+        return State.NOT_KNOWN.of()
     if node and {"leave", "entry"} & set(step.needs):
-        return "it left the swarm, but the manager still lists it. Run this again"
+        return State.STILL_LISTED.of()
     if node and node.get("former_availability"):
         return _still_away(node)
     if step.stays:
-        return f"still in the swarm: {step.stays}"
+        return State.STILL_A_MEMBER.of(step.stays)
     if node and label_change(node, {}):
-        return "the manager still shows labels of ours. Run this again"
-    return GIVEN_BACK
+        return State.STILL_LABELLED.of()
+    return State.ABSENT.of()
 
 
-def row_given_back(host: Host, step: TakeBack, state: str, files: bool = False) -> list[str]:
+def row_given_back(host: Host, step: TakeBack, state: HostState, files: bool = False) -> list[str]:
     """``files`` tells whether those were restored, and so what comes before them, though the run may not have got through."""
-    through = state == GIVEN_BACK or state.startswith("still in the swarm")
+    through = state.state in (State.ABSENT, State.STILL_A_MEMBER)
     done = taken_back(step if through else replace(step, needs=[need for need in step.needs if files and need in UP_TO_FILES]))
-    return [host.name, done or "–", state]
+    return [host.name, done or "–", state.text]
 
 
 def left_behind(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -159,7 +157,7 @@ def left_behind(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, 
     ]
 
 
-def row(host: Host, node: dict[str, Any] | None, state: str) -> list[str]:
+def row(host: Host, node: dict[str, Any] | None, state: HostState) -> list[str]:
     """One line of the table at the end."""
     answer = host.assessed or {}
     gpus = answer.get("gpus") or []
@@ -170,7 +168,7 @@ def row(host: Host, node: dict[str, Any] | None, state: str) -> list[str]:
         vram(gpus),
         _offer.advertised(answer, node),
         _offer.free(node),
-        state,
+        state.text,
     ]
 
 

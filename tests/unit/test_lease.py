@@ -106,7 +106,7 @@ def test_what_was_left_undone_for_it_is_told_of_each_host():
     nodes = [member("n1", labels={}, bound=False), member("n2", bound=False, former_availability="active"), member("n3", bound="c")]
     book = {**ledger(*nodes), "swarm": {"lease": {"holder": OTHER, "since": None, "expires_in": None}}}
     left = provision_report._left_undone({"steps": steps, "ledger": book, "unlabelled": ""}, hosts, node_ids(hosts, hosts))
-    assert {name: (outcome.state, outcome.reason.partition(":")[0]) for name, outcome in left.items()} == {
+    assert {name: (outcome.state.value, outcome.reason.partition(":")[0]) for name, outcome in left.items()} == {
         "a": ("untouched", "its labels could not be set"),
         "b": ("untouched", "it could not be returned to service"),
     }

@@ -11,10 +11,10 @@ from node_lab import gpu
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _report
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._again import Again
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import Outcome
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import HostState, Outcome, State, Verdict
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, MARKED, PREPARE, WINDOW, Host, Step
 
-FAILED = Outcome("failed", "dockerd did not start")
+FAILED = Outcome(State.FAILED, "dockerd did not start")
 
 
 def test_the_impact_of_a_run():
@@ -70,18 +70,23 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_told(step, wo
         (Step(), None, None, "not in the swarm"),
         (Step(waits_for=["a", "b"], left_alone=True), member(), None, "waiting for a, b"),
         (Step(waits_for=["a"]), member(), None, "ready"),
-        (Step(needs=["join", "move"]), None, Outcome("waiting", "task b"), "waiting for task b"),
-        (Step(waits_for=["a"], groups=[MARKED]), member(availability="pause"), Outcome("waiting", "container b"), "waiting for container b; paused"),
-        (Step(groups=[MARKED]), member(), Outcome("waiting", "finished job b"), "waiting for finished job b"),
-        (Step(groups=[PREPARE]), None, Outcome("waiting", "container b"), "waiting for container b"),
+        (Step(needs=["join", "move"]), None, Outcome(State.WAITING, "task b"), "waiting for task b"),
+        (
+            Step(waits_for=["a"], groups=[MARKED]),
+            member(availability="pause"),
+            Outcome(State.WAITING, "container b"),
+            "waiting for container b; paused",
+        ),
+        (Step(groups=[MARKED]), member(), Outcome(State.WAITING, "finished job b"), "waiting for finished job b"),
+        (Step(groups=[PREPARE]), None, Outcome(State.WAITING, "container b"), "waiting for container b"),
         (Step(), member(), FAILED, "failed: dockerd did not start"),
-        (Step(), member(), Outcome("lost", "no route"), "lost: no route"),
-        (Step(), member(), Outcome("untouched", "its turn did not come"), "untouched: its turn did not come"),
+        (Step(), member(), Outcome(State.LOST, "no route"), "lost: no route"),
+        (Step(), member(), Outcome(State.UNTOUCHED, "its turn did not come"), "untouched: its turn did not come"),
         (Step(error="not assessed"), None, FAILED, "failed: not assessed"),
     ],
 )
 def test_the_state_of_a_host(step, node, outcome, state):
-    assert _report.state_of(host(), step, node, outcome) == state
+    assert _report.state_of(host(), step, node, outcome).text == state
 
 
 @pytest.mark.parametrize(
@@ -93,29 +98,32 @@ def test_the_state_of_a_host(step, node, outcome, state):
     ],
 )
 def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state):
-    assert _report.state_of(host(), Step(), node, outcome, kept=["task a", "task b"]) == state
-    assert _report.state_given_back(TakeBack(needs=["labels"]), node, outcome, kept=["task a", "task b"]) == state
-    assert _report.by_verdict({"gpu-1": state})["failed" if outcome else "waiting"] == ["gpu-1"]
+    verdict = Verdict.FAILED if outcome else Verdict.WAITING
+    for found in (
+        _report.state_of(host(), Step(), node, outcome, kept=["task a", "task b"]),
+        _report.state_given_back(TakeBack(needs=["labels"]), node, outcome, kept=["task a", "task b"]),
+    ):
+        assert (found.text, found.verdict) == (state, verdict)
 
 
 @pytest.mark.parametrize(
     ("step", "outcome", "begin"),
     [
         (Step(error="GPU-1 is gone. Put it back.", away=True), None, "failed: GPU-1 is gone. Put it back"),
-        (Step(), Outcome("out", "NVML failed"), "out: NVML failed"),
+        (Step(), Outcome(State.OUT, "NVML failed"), "out: NVML failed"),
         (Step(away=True), FAILED, "failed: dockerd did not start"),
     ],
 )
 def test_a_node_that_stays_paused_is_reported_with_what_returns_it(step, outcome, begin):
     node = member(availability="pause", former_availability="active")
     told = f"{begin}. Still on pause: it returns to service with the first run that finds nothing wrong with it"
-    assert _report.state_of(host(), step, node, outcome) == told
-    assert _report.state_given_back(TakeBack(error=step.error), node, outcome) == told
+    assert _report.state_of(host(), step, node, outcome).text == told
+    assert _report.state_given_back(TakeBack(error=step.error), node, outcome).text == told
 
 
 def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
-    assert _report.state_of(host(), Step(), None, None, answered=False) == "not known: no manager answered at the end"
-    assert _report.state_of(host(), Step(), None, FAILED, answered=False) == "failed: dockerd did not start"
+    assert _report.state_of(host(), Step(), None, None, answered=False).text == "not known: no manager answered at the end"
+    assert _report.state_of(host(), Step(), None, FAILED, answered=False).text == "failed: dockerd did not start"
 
 
 @pytest.mark.parametrize(
@@ -149,19 +157,19 @@ LEFT_OUT = [{"index": 2, "uuid": "x", "name": "H100", "reason": "GPU is lost"}, 
     ],
 )
 def test_a_node_that_offers_less_than_it_has_says_so(node, outcome, state):
-    assert _report.state_of(host(left_out=LEFT_OUT), Step(), node, outcome) == state
+    assert _report.state_of(host(left_out=LEFT_OUT), Step(), node, outcome).text == state
 
 
 def test_rows():
     held = member(resources={"NVIDIA-GPU": named(0, 1, held=[1])})
-    assert _report.row(host(), held, "ready") == ["gpu-1", "NVIDIA H100 80GB HBM3", "2", "2 × 79.6 GiB", "2 NVIDIA-GPU", "1", "ready"]
-    assert _report.row(host(), member(shown=(0,)), "untouched: x")[4:] == ["1 NVIDIA-GPU (decided: 2)", "1", "untouched: x"]
-    assert _report.row(host(), None, "not in the swarm")[4:] == ["– (decided: 2 NVIDIA-GPU)", "–", "not in the swarm"]
-    assert _report.row(host("m", gpu=False), member(shown=()), "ready") == ["m", "–", "–", "–", "–", "–", "ready"]
-    assert _report.row(Host("dead", True, False, None), None, "failed: x") == ["dead", "–", "–", "–", "–", "–", "failed: x"]
+    assert _report.row(host(), held, READY) == ["gpu-1", "NVIDIA H100 80GB HBM3", "2", "2 × 79.6 GiB", "2 NVIDIA-GPU", "1", "ready"]
+    assert _report.row(host(), member(shown=(0,)), State.UNTOUCHED.of("x"))[4:] == ["1 NVIDIA-GPU (decided: 2)", "1", "untouched: x"]
+    assert _report.row(host(), None, State.NOT_A_MEMBER.of())[4:] == ["– (decided: 2 NVIDIA-GPU)", "–", "not in the swarm"]
+    assert _report.row(host("m", gpu=False), member(shown=()), READY) == ["m", "–", "–", "–", "–", "–", "ready"]
+    assert _report.row(Host("dead", True, False, None), None, State.FAILED.of("x")) == ["dead", "–", "–", "–", "–", "–", "failed: x"]
     unread = host()
     unread.assessed["gpus"] = [gpu(0), dict(gpu(1), name=None, memory_mib=None)]
-    assert _report.row(unread, None, "")[1:4] == ["NVIDIA H100 80GB HBM3, ?", "2", "1 × 79.6 GiB"]
+    assert _report.row(unread, None, READY)[1:4] == ["NVIDIA H100 80GB HBM3, ?", "2", "1 × 79.6 GiB"]
 
 
 @pytest.mark.parametrize(
@@ -179,30 +187,22 @@ def test_vram(sizes, words):
 
 
 def test_the_table_at_the_end():
-    lines = _report.table([_report.row(host(), member(), "ready")]).splitlines()
+    lines = _report.table([_report.row(host(), member(), READY)]).splitlines()
     assert lines[0].split() == ["node", "model", "GPUs", "VRAM", "advertised", "free", "state"]
     assert lines[2].startswith("gpu-1  NVIDIA H100")
 
 
-@pytest.mark.parametrize(
-    ("state", "verdict"),
-    [
-        ("ready", "done"),
-        ("ready, drain, GPU 2 left out: GPU is lost", "done"),
-        ("waiting for container x; paused", "waiting"),
-        ("untouched: its turn did not come", "untouched"),
-        ("failed: x", "failed"),
-        ("lost: x", "failed"),
-        ("not in the swarm", "failed"),
-        ("the manager shows 1 of 2 NVIDIA-GPU", "failed"),
-    ],
-)
-def test_what_became_of_a_host(state, verdict):
-    assert [name for name, hosts in _report.by_verdict({"a": state}).items() if hosts] == [verdict]
+READY = State.READY.of()
+
+
+def test_what_became_of_a_host_is_told_by_its_state_and_not_by_the_words_for_it():
+    states = {"a": HostState(State.READY, "failed: x"), "b": HostState(State.OUT, "ready"), "c": HostState(State.WAITING, "untouched: z")}
+    assert _report.by_verdict(states) == {Verdict.DONE: ["a"], Verdict.WAITING: ["c"], Verdict.UNTOUCHED: [], Verdict.FAILED: ["b"]}
 
 
 def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
-    verdicts = _report.by_verdict({"a": "ready", "b": "waiting for x", "c": "failed: y", "d": "untouched: z", "e": "ready"})
+    states = {"a": READY, "b": State.WAITING.of("x"), "c": State.LOST.of("y"), "d": State.UNTOUCHED.of("z"), "e": READY}
+    verdicts = _report.by_verdict(states)
     assert _report.summary(verdicts, lambda left: Again(f"ansible-playbook p.yml --limit {','.join(left)}", [])).splitlines() == [
         "done: 2 hosts",
         "waiting: b",
@@ -213,7 +213,7 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
     ]
     more = _report.summary(verdicts, lambda left: Again("x", ["token"])).splitlines()[-1]
     assert more == "and the values that this run had for token (-e), which may be secrets"
-    assert _report.summary(_report.by_verdict({"a": "ready"}), lambda left: Again("x", [])) == ""
+    assert _report.summary(_report.by_verdict({"a": READY}), lambda left: Again("x", [])) == ""
 
 
 # --- after deprovision ------------------------------------------------------------------------------------------------
@@ -242,33 +242,32 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
     ],
 )
 def test_what_is_left_on_a_host_that_is_given_back(step, node, outcome, state):
-    assert _report.state_given_back(step, node, outcome) == state
+    assert _report.state_given_back(step, node, outcome).text == state
 
 
 @pytest.mark.parametrize(
     ("step", "state"),
     [
-        (TakeBack(needs=["labels"]), _report.NOT_KNOWN),
-        (TakeBack(needs=["leave"]), _report.NOT_KNOWN),
-        (TakeBack(needs=["entry"], entry="n9"), _report.NOT_KNOWN),
-        (TakeBack(groups=[MARKED, END]), _report.NOT_KNOWN),
-        (TakeBack(needs=["configure", "restart"]), "given back"),  # of a host in no swarm
+        (TakeBack(needs=["labels"]), State.NOT_KNOWN),
+        (TakeBack(needs=["leave"]), State.NOT_KNOWN),
+        (TakeBack(needs=["entry"], entry="n9"), State.NOT_KNOWN),
+        (TakeBack(groups=[MARKED, END]), State.NOT_KNOWN),
+        (TakeBack(needs=["configure", "restart"]), State.ABSENT),  # of a host in no swarm
     ],
 )
 def test_what_no_manager_could_confirm_is_not_given_back(step, state):
-    assert _report.state_given_back(step, None, None, answered=False) == state
-    assert _report.by_verdict({"a": _report.NOT_KNOWN})[_report.FAILED] == ["a"]
-    assert _report.state_given_back(step, None, None) == "given back"
+    assert _report.state_given_back(step, None, None, answered=False) == state.of()
+    assert _report.state_given_back(step, None, None).text == "given back"
 
 
 def test_only_what_went_well_is_told_as_taken_back():
     step = TakeBack(needs=["labels", "leave"])
-    assert _report.row_given_back(host(), step, "given back") == ["gpu-1", "node labels, membership", "given back"]
-    assert _report.row_given_back(host(), step, "failed: x") == ["gpu-1", "–", "failed: x"]
+    assert _report.row_given_back(host(), step, State.ABSENT.of()) == ["gpu-1", "node labels, membership", "given back"]
+    assert _report.row_given_back(host(), step, State.FAILED.of("x")) == ["gpu-1", "–", "failed: x"]
     broken_off = TakeBack(needs=["labels", "configure", "restart", "packages", "leave"])
-    assert _report.row_given_back(host(), broken_off, "failed: x", files=True)[1] == "node labels, files, generic resources"
-    assert _report.row_given_back(host(), TakeBack(needs=["labels"]), "still in the swarm: x")[1] == "node labels"
-    assert _report.row_given_back(host(), TakeBack(), "given back")[1] == "–"
+    assert _report.row_given_back(host(), broken_off, State.FAILED.of("x"), files=True)[1] == "node labels, files, generic resources"
+    assert _report.row_given_back(host(), TakeBack(needs=["labels"]), State.STILL_A_MEMBER.of("x"))[1] == "node labels"
+    assert _report.row_given_back(host(), TakeBack(), State.ABSENT.of())[1] == "–"
 
 
 def test_a_manager_that_remains_is_told_beforehand():
