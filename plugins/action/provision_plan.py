@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, replace
 
 from ansible.errors import AnsibleActionFail
@@ -15,15 +16,15 @@ from ..plugin_utils._begin import where_it_begins
 from ..plugin_utils._consent import heed_finished_jobs, heed_reservations
 from ..plugin_utils._durations import restart_waits
 from ..plugin_utils._evictions import told
-from ..plugin_utils._fleet import MANAGERS, hosts_of
+from ..plugin_utils._fleet import MANAGERS, hosts_of, left_out
 from ..plugin_utils._plan import (
     END,
     FETCH,
     Swarm,
+    hosts_in,
     in_batches,
     leader_warnings,
     only_paused,
-    placements,
     plan,
     to_change,
     toolkit_warnings,
@@ -66,8 +67,7 @@ class ActionModule(ActionBase):
             cut = in_batches(hosts, steps, settings["provision_batch"])
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from problem
-        groups = _checked(steps) if self._task.check_mode else {**_members(steps), **cut}
-        placed = placements(steps, groups)
+        groups = _checked(steps) if self._task.check_mode else hosts_in(steps, cut)
         self._show(hosts, steps, swarm.nodes, absent)
         result.update(
             changed=False,
@@ -85,10 +85,11 @@ class ActionModule(ActionBase):
             # Nodes that leave take their room with them: no waiting brings it back.
             rooms=None if absent else without(rooms(args["ledger"]), lost),
             left_lease=left_lease(args["ledger"]),
+            made=time.monotonic_ns(),
             hosts_in=groups,
-            placements=placed,
+            batches=[len(batch) for batch in cut],
             only_paused=only_paused(steps),
-            to_change=to_change(placed),
+            to_change=to_change(groups),
         )
         return result
 
@@ -97,7 +98,7 @@ class ActionModule(ActionBase):
         problems = check(task_vars, names, self._templar.template)
         if problems.run:
             raise AnsibleActionFail(as_message(problems))
-        hosts = hosts_of(task_vars, names, ASSESSED, self._templar.template)
+        hosts = left_out(hosts_of(task_vars, names, ASSESSED, self._templar.template), task_vars["ansible_play_hosts"])
         return [replace(host, wrong=" ".join(problems.hosts.get(host.name, ())) or None) for host in hosts]
 
     def _show(self, hosts, steps, nodes, absent):
@@ -140,14 +141,6 @@ def _steps(hosts, swarm, args, settings):
         step.settings = host.settings
         step.restart_waits = restart_waits(step, host.settings["provision_drain_timeout"], bool(args["maintain"]))
     return steps, lost
-
-
-def _members(steps):
-    groups = {}
-    for name, step in steps.items():
-        for group in step.groups:
-            groups.setdefault(group, []).append(name)
-    return groups
 
 
 def _checked(steps):

@@ -15,6 +15,7 @@ from ..plugin_utils._identity import problems
 from ..plugin_utils._lease import lost_lease
 from ..plugin_utils._outcome import Outcome, State, Verdict, outcome_of
 from ..plugin_utils._plan import LABEL, Step
+from ..plugin_utils._planned import made
 from ..plugin_utils._roll import without_room
 from ..plugin_utils._updates import node_ids, to_label
 
@@ -44,7 +45,7 @@ class ActionModule(ActionBase):
             }
         )
         tell = self._given_back if args["state"] == "absent" else self._provisioned
-        variables = {name: task_vars["hostvars"].raw_get(name) for name in args["steps"]}
+        variables = _of_this_plan(task_vars, args["steps"])
         ids = node_ids(variables, variables)
         states, table = tell(hosts_of(task_vars, list(args["steps"]), ASSESSED, self._templar.template), args, variables, ids)
         verdicts = _report.by_verdict(states)
@@ -93,6 +94,12 @@ class ActionModule(ActionBase):
             files = "restart_required" in applied and not applied.get("failed")
             rows.append(_report.row_given_back(host, step, states[host.name], files))
         return states, _report.table(rows, _report.HEADINGS_GIVEN_BACK)
+
+
+def _of_this_plan(task_vars, names):
+    """The variables of the hosts; none of one that was lost before the plan was made, and has what another playbook of this run left."""
+    found = {name: task_vars["hostvars"].raw_get(name) for name in names}
+    return {name: own if made(own) == made(task_vars) else {} for name, own in found.items()}
 
 
 def _left_undone(args, variables, ids):

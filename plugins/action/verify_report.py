@@ -7,7 +7,8 @@ from __future__ import annotations
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _identity, _verify_report
-from ..plugin_utils._updates import node_id_of
+from ..plugin_utils._fleet import heard
+from ..plugin_utils._updates import ASSESSED, node_id_of
 
 
 class ActionModule(ActionBase):
@@ -26,13 +27,12 @@ class ActionModule(ActionBase):
             }
         )
         nodes = {node["id"]: node for node in args["ledger"].get("nodes") or []}
-        variables = {name: task_vars["hostvars"].raw_get(name) for name in args["hosts"]}
-        ids = {name: node_id_of(variables[name]) for name in variables}
+        assessed = _assessed(task_vars, args["hosts"])
+        ids = {name: node_id_of({ASSESSED: answer}) for name, answer in assessed.items()}
         mistaken = _identity.problems(ids, nodes)
         rows, problems = [], {}
         for name, node_id in ids.items():
-            assessed = variables[name].get("gpu_node_assessed")
-            found = _verify_report.about(assessed, nodes.get(node_id), args["tested"], node_id, mistaken.get(name))
+            found = _verify_report.about(assessed[name], nodes.get(node_id), args["tested"], node_id, mistaken.get(name))
             rows.extend(_verify_report.rows(name, found))
             if found.wrong:
                 problems[name] = found.wrong
@@ -40,3 +40,8 @@ class ActionModule(ActionBase):
         self._display.display("\n" + _verify_report.told(rows, args["hosts"], problems, args["tested"], used) + "\n")
         result.update(changed=False, problems=problems, rows=rows)
         return result
+
+
+def _assessed(task_vars, names):
+    alive = set(task_vars["ansible_play_hosts"])
+    return {name: heard(task_vars["hostvars"].raw_get(name).get(ASSESSED), name in alive) for name in names}

@@ -118,15 +118,21 @@ left_lease:
   description: Who still has the swarm's lease, though that run has ended or its time is over; empty if nobody.
   returned: always
   type: str
+made:
+  description: When the plan was made, by a clock that only goes forward. One run may make several, and what counts is the newest.
+  returned: always
+  type: int
+  version_added: 0.2.0
 hosts_in:
-  description: The hosts by group, for the plays that follow.
+  description: The hosts by group, for the plays that follow, in the order of the changes.
   returned: always
   type: dict
-placements:
-  description: The same by host, for M(ansible.builtin.add_host).
+batches:
+  description: How many of the hosts in C(gpu_swarm_window) are changed at a time, batch by batch.
   returned: always
   type: list
-  elements: dict
+  elements: int
+  version_added: 0.2.0
 only_paused:
   description: The hosts that an earlier run left paused, with which nothing is wrong, and for which nothing else is to be done first.
   returned: always

@@ -91,7 +91,7 @@ def answers_of(variables: Variables, names: Iterable[str], asked: Iterable[Mappi
     for name in dict.fromkeys(names):
         if name in variables:  # of a name that the inventory does not have, hostvars makes something undefined
             host = variables[name]
-            found.update((name, host[key]) for key in ANSWERS if key in host)
+            found.update((name, host[key]) for key in ANSWERS if host.get(key))
     return found
 
 

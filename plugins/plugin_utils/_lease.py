@@ -23,7 +23,7 @@ def lost_lease(variables: Mapping[str, Any], ledger: Any = None) -> str:
     A run that began before there was a swarm has no lease, and needs none.
     """
     answer = variables.get(FACT)
-    if answer is None:
+    if not answer:
         return ""
     others = _of_another(answer, ledger)
     return lease_gate({**others, "acquired": False} if others else answer)

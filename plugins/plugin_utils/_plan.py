@@ -28,7 +28,6 @@ PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing that hurts is to be
 # Members of the swarm are paused, changed, and given back as they were.
 IDLE = "gpu_swarm_idle"  # nothing runs there
 WINDOW = "gpu_swarm_window"  # in batches, with the idle ones
-BATCH = "gpu_swarm_batch_%04d"  # the hosts of one of them: `serial` sees groups, and no variables of hosts
 WINDOW_MANAGERS = "gpu_swarm_window_managers"  # one at a time
 WINDOWS = frozenset((IDLE, WINDOW, WINDOW_MANAGERS))
 JOIN = "gpu_swarm_join"
@@ -184,27 +183,24 @@ def identified(hosts: list[Host], nodes: Mapping[str, Mapping[str, Any]]) -> lis
     return [replace(host, mistaken=mistaken.get(host.name)) for host in hosts]
 
 
-def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> dict[str, list[str]]:
-    """The batches of the members that get a window, as groups by name, and all of them. Those that have to wait come last."""
+def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> list[list[str]]:
+    """The members that get a window, batch by batch. Those that have to wait come last."""
     order = sorted(hosts, key=lambda host: bool(steps[host.name].waits_for))
     idle, busy = ({host.name: _model(host) for host in order if group in steps[host.name].groups} for group in (IDLE, WINDOW))
-    cut = batches(idle, busy, setting)
-    return {WINDOW: [name for batch in cut for name in batch], **{BATCH % number: batch for number, batch in enumerate(cut, 1)}} if cut else {}
-
-
-def batch_names(groups: Mapping[str, Any]) -> list[str]:
-    return sorted(name for name in groups if name.startswith(BATCH.partition("%")[0]))
+    return batches(idle, busy, setting)
 
 
 def _model(host: Host) -> str:
     return ", ".join(sorted({gpu["name"] or "?" for gpu in (host.assessed or {}).get("gpus") or []}))
 
 
-def placements(steps: Mapping[str, Step], groups: Mapping[str, list[str]]) -> list[dict[str, Any]]:
-    """The hosts with their groups in the order of the changes: batch by batch, and the leader last, so that it changes once."""
-    placed = {name: [group for group, members in groups.items() if name in members] for name in steps}
-    order = sorted(steps, key=lambda name: (steps[name].leader, [group for group in placed[name] if group in batch_names(groups)]))
-    return [{"host": name, "groups": placed[name]} for name in order if placed[name]]
+def hosts_in(steps: Mapping[str, Step], cut: Sequence[Sequence[str]] = ()) -> dict[str, list[str]]:
+    """The hosts by group, in the order of the changes: batch by batch (``cut``), and the leader last, so that it changes once."""
+    groups: dict[str, list[str]] = {}
+    for name in sorted(steps, key=lambda name: steps[name].leader):
+        for group in steps[name].groups:
+            groups.setdefault(group, []).append(name)
+    return {**groups, **({WINDOW: [name for batch in cut for name in batch]} if cut else {})}
 
 
 def only_paused(steps: Mapping[str, Step]) -> list[str]:
@@ -213,9 +209,9 @@ def only_paused(steps: Mapping[str, Step]) -> list[str]:
     return [name for name in alone if steps[name].away and not steps[name].jobs]
 
 
-def to_change(placed: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The hosts among those of placements() on which anything is to be done. What is fetched, nobody notices."""
-    return [item["host"] for item in placed if set(item["groups"]) - {END, FETCH}]
+def to_change(groups: Mapping[str, Iterable[str]]) -> list[str]:
+    """The hosts on which anything is to be done, by hosts_in(). What is fetched, nobody notices."""
+    return list(dict.fromkeys(name for group, names in groups.items() if group not in (END, FETCH) for name in names))
 
 
 def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:

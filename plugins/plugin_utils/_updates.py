@@ -26,6 +26,7 @@ from ._settings import default_of
 from ._work import UNREAD, Work, must_stay, work_on
 
 PAUSE, DRAIN, FORMER = "pause", "drain", "former"
+ASSESSED = "gpu_node_assessed"
 
 Variables = Mapping[str, Mapping[str, Any]]
 
@@ -124,12 +125,17 @@ def _labels(name: str, variables: Variables) -> dict[str, Any]:
     return {} if wanted is None else {"labels": wanted, "mark": step.get("mark", _swarm_labels.SET), **({"keep": keep} if keep else {})}
 
 
-def label_updates(names: Iterable[str], variables: Variables, ledger: Any = None, clashes: bool = False) -> list[dict[str, Any]]:
-    """For swarm_nodes: the labels of these hosts as planned, else as decided there, unless something failed there.
+def label_updates(
+    names: Iterable[str], variables: Variables, ledger: Any = None, clashes: bool = False, planned: bool = True
+) -> list[dict[str, Any]]:
+    """For swarm_nodes: the labels of these hosts as planned, else as decided there, unless something failed there. Before there is a plan
+    (not ``planned``), by what was found there alone: all else that is known of hosts is of an earlier playbook of this run.
 
     With a ``ledger``, only of hosts whose labels it shows to differ; of those where somebody else's is in the way, with ``clashes``.
     None of hosts that show the id of another one's node, of which the plan or the report tells, and none without the swarm's lease.
     """
+    if not planned:
+        variables = {name: {ASSESSED: variables[name].get(ASSESSED)} for name in names}
     return [update for update in to_label(names, variables, ledger, clashes) if not lost_lease(variables[update["host"]], ledger)]
 
 

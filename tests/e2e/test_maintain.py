@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +107,24 @@ def test_a_node_whose_maintenance_failed_stays_paused(fleet: Fleet, inventory: P
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
     assert away(fleet, "g1") == ("active", None)
+
+
+def test_playbooks_follow_each_other_in_one_run(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
+    """What one leaves of a node, be it that it had to wait or that it was worked on, is nothing to the next."""
+    node, since = fleet["g1"], fleet["m1"].run("date", "+%s.%N")
+    maintenance.file.write_text(json.dumps([{"name": "Touch", "ansible.builtin.command": "touch /var/tmp/maintained"}]))
+    provision, maintain = ({"ansible.builtin.import_playbook": f"fleet.gpu_swarm.{name}"} for name in ("provision", "maintain"))
+    ended = {"name": "The work ends", "ansible.builtin.command": "docker rm --force notebook"}
+    site = maintenance.file.with_name("site.yml")
+    site.write_text(json.dumps([provision, maintain, {"hosts": "g1", "gather_facts": False, "become": True, "tasks": [ended]}, provision]))
+    settings = json.dumps({"maintain_tasks": str(maintenance.file), "provision_wait": 0})
+    node.docker("run", "--detach", "--name", "notebook", "lab/task")
+    try:
+        run = fleet.playbook(inventory, "--limit", "gpu_nodes", "--extra-vars", settings, playbook=str(site))
+    finally:
+        node.run("docker", "rm", "--force", "notebook", check=False)
+    assert run.rc == os.EX_TEMPFAIL, run.output  # the maintenance of g1 has yet to be done
+    assert "g1" in re.findall(r"^waiting: (.*)$", run.output, re.MULTILINE)
+    assert [fleet[name].read("/var/tmp/maintained") for name in GPU_NODES] == [None, b""]
+    assert run.row("g1").endswith(" ready"), run.output
+    assert [availabilities(fleet, name, since) for name in GPU_NODES] == [["pause", "active"]] * len(GPU_NODES)

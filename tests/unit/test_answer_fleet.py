@@ -102,7 +102,7 @@ def provision(hosts, known, maintain):
     steps = _plan.plan(hosts, known, maintain)
     _plan.leader_warnings(hosts, steps, known)
     _plan.toolkit_warnings(hosts, steps)
-    _plan.placements(steps, _plan.in_batches(hosts, steps))
+    _plan.hosts_in(steps, _plan.in_batches(hosts, steps))
     _consent.heed_reservations(hosts, steps, known, [])
     _consent.heed_finished_jobs(hosts, steps, known, False)
     _report.impact(steps)

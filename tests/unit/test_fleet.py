@@ -21,7 +21,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     WINDOW,
     Host,
     Step,
-    placements,
+    hosts_in,
     plan,
     to_change,
 )
@@ -154,7 +154,7 @@ STEPS = {
 
 
 def test_hosts_by_group():
-    assert action._members(STEPS) == {
+    assert hosts_in(STEPS) == {
         FETCH: ["fresh"],
         PREPARE: ["fresh"],
         LABEL: ["fresh", "drift"],
@@ -162,12 +162,12 @@ def test_hosts_by_group():
         WINDOW: ["drift"],
         MARKED: ["drift", "left"],
     }
-    assert action._members({"done": Step()}) == {}
+    assert hosts_in({"done": Step()}) == {}
 
 
 def test_only_hosts_for_which_something_is_to_be_done_need_the_lease():
-    assert to_change(placements(STEPS, action._members(STEPS))) == ["fresh", "drift", "left"]
-    assert to_change(placements(STEPS, action._checked(STEPS))) == []
+    assert to_change(hosts_in(STEPS)) == ["fresh", "drift", "left"]
+    assert to_change(action._checked(STEPS)) == []
 
 
 def test_a_step_brings_what_tasks_read_of_the_settings():
@@ -187,8 +187,6 @@ def test_a_step_brings_what_tasks_read_of_the_settings():
 def test_in_check_mode_packages_are_looked_for_and_what_cannot_go_on_fails():
     groups = action._checked(STEPS)
     assert groups == {FETCH: ["fresh"], END: ["stranger", "left"]}
-    placed = [{"host": "fresh", "groups": [FETCH]}, {"host": "stranger", "groups": [END]}, {"host": "left", "groups": [END]}]
-    assert placements(STEPS, groups) == placed
     assert action._checked({name: STEPS[name] for name in ("done", "drift", "busy", "gone")}) == {}
     assert action._checked({"last": TakeBack(groups=[END], stays="the swarm would end")}) == {END: ["last"]}
 

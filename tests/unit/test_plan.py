@@ -24,11 +24,11 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     Host,
     Step,
     Swarm,
+    hosts_in,
     in_batches,
     label_change,
     leader_warnings,
     only_paused,
-    placements,
     plan,
     toolkit_warnings,
 )
@@ -559,10 +559,9 @@ def test_the_leader_is_changed_last():
         known = swarm(*(member(node_id, role="manager", leader=name == leader, bound=name) for name, node_id in ids.items()))
         steps = plan(hosts, known)
         assert list(steps) == list(ids)
-        placed = placements(steps, {WINDOW_MANAGERS: list(ids), END: ["m1"]})
-        assert [item["host"] for item in placed] == [name for name in ids if name != leader] + [leader]
-        assert {item["host"]: item["groups"] for item in placed}["m1"] == [WINDOW_MANAGERS, END]
-    assert placements(plan(hosts[:1], swarm(member(role="manager", bound="m1"))), {}) == []
+        order = [name for name in ids if name != leader] + [leader]
+        assert {group: names for group, names in hosts_in(steps).items() if names != order} == {}
+        assert set(hosts_in(steps)) == {WINDOW_MANAGERS, MARKED, LABEL, END}
 
 
 def test_a_step_travels_as_plain_data():
@@ -592,17 +591,17 @@ def test_members_go_in_batches_idle_ones_first_and_those_that_wait_last():
     hosts.append(host("idle", node_id="i", **RESTART))
     known.ledger["nodes"].append(member("i", bound="idle"))
     steps = plan(hosts, known)
-    groups = in_batches(hosts, steps)
     everyone = ["idle", "b", "c", "d", "a"]
-    assert groups == {WINDOW: everyone, **{f"gpu_swarm_batch_{number:04}": [name] for number, name in enumerate(everyone, 1)}}
-    assert list(in_batches(hosts, steps, 3).values()) == [everyone, ["idle"], ["b", "c", "d"], ["a"]]
-    placed = placements(steps, {IDLE: ["idle"], **groups})
-    assert [item["host"] for item in placed] == everyone
-    assert placed[0]["groups"] == [IDLE, WINDOW, "gpu_swarm_batch_0001"]
+    assert in_batches(hosts, steps) == [[name] for name in everyone]
+    cut = in_batches(hosts, steps, 3)
+    assert cut == [["idle"], ["b", "c", "d"], ["a"]]
+    groups = hosts_in(steps, cut)
+    assert (groups[WINDOW], groups[IDLE], groups[END]) == (everyone, ["idle"], ["a", "b", "c", "d", "idle"])
 
 
 def test_without_a_window_there_are_no_batches():
-    assert in_batches([host()], plan([host()], swarm(member())), "10%") == {}
+    assert in_batches([host()], plan([host()], swarm(member())), "10%") == []
+    assert hosts_in(plan([host()], swarm(member()))) == {}
 
 
 # --- maintenance ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: planned
+short_description: Which hosts the plays after a plan are for
+version_added: 0.2.0
+description:
+  - Takes the groups of the inventory, and finds the plan that the playbook has made which runs now, whatever other playbooks of the same
+    run have left.
+  - Internal to the playbooks of this collection.
+options:
+  _input:
+    description: The variable C(groups).
+    type: dict
+    required: true
+  hostvars:
+    description: The variable C(hostvars), or an empty dictionary where there is none yet.
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Change members, canaries first
+  hosts: "{{ (groups | fleet.gpu_swarm.planned(hostvars | default({}))).gpu_swarm_window | default([]) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: By group a list of hosts, and under C(batches) how many of C(gpu_swarm_window) are changed at a time.
+  type: dict
+"""
+
+from ..plugin_utils._planned import HOLDERS, planned
+
+
+class FilterModule:
+    def filters(self):
+        return {"planned": _planned}
+
+
+def _planned(groups, hostvars):
+    # Not by hostvars[name], which would template the whole plan. Before the first play there are none.
+    return planned(groups.get(HOLDERS, ()), hostvars.raw_get) if HOLDERS in groups else {}
