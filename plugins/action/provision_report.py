@@ -13,8 +13,8 @@ from ..plugin_utils._evictions import refused_by_node
 from ..plugin_utils._fleet import hosts_of
 from ..plugin_utils._identity import problems
 from ..plugin_utils._lease import lost_lease
+from ..plugin_utils._model import LABEL, Step
 from ..plugin_utils._outcome import Outcome, State, Verdict, outcome_of
-from ..plugin_utils._plan import LABEL, Step
 from ..plugin_utils._planned import made
 from ..plugin_utils._roll import without_room
 from ..plugin_utils._updates import node_ids, to_label

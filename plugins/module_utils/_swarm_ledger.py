@@ -13,7 +13,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from . import _gates, _resources, _swarm_claims, _swarm_elsewhere, _swarm_findings, _swarm_pending, _swarm_reservations, _swarm_unreserved
-from ._swarm_placement import leader_engine
+from ._swarm_leader import leader_engine
 from ._swarm_restarts import Restarts
 from ._swarm_tasks import ENDED, HOLDING, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
 

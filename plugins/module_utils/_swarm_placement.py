@@ -32,14 +32,6 @@ def broken(constraints, labels):
     return None
 
 
-def leader_engine(nodes):
-    """The engine version of the manager that leads, as it tells it; None if it cannot be told."""
-    for node in nodes:
-        if (node.get("ManagerStatus") or {}).get("Leader"):
-            return node.get("Description", {}).get("Engine", {}).get("EngineVersion")
-    return None
-
-
 def evictions(changes, engine, tasks, services):
     """For each of these changes (as of _swarm_nodes) the tasks that lose their place through it, in one pass over the tasks.
 

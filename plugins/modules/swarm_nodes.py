@@ -251,6 +251,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import _swarm_evictions, _swarm_nodes, _swarm_placement
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm import CONNECTION_OPTIONS, connect
+from ..module_utils._swarm_leader import leader_engine
 
 NODE_OPTIONS = dict(
     id=dict(type="str", required=True),
@@ -271,7 +272,7 @@ def run(params, check_mode):
     wants = _swarm_nodes.check(params["nodes"], prefix)
     manager = connect(params)
     nodes = manager.nodes()
-    leader = _swarm_placement.leader_engine(nodes)
+    leader = leader_engine(nodes)
 
     def decide(nodes, changes, wants):
         """By the tasks that are there now."""

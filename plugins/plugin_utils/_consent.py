@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from . import _finished_jobs
-from ._plan import END, JOIN, LABEL, MARKED, WINDOWS, AnyStep, Host, Step, Swarm, settle
+from ._model import END, JOIN, LABEL, MARKED, WINDOWS, AnyStep, Host, Step, Swarm
+from ._plan import settle
 from ._reservations import Loss, consented, decided_totals, is_open, losses, refusal, takes_away, totals
 
 # Who is in one of these has its node updated.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ._plan import Host
+from ._model import Host
 from ._settings_read import FOR_TASKS, values
 
 MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"

@@ -10,162 +10,23 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
-from ..module_utils import _gates, _packages, _resources, _swarm_labels
-from ..module_utils._printable import printable_lines
+from ..module_utils import _gates, _packages, _swarm_labels
 from . import _toolkit
 from ._batches import batches
 from ._identity import LABEL_PREFIX, problems
+from ._impact import tell_impact
 from ._membership import membership
-from ._settings import ALL, NEVER, SERVICES, default_of
-from ._work import Work, in_words, must_stay, what_becomes, work_on
-
-# The groups that a run's plays are for. A play over an empty group costs nothing.
-FETCH = "gpu_swarm_fetch"  # packages are brought within reach and nothing is installed, whatever runs there
-PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing that hurts is to be done
-# Members of the swarm are paused, changed, and given back as they were.
-IDLE = "gpu_swarm_idle"  # nothing runs there
-WINDOW = "gpu_swarm_window"  # in batches, with the idle ones
-WINDOW_MANAGERS = "gpu_swarm_window_managers"  # one at a time
-WINDOWS = frozenset((IDLE, WINDOW, WINDOW_MANAGERS))
-JOIN = "gpu_swarm_join"
-LABEL = "gpu_swarm_label"
-MARKED = "gpu_swarm_marked"  # to be returned to service: paused in this run, or in an earlier one and nothing is wrong with it
-END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
-
-# The needs for which nothing may run there.
-HURTS = frozenset(("toolkit", "restart", "maintain"))
-# What a change stops: whatever runs there, only what is swarm's (tasks, and containers on its networks), or nothing.
-CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
-
+from ._model import END, FETCH, HURTS, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
+from ._settings import ALL, NEVER, SERVICES
+from ._work import CONTAINERS, NOTHING, TASKS, in_words, must_stay, what_becomes, what_is_stopped, work_on
 
 LOCKS = (
     "dockerd has to be restarted, which would lock this manager, since its swarm is autolocked. Run 'docker swarm update "
     "--autolock=false' on a manager, run this again, and put the lock back with '--autolock=true', which shows a new unlock key."
 )
-
-
-@dataclass
-class Host:
-    """One host of the fleet as the inventory has it and as its assessment found it.
-
-    ``toolkit`` is the version that the host is to have, None for any; ``hold`` whether the package manager is to keep it,
-    None to leave that as it is. ``disrupt`` says what may be stopped there.
-    ``leave`` and ``packages`` say what deprovision is to take back, ``kept`` whether there is a directory of ours.
-    """
-
-    name: str
-    gpu: bool
-    manager: bool
-    assessed: dict[str, Any] | None
-    toolkit: str | None = None
-    disrupt: str = default_of("provision_disrupt")
-    move: bool = False
-    leave: bool = default_of("deprovision_leave")
-    packages: bool = default_of("deprovision_packages")
-    kept: bool = False
-    hold: bool | None = None
-    mistaken: str | None = None  # why the node id that it shows is not believed
-    wrong: str | None = None  # what is wrong with its settings
-    advertise_addr: str = ""  # what it is to tell others
-    settings: dict[str, Any] = field(default_factory=dict)  # those that tasks read, by name
-
-    @property
-    def failed(self) -> bool:
-        """Whether Ansible has given this host up."""
-        return not self.assessed or bool(self.assessed.get("unreachable") or self.assessed.get("failed"))
-
-    @property
-    def unfit(self) -> str | None:
-        """Why nothing can be done with this host in this run, with or without Docker."""
-        if not self.assessed:
-            return "not assessed"
-        if self.assessed.get("unreachable"):
-            return printable_lines(f"unreachable: {self.assessed.get('msg', '')}")
-        if self.assessed.get("failed"):
-            return printable_lines(str(self.assessed.get("msg", "the assessment failed")))
-        return self.mistaken or self.wrong
-
-    @property
-    def has_engine(self) -> bool:
-        return "engine" not in (self.assessed or {}).get("missing", [])
-
-    @property
-    def error(self) -> str | None:
-        """Why this host cannot be made what it is to be in this run."""
-        return self.unfit or (None if self.has_engine else "Docker Engine is not installed. Install it on this host and run this again.")
-
-    @property
-    def node_id(self) -> str | None:
-        return None if self.mistaken else self.shown_id
-
-    @property
-    def shown_id(self) -> str | None:
-        """The node id by the host's own word."""
-        return ((self.assessed or {}).get("swarm") or {}).get("node_id")
-
-
-@dataclass
-class Swarm:
-    """What is known of the swarm: who runs it (``found``, from find_swarm) and what a manager shows (``ledger``).
-
-    ``evicted`` are by node the tasks that its labels would evict, as their ids with the reason in words.
-    """
-
-    found: Mapping[str, Any]
-    ledger: Mapping[str, Any] | None = None
-    evicted: Mapping[str, dict[str, str]] = field(default_factory=dict)
-
-    @property
-    def nodes(self) -> dict[str, dict[str, Any]]:
-        return {node["id"]: node for node in (self.ledger or {}).get("nodes") or []}
-
-    @property
-    def autolocked(self) -> bool:
-        return bool(((self.ledger or {}).get("swarm") or {}).get("autolocked"))
-
-    @property
-    def error(self) -> str | None:
-        """Why nobody's membership can be judged."""
-        if self.found.get("error"):
-            return str(self.found["error"])
-        if self.found.get("live") and not self.nodes:
-            reason = (self.ledger or {}).get("msg") or "it lacks the Docker SDK for Python, which provision without --check installs"
-            return f"The manager {self.found['live'][0]} could not be asked about the swarm: {reason}"
-        return None
-
-
-@dataclass
-class Step:
-    """What one host needs, which groups that puts it in, and what it means for those who use it."""
-
-    needs: list[str] = field(default_factory=list)
-    groups: list[str] = field(default_factory=list)
-    impact: list[str] = field(default_factory=list)
-    waits_for: list[str] = field(default_factory=list)
-    left_alone: bool = False  # nothing is done there before what it waits for has ended
-    disrupt: str = default_of("provision_disrupt")
-    error: str | None = None
-    stops: str = NOTHING  # what the change would stop
-    leader: bool = False  # of the swarm's managers
-    node_id: str | None = None  # of the node that it is, if the manager lists it
-    away: bool = False  # an earlier run left it paused
-    toolkit: str | None = None  # the version that is to be installed
-    jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, lest they run again
-    remove_jobs: bool | None = None  # whether any may be; None where that is not judged
-    settings: dict[str, Any] = field(default_factory=dict)  # of the host, those that tasks read, by name
-    restart_waits: int = 0  # for so many seconds the call that restarts dockerd waits for the drain, instead of a task before it
-
-    @property
-    def problem(self) -> str | None:
-        """What the run ends with an error for, whatever else it does on the host."""
-        return self.error
-
-
-# Also a step of another plan.
-AnyStep = TypeVar("AnyStep", bound=Step)
 
 
 def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None) -> dict[str, Step]:
@@ -251,7 +112,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     step = Step(needs=needs, disrupt=host.disrupt, toolkit=_toolkit.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
-    _tell_impact(step, host, new=swarm.found.get("init_on") == host.name)
+    tell_impact(step, host, new=swarm.found.get("init_on") == host.name)
     if maintain:
         step.impact.append(f"{maintain} and reboots" if host.settings.get("maintain_reboot") else maintain)
     step.stops = _stops(set(step.needs))
@@ -283,11 +144,6 @@ def heed_work(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm,
     for word, told in [*becomes, ("disconnects", in_words(cut_off)), ("evicts", moved)]:
         if told:
             step.impact.append(f"{word} {', '.join(told)}")
-
-
-def what_is_stopped(stops: str, work: list[Work]) -> list[Work]:
-    """The part of what runs there that a change would stop."""
-    return {CONTAINERS: work, TASKS: [item for item in work if item.of_swarm], NOTHING: []}[stops]
 
 
 def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) -> tuple[list[str], list[str]]:
@@ -373,72 +229,3 @@ def _clash(node: Mapping[str, Any], wanted: Mapping[str, str]) -> str | None:
         return None
     keys = " ".join(f"--label-rm {key}" for key in clashes)
     return f"node label {'; '.join(told)}. If nobody needs it: docker node update {keys} {node['id']}"
-
-
-# -- words -------------------------------------------------------------------------------------------------------------
-
-
-def _tell_impact(step: Step, host: Host, new: bool) -> None:
-    """``new`` tells whether the swarm begins on this host."""
-    assessed = host.assessed or {}
-    if "toolkit" in step.needs:
-        now, wanted = assessed["toolkit_version"], _toolkit.version_of(step.toolkit)
-        step.impact.append(f"toolkit {now} → {wanted}" if now not in (None, wanted) else f"installs toolkit {wanted}")
-    if "hold" in step.needs:
-        step.impact.append("holds the toolkit's version" if host.hold else "no longer holds the toolkit's version")
-    if "configure" in step.needs:
-        step.impact.extend(_gained_and_lost(assessed) or assessed["drift"] or ["keeps pynvml on the node"])
-    step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
-    if "restart" in step.needs:
-        step.impact.append("restarts dockerd")
-    for need, words in (
-        ("move", "leaves its swarm"),
-        ("join", "initialises the swarm" if new else "joins the swarm"),
-        ("role", "becomes a manager" if host.manager else "becomes a worker"),
-        ("docker_sdk", "installs the Docker SDK for Python"),
-        ("labels", "changes node labels"),
-    ):
-        if need in step.needs:
-            step.impact.append(words)
-
-
-def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
-    """What an old leader does to tasks on the nodes that this run is about to update, each warning once."""
-    nodes = swarm.nodes
-    leader = next((node.get("engine_version") for node in nodes.values() if node.get("leader")), None)
-    named: dict[str, list[str]] = {}
-    for host in hosts:
-        node = nodes.get(host.node_id or "")
-        if node is None or not {WINDOW, WINDOW_MANAGERS, LABEL} & set(steps[host.name].groups):
-            continue
-        held = {kind: entry["total"] if entry["type"] == "discrete" else [] for kind, entry in node["resources"].items() if entry.get("held")}
-        for finding in _gates.leader_findings(leader, held):
-            named.setdefault(finding.text, []).append(host.name)
-    return [f"{', '.join(names)}: {text}" for text, names in named.items()]
-
-
-def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:
-    """Which versions of the toolkit the fleet will have, where that is more than one."""
-    will = {host.name: steps[host.name].toolkit or (host.assessed or {}).get("toolkit_version") for host in hosts if host.gpu}
-    return _toolkit.mixture({name: str(_toolkit.version_of(version)) for name, version in will.items() if version})
-
-
-def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:
-    """By kind, what the node will offer more or less than its daemon does now."""
-    wanted = _resources.parse(assessed["resources"])
-    now = _resources.from_info((assessed["engine"] or {}).get("generic_resources"))
-    there, here = _gpus_by_kind(wanted), _gpus_by_kind(now)
-    changes = []
-    for kind in dict.fromkeys([*there, *here]):
-        gained, lost = there.get(kind, set()) - here.get(kind, set()), here.get(kind, set()) - there.get(kind, set())
-        changes += [f"+{len(gained)} {kind}"] * bool(gained) + [f"−{len(lost)} {kind}"] * bool(lost)
-    for kind, amount in wanted.items():
-        if isinstance(amount, int) and amount != now.get(kind):
-            changes.append(f"{kind} {now[kind]} → {amount}" if isinstance(now.get(kind), int) else f"+{amount} {kind}")
-    return changes
-
-
-def _gpus_by_kind(resources: dict[str, Any]) -> dict[str, set[str]]:
-    """The named resources whose values are GPUs or MIG devices; other kinds of the node are not ours to tell of."""
-    named = {kind: values for kind, values in resources.items() if isinstance(values, list)}
-    return {kind: set(values) for kind, values in named.items() if all(one.startswith(("GPU-", "MIG-")) for one in values)}

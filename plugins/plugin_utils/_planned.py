@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ._lease import FACT as LEASE
-from ._plan import END
+from ._model import END
 
 PLAN = "gpu_swarm_plan"
 # A group of the inventory: one host for each plan of this run that has anything to do.

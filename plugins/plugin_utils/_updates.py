@@ -20,10 +20,10 @@ from ._evictions import EVICT
 from ._finished_jobs import in_the_way, in_words
 from ._identity import LABEL_PREFIX, problems
 from ._lease import lost_lease
+from ._model import LABEL, MARKED
 from ._outcome import BAD, outcome_of
-from ._plan import CONTAINERS, LABEL, MARKED, NOTHING, what_is_stopped
 from ._settings import default_of
-from ._work import UNREAD, Work, must_stay, work_on
+from ._work import CONTAINERS, NOTHING, UNREAD, Work, must_stay, what_is_stopped, work_on
 
 PAUSE, DRAIN, FORMER = "pause", "drain", "former"
 ASSESSED = "gpu_node_assessed"

@@ -17,7 +17,7 @@ from ..module_utils import _swarm_labels
 from ..module_utils._printable import printable
 from ..module_utils._verify_images import NAMED, PULL, THERE
 from ..module_utils._verify_plan import FAILED, PASSED, PLANNED, UNTESTED
-from ._plan import LABEL_PREFIX
+from ._identity import LABEL_PREFIX
 from ._table import render
 from ._updates import difference
 

@@ -18,6 +18,9 @@ from typing import Any
 
 from ._settings import ALL, NEVER
 
+# What a change stops: whatever runs there, only what is swarm's (tasks, and containers on its networks), or nothing.
+CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
+
 SPENT = "it has used up its restart attempts"
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -81,6 +84,11 @@ def must_stay(work: Iterable[Work], disrupt: str) -> list[Work]:
     if disrupt == ALL:
         return []
     return [item for item in work if disrupt == NEVER or not item.movable]
+
+
+def what_is_stopped(stops: str, work: list[Work]) -> list[Work]:
+    """The part of what runs there that a change would stop."""
+    return {CONTAINERS: work, TASKS: [item for item in work if item.of_swarm], NOTHING: []}[stops]
 
 
 def in_words(work: Iterable[Work]) -> list[str]:

@@ -13,7 +13,16 @@ import pytest
 from fleet_lab import assessed, host, member, swarm
 from node_lab import UUIDS, gpu, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _consent, _deprovision, _plan, _report, _verify_report, _warnings
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import (
+    _consent,
+    _deprovision,
+    _impact,
+    _model,
+    _plan,
+    _report,
+    _verify_report,
+    _warnings,
+)
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answer import malformed
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._membership import find_swarm
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._node_labels import judged
@@ -83,7 +92,7 @@ def replaced(found, place, other):
 
 def run(found):
     """What a run makes of all hosts at once, where this is the answer of one of them."""
-    bad = _plan.Host("gpu-1", True, False, judged(dict(found), "gpu-1", "gpu.", "cpu."))
+    bad = _model.Host("gpu-1", True, False, judged(dict(found), "gpu-1", "gpu.", "cpu."))
     hosts = [bad, host("gpu-2", node_id="n2", toolkit_version="1.19.0")]
     find_swarm({"gpu-1": found, "m": assessed("m1", gpus=0)}, ["m", "gpu-1"], ["m"])
     _warnings.together({one.name: one.assessed for one in hosts})
@@ -100,8 +109,8 @@ def run(found):
 
 def provision(hosts, known, maintain):
     steps = _plan.plan(hosts, known, maintain)
-    _plan.leader_warnings(hosts, steps, known)
-    _plan.toolkit_warnings(hosts, steps)
+    _impact.leader_warnings(hosts, steps, known)
+    _impact.toolkit_warnings(hosts, steps)
     _plan.hosts_in(steps, _plan.in_batches(hosts, steps))
     _consent.heed_reservations(hosts, steps, known, [])
     _consent.heed_finished_jobs(hosts, steps, known, False)

@@ -10,7 +10,8 @@ import pytest
 from fleet_lab import host
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._begin import where_it_begins
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, Swarm, plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import END, Swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import plan
 
 FOUND = {"live": [], "init_on": "m1", "error": None}
 CHOICE = ["10.0.0.5 (eth0)", "10.1.0.5 (eth1)"]

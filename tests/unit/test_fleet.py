@@ -12,19 +12,8 @@ from fleet_lab import assessed, host, member, swarm
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_plan as action
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import HOLD, hosts_of
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
-    END,
-    FETCH,
-    LABEL,
-    MARKED,
-    PREPARE,
-    WINDOW,
-    Host,
-    Step,
-    hosts_in,
-    plan,
-    to_change,
-)
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import END, FETCH, LABEL, MARKED, PREPARE, WINDOW, Host, Step
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import hosts_in, plan, to_change
 
 
 class HostVars(dict):

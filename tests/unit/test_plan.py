@@ -11,7 +11,8 @@ from fleet_lab import assessed, host, ledger, member, named, swarm, task
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._packages import PACKAGES
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._impact import leader_warnings, toolkit_warnings
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import (
     END,
     FETCH,
     IDLE,
@@ -24,14 +25,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     Host,
     Step,
     Swarm,
-    hosts_in,
-    in_batches,
-    label_change,
-    leader_warnings,
-    only_paused,
-    plan,
-    toolkit_warnings,
 )
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import hosts_in, in_batches, label_change, only_paused, plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._toolkit import DEFAULT
 
 DRIFT = ["2 GPUs not advertised as NVIDIA-GPU: a, b"]

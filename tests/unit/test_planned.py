@@ -17,8 +17,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.action import provision_report
 from ansible_collections.fleet.gpu_swarm.plugins.filter.planned import FilterModule
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import FAILED_BEFORE, heard, left_out
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._lease import lost_lease
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import END, FETCH, WINDOW, Host
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import outcome_of
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import END, FETCH, WINDOW, Host
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._planned import planned
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import label_updates
 

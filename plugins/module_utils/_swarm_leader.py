@@ -1,0 +1,18 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which manager leads a swarm, and with which engine (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+
+def leader_engine(nodes):
+    """The engine version of the manager that leads, as it tells it; None if it cannot be told."""
+    for node in nodes:
+        if (node.get("ManagerStatus") or {}).get("Leader"):
+            return node.get("Description", {}).get("Engine", {}).get("EngineVersion")
+    return None

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a plan means for those who use the fleet, in words (pure): its impact on each host, and what the run warns of.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..module_utils import _gates, _resources
+from . import _toolkit
+from ._model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
+
+
+def tell_impact(step: Step, host: Host, new: bool) -> None:
+    """``new`` tells whether the swarm begins on this host."""
+    assessed = host.assessed or {}
+    if "toolkit" in step.needs:
+        now, wanted = assessed["toolkit_version"], _toolkit.version_of(step.toolkit)
+        step.impact.append(f"toolkit {now} → {wanted}" if now not in (None, wanted) else f"installs toolkit {wanted}")
+    if "hold" in step.needs:
+        step.impact.append("holds the toolkit's version" if host.hold else "no longer holds the toolkit's version")
+    if "configure" in step.needs:
+        step.impact.extend(_gained_and_lost(assessed) or assessed["drift"] or ["keeps pynvml on the node"])
+    step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
+    if "restart" in step.needs:
+        step.impact.append("restarts dockerd")
+    for need, words in (
+        ("move", "leaves its swarm"),
+        ("join", "initialises the swarm" if new else "joins the swarm"),
+        ("role", "becomes a manager" if host.manager else "becomes a worker"),
+        ("docker_sdk", "installs the Docker SDK for Python"),
+        ("labels", "changes node labels"),
+    ):
+        if need in step.needs:
+            step.impact.append(words)
+
+
+def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
+    """What an old leader does to tasks on the nodes that this run is about to update, each warning once."""
+    nodes = swarm.nodes
+    leader = next((node.get("engine_version") for node in nodes.values() if node.get("leader")), None)
+    named: dict[str, list[str]] = {}
+    for host in hosts:
+        node = nodes.get(host.node_id or "")
+        if node is None or not {WINDOW, WINDOW_MANAGERS, LABEL} & set(steps[host.name].groups):
+            continue
+        held = {kind: entry["total"] if entry["type"] == "discrete" else [] for kind, entry in node["resources"].items() if entry.get("held")}
+        for finding in _gates.leader_findings(leader, held):
+            named.setdefault(finding.text, []).append(host.name)
+    return [f"{', '.join(names)}: {text}" for text, names in named.items()]
+
+
+def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:
+    """Which versions of the toolkit the fleet will have, where that is more than one."""
+    will = {host.name: steps[host.name].toolkit or (host.assessed or {}).get("toolkit_version") for host in hosts if host.gpu}
+    return _toolkit.mixture({name: str(_toolkit.version_of(version)) for name, version in will.items() if version})
+
+
+def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:
+    """By kind, what the node will offer more or less than its daemon does now."""
+    wanted = _resources.parse(assessed["resources"])
+    now = _resources.from_info((assessed["engine"] or {}).get("generic_resources"))
+    there, here = _gpus_by_kind(wanted), _gpus_by_kind(now)
+    changes = []
+    for kind in dict.fromkeys([*there, *here]):
+        gained, lost = there.get(kind, set()) - here.get(kind, set()), here.get(kind, set()) - there.get(kind, set())
+        changes += [f"+{len(gained)} {kind}"] * bool(gained) + [f"−{len(lost)} {kind}"] * bool(lost)
+    for kind, amount in wanted.items():
+        if isinstance(amount, int) and amount != now.get(kind):
+            changes.append(f"{kind} {now[kind]} → {amount}" if isinstance(now.get(kind), int) else f"+{amount} {kind}")
+    return changes
+
+
+def _gpus_by_kind(resources: dict[str, Any]) -> dict[str, set[str]]:
+    """The named resources whose values are GPUs or MIG devices; other kinds of the node are not ours to tell of."""
+    named = {kind: values for kind, values in resources.items() if isinstance(values, list)}
+    return {kind: set(values) for kind, values in named.items() if all(one.startswith(("GPU-", "MIG-")) for one in values)}

@@ -1,0 +1,155 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a run knows of a fleet, and what it is about to do there, as plain records.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ..module_utils._printable import printable_lines
+from ._settings import default_of
+from ._work import NOTHING
+
+# The groups that a run's plays are for. A play over an empty group costs nothing.
+FETCH = "gpu_swarm_fetch"  # packages are brought within reach and nothing is installed, whatever runs there
+PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing that hurts is to be done
+# Members of the swarm are paused, changed, and given back as they were.
+IDLE = "gpu_swarm_idle"  # nothing runs there
+WINDOW = "gpu_swarm_window"  # in batches, with the idle ones
+WINDOW_MANAGERS = "gpu_swarm_window_managers"  # one at a time
+WINDOWS = frozenset((IDLE, WINDOW, WINDOW_MANAGERS))
+JOIN = "gpu_swarm_join"
+LABEL = "gpu_swarm_label"
+MARKED = "gpu_swarm_marked"  # to be returned to service: paused in this run, or in an earlier one and nothing is wrong with it
+END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
+
+# The needs for which nothing may run there.
+HURTS = frozenset(("toolkit", "restart", "maintain"))
+
+
+@dataclass
+class Host:
+    """One host of the fleet as the inventory has it and as its assessment found it.
+
+    ``toolkit`` is the version that the host is to have, None for any; ``hold`` whether the package manager is to keep it,
+    None to leave that as it is. ``disrupt`` says what may be stopped there.
+    ``leave`` and ``packages`` say what deprovision is to take back, ``kept`` whether there is a directory of ours.
+    """
+
+    name: str
+    gpu: bool
+    manager: bool
+    assessed: dict[str, Any] | None
+    toolkit: str | None = None
+    disrupt: str = default_of("provision_disrupt")
+    move: bool = False
+    leave: bool = default_of("deprovision_leave")
+    packages: bool = default_of("deprovision_packages")
+    kept: bool = False
+    hold: bool | None = None
+    mistaken: str | None = None  # why the node id that it shows is not believed
+    wrong: str | None = None  # what is wrong with its settings
+    advertise_addr: str = ""  # what it is to tell others
+    settings: dict[str, Any] = field(default_factory=dict)  # those that tasks read, by name
+
+    @property
+    def failed(self) -> bool:
+        """Whether Ansible has given this host up."""
+        return not self.assessed or bool(self.assessed.get("unreachable") or self.assessed.get("failed"))
+
+    @property
+    def unfit(self) -> str | None:
+        """Why nothing can be done with this host in this run, with or without Docker."""
+        if not self.assessed:
+            return "not assessed"
+        if self.assessed.get("unreachable"):
+            return printable_lines(f"unreachable: {self.assessed.get('msg', '')}")
+        if self.assessed.get("failed"):
+            return printable_lines(str(self.assessed.get("msg", "the assessment failed")))
+        return self.mistaken or self.wrong
+
+    @property
+    def has_engine(self) -> bool:
+        return "engine" not in (self.assessed or {}).get("missing", [])
+
+    @property
+    def error(self) -> str | None:
+        """Why this host cannot be made what it is to be in this run."""
+        return self.unfit or (None if self.has_engine else "Docker Engine is not installed. Install it on this host and run this again.")
+
+    @property
+    def node_id(self) -> str | None:
+        return None if self.mistaken else self.shown_id
+
+    @property
+    def shown_id(self) -> str | None:
+        """The node id by the host's own word."""
+        return ((self.assessed or {}).get("swarm") or {}).get("node_id")
+
+
+@dataclass
+class Swarm:
+    """What is known of the swarm: who runs it (``found``, from find_swarm) and what a manager shows (``ledger``).
+
+    ``evicted`` are by node the tasks that its labels would evict, as their ids with the reason in words.
+    """
+
+    found: Mapping[str, Any]
+    ledger: Mapping[str, Any] | None = None
+    evicted: Mapping[str, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> dict[str, dict[str, Any]]:
+        return {node["id"]: node for node in (self.ledger or {}).get("nodes") or []}
+
+    @property
+    def autolocked(self) -> bool:
+        return bool(((self.ledger or {}).get("swarm") or {}).get("autolocked"))
+
+    @property
+    def error(self) -> str | None:
+        """Why nobody's membership can be judged."""
+        if self.found.get("error"):
+            return str(self.found["error"])
+        if self.found.get("live") and not self.nodes:
+            reason = (self.ledger or {}).get("msg") or "it lacks the Docker SDK for Python, which provision without --check installs"
+            return f"The manager {self.found['live'][0]} could not be asked about the swarm: {reason}"
+        return None
+
+
+@dataclass
+class Step:
+    """What one host needs, which groups that puts it in, and what it means for those who use it."""
+
+    needs: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    impact: list[str] = field(default_factory=list)
+    waits_for: list[str] = field(default_factory=list)
+    left_alone: bool = False  # nothing is done there before what it waits for has ended
+    disrupt: str = default_of("provision_disrupt")
+    error: str | None = None
+    stops: str = NOTHING  # what the change would stop
+    leader: bool = False  # of the swarm's managers
+    node_id: str | None = None  # of the node that it is, if the manager lists it
+    away: bool = False  # an earlier run left it paused
+    toolkit: str | None = None  # the version that is to be installed
+    jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, lest they run again
+    remove_jobs: bool | None = None  # whether any may be; None where that is not judged
+    settings: dict[str, Any] = field(default_factory=dict)  # of the host, those that tasks read, by name
+    restart_waits: int = 0  # for so many seconds the call that restarts dockerd waits for the drain, instead of a task before it
+
+    @property
+    def problem(self) -> str | None:
+        """What the run ends with an error for, whatever else it does on the host."""
+        return self.error
+
+
+# Also a step of another plan.
+AnyStep = TypeVar("AnyStep", bound=Step)
