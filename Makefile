@@ -31,7 +31,7 @@ test: venv packages ## Every test; ends with "N passed, N failed"
 check: venv ## Lint, types and the unit tests of what changed since the branch began, or since the last commit (at most 90 s)
 	@$(bin)/python -m tests.run --changed
 
-unit: venv ## Unit tests only (a minute and a half, no Docker); some of them: TESTS=tests/unit/test_plan.py, ARGS="-k drain"
+unit: venv ## Unit tests only (a minute and a half, no Docker); some of them: TESTS=tests/unit/plan, ARGS="-k drain"
 	@$(bin)/python -m pytest -p no:cacheprovider -q $(or $(TESTS),tests/unit) $(ARGS)
 
 lint: venv ## ruff, mypy, vermin, shellcheck, yamllint, ansible-lint, changelog lint

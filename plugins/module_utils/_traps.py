@@ -36,7 +36,7 @@ class Trap(NamedTuple):
     versions: tuple | None = None
 
 
-_U = "tests/unit/test_"
+_U = "tests/unit/"
 _POLICIES = "molecule/policies/tests/test_policies.py::test_"
 
 TRAPS = (
@@ -54,7 +54,7 @@ TRAPS = (
         " swarm-resource = \"DOCKER_RESOURCE_GPU\", since that is the built-in default: isolation is gone.",
         "NVIDIA/nvidia-container-toolkit commits 5eaec1f1, d5ae0644",
         REFUSAL, "Use another kind, such as NVIDIA-GPU, or toolkit 1.20.0 or newer.",
-        _U + "gates.py::test_check",
+        _U + "compat/test_checks.py::test_check",
         "only_kind_gpu", ((0, 0, 0), (1, 20, 0)),
     ),
     Trap(
@@ -64,21 +64,21 @@ TRAPS = (
         "seen with 1.20.0",
         WARNING, "Reserve a GPU, or set NVIDIA_VISIBLE_DEVICES=void (not none) on a service that must not see one. What only the"
         " image sets is not told.",
-        _U + "swarm_findings.py::test_who_sees_gpus_without_a_reservation",
+        _U + "ledger/test_findings.py::test_who_sees_gpus_without_a_reservation",
     ),
     Trap(
         "variable-set-by-hand", "toolkit", "any version",
         "'--env DOCKER_RESOURCE_<KIND>=all' on a service without a reservation gives it all GPUs, unaccounted.",
         "seen with 1.20.0",
         WARNING, "Reserve the kind: then the scheduler's value wins.",
-        _U + "swarm_findings.py::test_who_sees_gpus_without_a_reservation",
+        _U + "ledger/test_findings.py::test_who_sees_gpus_without_a_reservation",
     ),
     Trap(
         "new-leader-claims-again", "leader", "any version",
         "A new leader counts running tasks anew, from the front of its list: a GPU can be given to two tasks.",
         "swarmkit manager/scheduler/nodeinfo.go",
         WARNING, "Restart one of the tasks ('docker service update --force'), and look at who holds what: fleet.gpu_swarm.swarm_gpu_info.",
-        _U + "swarm_findings.py::test_a_gpu_that_two_tasks_hold",
+        _U + "ledger/test_findings.py::test_a_gpu_that_two_tasks_hold",
     ),
     Trap(
         "memory-gives-no-device", "toolkit", "any version",
@@ -86,7 +86,7 @@ TRAPS = (
         " what that says: nothing ties the share to a card.",
         "seen with 1.20.0",
         WARNING, "Set NVIDIA_VISIBLE_DEVICES on such services; on nodes with several GPUs to the GPU whose kind they reserve.",
-        _U + "gates.py::test_check",
+        _U + "compat/test_checks.py::test_check",
         "memory",
     ),
     Trap(
@@ -94,7 +94,7 @@ TRAPS = (
         "Tasks that hold a GPU can be rejected: 'assigned node no longer meets constraints'.",
         "moby#44378, swarmkit#3082",
         WARNING, "Upgrade Docker Engine to 25.0.3 or newer, the managers first.",
-        _U + "gates.py::test_check",
+        _U + "compat/test_checks.py::test_check",
         "named", ((0, 0, 0), (23, 0, 2)),
     ),
     Trap(
@@ -102,7 +102,7 @@ TRAPS = (
         "Tasks that hold an amount of a discrete kind, such as VRAM, are rejected.",
         "swarmkit#3162",
         REFUSAL, "Upgrade Docker Engine to 25.0.3 or newer, or advertise whole GPUs.",
-        _U + "gates.py::test_check",
+        _U + "compat/test_checks.py::test_check",
         "discrete", ((23, 0, 2), (25, 0, 3)),
     ),
     Trap(
@@ -110,7 +110,7 @@ TRAPS = (
         "At any update of a node (label, availability) the leader evicts a task there that holds a GPU.",
         "moby#44378, swarmkit#3082",
         WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer; until then expect each change to cost a task.",
-        _U + "swarm_placement.py::test_old_leaders_reject_holders_at_any_update",
+        _U + "node_spec/test_eviction.py::test_old_leaders_reject_holders_at_any_update",
         "named", ((0, 0, 0), (23, 0, 2)),
     ),
     Trap(
@@ -118,7 +118,7 @@ TRAPS = (
         "At any update of a node (label, availability) the leader evicts a task there that holds a discrete kind.",
         "swarmkit#3162",
         WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer; until then expect each change to cost a task.",
-        _U + "gates.py::test_check",
+        _U + "compat/test_checks.py::test_check",
         "discrete", ((23, 0, 2), (25, 0, 3)),
     ),
     Trap(
@@ -127,7 +127,7 @@ TRAPS = (
         " in use again, or are not advertised any more, it stops a running task for that, or runs the job again.",
         "moby#52652, seen with 26.1.5",
         WARNING, "Remove finished jobs ('docker service rm'), or upgrade Docker Engine on the managers to 29.6.0 or newer.",
-        _U + "swarm_findings.py::test_finished_jobs_that_are_in_the_way",
+        _U + "ledger/test_findings.py::test_finished_jobs_that_are_in_the_way",
         "finished_jobs", ((0, 0, 0), (29, 6, 0)),
     ),
 )  # fmt: skip

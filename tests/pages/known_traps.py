@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from plugins.module_utils._traps import DOCUMENTED, HANDLED, REFUSAL, TRAPS, WARNING, Trap
 
-_U = "tests/unit/test_"
+_U = "tests/unit/"
 _NODE = "molecule/default/tests/test_node.py::test_"
 _FLEET = "molecule/swarm/tests/test_fleet.py::test_"
 _ADOPTION = "molecule/adoption/tests/test_adoption.py::test_"
@@ -38,7 +38,7 @@ ISOLATION = (
         "A task that has several of the listed variables gets the GPUs of all of them.",
         "NVIDIA/nvidia-container-toolkit internal/config/image/cuda_image.go",
         HANDLED, "A GPU belongs to the first rule that selects it, so no GPU stands in two kinds.",
-        _U + "policies.py::test_no_gpu_stands_in_two_inventories",
+        _U + "policy/test_policies.py::test_no_gpu_stands_in_two_inventories",
     ),
     Trap(
         "discrete-kind-listed", "toolkit", "any version",
@@ -61,7 +61,7 @@ ISOLATION = (
         "'nvidia-ctk config --set swarm-resource=A,B' fails, since it splits at the comma.",
         "seen with all versions to 1.20.0",
         HANDLED, "The file is edited, nvidia-ctk is not asked to.",
-        _U + "runtime_toml.py::test_several_kinds_and_odd_characters",
+        _U + "config/test_runtime_toml.py::test_several_kinds_and_odd_characters",
     ),
     Trap(
         "ctk-runtime-configure", "toolkit", "any version",
@@ -69,7 +69,7 @@ ISOLATION = (
         " daemon.json, drops what follows the document, and keeps no backup.",
         "seen with 1.20.0",
         HANDLED, "daemon.json is edited without it: only our keys change, the rest stays byte for byte.",
-        _U + "text_properties.py::test_json_edit_changes_only_ours",
+        _U + "config/test_text_properties.py::test_json_edit_changes_only_ours",
     ),
     BY_ID["no-reservation-sees-all"],
     BY_ID["variable-set-by-hand"],
@@ -86,14 +86,14 @@ ISOLATION = (
         "swarm-resource is a top-level key that ships commented out; behind a [table] it belongs to that table, unread.",
         "NVIDIA/nvidia-container-toolkit 1.20.0, its default config.toml",
         HANDLED, "The line is written before the first table, and taken out of tables where recipes left it.",
-        _U + "runtime_toml.py::test_where_the_line_stands",
+        _U + "config/test_runtime_toml.py::test_where_the_line_stands",
     ),
     Trap(
         "daemon-reload-takes-gpus", "toolkit", "any version, legacy mode",
         "After 'systemctl daemon-reload' running containers can lose their GPUs.",
         "NVIDIA/nvidia-container-toolkit#48, #1227",
         HANDLED, "A reload of dockerd is a SIGHUP to its main process; what needs a restart waits until nothing runs there.",
-        _U + "unit.py::test_reload",
+        _U + "dockerd/test_unit.py::test_reload",
     ),
 )  # fmt: skip
 
@@ -103,14 +103,14 @@ DAEMON = (
         "node-generic-resources is read once at start: a reload changes nothing. default-runtime and runtimes are reloadable.",
         "moby daemon/reload.go",
         HANDLED, "What the running daemon shows decides between restart, reload and nothing.",
-        _U + "transaction.py::test_right_files_under_an_old_process",
+        _U + "node/test_transaction.py::test_right_files_under_an_old_process",
     ),
     Trap(
         "live-restore", "engine", "any version",
         "A daemon with live-restore cannot join a swarm, and without it a restart stops the node's tasks.",
         "moby daemon/config/config_linux.go",
         REFUSAL, "Remove live-restore; drain the node, or let provision wait until nothing runs there.",
-        _U + "daemon_json.py::test_problems",
+        _U + "config/test_daemon_json.py::test_problems",
     ),
     Trap(
         "flag-and-file", "engine", "any version",
@@ -124,14 +124,14 @@ DAEMON = (
         "The key node-generic-resource passes 'dockerd --validate' and is silently ignored.",
         "seen with 29.7.2",
         HANDLED, "Our entries move to node-generic-resources, and the key is told.",
-        _U + "daemon_json.py::test_the_singular_key",
+        _U + "config/test_daemon_json.py::test_the_singular_key",
     ),
     Trap(
         "no-validate", "engine", "before 23.0.0",
         "dockerd has no --validate: a wrong file shows at the restart.",
         "moby#42393",
         HANDLED, "Such a dockerd is not asked; a start that fails is rolled back with dockerd's own reason.",
-        _U + "engine.py::test_validate",
+        _U + "dockerd/test_engine.py::test_validate",
     ),
     Trap(
         "named-or-discrete", "engine", "any version",
@@ -139,14 +139,14 @@ DAEMON = (
         " '=', duplicates count twice, and GPU and gpu are two kinds with one variable.",
         "swarmkit api/genericresource/parse.go",
         REFUSAL, "Rules, extra_resources and what others listed are checked before anything is written.",
-        _U + "policies.py::test_extra_resources_that_cannot_be_meant",
+        _U + "policy/test_policies.py::test_extra_resources_that_cannot_be_meant",
     ),
     Trap(
         "two-kinds-one-gpu", "swarm", "any version",
         "Two kinds that name the same GPU are two inventories: two services run on one card at once.",
         "seen with 26.1.5",
         HANDLED, "The first rule that selects a GPU owns it; a GPU that a person listed under another kind is taken over.",
-        _U + "policies.py::test_what_others_made_of_our_gpus_is_taken_over",
+        _U + "policy/test_policies.py::test_what_others_made_of_our_gpus_is_taken_over",
     ),
     BY_ID["memory-gives-no-device"],
     Trap(
@@ -166,28 +166,28 @@ DAEMON = (
         "A node tells its resources to the manager when it connects and every 20 s: right after a restart they may be missing.",
         "swarmkit agent/agent.go",
         HANDLED, "A run waits until the manager shows what was decided, and tells of a node that does not.",
-        _U + "updates.py::test_not_shown",
+        _U + "rollout/test_updates.py::test_not_shown",
     ),
     Trap(
         "start-limit", "engine", "any version, systemd",
         "Several restarts in a minute use up the unit's start limit, and dockerd stays down.",
         "Debian's docker.service: 3 starts in 60 s",
         HANDLED, "One restart at most, and 'systemctl reset-failed' before it.",
-        _U + "unit.py::test_a_restart_clears_the_start_limit_first_and_does_not_block",
+        _U + "dockerd/test_unit.py::test_a_restart_clears_the_start_limit_first_and_does_not_block",
     ),
     Trap(
         "idle-restart", "engine", "any version",
         "A restart of an idle dockerd takes up to 2 s.",
         "seen with 20.10.24 and 26.1.5",
         HANDLED, "The daemon is waited for by what it shows, not by a fixed time.",
-        _U + "engine.py::test_wait_until_it_is_as_wanted",
+        _U + "dockerd/test_engine.py::test_wait_until_it_is_as_wanted",
     ),
     Trap(
         "half-joined", "swarm", "any version",
         "A join that cannot reach its manager leaves the node in the state error; later joins fail with 'already part of a swarm'.",
         "seen with 26.1.5",
         HANDLED, "Such a node leaves first, where nothing of an earlier membership is lost.",
-        _U + "engine.py::test_half_joined",
+        _U + "dockerd/test_engine.py::test_half_joined",
     ),
     Trap(
         "mixed-releases", "engine", "20.10.24 with 26.1.5",
@@ -219,35 +219,35 @@ TASKS = (
         " restart, and plain containers are seen by none of this.",
         "seen with 26.1.5",
         HANDLED, "A node is paused, and left alone while anything runs there that a restart would stop.",
-        _U + "plan.py::test_nobodys_work_is_stopped_unasked",
+        _U + "plan/test_provision.py::test_nobodys_work_is_stopped_unasked",
     ),
     Trap(
         "leaving-disconnects", "swarm", "any version",
         "A daemon that leaves its swarm disconnects every container from the swarm's attachable networks, also what 'docker run' started.",
         "moby DaemonLeavesCluster",
         HANDLED, "Such a container counts as work where its host leaves.",
-        _U + "deprovision.py::test_a_container_on_a_network_of_the_swarm_loses_it_where_the_node_leaves",
+        _U + "plan/test_deprovision.py::test_a_container_on_a_network_of_the_swarm_loses_it_where_the_node_leaves",
     ),
     Trap(
         "label-evicts", "leader", "any version",
         "A task whose constraint does not hold any more since a label changed is evicted at once.",
         "moby#34139, #31014",
         HANDLED, "Only labels of ours are changed; swarm_nodes names the tasks that would go, and refuses what provision_disrupt forbids.",
-        _U + "swarm_placement.py::test_evicted",
+        _U + "node_spec/test_eviction.py::test_evicted",
     ),
     Trap(
         "drain-uses-attempts", "leader", "any version",
         "A drain uses up one of a replicated task's --restart-max-attempts: the next one ends it for good.",
         "swarmkit restart.go",
         HANDLED, "Such a task is moved only while the tasks of its slot show that an attempt is left; else it is waited for.",
-        _U + "swarm_restarts.py::test_a_task_can_be_moved_while_an_attempt_is_left",
+        _U + "ledger/test_restarts.py::test_a_task_can_be_moved_while_an_attempt_is_left",
     ),
     Trap(
         "constraints-know-equality", "swarm", "any version",
         "Constraints know == and != only, so 'any GPU with 40 GB or more' cannot be asked for.",
         "docs.docker.com, docker service create",
         HANDLED, "Threshold labels such as gpu.mem_ge_40=true.",
-        _U + "labels.py::test_thresholds",
+        _U + "policy/test_labels.py::test_thresholds",
     ),
     Trap(
         "swarm-only-spreads", "leader", "any version",
@@ -262,14 +262,14 @@ TASKS = (
         " where no Raft state and no earlier membership exist.",
         "moby#29242",
         HANDLED, "A node leaves by itself only in the first case; in the others the host is told.",
-        _U + "membership.py::test_membership_refused",
+        _U + "fleet/test_membership.py::test_membership_refused",
     ),
     Trap(
         "post-install-reloads-systemd", "toolkit", "1.18.0 to 1.19.1",
         "The packages' post-install runs 'systemctl daemon-reload', which can take running containers' GPUs.",
         "NVIDIA/nvidia-container-toolkit packaging",
         HANDLED, "A change of the toolkit counts as a restart: it waits until nothing runs on the node.",
-        _U + "plan.py::test_nobodys_work_is_stopped_unasked",
+        _U + "plan/test_provision.py::test_nobodys_work_is_stopped_unasked",
     ),
     Trap(
         "recipes-of-old", "engine", "hand-made nodes",
@@ -277,7 +277,7 @@ TASKS = (
         " old process), or put kind beside discrete_resource_spec in a Compose file.",
         "recipes from 2016 to 2023",
         HANDLED, "Doubled lines are cleaned up, and the running daemon is compared, not only its files.",
-        _U + "runtime_toml.py::test_a_recipe_that_ran_twice",
+        _U + "config/test_runtime_toml.py::test_a_recipe_that_ran_twice",
     ),
 )  # fmt: skip
 
@@ -287,28 +287,28 @@ CARDS = (
         "NVML fails with LibRmVersionMismatch: library and kernel module are of two versions.",
         "NVIDIA NVML API reference",
         REFUSAL, "Reboot the node, or reload the kernel modules.",
-        _U + "nvml.py::test_a_machine_that_cannot_be_read_says_why_and_what_to_do",
+        _U + "gpu/test_nvml.py::test_a_machine_that_cannot_be_read_says_why_and_what_to_do",
     ),
     Trap(
         "lost-gpu", "nvml", "any version",
         "One card fell off the bus (GpuIsLost) or fails at one question, among healthy ones.",
         "NVIDIA NVML API reference",
         HANDLED, "It is left out and named, the others go on; less than before needs consent.",
-        _U + "nvml.py::test_one_failing_gpu_hides_no_other",
+        _U + "gpu/test_nvml.py::test_one_failing_gpu_hides_no_other",
     ),
     Trap(
         "shrink", "nvml", "any version",
         "A lost card, or a MIG layout that did not survive a reboot, makes a node silently smaller.",
         "NVIDIA MIG user guide",
         REFUSAL, "'expect' or 'allow_shrink' is the consent.",
-        _U + "shrink.py::test_less_than_before_needs_consent",
+        _U + "policy/test_shrink.py::test_less_than_before_needs_consent",
     ),
     Trap(
         "no-memory-of-its-own", "nvml", "unified memory: Jetson Orin, GB10",
         "NVML answers NotSupported for the memory.",
         "NVIDIA NVML API reference",
         REFUSAL, "Such a GPU is handed out whole; its memory as the system's only with 'system_memory: true'.",
-        _U + "policies.py::test_memory_that_nobody_can_tell",
+        _U + "policy/test_policies.py::test_memory_that_nobody_can_tell",
     ),
     Trap(
         "mig-card-whole", "nvml", "cards in MIG mode",

@@ -2,30 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Makes this checkout importable as ansible_collections.fleet.gpu_swarm, wherever it lies.
-
-``ansible-test`` has its own way of doing this; plain ``python -m pytest tests/unit`` gets it here: two namespace
-packages and the checkout's root under the collection's name.
-"""
+"""What several tests need lies in support/, importable by its plain name."""
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-import types
 from pathlib import Path
 
-COLLECTION = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 
-
-def _package(name: str, path: list[str]) -> None:
-    module = types.ModuleType(name)
-    module.__path__ = path
-    sys.modules[name] = module
-
-
-if importlib.util.find_spec("ansible_collections") is None:
-    _package("ansible_collections", [])
-if importlib.util.find_spec("ansible_collections.fleet") is None:
-    _package("ansible_collections.fleet", [])
-    _package("ansible_collections.fleet.gpu_swarm", [str(COLLECTION)])
+import checkout  # noqa: F401 - makes the collection importable for the tests that are collected next

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import checkout
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _bounded
@@ -94,7 +95,7 @@ def test_one_that_heeds_no_signal_is_not_waited_for(monkeypatch):
 ABANDONS = """
 import fcntl, sys, time
 sys.path.insert(0, sys.argv[1])
-import conftest
+import checkout
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _bounded
 _bounded.os.kill = lambda *_: None
 _bounded._KILL_S = 0
@@ -109,8 +110,7 @@ except TimeoutError as problem:
 
 def test_one_that_is_left_behind_holds_neither_the_connection_nor_the_lock(tmp_path):
     began, lock = time.monotonic(), tmp_path / "lock"
-    here = os.path.dirname(__file__)
-    done = subprocess.run([sys.executable, "-c", ABANDONS, here, str(lock)], capture_output=True, text=True, check=True, timeout=LONG_S)
+    done = subprocess.run([sys.executable, "-c", ABANDONS, checkout.SUPPORT, str(lock)], capture_output=True, text=True, check=True, timeout=LONG_S)
     assert time.monotonic() - began < 15  # else the output would have stayed open until the child had ended
     child = int(done.stdout.split()[1])
     assert there(child)

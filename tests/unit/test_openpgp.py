@@ -12,31 +12,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from openpgp_keys import ARMORED, BINARY, EVIL, NVIDIA, SMALL, armor, prefixed
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._openpgp import encoded, normalized, parsed
 
 ROOT = Path(__file__).parents[2]
-NVIDIA = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
-ARMORED = (ROOT / "tests" / "unit" / "data" / "nvidia-gpgkey.asc").read_bytes()
-BINARY = base64.b64decode(re.sub(rb"-----.*?-----|\n=.{4}\n", b"", ARMORED))
-# The smallest body that a key can have.
-SMALL = b"\x04\x00\x00\x00\x00\x01\x00\x01\x01\x00\x01\x01"
-
-
-EVIL = b"\x98\x0c" + SMALL
 
 
 def fingerprints(data):
     return parsed(data).fingerprints
-
-
-def armor(data, head="PUBLIC KEY", headers=""):
-    return f"-----BEGIN PGP {head} BLOCK-----\n{headers}\n{base64.encodebytes(data).decode()}=abcd\n-----END PGP {head} BLOCK-----\n".encode()
-
-
-def prefixed(block, prefix):
-    return b"".join(prefix + line for line in block.splitlines(keepends=True))
 
 
 def test_the_role_expects_the_key_of_nvidia_s_repository():

@@ -1,0 +1,185 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+import yaml
+from decisions import RUNTIME, absent, ours, params, seen
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _gates, _runtime_toml, _shrink, _traps
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decision import decide
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gates import Facts, check
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._state import taken_over
+from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
+from tests.pages import known_traps
+
+ROOT = Path(__file__).resolve().parents[3]
+GPU = {"gpu_kinds": ["NVIDIA-GPU"]}
+VRAM = {"discrete_kinds": ["VRAM"], "memory_kinds": ["VRAM"]}
+SSD = {"discrete_kinds": ["SSD"]}
+
+# facts -> the ids that are found
+FOUND = {
+    "the newest of all": (dict(GPU, engine="29.7.2", toolkit="1.20.0", leader="29.7.2"), []),
+    "nothing advertised": ({"engine": "20.10.24", "toolkit": "1.18.0", "leader": "20.10.24"}, []),
+    "no versions known": (GPU, []),
+    "jit-cdi": (dict(GPU, toolkit="1.18.0"), ["jit-cdi-ignores-swarm-resource"]),
+    "jit-cdi, last": (dict(GPU, toolkit="1.18.2"), ["jit-cdi-ignores-swarm-resource"]),
+    "after jit-cdi": (dict(GPU, toolkit="1.19.0"), []),
+    "before jit-cdi": (dict(GPU, toolkit="1.17.8"), []),
+    "jit-cdi without named kinds": (dict(SSD, toolkit="1.18.1"), []),
+    "the kind GPU": ({"gpu_kinds": ["GPU"], "toolkit": "1.19.1"}, ["kind-gpu-line-is-dropped"]),
+    "the kind gpu": ({"gpu_kinds": ["gpu"], "toolkit": "1.19.0"}, ["kind-gpu-line-is-dropped"]),
+    "the kind GPU, kept": ({"gpu_kinds": ["GPU"], "toolkit": "1.20.0"}, []),
+    "the kind GPU beside another": ({"gpu_kinds": ["GPU", "T4"], "toolkit": "1.19.1"}, []),
+    "memory": (dict(VRAM, engine="26.1.5+dfsg1"), ["memory-gives-no-device"]),
+    "named on Debian 12": (dict(GPU, engine="20.10.24+dfsg1"), ["named-tasks-rejected"]),
+    "named, last": (dict(GPU, engine="23.0.1"), ["named-tasks-rejected"]),
+    "named, fixed": (dict(GPU, engine="23.0.2-ce"), []),
+    "discrete, first": (dict(SSD, engine="23.0.2"), ["discrete-tasks-rejected"]),
+    "discrete, last": (dict(SSD, engine="25.0.2"), ["discrete-tasks-rejected"]),
+    "discrete, fixed": (dict(SSD, engine="25.0.3"), []),
+    "discrete, before": (dict(SSD, engine="20.10.24"), []),
+    "old leader": (dict(GPU, leader="20.10.24+dfsg1"), ["old-leader-evicts-gpu-tasks"]),
+    "middle leader": (dict(GPU, leader="24.0.7", **SSD), ["old-leader-evicts-discrete-tasks"]),
+}
+
+
+@pytest.mark.parametrize(("facts", "ids"), FOUND.values(), ids=FOUND)
+def test_check(facts, ids):
+    assert [finding.id for finding in check(Facts(**facts))] == ids
+
+
+def test_a_finding_names_version_consequence_remedy_and_reference():
+    (finding,) = check(Facts(engine="24.0.7", **SSD))
+    for words in ("Docker Engine 24.0.7", "rejected", "25.0.3 or newer", "swarmkit#3162", "accept_risks: [discrete-tasks-rejected]"):
+        assert words in finding.text
+
+
+def test_a_refusal_is_lowered_by_its_name_and_no_other():
+    facts = Facts(engine="24.0.7", toolkit="1.19.1", gpu_kinds=["GPU"], **SSD)
+    assert [one["id"] for one in _gates.refused(check(facts))] == ["kind-gpu-line-is-dropped", "discrete-tasks-rejected"]
+    lowered = check(facts, ["discrete-tasks-rejected"])
+    assert [one["id"] for one in _gates.refused(lowered)] == ["kind-gpu-line-is-dropped"]
+    (warning,) = _gates.told(lowered)
+    assert "rejected" in warning
+    assert "accept_risks" not in warning
+
+
+@pytest.mark.parametrize("accepted", ["all", "live-restore", "memory-gives-no-device", ""])
+def test_what_cannot_be_accepted(accepted):
+    with pytest.raises(GpuSwarmError, match="accept_risks: .* cannot be accepted; it takes: kind-gpu"):
+        check(Facts(), [accepted])
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("20.10.24+dfsg1", (20, 10, 24)),
+        ("23.0.2-ce", (23, 0, 2)),
+        ("v1.20.0", (1, 20, 0)),
+        ("27.0", (27, 0, 0)),
+        ("dev", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_versions(text, version):
+    assert _gates.parse_version(text) == version
+
+
+# --- on a node ------------------------------------------------------------------------------------------------------
+
+RULES_OF = {"gpu": [{"as": "gpu", "kind": "GPU"}], "vram": [{"as": "vram", "select": {"index": [0]}}]}
+
+
+def on_engine(version, **options):
+    found = seen()
+    return decide(params(**options), found._replace(engine=dict(found.engine, version=version)))
+
+
+def test_refusals_and_warnings_of_a_node():
+    made = decide(params(advertise=RULES_OF["gpu"]), seen(toolkit="1.19.1"))
+    assert [one["id"] for one in made.refused] == ["kind-gpu-line-is-dropped"]
+    made = decide(params(advertise=RULES_OF["gpu"], accept_risks=["kind-gpu-line-is-dropped"]), seen(toolkit="1.19.1"))
+    assert made.refused == []
+    assert "built-in default" in made.warnings[-1]
+    assert [one["id"] for one in on_engine("25.0.2", advertise=RULES_OF["vram"]).refused] == ["discrete-tasks-rejected"]
+    assert [one["id"] for one in on_engine("25.0.2", extra_resources=["NVME=1"]).refused] == ["discrete-tasks-rejected"]
+    old = on_engine("20.10.24+dfsg1")
+    assert (old.refused, len(old.warnings)) == ([], 1)
+    assert "no longer meets constraints" in old.warnings[0]
+
+
+def test_nothing_is_refused_to_who_gives_back():
+    assert absent(**dict(ours(), toolkit="1.18.0")).refused == []
+
+
+def test_legacy_mode_is_set_for_the_toolkits_that_need_it():
+    made = decide(params(), seen(toolkit="1.18.1"))
+    assert _runtime_toml.get(made.writes[RUNTIME]) == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
+    assert made.ours[RUNTIME] == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
+    assert "1.18.1: The default mode (jit-cdi) ignores swarm-resource" in made.warnings[-1]
+
+
+def test_legacy_mode_ends_with_the_toolkit_that_needs_it():
+    finished = ours()
+    before = finished["toml"]
+    original = finished["record"][RUNTIME]["original"]
+    made = decide(params(), seen(**dict(finished, toolkit="1.18.1")))
+    finished["toml"] = made.writes[RUNTIME]
+    finished["record"][RUNTIME] = taken_over(
+        Snapshot(RUNTIME, before, 0o644, 0, 0), made.ours[RUNTIME], made.writes[RUNTIME], finished["record"][RUNTIME]
+    )
+    assert finished["record"][RUNTIME]["original"] == original
+    assert decide(params(), seen(**dict(finished, toolkit="1.18.2"))).writes == {}
+    assert _runtime_toml.get(decide(params(), seen(**finished)).writes[RUNTIME])["mode"] == "auto"
+    by_hand = dict(finished, toml=finished["toml"].replace(b'"legacy"', b'"cdi"'))
+    assert decide(params(), seen(**by_hand)).writes == {}
+    assert absent(**finished).writes[RUNTIME] == Snapshot.from_json(original).data
+
+
+# --- the table ------------------------------------------------------------------------------------------------------
+
+
+def test_names_are_given_once():
+    names = [trap.id for trap in known_traps.ALL]
+    assert len(names) == len(set(names))
+
+
+def test_the_table_that_goes_to_the_nodes_holds_what_code_reads():
+    named = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "plugins").rglob("*.py")) if path.name != Path(_traps.__file__).name)
+    assert [trap.id for trap in _traps.TRAPS if not trap.when and f'"{trap.id}"' not in named] == []
+    sent = {trap.id for trap in _traps.TRAPS}
+    assert [trap.id for trap in known_traps.ALL if trap.when and trap.id not in sent] == []
+    assert sent < {trap.id for trap in known_traps.ALL}  # and what is sent is on the page
+
+
+@pytest.mark.parametrize("trap", known_traps.ALL, ids=lambda trap: trap.id)
+def test_each_row_is_whole_and_its_proof_exists(trap):
+    assert all([trap.affected, trap.wrong, trap.reference, trap.remedy])
+    assert trap.answer in (_traps.HANDLED, _traps.WARNING, _traps.REFUSAL, _traps.DOCUMENTED)
+    assert trap.when is None or trap.when in _gates._CONDITIONS
+    assert trap.versions is None or (trap.when and trap.versions[0] < trap.versions[1])
+    path, found, name = trap.proof.partition("::")
+    if not found:
+        assert (trap.proof, trap.answer) == ("cited", _traps.DOCUMENTED)
+        return
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    assert name in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+
+
+def test_a_refusal_for_fewer_gpus_is_in_the_table_by_its_name():
+    assert [trap.answer for trap in known_traps.ALL if trap.id == _shrink.ID] == [_traps.REFUSAL]
+
+
+def test_the_module_documents_what_can_be_accepted():
+    option = yaml.safe_load(gpu_node.DOCUMENTATION)["options"]["accept_risks"]
+    assert option["choices"] == list(_gates.LOWERABLE)

@@ -1,0 +1,188 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fleet_lab import assessed, host, member, swarm
+from host_vars import GROUPS, HostVars
+
+from ansible_collections.fleet.gpu_swarm.plugins.action import provision_plan as action
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import HOLD, hosts_of
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import END, FETCH, LABEL, MARKED, PREPARE, WINDOW, Host, Step
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import hosts_in, plan, to_change
+
+
+def hosts(variables, groups=None, results=("gpu_node_assessed",), templated=None, play=None):
+    """The first host is the one that the task runs for, which sees its own variables and those of the play."""
+    first = next(iter(variables))
+    shown = {"inventory_hostname": first, "groups": GROUPS if groups is None else groups, "hostvars": HostVars(variables, templated)}
+    task_vars = {**variables[first], **(play or {}), **shown}
+    return {one.name: one for one in hosts_of(task_vars, list(variables), results)}
+
+
+def test_a_result_that_failed_tells_less_of_a_node_than_the_one_before_it():
+    results = ("gpu_node_assessed", "gpu_node_applied")
+    found = hosts(
+        {
+            "g1": {"gpu_node_assessed": assessed("n1"), "gpu_node_applied": {"failed": True, "msg": "dockerd did not start"}},
+            "g2": {"gpu_node_assessed": assessed("n2"), "gpu_node_applied": assessed("n2", restarted=True)},
+            "g3": {"gpu_node_assessed": {"failed": True, "msg": "no driver"}},
+        },
+        results=results,
+    )
+    assert {name: (one.node_id, (one.assessed or {}).get("restarted")) for name, one in found.items()} == {
+        "g1": ("n1", None),
+        "g2": ("n2", True),
+        "g3": (None, None),
+    }
+    assert found["g3"].failed
+
+
+def test_what_a_host_is_to_be_follows_from_its_groups():
+    found = hosts({"m1": {}, "g1": {}, "both": {}, "w1": {}})
+    assert {name: (one.gpu, one.manager) for name, one in found.items()} == {
+        "m1": (False, True),
+        "g1": (True, False),
+        "both": (True, True),
+        "w1": (False, False),
+    }
+    assert replace(hosts({"w1": {}}, groups={})["w1"], settings={}) == Host("w1", False, False, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "toolkit", "disrupt", "move"),
+    [
+        ({}, None, "services", False),
+        ({"nvidia_container_toolkit_version": "", "provision_disrupt": "all", "swarm_member_move": True}, None, "all", True),
+        ({"nvidia_container_toolkit_version": None, "swarm_member_move": "yes"}, None, "services", True),
+        ({"nvidia_container_toolkit_version": "1.20.0-1", "swarm_member_move": "false"}, "1.20.0-1", "services", False),
+        ({"nvidia_container_toolkit_version": 1.2}, "1.2", "services", False),
+        ({"provision_disrupt": False}, None, "False", False),  # YAML's reading of "off"; the plan refuses it
+    ],
+)
+def test_settings(written, toolkit, disrupt, move):
+    one = hosts({"g1": written})["g1"]
+    assert (one.toolkit, one.disrupt, one.move) == (toolkit, disrupt, move)
+
+
+def test_each_host_has_its_own_settings():
+    found = hosts({"m1": {}, "g1": {"nvidia_container_toolkit_version": "1.20.0"}, "both": {"provision_disrupt": "all"}})
+    assert [(one.toolkit, one.disrupt) for one in found.values()] == [(None, "services"), ("1.20.0", "services"), (None, "all")]
+
+
+def test_what_stands_at_the_play_holds_for_all_and_what_the_first_host_has_for_itself_alone():
+    variables = {"m1": {"provision_disrupt": "never"}, "g1": {"provision_disrupt": "all"}, "w1": {}}
+    assert [one.disrupt for one in hosts(variables).values()] == ["never", "all", "services"]
+    assert [one.disrupt for one in hosts(variables, play={"provision_disrupt": "services"}).values()] == ["services"] * 3
+    assert [one.toolkit for one in hosts(variables, play={"nvidia_container_toolkit_version": "1.20.0"}).values()] == ["1.20.0"] * 3
+
+
+@pytest.mark.parametrize(
+    ("written", "leave", "packages", "kept"),
+    [
+        ({}, True, False, False),
+        ({"deprovision_leave": "no", "deprovision_packages": "yes", "gpu_node_assessed": assessed(kept=True)}, False, True, True),
+        ({"deprovision_leave": True, "gpu_node_assessed": assessed(kept=False)}, True, False, False),
+    ],
+)
+def test_what_is_to_be_taken_back_is_said_by_each_host(written, leave, packages, kept):
+    one = hosts({"g1": written})["g1"]
+    assert (one.leave, one.packages, one.kept) == (leave, packages, kept)
+
+
+def test_only_what_is_a_template_is_templated():
+    written = {"g1": {"nvidia_container_toolkit_version": "{{ pinned }}"}, "w1": {"nvidia_container_toolkit_version": "1.19.0"}}
+    task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars(written, {"g1": {"nvidia_container_toolkit_version": "1.20.0"}})}
+    found = hosts_of(task_vars, ["g1", "w1"], ("gpu_node_assessed",))
+    assert [one.toolkit for one in found] == ["1.20.0", "1.19.0"]
+    assert task_vars["hostvars"].asked == ["g1"]
+
+
+def test_the_latest_result_counts():
+    both = {"gpu_node_assessed": {"a": 1}, "gpu_node_applied": {"a": 2}}
+    results = ("gpu_node_assessed", "gpu_node_applied")
+    assert hosts({"g1": both}, results=results)["g1"].assessed == {"a": 2}
+    assert hosts({"g1": {"gpu_node_assessed": {"a": 1}}}, results=results)["g1"].assessed == {"a": 1}
+    assert hosts({"g1": {}}, results=results)["g1"].assessed is None
+
+
+# --- the plays' groups ------------------------------------------------------------------------------------------------
+
+STEPS = {
+    "done": Step(),
+    "fresh": Step(groups=[FETCH, PREPARE, LABEL, END]),
+    "drift": Step(groups=[WINDOW, MARKED, LABEL, END]),
+    "busy": Step(groups=[END], waits_for=["container x"]),
+    "stranger": Step(groups=[END], error="in another swarm"),
+    "left": Step(groups=[MARKED, END], error="a label clash"),
+    "gone": Step(error="unreachable"),
+}
+
+
+def test_hosts_by_group():
+    assert hosts_in(STEPS) == {
+        FETCH: ["fresh"],
+        PREPARE: ["fresh"],
+        LABEL: ["fresh", "drift"],
+        END: ["fresh", "drift", "busy", "stranger", "left"],
+        WINDOW: ["drift"],
+        MARKED: ["drift", "left"],
+    }
+    assert hosts_in({"done": Step()}) == {}
+
+
+def test_only_hosts_for_which_something_is_to_be_done_need_the_lease():
+    assert to_change(hosts_in(STEPS)) == ["fresh", "drift", "left"]
+    assert to_change(action._checked(STEPS)) == []
+
+
+def test_a_step_brings_what_tasks_read_of_the_settings():
+    known = swarm(member(bound="a"), member("n2", bound="b"))
+    fleet = [host("a", restart_required=True), host("b", node_id="n2")]
+    for one, seconds in zip(fleet, (60, 3600), strict=True):
+        one.settings = {"provision_drain_timeout": seconds}
+    run = {"provision_allow_pending": None, "provision_remove_finished_jobs": False}
+    for args, waits in (({}, 60), ({"maintain": "runs driver.yml"}, 0)):
+        steps, _lost = action._steps(fleet, known, {"state": "present", "maintain": None, **args}, run)
+        assert {name: (step.settings, step.restart_waits) for name, step in steps.items()} == {
+            "a": ({"provision_drain_timeout": 60}, waits),
+            "b": ({"provision_drain_timeout": 3600}, 0),
+        }
+
+
+def test_in_check_mode_packages_are_looked_for_and_what_cannot_go_on_fails():
+    groups = action._checked(STEPS)
+    assert groups == {FETCH: ["fresh"], END: ["stranger", "left"]}
+    assert action._checked({name: STEPS[name] for name in ("done", "drift", "busy", "gone")}) == {}
+    assert action._checked({"last": TakeBack(groups=[END], stays="the swarm would end")}) == {END: ["last"]}
+
+
+def test_check_mode_fails_a_host_without_docker_and_no_other():
+    fleet = [host("a", restart_required=True), host("b", node_id=None, missing=["engine"]), Host("c", True, False, dict(assessed("n3"), failed=True))]
+    assert action._checked(plan(fleet, swarm(member(bound="a")))) == {END: ["b"]}
+
+
+def test_evicted_tasks_by_node():
+    evicted = [
+        {"node": "n1", "service": "train", "slot": 2, "task": "t1", "reason": "constraint", "constraint": "node.labels.gpu.count==8"},
+        {"node": "n2", "service": "train", "slot": 1, "task": "t2", "reason": "engine", "constraint": None},
+        {"node": "n1", "service": "watch", "slot": None, "task": "t3", "reason": "constraint", "constraint": "node.labels.gpu.count==8"},
+    ]
+    lost = "(node.labels.gpu.count==8 would no longer hold)"
+    assert action._by_node(evicted) == {
+        "n1": {"t1": f"task train.2 {lost}", "t3": f"task watch.t3 {lost}"},
+        "n2": {"t2": "task train.1 (the Docker Engine that leads the swarm may reject it)"},
+    }
+    assert action._by_node([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"), [({}, None), ({HOLD: ""}, None), ({HOLD: None}, None), ({HOLD: "yes"}, True), ({HOLD: False}, False)]
+)
+def test_whether_the_toolkit_is_held_is_left_open_where_nobody_says(written, expected):
+    assert hosts({"g1": written})["g1"].hold is expected

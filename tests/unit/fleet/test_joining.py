@@ -1,0 +1,372 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the role swarm_member does with each host, for the states that a fleet can be in."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._joining import (
+    Decision,
+    Known,
+    Leave,
+    Survey,
+    answers_of,
+    decide,
+    demotion_error,
+    leave,
+    promotion_error,
+    survey,
+)
+
+ROOT = Path(__file__).parents[3]
+
+
+def said(state="inactive", node_id=None, manages=False, half_joined=False, error=None, missing=(), **more):
+    """What gpu_node returns of a host."""
+    swarm = {"state": state, "node_id": node_id, "control_available": manages, "half_joined": half_joined, "error": error}
+    return {"swarm": {**swarm, "managers": ["192.0.2.1:2377"]}, "missing": list(missing), **more}
+
+
+FRESH = said()
+BARE = said(missing=["docker_sdk"])
+HALF_JOINED = said("error", half_joined=True)
+STOPPED = said("unknown")
+DEAD = {"unreachable": True, "msg": "No route to host"}
+
+
+def manager(node_id, **more):
+    return said("active", node_id, manages=True, **more)
+
+
+def worker(node_id, **more):
+    return said("active", node_id, **more)
+
+
+def node(node_id, role="worker", host=None, hostname=None):
+    made = {"ID": node_id, "Spec": {"Role": role, "Labels": {"gpu-swarm.host": host} if host else {}}, "Status": {"Addr": "192.0.2.7"}}
+    if role == "manager":
+        made["ManagerStatus"] = {"Reachability": "reachable", "Addr": "192.0.2.7:2377"}
+    return {**made, "Description": {"Hostname": hostname or node_id}}
+
+
+ONE = [node("i1", "manager"), node("i3")]
+TWO = [node("i1", "manager"), node("i2", "manager"), node("i3")]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What a run knows when it comes to the host ``me``. By default m1 and m2 are to be managers, w1 and w2 workers."""
+
+    assessed: dict[str, Any]
+    me: str = "w1"
+    looked: dict[str, Any] = field(default_factory=dict)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    nodes: list[dict[str, Any]] | None = None  # of the manager's list; None if it was not asked
+    refused: str = ""  # what a manager said that did not give its list
+    managers: tuple[str, ...] = ("m1", "m2")
+    in_play: tuple[str, ...] | None = None
+    move: bool = False
+
+    @property
+    def playing(self) -> list[str]:
+        return list(self.in_play or self.assessed)
+
+    @property
+    def variables(self) -> dict[str, dict[str, Any]]:
+        made: dict[str, dict[str, Any]] = {name: {} for name in [*self.managers, *self.playing, *self.assessed]}
+        for key, answers in (("gpu_node_assessed", self.assessed), ("__swarm_member_looked", self.looked)):
+            for name, answer in answers.items():
+                made[name][key] = answer
+        return made
+
+    @property
+    def listed(self) -> dict[str, Any]:
+        if self.refused:
+            return {"failed": False, "failed_when_result": False, "msg": self.refused}
+        return {} if self.nodes is None else {"nodes": self.nodes}
+
+    @property
+    def role(self) -> str:
+        return "manager" if self.me in self.managers else "worker"
+
+    def survey(self) -> Survey:
+        return survey(answers_of(self.variables, [*self.managers, *self.playing], self.asked), self.managers, self.playing)
+
+    def known(self) -> Known:
+        answer = self.looked.get(self.me) or self.assessed[self.me]
+        return Known(self.me, answer, self.survey(), self.listed)
+
+    def decide(self) -> Decision:
+        return decide(self.known(), self.role, self.move)
+
+
+NEW = Fleet({"m1": FRESH, "m2": FRESH, "w1": FRESH})
+RUNS = Fleet({"m1": manager("i1"), "m2": FRESH, "w1": worker("i3"), "w2": FRESH}, nodes=ONE)
+OTHERS = Fleet({"m1": manager("i1"), "m2": FRESH, "w1": worker("x9")}, nodes=ONE)
+# With --limit w1: the managers have answered in its name, m1 over its API.
+LIMITED = Fleet(
+    {"w1": FRESH}, asked=[{"item": "m2", **manager("i2")}, {"item": "m1", "failed": False, "msg": "cannot be reached"}], nodes=TWO
+)
+
+# Who is asked, and what the host does: (action, initialises, joins, becomes_manager, needs_sdk, would).
+JOIN, MANAGE = "join the swarm as worker", "join the swarm as manager"
+DECISIONS = {
+    "the first manager makes the swarm": (replace(NEW, me="m1"), "m1", ("join", True, False, False, False, "initialise the swarm")),
+    "the second one joins it": (replace(NEW, me="m2"), "m1", ("join", False, True, True, False, MANAGE)),
+    "a worker joins it": (NEW, "m1", ("join", False, True, False, False, JOIN)),
+    "a half-joined manager makes the swarm after it left": (
+        Fleet({"m1": HALF_JOINED, "m2": FRESH}, me="m1"), "m1", ("recover", True, False, False, False, "initialise the swarm")
+    ),
+    "the first one that is in the run makes the swarm": (
+        replace(NEW, me="m2", in_play=("m2", "w1")), "m2", ("join", True, False, False, False, "initialise the swarm")
+    ),
+    "nothing is done with a manager": (replace(RUNS, me="m1"), "m1", ("none", False, False, False, False, "")),
+    "nothing is done with a worker": (RUNS, "m1", ("none", False, False, False, False, "")),
+    "a manager joins a swarm that there is": (replace(RUNS, me="m2"), "m1", ("join", False, True, True, False, MANAGE)),
+    "a worker joins a swarm that there is": (replace(RUNS, me="w2"), "m1", ("join", False, True, False, False, JOIN)),
+    "a half-joined worker leaves and joins": (
+        Fleet({"m1": manager("i1"), "w1": HALF_JOINED}, nodes=ONE),
+        "m1",
+        ("recover", False, True, False, False, "leave what a failed join left, and join the swarm as worker"),
+    ),
+    "a worker of another swarm moves": (
+        replace(OTHERS, move=True), "m1", ("move", False, True, False, False, "leave another swarm, and join this one as worker")
+    ),
+    "a worker is promoted": (replace(RUNS, me="w1", managers=("m1", "w1")), "m1", ("promote", False, False, True, False, "become a manager")),
+    "a manager is demoted": (
+        Fleet({"m1": manager("i1"), "m2": FRESH, "w1": manager("i2")}, nodes=TWO), "m1", ("demote", False, False, False, False, "become a worker")
+    ),
+    "the only manager is demoted after another one was promoted": (
+        Fleet({"m1": worker("i3"), "w1": manager("i1")}, nodes=ONE, managers=("m1",)),
+        "w1",
+        ("demote", False, False, False, False, "become a worker"),
+    ),
+    "a manager of the swarm that is to be one is asked before one that is not": (
+        Fleet({"w1": manager("i1"), "m2": manager("i2"), "w2": FRESH}, me="w2", nodes=TWO), "m2", ("join", False, True, False, False, JOIN)
+    ),
+    "one without a complaint is asked first": (
+        Fleet({"m1": manager("i1", error="no leader"), "m2": manager("i2"), "w1": FRESH}, nodes=TWO), "m2", ("join", False, True, False, False, JOIN)
+    ),
+    "another manager is asked where the first has died": (
+        Fleet({"m1": DEAD, "m2": manager("i2"), "w1": FRESH}, nodes=TWO), "m2", ("join", False, True, False, False, JOIN)
+    ),
+    "another manager is asked where the first one's dockerd is stopped": (
+        Fleet({"m1": STOPPED, "m2": manager("i2"), "w1": worker("i3")}, nodes=TWO), "m2", ("none", False, False, False, False, "")
+    ),
+    "managers outside of the run are asked": (LIMITED, "m2", ("join", False, True, False, False, JOIN)),
+    "what a host said last counts": (
+        Fleet({"m1": STOPPED, "w1": STOPPED}, looked={"m1": manager("i1"), "w1": worker("i3")}, managers=("m1",), nodes=ONE),
+        "m1",
+        ("none", False, False, False, False, ""),
+    ),
+    "what a host said itself goes before what it was asked": (
+        Fleet({"m1": manager("i1"), "w1": FRESH}, asked=[{"item": "m1", **FRESH}], managers=("m1",), nodes=ONE),
+        "m1",
+        ("join", False, True, False, False, JOIN),
+    ),
+    "the SDK is needed where the swarm is made": (
+        Fleet({"m1": BARE, "m2": FRESH}, me="m1"), "m1", ("join", True, False, False, True, "initialise the swarm")
+    ),
+    "the SDK is needed where a join is made": (Fleet({"m1": FRESH, "m2": FRESH, "w1": BARE}), "m1", ("join", False, True, False, True, JOIN)),
+    "the SDK is not needed on a worker that is a member": (
+        Fleet({"m1": manager("i1"), "w1": worker("i3", missing=["docker_sdk"])}, nodes=ONE), "m1", ("none", False, False, False, False, "")
+    ),
+    "the SDK is needed on a manager, also where nothing else is to be done": (
+        Fleet({"m1": manager("i1", missing=["docker_sdk"]), "w1": FRESH}, me="m1"),
+        "m1",
+        ("unknown", False, False, False, True, "find out whether this node is a member, once the manager has the Docker SDK"),
+    ),
+    "the SDK is needed on who is asked, whatever it is to be": (
+        Fleet({"w1": manager("i1", missing=["docker_sdk"]), "m1": worker("i3")}, managers=("m1",)),
+        "w1",
+        ("unknown", False, False, False, True, "find out whether this node is a member, once the manager has the Docker SDK"),
+    ),
+    "a member waits for the manager's SDK": (
+        Fleet({"m1": manager("i1", missing=["docker_sdk"]), "w1": worker("i3")}),
+        "m1",
+        ("unknown", False, False, False, False, "find out whether this node is a member, once the manager has the Docker SDK"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DECISIONS)
+def test_what_a_host_has_to_do(case):
+    fleet, manager_asked, told = DECISIONS[case]
+    decision = fleet.decide()
+    assert decision.error is None
+    assert fleet.survey().manager == manager_asked
+    assert tuple(asdict(decision)[key] for key in ("action", "initialises", "joins", "becomes_manager", "needs_sdk", "would")) == told
+
+
+REFUSED = {
+    "no manager is named": (replace(NEW, managers=()), "No manager is named"),
+    "a manager is silent": (Fleet({"m1": FRESH, "m2": DEAD, "w1": FRESH}), "m2: No route to host"),
+    "a manager was not asked": (Fleet({"m1": FRESH, "w1": FRESH}), "m2: it was not asked"),
+    "the host is of another swarm": (OTHERS, "Set swarm_member_move: true"),
+    "the host manages another swarm": (
+        Fleet({"m1": manager("i1"), "w1": manager("x9")}, nodes=ONE, move=True), "manager of another swarm. Leaving could destroy that swarm"
+    ),
+    "the host is locked": (Fleet({"m1": manager("i1"), "w1": said("locked")}, nodes=ONE), "The swarm is locked on this node"),
+    "the host's dockerd is stopped": (Fleet({"m1": manager("i1"), "w1": STOPPED}, nodes=ONE), "dockerd is not running on this host"),
+    "the host has no Docker": (
+        Fleet({"m1": manager("i1"), "w1": said(missing=["engine", "docker_sdk"])}, nodes=ONE), "Docker Engine is not installed on this host"
+    ),
+    "the host shows another one's node": (
+        Fleet({"m1": manager("i1"), "w1": worker("i3")}, nodes=[node("i1", "manager"), node("i3", host="w2")]), "which belongs to the host w2"
+    ),
+    "only a host that is to be no manager runs a swarm": (
+        Fleet({"m1": FRESH, "w1": manager("i1")}, managers=("m1",)), "None of the group swarm_managers is in a swarm, but w1 runs one."
+    ),
+    "the last manager is to be a worker": (
+        Fleet({"m1": DEAD, "w1": manager("i1")}, managers=("m1",), nodes=ONE), "No working swarm manager was found"
+    ),
+    "the swarm would lose its quorum": (
+        Fleet(
+            {"m1": manager("i1"), "w1": manager("i2")},
+            nodes=[*TWO[:2], {**node("i4", "manager"), "ManagerStatus": {"Reachability": "unreachable", "Addr": "192.0.2.9:2377"}}],
+        ),
+        "1 of 2 managers would be reachable and 2 are needed",
+    ),
+    "the manager does not give its list": (
+        replace(RUNS, nodes=None, refused="The swarm has no quorum."),
+        "The manager m1 did not tell its list of nodes: The swarm has no quorum. If more than half of the swarm's managers are down",
+    ),
+    "the manager has said why it does not": (
+        Fleet({"m1": manager("i1", error="rpc error: no leader"), "w1": FRESH}, refused="500"), "its list of nodes: rpc error: no leader. If more"
+    ),
+    "the manager says nothing": (replace(RUNS, nodes=None, refused=" "), "its list of nodes: no reason given. If"),
+    "the manager lacks the SDK and is not in the run": (
+        Fleet({"w1": worker("i3")}, asked=[{"item": "m1", **manager("i1", missing=["docker_sdk"])}], managers=("m1",)),
+        "The manager m1 lacks the Docker SDK for Python and is not in this run, so it is not touched.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_why_nothing_is_done(case):
+    fleet, words = REFUSED[case]
+    assert words in (fleet.decide().error or "")
+
+
+def test_who_is_asked_in_the_name_of_all():
+    assert Fleet({"w1": FRESH}).survey().unanswered == ["m1", "m2"]
+    assert LIMITED.survey().unanswered == []  # one that could not be reached has answered too
+    assert NEW.survey().manager == "m1"
+    assert replace(NEW, managers=()).survey().manager == ""
+
+
+def test_a_manager_that_the_inventory_does_not_have():
+    class HostVars(dict):
+        def get(self, name, default=None):
+            raise AssertionError(name)
+
+    assert answers_of(HostVars(m1={"gpu_node_assessed": FRESH}), ["ghost", "m1"], []) == {"m1": FRESH}
+
+
+# -- one manager after the other -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settled", "waits_for"),
+    [
+        ({"m1": {}, "m2": {}, "w1": {}}, None),
+        ({"m1": {"__swarm_member_settled": True}, "m2": {"__swarm_member_settled": False}}, None),  # its own says nothing
+        ({"m1": {"__swarm_member_settled": False}, "m2": {}, "m3": {"__swarm_member_settled": False}}, "m1, m3 was to become a manager before m2"),
+    ],
+)
+def test_a_manager_waits_for_those_before_it(settled, waits_for):
+    error = promotion_error("m2", "m0", settled, settled)
+    assert error is None if waits_for is None else waits_for in error
+
+
+THREE = [node("i1", "manager"), node("i2", "manager"), node("i3", "manager")]
+
+
+@pytest.mark.parametrize(
+    ("me", "words"),
+    [("w1", None), ("w2", None), ("w3", "last manager and cannot become a worker"), ("w4", "manager of another swarm")],
+)
+def test_each_demotion_counts_those_before_it(me, words):
+    hosts = {name: manager(f"i{number}") for number, name in enumerate(["w1", "w2", "w3"], 1)} | {"w4": manager("x1"), "m1": FRESH}
+    plans = {name: {"__swarm_member_plan": {"action": "demote", "node_id": hosts[name]["swarm"]["node_id"]}} for name in ("w1", "w2", "w3")}
+    fleet = Fleet(hosts, me=me, nodes=THREE)
+    error = demotion_error(fleet.known(), {"m1": {}, **plans, "w4": {"__swarm_member_plan": {"action": "none", "node_id": ""}}}, hosts)
+    assert error is None if words is None else words in error
+
+
+def test_no_demotion_without_the_managers_list():
+    fleet = Fleet({"m1": manager("i1"), "w1": manager("i2")}, refused="timed out")
+    assert "The manager m1 did not tell its list of nodes: timed out. If" in demotion_error(fleet.known(), {}, ())
+
+
+# -- how a host leaves ---------------------------------------------------------------------------------------------------
+
+LEAVING = {
+    "a worker": (RUNS, Leave(leaves=True, entry="i3", manager="m1")),
+    "a manager is demoted first": (
+        Fleet({"m1": manager("i1"), "m2": manager("i2")}, me="m1", nodes=TWO), Leave(leaves=True, demotes=True, entry="i1", manager="m2")
+    ),
+    "the last manager, with consent": (
+        Fleet({"m1": manager("i1")}, me="m1", nodes=[node("i1", "manager")]), Leave(leaves=True, force=True, entry="i1")
+    ),
+    "one that is in no swarm": (replace(RUNS, me="m2"), Leave(entry="e1", manager="m1")),
+    "one that never got in": (Fleet({"m1": manager("i1"), "w1": HALF_JOINED}), Leave(leaves=True, force=True, entry="e1", manager="m1")),
+    "where no swarm is left": (NEW, Leave(entry="e1")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LEAVING)
+def test_how_a_host_leaves(case):
+    fleet, told = LEAVING[case]
+    assert leave(fleet.known(), dissolve=True, entry="e1") == told
+
+
+STAYING = {
+    "no manager answered": (
+        Fleet({"w1": worker("i3")}, refused="a worker"), True, "No manager of the swarm of w1 answered (managers 192.0.2.1:2377)"
+    ),
+    "the list was not given": (replace(RUNS, nodes=None, refused="timed out"), True, "The manager m1 did not tell its list of nodes: timed out. If"),
+    "it is in another swarm": (OTHERS, True, "w1 (node id x9) is not in the swarm of m1. Run 'docker swarm leave'"),
+    "it shows another one's node": (
+        replace(RUNS, nodes=[node("i1", "manager"), node("i3", host="w2")]), True, "which belongs to the host w2 by the node's label"
+    ),
+    "others would be left without a manager": (
+        Fleet({"m1": manager("i1")}, me="m1", nodes=[node("i1", "manager"), node("i3", hostname="gpu-3")]),
+        True,
+        "m1 is the last manager of its swarm with gpu-3 as other nodes. Have these leave first.",
+    ),
+    "the swarm would end without consent": (
+        Fleet({"m1": manager("i1")}, me="m1", nodes=[node("i1", "manager")]), False, "m1 is the last manager of its swarm. The swarm ends when"
+    ),
+    "its dockerd is stopped": (Fleet({"m1": manager("i1"), "w1": STOPPED}), True, "dockerd is not running on this host: start it."),
+    "its swarm is locked": (Fleet({"m1": manager("i1"), "w1": said("locked")}), True, "The swarm is locked on this node"),
+    "it was a member before": (Fleet({"m1": manager("i1"), "w1": said("error", "i3", error="expired")}), True, "swarm state error (expired)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STAYING)
+def test_why_a_host_does_not_leave(case):
+    fleet, dissolve, words = STAYING[case]
+    assert words in (leave(fleet.known(), dissolve, entry="").error or "")
+
+
+# -- the role's tasks ----------------------------------------------------------------------------------------------------
+
+
+def test_every_task_file_says_what_it_reads_or_sets():
+    for path in sorted((ROOT / "roles/swarm_member/tasks").glob("*.yml")):
+        assert path.read_text(encoding="utf-8").startswith("---\n# "), path.name
+
+
+def test_whoever_reads_join_tokens_shows_nothing():
+    """Of the task; what the action does besides is for callbacks that a task's no_log does not reach."""
+    (task,) = [task for task in yaml.safe_load((ROOT / "roles/swarm_member/tasks/tokens.yml").read_text()) if "fleet.gpu_swarm.swarm_members" in task]
+    assert task["no_log"] is True

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The states in which a run leaves hosts: each with its verdict and the text that people see."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import BAD, STAYS_AWAY, State, Verdict, outcome_of
+
+TASKS = Path(__file__).parents[3] / "playbooks" / "tasks"
+# In tasks, besides the outcome itself: what a variable says that becomes its state.
+NAMES = ("_gpu_swarm_failed", "_gpu_swarm_broken")
+# The states by what becomes of work there: whether none comes before the next run, and whether the host is counted as failed meanwhile.
+OUTCOMES = {
+    State.FAILED: (False, True),
+    State.WAITING: (True, False),
+    State.LOST: (True, True),
+    State.OUT: (True, True),
+    State.UNTOUCHED: (False, False),
+}
+
+
+@pytest.mark.parametrize(
+    ("state", "details", "text", "verdict"),
+    [
+        (State.READY, [], "ready", Verdict.DONE),
+        (State.ABSENT, [], "given back", Verdict.DONE),
+        (State.WAITING, ["container x (for 3 h)"], "waiting for container x (for 3 h)", Verdict.WAITING),
+        (State.UNTOUCHED, ["its turn did not come"], "untouched: its turn did not come", Verdict.UNTOUCHED),
+        (State.FAILED, ["{'x': 1}"], "failed: {'x': 1}", Verdict.FAILED),
+        (State.LOST, ["no route"], "lost: no route", Verdict.FAILED),
+        (State.OUT, ["NVML failed"], "out: NVML failed", Verdict.FAILED),
+        (State.NOT_KNOWN, [], "not known: no manager answered at the end", Verdict.FAILED),
+        (State.NOT_A_MEMBER, [], "not in the swarm", Verdict.FAILED),
+        (State.NOT_READY, ["down"], "down for the manager", Verdict.FAILED),
+        (
+            State.NOT_RETURNED,
+            ["drain", "active"],
+            "still on drain: its former availability, active, could not be given back. Run this again",
+            Verdict.FAILED,
+        ),
+        (State.NOT_SHOWN, ["the manager shows 1 of 2 NVIDIA-GPU"], "the manager shows 1 of 2 NVIDIA-GPU", Verdict.FAILED),
+        (State.STILL_LISTED, [], "it left the swarm, but the manager still lists it. Run this again", Verdict.FAILED),
+        (State.STILL_A_MEMBER, ["it is the last"], "still in the swarm: it is the last", Verdict.FAILED),
+        (State.STILL_LABELLED, [], "the manager still shows labels of ours. Run this again", Verdict.FAILED),
+    ],
+)
+def test_a_state_has_one_text_and_one_verdict(state, details, text, verdict):
+    assert (state.of(*details).text, state.of(*details).verdict) == (text, verdict)
+
+
+def test_the_table_has_all_states():
+    [marks] = [mark for mark in test_a_state_has_one_text_and_one_verdict.pytestmark if mark.name == "parametrize"]
+    assert {row[0] for row in marks.args[1]} == set(State)
+
+
+@pytest.mark.parametrize("state", State)
+def test_what_becomes_of_a_host_with_an_outcome(state):
+    assert (state in STAYS_AWAY, state in BAD) == OUTCOMES.get(state, (False, False))
+
+
+def test_an_outcome_is_read_by_its_value():
+    found = outcome_of({"gpu_swarm_outcome": {"state": "out", "reason": "x", "kept_away": True}})
+    assert (found.state, found.reason, found.kept_away, found.stays_away) == (State.OUT, "x", True, True)
+    assert outcome_of({}) is None
+    with pytest.raises(ValueError, match="unheard of"):
+        outcome_of({"gpu_swarm_outcome": {"state": "unheard of", "reason": "x"}})
+
+
+def _states_in(part):
+    """The templates and words that become the state of an outcome, in whatever YAML has loaded."""
+    if isinstance(part, list):
+        return [found for item in part for found in _states_in(item)]
+    if not isinstance(part, dict):
+        return []
+    outcome = part.get("gpu_swarm_outcome")
+    own = [outcome["state"]] if isinstance(outcome, dict) and "state" in outcome else []
+    return own + [part[name] for name in NAMES if name in part] + [found for item in part.values() for found in _states_in(item)]
+
+
+def test_playbooks_keep_only_outcomes_that_there_are():
+    found = [state for path in TASKS.glob("*.yml") for state in _states_in(yaml.safe_load(path.read_text()))]
+    words = {word for state in found for word in (re.findall(r"'([^']*)'", state) if "{{" in state else [state])}
+    assert words == {state.value for state in OUTCOMES}

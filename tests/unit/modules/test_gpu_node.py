@@ -1,0 +1,490 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The module as a process of its own on real files, with the lab's NVML; no engine runs, so ``restart: never``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import checkout
+import nvml_lab
+import pytest
+import yaml
+from node_lab import CONFIG_TOML, DAEMON_JSON
+
+from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answer import malformed
+
+MAIN = """
+import contextlib, io, os, sys
+sys.path.insert(0, sys.argv[1])
+if "without-binding" in sys.argv:
+    sys.modules["pynvml"] = None
+import checkout
+from ansible.module_utils import basic
+from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
+basic._ANSIBLE_PROFILE = "legacy"
+if "as-nobody" in sys.argv and os.geteuid() == 0:
+    # To nobody, a checkout in /root is closed: what a run imports on its way is imported before, by one that is refused at once.
+    import pynvml, tomllib
+    basic._ANSIBLE_ARGS = b'{"ANSIBLE_MODULE_ARGS": {"no_such_option": true}}'
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        gpu_node.main()
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+basic._ANSIBLE_ARGS = sys.stdin.buffer.read()
+gpu_node.main()
+"""
+
+
+class Node:
+    """Two files, a state directory, and the module that is run on them."""
+
+    def __init__(self, home):
+        self.home = home
+        self.daemon, self.runtime, self.state = home / "daemon.json", home / "config.toml", home / "state"
+        self.daemon.write_bytes(DAEMON_JSON)
+        self.runtime.write_bytes(CONFIG_TOML)
+
+    def run(self, *flags, fleet="t4x4", check=False, diff=True, **options):
+        arguments = {
+            "restart": "never",
+            "daemon_config": str(self.daemon),
+            "runtime_config": str(self.runtime),
+            "state_dir": str(self.state),
+            "nvml_path": nvml_lab.library(),
+            "docker_socket": str(self.home / "docker.sock"),
+            "docker_unit": "gpu-swarm-test.service",
+            "_ansible_check_mode": check,
+            "_ansible_diff": diff,
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", MAIN, checkout.SUPPORT, *flags],
+            input=json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, **options)}),
+            capture_output=True,
+            text=True,
+            env=dict(os.environ, GPU_LAB_NVML=nvml_lab.fleet(fleet), PYTHONDONTWRITEBYTECODE="1"),
+            check=False,
+        )
+        assert done.stdout.strip().startswith("{"), done.stderr
+        answer = json.loads(done.stdout)
+        assert (done.returncode != 0) == bool(answer.get("failed")), done.stderr
+        assert malformed(answer) is None
+        return answer
+
+    def files(self):
+        """Everything under the node's home but the lock, with bytes and mode."""
+        found = {}
+        for root, folders, names in os.walk(self.home):
+            for name in [*folders, *names]:
+                path = os.path.join(root, name)
+                if name not in ("lock", "state"):
+                    status = os.lstat(path)
+                    content = b"" if stat.S_ISDIR(status.st_mode) else Path(path).read_bytes()
+                    found[path] = (content, oct(status.st_mode))
+        return found
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+# --- what it does ---------------------------------------------------------------------------------------------------
+
+
+def test_first_run_second_run_and_back(node):
+    before = node.files()
+    told = node.run(check=True)
+    assert node.files() == before
+    assert not node.state.exists()
+
+    done = node.run()
+    assert done["changed"] is told["changed"] is True
+    assert done["diff"] == told["diff"]
+    assert len(done["resources"]) == 4
+    assert done["swarm_resource"] == "DOCKER_RESOURCE_NVIDIA-GPU"
+    assert (done["labels"]["gpu.count"], done["labels"]["gpu.model"], done["labels"]["gpu.mem_ge_16"]) == ("4", "Tesla-T4", "true")
+    assert (done["labels_unknown"], done["refused"], done["cpu"]["label_prefix"]) == ([], [], "cpu.")
+    assert (done["restarted"], done["reloaded"], done["engine"]) == (False, False, None)
+    assert "engine" in done["missing"]
+    doc = json.loads(node.daemon.read_bytes())
+    assert doc["node-generic-resources"] == ["SSD=1", *done["resources"]]
+    assert doc["log-driver"] == "local"
+    assert stat.S_IMODE(node.state.stat().st_mode) == 0o700
+    assert {name: oct(stat.S_IMODE((node.state / name).stat().st_mode)) for name in os.listdir(node.state) if name != "lock"} == {
+        "record.json": "0o600",
+        "backup": "0o700",
+    }
+
+    after = node.files()
+    again = node.run()
+    assert (again["changed"], again["drift"], again["diff"]) == (False, [], [])
+    assert node.files() == after
+
+    told = node.run(check=True, state="absent")
+    assert (told["changed"], node.files()) == (True, after)
+    assert node.run(state="absent")["changed"] is True
+    assert node.files() == before
+    assert node.run(state="absent")["changed"] is False
+
+
+def test_no_engine_and_no_nvml_are_needed_to_give_back(node):
+    before = node.files()
+    node.run()
+    assert node.run(state="absent", nvml_path="/nonexistent")["changed"] is True
+    assert node.files() == before
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_host_that_nobody_changed_has_nothing_to_give_back(node, check):
+    node.daemon.unlink()
+    node.runtime.unlink()
+    answer = node.run(check=check, state="absent", extra_resources=["SSD=1"], nvml_path="/nonexistent")
+    assert (answer["changed"], answer["drift"], answer["refused"], answer["diff"]) == (False, [], [], [])
+    assert (answer["resources"], answer["labels"], answer["gpus"]) == ([], {}, [])
+    assert not {"toolkit", "nvml_binding", "toml_parser"} & set(answer["missing"])
+    assert (node.daemon.exists(), node.runtime.exists()) == (False, False)
+
+
+def test_a_host_without_gpu(node):
+    before = node.files()
+    answer = node.run(check=True, advertise=[], nvml_path="/nonexistent")
+    assert (answer["changed"], answer["gpus"], answer["driver_version"]) == (False, [], None)
+    assert (answer["swarm"]["state"], answer["containers"], answer["labels"]) == ("inactive", [], {})
+    assert node.files() == before
+
+
+def test_what_it_returns_is_documented(node):
+    answer = node.run(check=True)
+    documented = {name for name, value in yaml.safe_load(gpu_node.RETURN).items() if not value["returned"].startswith("with ")}
+    assert set(answer) - {"changed", "diff", "invocation", "warnings"} == documented
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_what_is_in_the_files_is_shown_only_if_asked_for(node, check):
+    node.daemon.write_bytes(b'{"proxies": {"http-proxy": "http://me:secret@proxy"}}')
+    answer = node.run(check=check, diff=False)
+    assert "diff" not in answer
+    assert "secret" not in json.dumps(answer)
+
+
+def test_a_sick_gpu_is_left_out_and_named(node):
+    answer = node.run(fleet="h100x8-one-lost")
+    assert len(answer["resources"]) == 7
+    assert answer["left_out"][0]["reason"]
+    assert "is not advertised: " in json.dumps(answer["warnings"])  # texts, or objects with a text from ansible-core 2.19 on
+    assert answer["labels"]["gpu.count"] == "7"
+
+
+@pytest.mark.parametrize("content", [b"", b" \n", b"\xef\xbb\xbf{}", None])
+def test_what_dockerd_takes_for_an_empty_configuration(node, content):
+    if content is None:
+        node.daemon.unlink()
+    else:
+        node.daemon.write_bytes(content)
+    before = node.files()
+    assert node.run()["changed"] is True
+    assert len(json.loads(node.daemon.read_bytes().decode("utf-8-sig"))["node-generic-resources"]) == 4
+    node.run(state="absent")
+    assert node.files() == before
+
+
+def test_a_symbolic_link_and_a_mode_stay(node):
+    real = node.home / "real.json"
+    node.daemon.rename(real)
+    real.chmod(0o600)
+    node.daemon.symlink_to(real.name)
+    before = node.files()
+    node.run()
+    assert (os.readlink(node.daemon), stat.S_IMODE(real.stat().st_mode)) == ("real.json", 0o600)
+    node.run(state="absent")
+    assert node.files() == before
+
+
+def test_unknown_keys_and_the_rest_of_each_file_stay(node):
+    node.run()
+    kept = node.daemon.read_bytes()
+    assert kept.startswith(b'{\r\n   "log-driver": "local",\t"node-generic-resources": ["SSD=1"')
+    lines = node.runtime.read_bytes().splitlines(keepends=True)
+    assert [line for line in lines if not line.startswith(b"swarm-resource")] == CONFIG_TOML.splitlines(keepends=True)
+
+
+# --- every way to hand out a GPU --------------------------------------------------------------------------------------
+
+# what NVML shows, the rules -> the resources without their UUIDs, the line in config.toml
+POLICIES = {
+    "a kind per model": (
+        "l40s-t4",
+        [{"as": "model", "kinds": {"*L40S*": "L40S"}}],
+        ["L40S", "NVIDIA-T4"],
+        "DOCKER_RESOURCE_L40S,DOCKER_RESOURCE_NVIDIA-T4",
+    ),
+    "MIG devices and a whole card": (
+        "a100-mig",
+        [{"as": "mig"}, {"as": "gpu"}],
+        ["MIG-3g.40gb", "MIG-2g.20gb", "MIG-1g.10gb", "NVIDIA-GPU"],
+        "DOCKER_RESOURCE_MIG-3G.40GB,DOCKER_RESOURCE_MIG-2G.20GB,DOCKER_RESOURCE_MIG-1G.10GB,DOCKER_RESOURCE_NVIDIA-GPU",
+    ),
+    "memory of one card, another whole": (
+        "l40s-t4",
+        [{"as": "vram", "select": {"model": ["*T4*"]}, "reserve_mib": 360}, {"as": "gpu"}],
+        ["NVIDIA-GPU", "VRAM=15000"],
+        "DOCKER_RESOURCE_NVIDIA-GPU",
+    ),
+    "the sum": ("rtx4090x2", [{"as": "vram", "sum": True}], ["VRAM=49128"], None),
+    "unified memory, whole": ("gb10", [{"as": "gpu"}], ["NVIDIA-GPU"], "DOCKER_RESOURCE_NVIDIA-GPU"),
+}
+
+
+def kinds(resources):
+    return [one.partition("=")[0] if "-" in one.partition("=")[2] else one for one in resources]
+
+
+@pytest.mark.parametrize(("fleet", "rules", "resources", "line"), POLICIES.values(), ids=POLICIES)
+def test_policies(node, fleet, rules, resources, line):
+    before = node.files()
+    told = node.run(check=True, fleet=fleet, advertise=rules)
+    answer = node.run(fleet=fleet, advertise=rules)
+    assert (told["resources"], told["refused"], told["diff"]) == (answer["resources"], [], answer["diff"])
+    assert kinds(answer["resources"]) == resources
+    assert json.loads(node.daemon.read_bytes())["node-generic-resources"] == ["SSD=1", *answer["resources"]]
+    assert tomllib.loads(node.runtime.read_text()).get("swarm-resource") == line
+    again = node.run(fleet=fleet, advertise=rules)
+    assert (again["changed"], again["drift"]) == (False, [])
+    node.run(state="absent")
+    assert node.files() == before
+
+
+def test_memory_per_card_and_the_systems_memory(node):
+    answer = node.run(fleet="rtx4090x2", advertise=[{"as": "vram"}])
+    assert sorted(value for one in answer["resources"] for value in [one.partition("=")[2]]) == ["24564", "24564"]
+    assert all(one.startswith("VRAM-") for one in answer["resources"])
+    answer = node.run(fleet="gb10", advertise=[{"as": "vram"}])
+    assert "add 'system_memory: true'" in answer["msg"]
+    answer = node.run(fleet="gb10", advertise=[{"as": "vram", "system_memory": True}], allow_shrink=True)
+    assert re.fullmatch(r"VRAM=[1-9]\d{2,}", answer["resources"][0])
+
+
+def test_extra_resources_come_and_go(node):
+    before = node.daemon.read_bytes()
+    node.run(extra_resources=["SSD=2", "FPGA=a"], advertise=[])
+    assert json.loads(node.daemon.read_bytes())["node-generic-resources"] == ["SSD=2", "FPGA=a"]
+    node.run(extra_resources=["FPGA=b"], advertise=[])
+    assert json.loads(node.daemon.read_bytes())["node-generic-resources"] == ["FPGA=b"]
+    node.run(state="absent")
+    assert node.daemon.read_bytes() == before
+
+
+def test_less_than_before(node):
+    node.run(fleet="h100x8")
+    before = node.files()
+    told = node.run(fleet="h100x8-one-lost", check=True)
+    assert [one["id"] for one in told["refused"]] == ["shrink"]
+    assert told["refused"][0]["text"] in told["drift"]
+    answer = node.run(fleet="h100x8-one-lost")
+    assert (answer["failed"], answer["refused"]) == (True, told["refused"])
+    assert "'expect: 7'" in answer["msg"]
+    assert node.files() == before
+    assert len(node.run(fleet="h100x8-one-lost", expect=7)["resources"]) == 7
+    assert node.run(fleet="h100x8-one-lost")["changed"] is False
+    assert "8 GPUs are expected" in node.run(fleet="h100x8-one-lost", expect=8)["msg"]
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+
+def kind(name):
+    return {"advertise": [{"as": "gpu", "kind": name}]}
+
+
+# what is wrong -> (files, options, words of the message in their order; {d} and {r} are the files)
+BAD = {
+    "daemon.json that is no JSON": ({"daemon": b"{a: 1}"}, {}, ["{d}: it is not JSON", "line 1", "Correct the file, then run again."]),
+    "a JSON list": ({"daemon": b"[1]"}, {}, ["{d}: it holds a list where dockerd takes an object", "Correct the file"]),
+    "garbage at the end": ({"daemon": b"{}\n}"}, {}, ["{d}: it is not JSON", "line 2", "Correct the file"]),
+    "runtimes that is no object": ({"daemon": b'{"runtimes": [1]}'}, {}, ["{d}: runtimes is a list ([1])", "an object", "Correct the file"]),
+    "resources that are no list": (
+        {"daemon": b'{"node-generic-resources": "GPU=1"}'},
+        {},
+        ["{d}: node-generic-resources is a string ('GPU=1')", "Correct the file"],
+    ),
+    "live-restore": ({"daemon": b'{"live-restore": true}'}, {}, ["{d}: live-restore is true", "remove the key"]),
+    "no config.toml": ({"runtime": None}, {}, ["NVIDIA Container Toolkit is not installed (no {r})", "Install it first"]),
+    "config.toml that is no TOML": ({"runtime": b"swarm-resource = \n"}, {}, ["{r}: it is not TOML", "Correct the file"]),
+    "a directory": ({"daemon": "directory"}, {}, ["{d}: Is a directory", "run this again"]),
+    "no NVML library": (
+        {},
+        {"nvml_path": "/nonexistent/libnvidia-ml.so.1"},
+        ["nvml_path (role: gpu_node_nvml_path): /nonexistent/libnvidia-ml.so.1", "leave it out"],
+    ),
+    "no GPU": ({}, {"fleet": "nogpu"}, ["NVML finds no GPU on this node", "lspci", "take the host out of the group gpu_nodes"]),
+    "a driver that never answers": ({}, {"fleet": "hang", "nvml_timeout": 1}, ["NVML gave no answer within 1 s", "reboot the node"]),
+    "another driver's library": ({}, {"fleet": "mismatch"}, ["different versions", "Reboot the node"]),
+    "no driver": ({}, {"fleet": "nodriver"}, ["Driver Not Loaded", "modprobe nvidia"]),
+    "a kind with =": ({}, kind("GPU=1"), ["advertise[0].kind: 'GPU=1'", "use printable ASCII", "such as NVIDIA-GPU"]),
+    "a kind with a blank": ({}, kind("MY GPU"), ["advertise[0].kind: 'MY GPU'", "without blanks"]),
+    "a kind with a comma": ({}, kind("A,B"), ["advertise[0].kind: 'A,B'", "','"]),
+    "an empty kind": ({}, kind(""), ["advertise[0].kind: ''", "such as NVIDIA-GPU"]),
+    "two kinds in one variable": (
+        {},
+        {"advertise": [{"as": "gpu", "kind": "GPU", "select": {"index": [0]}}, {"as": "gpu", "kind": "gpu"}]},
+        ["the kinds 'GPU' and 'gpu'", "DOCKER_RESOURCE_GPU", "write them alike or rename one"],
+    ),
+}
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(("files", "options", "words"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_clear_error_and_changes_nothing(node, files, options, words, check):
+    for name, content in files.items():
+        path = getattr(node, name)
+        path.unlink()
+        if content == "directory":
+            path.mkdir()
+        elif content is not None:
+            path.write_bytes(content)
+    before = node.files()
+    answer = node.run(check=check, **options)
+    assert node.files() == before
+    if check and files.get("runtime", b"") is None:  # information when looking, an error when applying
+        assert "toolkit" in answer["missing"]
+        return
+    assert answer["failed"] is True
+    here = 0
+    for word in words:
+        word = word.format(d=node.daemon, r=node.runtime)
+        assert word in answer["msg"][here:], answer["msg"]
+        here = answer["msg"].index(word, here) + 1
+    assert "Traceback" not in answer["msg"]
+    # Whatever is wrong here, others must know whether this node is in a swarm.
+    assert (answer["engine"], answer["swarm"]["state"], answer["containers"]) == (None, "inactive", [])
+
+
+def test_no_binding_is_told_so_that_the_action_plugin_can_send_it(node):
+    before = node.files()
+    answer = node.run("without-binding")
+    assert (answer["failed"], answer["missing"]) == (True, ["nvml_binding"])
+    assert "nvidia-ml-py" in answer["msg"]
+    assert node.files() == before
+
+
+NOBODY = os.geteuid() or 65534
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_not_root(node, check):
+    before = node.files()
+    answer = node.run("as-nobody", restart="if_needed", check=check)
+    assert answer["msg"] == f"this needs root on the node, and the task runs as user id {NOBODY}. Add 'become: true'."
+    assert node.files() == before
+
+
+def test_not_root_and_files_that_belong_to_root(node):
+    for folder in (node.home, node.home.parent, node.home.parent.parent):
+        folder.chmod(0o755)
+    node.state = node.home / "closed" / "state"
+    node.state.parent.mkdir(mode=0o555)
+    before = node.files()
+    answer = node.run("as-nobody")
+    assert answer["msg"] == f"{node.state}: Permission denied. Add 'become: true', and run this again."
+    assert node.files() == before
+
+
+def test_no_command_of_systemd_is_no_obstacle(node, monkeypatch, tmp_path_factory):
+    monkeypatch.setenv("PATH", str(tmp_path_factory.mktemp("no-commands")))
+    assert node.run()["changed"] is True
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_look_decides_nothing_whatever_was_decided_before(node, check):
+    node.run()
+    node.daemon.rename(node.home / "elsewhere.json")  # options of a look need not be those of the node
+    (node.state / "journal.json").write_text("{}")
+    before = node.files()
+    found = node.run(state="gathered", check=check)
+    assert (found["changed"], found["drift"], found["refused"], found["gpus"], found["diff"]) == (False, [], [], [], [])
+    assert (found["swarm"]["state"], found["toolkit_version"], found.get("warnings", [])) == ("inactive", None, [])
+    assert node.files() == before
+
+
+# --- secrets --------------------------------------------------------------------------------------------------------
+
+PROXIES = (
+    b'{"proxies": {"http-proxy": "http://svc:S3cret@proxy:3128", '
+    b'"https-proxy": "http:\\/\\/svc:S3cret@proxy:3128", "ftp-proxy": "svc:S3cret@proxy:3128"}, "debug": %s}\n'
+)
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("state", ["present", "absent"])
+@pytest.mark.parametrize("debug", [b"false", b"false,", b"[1"])
+def test_no_password_of_a_proxy_is_shown_and_each_stays_in_its_file(node, check, state, debug):
+    if state == "absent":
+        node.run()
+    node.daemon.write_bytes(PROXIES % debug)
+    answer = node.run(check=check, state=state)
+    assert bool(answer.get("failed")) == (debug != b"false" and state == "present") or state == "absent"
+    assert "S3cret" not in json.dumps(answer)
+    assert node.daemon.read_bytes().count(b"svc:S3cret@proxy:3128") == 3
+    for diff in answer.get("diff", []) if state == "present" else []:
+        assert diff["before_header"] != str(node.daemon) or "http://svc:***@proxy:3128" in diff["before"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"runtimes": {"nvidia": {"path": "/opt/x", "options": "http://svc:S3cret-and-much-more-than-fits-into-a-message@proxy:3128"}}}',
+        b'{"node-generic-resources": "http://svc:S3cret-and-much-more-than-fits-into-a-message@proxy:3128"}',
+        b'{"node-generic-resources": ["http://svc:S3cret@proxy=1=1"]}',
+        b'{"default-runtime": "http://svc:S3cret@proxy"}',
+    ],
+)
+def test_nor_is_one_that_stands_where_a_message_quotes_it(node, content):
+    node.daemon.write_bytes(content)
+    assert "S3cret" not in json.dumps(node.run(check=True))
+    assert "S3cret" not in json.dumps(node.run())
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_kind_that_is_called_like_a_secret_is_returned_as_it_is(node, check):
+    """It is compared with what the swarm shows of the node: another text would differ for ever."""
+    answer = node.run(check=check, extra_resources=["MATLAB-TOKEN=4", "VAULT-SECRET=a"])
+    assert {"MATLAB-TOKEN=4", "VAULT-SECRET=a"} < set(answer["resources"])
+
+
+# --- rules that forget cards ----------------------------------------------------------------------------------------
+
+FOR_OTHERS = [{"as": "gpu", "select": {"model": ["*H200*"]}}]
+
+
+@pytest.mark.parametrize("advertise", [[], FOR_OTHERS])
+def test_a_policy_that_selects_nothing_takes_consent(node, advertise):
+    assert "failed" not in node.run(advertise=advertise)  # nothing was advertised before
+    node.run()
+    before = node.files()
+    told = node.run(advertise=advertise, check=True)
+    assert [one["id"] for one in told["refused"]] == ["shrink"]
+    answer = node.run(advertise=advertise)
+    assert answer["failed"] is True
+    assert "would advertise less than before" in answer["msg"]
+    assert ("advertise[0] (as gpu, select model *H200*) selects nothing" in answer["msg"]) == bool(advertise)
+    assert node.files() == before
+    assert node.run(advertise=advertise, expect=0)["resources"] == []
+    assert "failed" not in node.run(advertise=advertise)
+
+
+def test_what_a_rule_leaves_to_the_host_needs_no_consent(node):
+    node.run()
+    answer = node.run(advertise=[*FOR_OTHERS, {"as": "none"}])
+    assert (answer["changed"], answer["resources"]) == (True, [])

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A form of advertising is one object: what else knows of forms follows it, and the documentation says the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from node_lab import DAEMON_JSON, UUIDS, gpu, node
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _advertise, _engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._forms import DEFAULT_RULES, FORMS, Form, Option, check_kind, kind_of
+from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
+
+DOCUMENTED = yaml.safe_load(gpu_node.DOCUMENTATION)["options"]["advertise"]
+README = Path(__file__).resolve().parents[3] / "roles" / "gpu_node" / "README.md"
+ROLE = README.parent / "meta" / "argument_specs.yml"
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch):
+    monkeypatch.setattr(_engine, "POLL_S", 0.001)
+
+
+@pytest.fixture
+def slots(monkeypatch):
+    """A form that nobody but the registry knows: each GPU in a kind of its own, named by its index."""
+
+    def hand_out(rule, gpus, shares):
+        for one in gpus:
+            if one["health"]["state"] == "failed":
+                shares.leave(one, "it failed")
+            else:
+                shares.give(one, f"{rule['kind']}-{one['index']}", one["uuid"])
+
+    made = Form(
+        name="slot",
+        text="slots",
+        options={"kind": Option("str", check_kind), "width": Option("int", lambda value, where: None)},
+        default_kind="SLOT",
+        kinds=lambda rule: [],
+        family=lambda rule: re.escape(kind_of(rule)) + r"-\d+",
+        amounts=False,
+        takes=lambda one: True,
+        hand_out=hand_out,
+    )
+    monkeypatch.setitem(FORMS, made.name, made)
+    return [{"as": "slot", "kind": "BAY", "select": {"index": 0}}]
+
+
+def argument_spec(monkeypatch):
+    """What the module gives to Ansible."""
+
+    class Seen(Exception):
+        pass
+
+    def module(argument_spec, **_other):
+        raise Seen(argument_spec)
+
+    monkeypatch.setattr(gpu_node, "AnsibleModule", module)
+    with pytest.raises(Seen) as seen:
+        gpu_node.main()
+    return seen.value.args[0]["advertise"]
+
+
+def test_a_new_form_is_accepted(monkeypatch, slots):
+    spec = argument_spec(monkeypatch)
+    assert spec["options"]["as"]["choices"][-1] == "slot"
+    assert spec["options"]["width"] == {"type": "int"}
+    _advertise.check_rules([{"as": "slot", "width": 2}])
+    with pytest.raises(GpuSwarmError, match="a rule with as=slot does not know sum; it takes: as, select, kind, width"):
+        _advertise.check_rules([{"as": "slot", "sum": True}])
+    with pytest.raises(GpuSwarmError, match="use one of: gpu, model, vram, mig, none, slot"):
+        _advertise.check_rules([{"as": "slots"}])
+
+
+def test_a_new_form_is_advertised_and_taken_back(tmp_path, slots):
+    it = node(tmp_path, advertise=slots)
+    before = it.everything()
+    assert it.converge()["restarted"]
+    assert it.shown() == [f"BAY-0={UUIDS[0]}", "SSD=1"]
+    assert b'swarm-resource = "DOCKER_RESOURCE_BAY-0"' in it.content("runtime_config")
+    assert not it.converge()["changed"]
+    it.option(state="absent").converge()
+    assert (it.everything(), it.shown()) == (before, ["SSD=1"])
+
+
+@pytest.mark.parametrize("gone", [[], [gpu(0, state="failed")]], ids=["gone", "failed"])
+def test_the_kinds_of_a_new_form_stay_its_own_when_its_last_gpu_died(tmp_path, slots, gone):
+    # By a person or another installation: no record says whose it is.
+    it = node(tmp_path, daemon=DAEMON_JSON.replace(b'"SSD=1"', f'"SSD=1", "BAY-0={UUIDS[0]}"'.encode()), advertise=slots)
+    it.gpus = gone
+    assert it.shown() == [f"BAY-0={UUIDS[0]}", "SSD=1"]
+    assert [one["id"] for one in it.assess()["refused"]] == ["shrink"]
+    with pytest.raises(GpuSwarmError, match=f"less than before.*{UUIDS[0]}"):
+        it.converge()
+    it.option(allow_shrink=True).converge()
+    assert it.shown() == ["SSD=1"]
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_kinds_stay_the_rule_s_when_its_last_gpu_died(form):
+    """What each form makes of a GPU is the rule's own also when no GPU is left to make it of."""
+    rule = {"as": form.name, **({"kinds": {"*": "NVIDIA-H100"}} if "kinds" in form.options else {})}
+    cards = [gpu(0, pci_bus_id="00000000:C1:00.0"), gpu(1, pci_bus_id="00000000:C2:00.0")]
+    device = {"uuid": UUIDS[0].replace("GPU-", "MIG-"), "profile": "1g.10gb"}
+    cards.append(gpu(2, mig={"mode": "enabled"}, mig_devices=[device]))
+    made = _advertise.decide(cards, [rule])
+    present = {kind: ["x"] if kind in made["gpu_kinds"] else 1 for kind in made["kinds"]}
+    assert bool(made["kinds"]) == (form.name != "none")
+    assert set(_advertise.decide([], [rule], (), present)["owned_kinds"]) >= set(made["kinds"])
+
+
+# --- what is written down -------------------------------------------------------------------------------------------
+
+
+def test_the_module_s_documentation():
+    options = DOCUMENTED["suboptions"]
+    assert options["as"]["choices"] == list(FORMS)
+    assert len(options["as"]["description"]) == len(FORMS)
+    for line, form in zip(options["as"]["description"], FORMS.values(), strict=True):
+        assert re.match(rf"With V\({form.name}\), {re.escape(form.text)}[.,]", line)
+    assert DOCUMENTED["default"] == list(DEFAULT_RULES)
+    takes = {name: option for form in FORMS.values() for name, option in form.options.items()}
+    assert set(options) == {"as", "select", *takes}
+    assert {name: options[name]["type"] for name in takes} == {name: option.type for name, option in takes.items()}
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTED["suboptions"] if name not in ("as", "select")])
+def test_each_option_names_the_forms_that_take_it(name):
+    text = str(DOCUMENTED["suboptions"][name]["description"])
+    forms = [form for form in FORMS.values() if name in form.options]
+    for form in forms:
+        kind = rf"V\({form.default_kind}\) with " if name == "kind" else "With "
+        assert re.search(rf"{kind}O\(advertise\[\]\.as={form.name}\)", text)
+
+
+def test_the_role_s_documentation():
+    told = README.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `as: (\w+)` \| (?:`([^`=]*)=\S*`)? ?\| ([^|]*) \|$", told, re.MULTILINE)
+    assert [name for name, _kind, _text in rows] == list(FORMS)
+    for name, kind, text in rows:
+        assert text.startswith(FORMS[name].text)
+        assert kind.startswith(FORMS[name].default_kind or "")
+    role = yaml.safe_load(ROLE.read_text(encoding="utf-8"))["argument_specs"]["main"]["options"]
+    assert role["gpu_node_advertise"]["default"] == list(DEFAULT_RULES)

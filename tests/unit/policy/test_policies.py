@@ -1,0 +1,377 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Every form of a rule: models, memory, MIG devices, what the user adds, and what must hold for any of them."""
+
+from __future__ import annotations
+
+import pytest
+from gpu_records import FAILED, MIG_ON, cut, discrete, gpu, mig_uuid, named, t4, unified, uuid
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _resources
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._advertise import PolicyError, check_rules, decide, drift, swarm_resource_drift
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._allocation import derived_kind
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._selection import place_name
+
+# --- models ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3"),
+        ("Tesla T4", "NVIDIA-T4"),
+        ("NVIDIA A100-SXM4-40GB", "NVIDIA-A100-SXM4-40GB"),
+        ("A100-SXM4-40GB", "NVIDIA-A100-SXM4-40GB"),  # the same card with a driver before 465
+        ("GeForce RTX 3090", "NVIDIA-GeForce-RTX-3090"),
+        ("NVIDIA GeForce RTX 3090", "NVIDIA-GeForce-RTX-3090"),
+        ("Quadro RTX 6000", "NVIDIA-Quadro-RTX-6000"),
+        ("NVIDIA RTX 6000 Ada Generation", "NVIDIA-RTX-6000-Ada-Generation"),
+        ("NVIDIA Graphics=Device, \"x\"", "NVIDIA-Graphics-Device-x"),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_kind_made_of_a_model(name, kind):
+    assert derived_kind(name) == kind
+
+
+def test_a_kind_per_model():
+    decided = decide([gpu(0), t4(1), gpu(2)], [{"as": "model"}])
+    assert decided["resources"] == [f"NVIDIA-H100-80GB-HBM3={uuid(0)}", f"NVIDIA-T4={uuid(1)}", f"NVIDIA-H100-80GB-HBM3={uuid(2)}"]
+    assert decided["swarm_resource"] == "DOCKER_RESOURCE_NVIDIA-H100-80GB-HBM3,DOCKER_RESOURCE_NVIDIA-T4"
+
+
+def test_the_users_map_goes_first_and_the_rest_is_derived():
+    rules = [{"as": "model", "kinds": {"*H100*": "BIG", "*": "REST"}}]
+    assert decide([gpu(0), t4(1)], rules)["kinds"] == ["BIG", "REST"]
+    assert decide([gpu(0), t4(1)], [{"as": "model", "kinds": {"NVIDIA-H100-*": "BIG"}}])["kinds"] == ["BIG", "NVIDIA-T4"]
+    assert decide([], rules)["owned_kinds"] == ["BIG", "REST"]
+
+
+def test_two_models_that_would_be_one_kind():
+    twins = [gpu(0, name="NVIDIA X 1"), gpu(1, name="NVIDIA X-1")]
+    with pytest.raises(PolicyError, match="'NVIDIA X 1' and 'NVIDIA X-1' would both be the kind NVIDIA-X-1.*kinds"):
+        decide(twins, [{"as": "model"}])
+    assert decide(twins, [{"as": "model", "kinds": {"*": "X"}}])["kinds"] == ["X"]
+
+
+def test_a_model_that_nobody_can_tell():
+    (left,) = decide([gpu(0, name=None, model=None)], [{"as": "model"}])["left_out"]
+    assert left["reason"] == "its model could not be read"
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("00000000:C1:00.0", "C1"),
+        ("00000000:00:1E.0", "00-1E"),
+        ("00000001:C1:00.0", "0001-C1"),
+        ("0002FFFF:C1:00.1", "2FFFF-C1.1"),
+        (None, None),
+        ("?", None),
+    ],
+)
+def test_a_slot_as_part_of_a_name(address, name):
+    assert place_name({"pci_bus_id": address}) == name
+
+
+SLOTS = st.tuples(st.integers(0, 0xFFFFFFFF), st.integers(0, 255), st.integers(0, 31), st.integers(0, 7))
+
+
+@given(SLOTS, SLOTS)
+def test_no_two_slots_have_one_name(one, other):
+    names = [place_name({"pci_bus_id": "%08X:%02X:%02X.%d" % slot}) for slot in (one, other)]
+    assert (names[0] == names[1]) == (one == other)
+
+
+VRAM = {"as": "vram", "reserve_mib": 512}
+# GPUs, the rule -> what is handed out
+MEMORY = {
+    "one GPU": ([t4(0)], {}, ["VRAM=14848"]),
+    "a kind of its own": ([t4(0)], {"kind": "MIB"}, ["MIB=14848"]),
+    "one of two by a rule": ([t4(0), gpu(1)], {"select": {"model": "*T4*"}}, ["VRAM=14848"]),
+    "two GPUs": ([t4(0), gpu(1)], {}, ["VRAM-C0=14848", "VRAM-C1=81047"]),
+    "two, one of them failed": ([t4(0), gpu(1, **FAILED)], {}, ["VRAM-C0=14848"]),
+    "the sum": ([t4(0), gpu(1)], {"sum": True}, ["VRAM=95895"]),
+    "the sum of one": ([t4(0)], {"sum": True}, ["VRAM=14848"]),
+    "the sum of none": ([t4(0, **FAILED)], {"sum": True}, []),
+    "unified memory": ([unified(0)], {"system_memory": True}, ["VRAM=119488"]),
+    "a card in MIG mode": ([cut(0, "1g.10gb")], {}, []),
+    "no PCI address, alone": ([t4(0, pci_bus_id=None)], {}, ["VRAM=14848"]),
+    "no PCI address": ([t4(0, pci_bus_id=None), t4(1)], {}, ["VRAM-C1=14848"]),
+}
+
+
+@pytest.mark.parametrize(("gpus", "rule", "resources"), MEMORY.values(), ids=MEMORY)
+def test_memory(gpus, rule, resources):
+    decided = decide(gpus, [dict(VRAM, **rule)], system_memory_mib=120000)
+    assert decided["resources"] == resources
+    assert (decided["swarm_resource"], decided["gpu_kinds"]) == ("", [])
+    assert len(decided["handed_out"]) + len(decided["left_out"]) + len(decided["unselected"]) == len(gpus)
+
+
+def test_a_sum_is_told_with_how_it_misplaces():
+    rule = dict(VRAM, sum=True)
+    (warning,) = decide([t4(0), gpu(1)], [rule])["warnings"]
+    for words in ("sum over 2 GPUs, 95895 MiB", "81047 MiB of the largest", "sum: true"):
+        assert words in warning
+    assert decide([t4(0)], [rule])["warnings"] == []
+
+
+def test_memory_that_nobody_can_tell():
+    with pytest.raises(PolicyError, match="NVIDIA GB10.*no memory of its own.*'as: gpu'.*'system_memory: true'"):
+        decide([unified(0)], [VRAM], system_memory_mib=120000)
+    with pytest.raises(PolicyError, match="/proc/meminfo"):
+        decide([unified(0)], [dict(VRAM, system_memory=True)])
+    with pytest.raises(PolicyError, match="2 GPUs share the system's memory"):
+        decide([unified(0), unified(1)], [dict(VRAM, system_memory=True, sum=True)], system_memory_mib=120000)
+    assert decide([unified(0)])["resources"] == [f"NVIDIA-GPU={uuid(0)}"]
+
+
+@pytest.mark.parametrize("reserve", [15360, 20000, "15360"])
+def test_a_reserve_that_leaves_nothing(reserve):
+    with pytest.raises(PolicyError, match="leaves nothing of the 15360 MiB of GPU 0"):
+        decide([t4(0)], [{"as": "vram", "reserve_mib": reserve}])
+
+
+def test_two_rules_cannot_give_one_amount():
+    rules = [dict(VRAM, select={"index": 0}), VRAM]
+    with pytest.raises(PolicyError, match="VRAM would be handed out more than once"):
+        decide([t4(0), t4(1)], rules)
+
+
+# --- MIG ------------------------------------------------------------------------------------------------------------
+
+
+def test_mig_devices_by_profile():
+    gpus = [cut(0, "3g.40gb", "1g.10gb+me"), gpu(1)]
+    decided = decide(gpus, [{"as": "mig"}, {"as": "gpu"}])
+    assert decided["resources"] == [f"MIG-3g.40gb={mig_uuid(0)}", f"MIG-1g.10gb.me={mig_uuid(1)}", f"NVIDIA-GPU={uuid(1)}"]
+    assert decided["swarm_resource"] == "DOCKER_RESOURCE_MIG-3G.40GB,DOCKER_RESOURCE_MIG-1G.10GB.ME,DOCKER_RESOURCE_NVIDIA-GPU"
+    assert decided["left_out"] == []
+    assert decide(gpus, [{"as": "mig", "kind": "PART"}])["kinds"] == ["PART-3g.40gb", "PART-1g.10gb.me"]
+
+
+def test_a_mig_card_without_a_rule_for_it_is_left_out():
+    decided = decide([cut(0, "3g.40gb"), gpu(1)], [{"as": "gpu"}, {"as": "mig"}])
+    assert decided["resources"] == [f"NVIDIA-GPU={uuid(1)}"]
+    assert "'as: mig' in front of this one" in decided["left_out"][0]["reason"]
+    decided = decide([gpu(0)], [{"as": "mig"}])
+    assert [one["reason"] for one in decided["unselected"]] == ["no rule selects it"]
+
+
+@pytest.mark.parametrize(
+    ("card", "uuids", "reason"),
+    [
+        (cut(0), [uuid(0)], "divided into nothing"),
+        (cut(0, None), [mig_uuid(0)], "the profile of this MIG device could not be read"),
+        (gpu(0, mig=MIG_ON, mig_devices=[{"uuid": "MIG-5c89", "profile": "1g.10gb"}]), ["MIG-5c89"], "is not a full MIG UUID"),
+        (cut(0, "1g.10gb", **FAILED), [uuid(0)], "GPU is lost"),
+    ],
+)
+def test_mig_devices_that_cannot_be_handed_out(card, uuids, reason):
+    decided = decide([card], [{"as": "mig"}])
+    assert decided["resources"] == []
+    assert [one["uuid"] for one in decided["left_out"]] == uuids
+    assert reason in decided["left_out"][0]["reason"]
+
+
+def test_the_name_that_drivers_before_470_give():
+    old = f"MIG-{uuid(0)}/3/0"
+    card = gpu(0, mig=MIG_ON, mig_devices=[{"uuid": old, "profile": "1g.10gb"}])
+    assert decide([card], [{"as": "mig"}])["resources"] == [f"MIG-1g.10gb={old}"]
+
+
+# --- what the user adds ---------------------------------------------------------------------------------------------
+
+
+def test_extra_resources():
+    decided = decide([gpu(0)], extra=["SSD=1", "FPGA=a", "FPGA=b"])
+    assert decided["resources"] == [f"NVIDIA-GPU={uuid(0)}", "SSD=1", "FPGA=a", "FPGA=b"]
+    assert decided["owned_kinds"] == decided["kinds"] == ["NVIDIA-GPU", "SSD", "FPGA"]
+    assert (decided["gpu_kinds"], decided["swarm_resource"]) == (["NVIDIA-GPU"], "DOCKER_RESOURCE_NVIDIA-GPU")
+    assert decide([], [], extra=["SSD=1"])["resources"] == ["SSD=1"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("SSD=1", "is not a list"),
+        ([1], "is not a list"),
+        (["SSD"], "'SSD' is not of the form KIND=value"),
+        (["A=b=c"], "exactly one '='"),
+        (["SSD=1", "SSD=a"], "SSD mixes a number"),
+        (["SSD=-1"], "negative"),
+        (["FPGA=a", "FPGA=a"], "FPGA=a stands twice"),
+        (["FPGA="], "has no value"),
+        (["S SD=1"], "cannot be the name of a kind"),
+        (["SSD=1", "ssd=2"], "'SSD' and 'ssd'"),
+        (["NVIDIA-GPU=1"], "NVIDIA-GPU is a kind that 'advertise' decides"),
+        (["nvidia-gpu=x"], "Rename nvidia-gpu"),
+        ([f"MINE={uuid(0)}"], "names a GPU"),
+        (["MINE=GPU-c143e771"], "names a GPU"),
+    ],
+)
+def test_extra_resources_that_cannot_be_meant(extra, message):
+    with pytest.raises(PolicyError, match=message):
+        decide([gpu(0)], extra=extra)
+
+
+# --- what is there already ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("present", "rules", "taken"),
+    [
+        ({"gpu": ["GPU-00000000"]}, [{"as": "gpu"}], ["gpu"]),  # a usual recipe
+        ({"GPU": [uuid(0), uuid(1)]}, [{"as": "model"}], ["GPU"]),
+        ({"GPU": [uuid(7)]}, [{"as": "gpu"}], []),  # not of this node
+        ({"FPGA": ["a"], "SSD": 1, "NIC": []}, [{"as": "gpu"}], []),
+        ({"HOSTS": [uuid(1)]}, [{"as": "none", "select": {"index": 1}}, {"as": "gpu"}], []),
+        ({"VRAM": 8000, "VRAM-D9": 1, "VRAM-00-1E": 1, "VRAM-TOTAL": 1}, [{"as": "vram"}], ["VRAM-D9", "VRAM-00-1E"]),
+        ({"MIG-1g.10gb": [mig_uuid(99)], "MIG-x": 1}, [{"as": "mig"}], ["MIG-1g.10gb"]),
+        ({"MIG-1g.10gb": [mig_uuid(99)], "VRAM-C1": 1}, [{"as": "gpu"}], []),
+    ],
+)
+def test_what_others_made_of_our_gpus_is_taken_over(present, rules, taken):
+    gpus = [gpu(0), gpu(1)]
+    owned = decide(gpus, rules, present=present)["owned_kinds"]
+    assert [kind for kind in owned if kind not in decide(gpus, rules)["owned_kinds"]] == taken
+
+
+# --- checking -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ([{"as": "vram", "reserve_mib": -1}], r"advertise\[0\].reserve_mib: -1 is not a number of MiB"),
+        ([{"as": "vram", "sum": "yes"}], "sum: 'yes' is neither true nor false"),
+        ([{"as": "vram", "system_memory": 1}], "system_memory: 1 is neither"),
+        ([{"as": "vram", "kind": "A B"}], "cannot be the name of a kind"),
+        ([{"as": "model", "kinds": ["A"]}], "kinds: .* is not a mapping"),
+        ([{"as": "model", "kinds": {"": "A"}}], "is not a model or a pattern"),
+        ([{"as": "model", "kinds": {"*": "A,B"}}], r"kinds\[\*\]: 'A,B' cannot be"),
+        ([{"as": "model", "kind": "A"}], "as=model does not know kind; it takes: as, select, kinds"),
+        ([{"as": "mig", "sum": True}], "as=mig does not know sum"),
+        ([{"as": "vram", "kind": "X"}, {"as": "gpu", "kind": "X"}], "X is a list of GPUs in one rule and an amount"),
+        ([{"as": "model", "kinds": {"*": "vram"}}, {"as": "vram"}], "'vram' and 'VRAM'"),
+    ],
+)
+def test_rules_that_cannot_be_meant(rules, message):
+    with pytest.raises(PolicyError, match=message):
+        check_rules(rules)
+
+
+def test_a_derived_kind_must_not_meet_another():
+    with pytest.raises(PolicyError, match="'nvidia-t4' and 'NVIDIA-T4'"):
+        decide([t4(0)], [{"as": "gpu", "kind": "nvidia-t4", "select": {"index": 5}}, {"as": "model"}])
+
+
+# --- comparing ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("running", "told"),
+    [
+        (discrete("VRAM", 14848), []),
+        (discrete("VRAM", 8000), ["VRAM is 8000, decided is 14848"]),
+        (None, ["VRAM=14848 is not advertised"]),
+        (named("VRAM", "x"), ["VRAM is x, decided is 14848"]),
+        (
+            discrete("VRAM", 14848) + discrete("VRAM-C1", 100),
+            ["VRAM-C1 is the number 100, nothing on this node is decided to be that"],
+        ),
+    ],
+)
+def test_drift_of_memory(running, told):
+    decided = decide([t4(0)], [VRAM], present=_resources.from_info(running))
+    assert drift(decided, running) == told
+    assert swarm_resource_drift(decided, None) == []
+
+
+def test_drift_of_mig_devices_and_extras():
+    decided = decide([cut(0, "1g.10gb", "1g.10gb")], [{"as": "mig"}], extra=["FPGA=a", "SSD=2"])
+    assert drift(decided, named("MIG-1g.10gb", mig_uuid(0), mig_uuid(9)) + discrete("SSD", 1)) == [
+        f"{mig_uuid(9)} is gone, but advertised as MIG-1g.10gb",
+        f"1 MIG device not advertised as MIG-1g.10gb: {mig_uuid(1)}",
+        "1 value not advertised as FPGA: a",
+        "SSD is 1, decided is 2",
+    ]
+
+
+# --- what must hold for any rules and GPUs --------------------------------------------------------------------------
+
+CARDS = st.sampled_from(["H100", "T4", "cut", "failed", "unified"])
+MAKE = {"H100": gpu, "T4": t4, "cut": lambda i: cut(i, "1g.10gb", "2g.20gb"), "failed": lambda i: gpu(i, **FAILED), "unified": unified}
+SELECT = st.one_of(
+    st.none(),
+    st.fixed_dictionaries({"index": st.lists(st.integers(0, 5), min_size=1, max_size=3)}),
+    st.sampled_from([{"model": "*T4*"}, {"min_memory_mib": 20000}, {"model": ["*H100*", "*GB10*"]}]),
+)
+FORMS = [
+    {"as": "gpu"},
+    {"as": "gpu", "kind": "OTHER"},
+    {"as": "model"},
+    {"as": "model", "kinds": {"*H100*": "BIG"}},
+    {"as": "mig"},
+    {"as": "none"},
+    {"as": "vram", "kind": "VRAM"},
+    {"as": "vram", "kind": "MEMORY", "reserve_mib": 100, "sum": True},
+]
+RULES = st.lists(st.builds(lambda form, select: dict(form, select=select), st.sampled_from(FORMS), SELECT), max_size=4)
+FLEET = st.lists(CARDS, max_size=6).map(lambda names: [MAKE[name](index) for index, name in enumerate(names)])
+
+
+def decided_or_none(gpus, rules):
+    try:
+        return decide(gpus, rules, extra=["SSD=1"])
+    except PolicyError:
+        return None  # such as memory of a GPU that has none
+
+
+@given(FLEET, RULES)
+def test_no_gpu_stands_in_two_inventories(gpus, rules):
+    decided = decided_or_none(gpus, rules)
+    if decided is None:
+        return
+    resources = _resources.parse(decided["resources"])  # dockerd would start with it
+    values = [value for listed in resources.values() if isinstance(listed, list) for value in listed]
+    assert len(values) == len(set(values))
+    # Each card is in one place: handed out in one form, or told why not.
+    out, left, unselected = ({one["index"] for one in decided[key]} for key in ("handed_out", "left_out", "unselected"))
+    assert out | left | unselected == {one["index"] for one in gpus}
+    assert not (out | left) & unselected
+    assert not out & left
+    for one in gpus:
+        parts = [device["uuid"] for device in one.get("mig_devices", [])]
+        assert not (one["uuid"] in values and set(parts) & set(values))
+
+
+@given(FLEET, RULES)
+def test_swarm_resource_lists_exactly_the_named_gpu_kinds(gpus, rules):
+    decided = decided_or_none(gpus, rules)
+    if decided is None:
+        return
+    resources = _resources.parse(decided["resources"])
+    wanted = [f"DOCKER_RESOURCE_{kind.upper()}" for kind, value in resources.items() if isinstance(value, list)]
+    assert [part for part in decided["swarm_resource"].split(",") if part] == wanted
+    assert set(decided["kinds"]) <= set(decided["owned_kinds"])
+
+
+@given(FLEET, RULES)
+def test_a_card_that_dies_changes_no_name_of_another(gpus, rules):
+    decided = decided_or_none(gpus, rules)
+    if decided is None or not gpus or any(rule.get("sum") for rule in rules):
+        return
+    dead = dict(gpus[0], **FAILED)
+    after = decided_or_none([dead, *gpus[1:]], rules)
+    if after is not None:
+        assert set(after["resources"]) <= set(decided["resources"])

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What roles keep in vars/, as Ansible templates it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+
+try:
+    from ansible.template import trust_as_template
+except ImportError:  # ansible-core before 2.19 trusts whatever it is given
+
+    def trust_as_template(text):
+        return text
+
+
+ROLES = Path(__file__).parents[3] / "roles"
+TOOLKIT = ROLES / "nvidia_container_toolkit"
+FAMILIES = {"Debian": "x86_64", "RedHat": "x86_64", "Suse": "aarch64"}
+
+
+def load(path):
+    return yaml.safe_load(path.read_text())
+
+
+def trusted(value):
+    if isinstance(value, list):
+        return [trusted(one) for one in value]
+    return trust_as_template(value) if isinstance(value, str) else value
+
+
+def toolkit(name, family="Debian", **variables):
+    """One variable of the role, on a host that has these."""
+    facts = {"os_family": family, "architecture": FAMILIES[family]}
+    files = [TOOLKIT / "defaults" / "main.yml", TOOLKIT / "vars" / "main.yml", TOOLKIT / "vars" / f"{family}.yml"]
+    known = {key: trusted(value) for path in files for key, value in load(path).items()}
+    return Templar(DataLoader(), variables={**known, "ansible_facts": facts, **variables}).template(known[name])
+
+
+@pytest.mark.parametrize("role", sorted(path.name for path in ROLES.iterdir() if len(list((path / "vars").glob("*.yml"))) > 1))
+def test_every_distribution_has_the_same_variables(role):
+    """One that a file lacks is an undefined variable in the middle of a window, on that distribution alone."""
+    keys = {path.name: sorted(load(path)) for path in (ROLES / role / "vars").glob("*.yml") if path.name != "main.yml"}
+    assert len(keys) > 2
+    assert keys == dict.fromkeys(keys, next(iter(keys.values())))
+    assert not set(next(iter(keys.values()))) & set(load(ROLES / role / "vars" / "main.yml"))
+
+
+def test_every_distribution_has_its_files():
+    for family in FAMILIES:
+        found = load(TOOLKIT / "vars" / f"{family}.yml")
+        assert (TOOLKIT / "tasks" / found["_nvidia_container_toolkit_remove"]).is_file()
+        assert (TOOLKIT / "tasks" / f"install_{found['_nvidia_container_toolkit_installer']}.yml").is_file()
+        assert (TOOLKIT / "templates" / found["_nvidia_container_toolkit_template"]).is_file()
+
+
+@pytest.mark.parametrize(
+    ("family", "version", "directory", "first"),
+    [
+        ("Debian", "1.20.0", "", "libnvidia-container1=1.20.0-1"),
+        ("RedHat", "1.20.0", "", "libnvidia-container1-1.20.0-1"),
+        ("Suse", "1.20.0-2", "", "libnvidia-container1=1.20.0-2"),
+        ("Debian", "1.20.0", "/srv", "/var/lib/gpu-swarm/packages/libnvidia-container1_1.20.0-1_amd64.deb"),
+        ("RedHat", "1.20.0-2", "/srv", "/var/lib/gpu-swarm/packages/libnvidia-container1-1.20.0-2.x86_64.rpm"),
+        ("Suse", "1.20.0", "/srv", "/var/lib/gpu-swarm/packages/libnvidia-container1-1.20.0-1.aarch64.rpm"),
+    ],
+)
+def test_what_the_package_manager_is_handed(family, version, directory, first):
+    settings = {"nvidia_container_toolkit_version": version, "nvidia_container_toolkit_package_directory": directory}
+    specs = toolkit("_nvidia_container_toolkit_specs", family, **settings)
+    assert (len(specs), specs[0]) == (4, first)
+
+
+@pytest.mark.parametrize(
+    ("setting", "wanted"),
+    [
+        ({}, ""),
+        ({"nvidia_container_toolkit_hold": None}, ""),
+        ({"nvidia_container_toolkit_hold": ""}, ""),
+        ({"nvidia_container_toolkit_hold": True}, "True"),
+        ({"nvidia_container_toolkit_hold": False}, "False"),  # lets the packages go, which is not the same as not set
+        ({"nvidia_container_toolkit_hold": "false"}, "false"),
+    ],
+)
+def test_whether_the_inventory_speaks_of_holding_the_toolkit(setting, wanted):
+    assert toolkit("_nvidia_container_toolkit_hold_wanted", **setting) == wanted
+
+
+TIMED_OUT = {"failed": True, "msg": "Task failed: Timed out after 900 second(s).", "timedout": {"period": 900}}
+TIMED_OUT_BEFORE_2_18 = {"failed": True, "msg": "The dnf action failed to execute in the expected time frame (900) and was terminated"}
+
+
+@pytest.mark.parametrize("register", ["refreshed", "finished", "install"])
+@pytest.mark.parametrize(
+    ("result", "late"),
+    [(TIMED_OUT, True), (TIMED_OUT_BEFORE_2_18, True), ({"rc": 0}, False), ({"rc": 1, "msg": "non-zero return code"}, False)],
+)
+def test_whether_the_package_manager_may_still_be_at_it(register, result, late):
+    assert toolkit("_nvidia_container_toolkit_late", **{f"__nvidia_container_toolkit_{register}": result}) is late

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Several of our playbooks in one run of Ansible: the plays of each are for the hosts of its own plan, and nothing older is read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from fleet_lab import LABELS, assessed
+
+from ansible_collections.fleet.gpu_swarm.plugins.action import provision_report
+from ansible_collections.fleet.gpu_swarm.plugins.filter.planned import FilterModule
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import FAILED_BEFORE, heard, left_out
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._lease import lost_lease
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import END, FETCH, WINDOW, Host
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import outcome_of
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._planned import planned
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import label_updates
+
+ROOT = Path(__file__).parents[3]
+FIRST = {"made": 1, "hosts_in": {WINDOW: ["a", "b"], END: ["a", "b"]}, "batches": [1, 1]}
+NOTHING = {"made": 2, "hosts_in": {}, "batches": []}
+SECOND = {"made": 3, "hosts_in": {FETCH: ["b"], WINDOW: ["c", "b"], END: ["a", "b", "c"]}, "batches": [2]}
+
+
+def fleet(**plans):
+    return {name: {"gpu_swarm_plan": plan} if plan else {} for name, plan in plans.items()}
+
+
+@pytest.mark.parametrize(
+    ("holders", "fleet", "found"),
+    [
+        ([], fleet(a=None, b=None), {"batches": []}),  # nothing to do so far
+        (["a"], fleet(a=FIRST, b=FIRST), {WINDOW: ["a", "b"], END: ["a", "b"], "batches": [1, 1]}),
+        (["a"], fleet(a=NOTHING, b=NOTHING), {"batches": []}),  # the second playbook has nothing to do
+        (["a"], fleet(a=FIRST, b=NOTHING), {WINDOW: ["a"], END: ["a"], "batches": [1, 1]}),  # nor where the holder was lost before
+        (["a", "b"], fleet(a=SECOND, b=SECOND, c=SECOND), {**SECOND["hosts_in"], "batches": [2]}),
+        (["a", "b"], fleet(a=FIRST, b=SECOND, c=SECOND), {FETCH: ["b"], WINDOW: ["c", "b"], END: ["b", "c"], "batches": [2]}),
+    ],
+)
+def test_plays_are_for_the_hosts_of_the_newest_plan(holders, fleet, found):
+    assert planned(holders, fleet.__getitem__) == found
+
+
+@pytest.mark.parametrize(
+    ("lease", "groups"),
+    [({}, [WINDOW, END]), ({"acquired": True}, [WINDOW, END]), ({"acquired": False}, [END]), ({"failed": True}, [END])],
+)
+def test_where_another_run_has_the_lease_only_the_last_play_has_hosts(lease, groups):
+    known = {name: {"gpu_swarm_plan": FIRST, "gpu_swarm_lease": lease} for name in "ab"}
+    assert [group for group in planned(["a"], known.__getitem__) if group != "batches"] == groups
+
+
+def test_before_the_first_plan_no_variables_are_read():
+    assert FilterModule().filters()["planned"]({"gpu_nodes": ["a"]}, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "alive", "found"),
+    [
+        (assessed("n1"), True, assessed("n1")),
+        (assessed("n1"), False, {"failed": True, "msg": FAILED_BEFORE}),  # to an earlier playbook
+        ({"unreachable": True, "msg": "no route"}, False, {"unreachable": True, "msg": "no route"}),
+        ({"failed": True, "msg": "no driver"}, False, {"failed": True, "msg": "no driver"}),
+        (None, False, None),
+    ],
+)
+def test_the_answer_of_a_host_that_an_earlier_task_failed_on_is_not_used(answer, alive, found):
+    assert heard(answer, alive) == found
+    [one] = left_out([Host("a", True, False, answer)], ["a"] if alive else ["b"])
+    assert (one.assessed, one.failed) == (found, not alive)
+
+
+def test_before_there_is_a_plan_labels_are_as_found():
+    """Whatever an earlier playbook of the same run has planned, applied, and kept."""
+    kept = {
+        "gpu_swarm_plan": {"steps": {"a": {"labels": {"gpu-swarm-leaving": "a"}, "mark": "keep", "node_id": "n9"}}},
+        "gpu_node_applied": {"labels": {"gpu.count": "8"}},
+        "swarm_member_state": {"state": "inactive"},
+        "gpu_swarm_outcome": {"state": "waiting", "reason": "container x"},
+        "gpu_swarm_lease": {"acquired": False, "holder": "bob"},
+    }
+    variables = {"a": {"gpu_node_assessed": assessed("n1"), **kept}}
+    assert label_updates(["a"], variables) == []
+    assert label_updates(["a"], variables, planned=False) == [{"id": "n1", "host": "a", "labels": LABELS, "mark": "set"}]
+
+
+def test_what_was_forgotten_is_as_if_it_had_never_been():
+    assert outcome_of({"gpu_swarm_outcome": {}}) is None
+    assert lost_lease({"gpu_swarm_lease": {}}) == ""
+
+
+def test_a_report_reads_nothing_that_a_lost_host_has_kept_of_an_earlier_playbook():
+    class HostVars(dict):
+        raw_get = dict.__getitem__
+
+    known = HostVars(fleet(a=FIRST, b=SECOND))
+    read = provision_report._of_this_plan({"hostvars": known, "gpu_swarm_plan": SECOND}, ["a", "b"])
+    assert read == {"a": {}, "b": known["b"]}
+
+
+# --- the tasks --------------------------------------------------------------------------------------------------------
+
+[FORGOTTEN] = [task["ansible.builtin.set_fact"] for task in yaml.safe_load((ROOT / "playbooks/tasks/forget.yml").read_text())]
+TASKS = [path for part in ("playbooks", "roles") for path in (ROOT / part).rglob("*.yml")]
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_nobody_asks_whether_a_variable_is_defined_that_is_set_empty_at_the_beginning(name):
+    """A host of another run of the role has none, so that a list of hosts may leave those out, with the empty ones."""
+    asks = re.compile(rf"(?<![\w.]){name} is (not )?defined|rejectattr\('{name}', 'defined'\)|'{name}', 'defined'\)(?!\s*\|\s*\w+attr\('{name})")
+    assert [(str(path.relative_to(ROOT)), found[0]) for path in TASKS for found in asks.finditer(path.read_text())] == []
+
+
+def kept_by(tasks):
+    """The facts that these tasks set for one host, and not for all at once."""
+    for task in tasks:
+        for block in ("block", "rescue", "always"):
+            yield from kept_by(task.get(block) or ())
+        if not task.get("run_once"):
+            yield from task.get("ansible.builtin.set_fact") or ()
+
+
+def test_all_that_a_host_keeps_of_a_playbook_is_forgotten_before_the_next():
+    tasks = [task for path in (ROOT / "playbooks/tasks").glob("*.yml") for task in yaml.safe_load(path.read_text())]
+    assert set(kept_by(tasks)) == {"gpu_swarm_outcome"}
+    assert set(FORGOTTEN) >= {"gpu_swarm_outcome"}

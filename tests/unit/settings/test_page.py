@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is written about tables in the code says what they say: the pages of docs/, and the headers of the playbooks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._role_settings import declared
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings import PLAYBOOKS, PREFIXES
+from tests.pages import settings
+from tests.pages.made import DOCS, made
+
+CHECKOUT = Path(__file__).parents[3]
+DECLARED = declared(settings.ROLES)
+HEADERS = {path.name: path.read_text(encoding="utf-8").partition("\n- name:")[0] for path in CHECKOUT.glob("playbooks/*.yml")}
+OF_ALL = {setting.name for setting in PLAYBOOKS if setting.name.startswith("provision_")}
+OF = {
+    "provision.yml": OF_ALL,
+    "maintain.yml": OF_ALL | {name for name in DECLARED if name.startswith("maintain_")},
+    # A host that leaves takes its GPUs with it: no policy changes.
+    "deprovision.yml": (OF_ALL - {"provision_allow_pending"}) | {name for name in DECLARED if name.startswith("deprovision_")},
+    "verify.yml": {name for name in DECLARED if name.startswith("verify_")},
+}
+
+
+@pytest.mark.parametrize("name", made())
+def test_a_page_that_is_made_is_current(name):
+    assert (DOCS / name).read_text(encoding="utf-8") == made()[name], "run: python -m tests.pages"
+
+
+def test_every_setting_is_on_its_page():
+    assert sorted(re.findall(r"(?m)^\| `(\w+)` \|", settings.page())) == sorted(DECLARED)
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("Such as V(10.0.0.5) or V(eth1:2377).", "Such as `10.0.0.5` or `eth1:2377`."),
+        ("The option C(advertise) of M(fleet.gpu_swarm.gpu_node).", "The option `advertise` of `fleet.gpu_swarm.gpu_node`."),
+        ("O(fleet.gpu_swarm.gpu_node#module:state=absent)", "`fleet.gpu_swarm.gpu_node`"),
+        ("NVML(x) stays, and (V(2)) is marked.", "NVML(x) stays, and (`2`) is marked."),
+    ],
+)
+def test_ansible_s_marks_become_those_of_markdown(text, markdown):
+    assert settings.markdown(text) == markdown
+
+
+def test_what_the_readme_calls_a_default_is_the_one_that_is_declared():
+    named = dict(re.findall(r"(?m)^(\w+): (.*?) # default\b", (CHECKOUT / "README.md").read_text(encoding="utf-8")))
+    assert {"provision_disrupt", "provision_max_failed"} <= set(named)
+    assert named == {name: str(DECLARED[name].default) for name in named}
+
+
+def test_headers_are_those_of_all_playbooks():
+    assert set(HEADERS) == set(OF)
+
+
+@pytest.mark.parametrize("playbook", OF)
+def test_a_header_lists_the_settings_of_its_playbook_as_they_are_declared(playbook):
+    listed = [line for line in HEADERS[playbook].splitlines() if (found := re.match(r"#   (\w+)( \(.*?\))?: ", line)) and found[1] in DECLARED]
+    assert sorted(listed) == sorted(settings.in_header(DECLARED[name]) for name in OF[playbook])
+
+
+@pytest.mark.parametrize("playbook", HEADERS)
+def test_what_a_header_calls_like_a_setting_is_one(playbook):
+    named = re.findall(rf"(?<![\w./])(?:{'|'.join(PREFIXES)})[a-z_]+(?![\w.])", HEADERS[playbook])
+    assert set(named) - set(DECLARED) == set()

@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a plan reads of the settings, and that the playbooks read them nowhere else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ansible.errors import AnsibleError
+from host_vars import GROUPS, HostVars
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._role_settings import declared
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings import PLAYBOOKS, converted
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings_read import FOR_RUN, FOR_TASKS, of_run, values
+
+CHECKOUT = Path(__file__).parents[3]
+DECLARED = declared()
+
+
+def read(variables, templated=None, play=None, template=None, wanted=FOR_TASKS):
+    first = next(iter(variables))
+    task_vars = {**variables[first], **(play or {}), "inventory_hostname": first, "groups": GROUPS, "hostvars": HostVars(variables, templated)}
+    return values(task_vars, list(variables), wanted, template or (lambda value: value)), task_vars
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "value"),
+    [
+        ("provision_wait", 5, 5),
+        ("provision_wait", "5", 5),
+        ("provision_wait", " 5 ", 5),
+        ("provision_wait", 5.0, 5),
+        ("provision_wait", "5.0", 5),
+        ("provision_wait", 0, 0),
+        ("provision_wait", None, 300),
+        ("provision_wait", "5m", 300),
+        ("provision_wait", [5], 300),
+        ("provision_wait", "inf", 300),
+        ("maintain_reboot", "yes", True),
+        ("maintain_reboot", "false", False),
+        ("maintain_reboot", "perhaps", False),
+        ("deprovision_leave", "no", False),
+        ("deprovision_leave", None, True),
+        ("provision_disrupt", "all", "all"),
+        ("provision_batch", [1, "25%"], [1, "25%"]),
+        ("provision_batch", "", None),
+        ("provision_allow_pending", True, True),
+        ("provision_lease", None, None),
+        ("provision_lease", "60", 60),
+        ("nvidia_container_toolkit_hold", "", None),
+        ("nvidia_container_toolkit_hold", "yes", True),
+    ],
+)
+def test_a_value_is_what_its_setting_is_declared_to_be(name, written, value):
+    found = converted(DECLARED[name], written)
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_what_nobody_sets_has_the_default_of_its_declaration():
+    found, _task_vars = read({"g1": {}})
+    assert found == {"g1": {name: DECLARED[name].default for name in FOR_TASKS}}
+    assert not {None} & set(found["g1"].values())
+
+
+def test_each_host_has_its_own():
+    found, _task_vars = read({"g1": {"provision_wait": "5"}, "g2": {"provision_wait": 7, "maintain_reboot": "yes"}, "g3": {}})
+    assert [(one["provision_wait"], one["maintain_reboot"]) for one in found.values()] == [(5, False), (7, True), (300, False)]
+
+
+def test_what_stands_at_the_play_holds_for_all():
+    found, _task_vars = read({"g1": {"provision_wait": 5}, "g2": {}}, play={"provision_wait": "{{ wait }}"}, template=lambda value: "9")
+    assert [one["provision_wait"] for one in found.values()] == [9, 9]
+
+
+def test_only_templates_are_templated_also_in_lists():
+    variables = {"g1": {"provision_batch": ["{{ one }}", 2], "provision_max_failed": 2, "motd": "{{ nothing }}"}}
+    found, task_vars = read(variables, {"g1": {"provision_batch": [1, 2]}}, wanted=("provision_batch", "provision_max_failed"))
+    assert found == {"g1": {"provision_batch": [1, 2], "provision_max_failed": 2}}
+    assert task_vars["hostvars"].asked == ["g1"]
+
+
+def test_what_cannot_be_worked_out_on_one_host_keeps_no_other_from_being_read():
+    class Broken(HostVars):
+        def __getitem__(self, name):
+            raise AnsibleError("'wait' is undefined")
+
+    task_vars = {"inventory_hostname": "g1", "hostvars": Broken({"g1": {"provision_wait": "{{ wait }}"}, "g2": {"provision_wait": 5}})}
+    found = values(task_vars, ["g1", "g2"], ["provision_wait"], lambda value: value)
+    assert found == {"g1": {"provision_wait": 300}, "g2": {"provision_wait": 5}}
+
+
+def test_what_counts_for_the_whole_run():
+    same = {"provision_max_failed": "2", "provision_take_lease": "yes"}
+    task_vars = {"inventory_hostname": "g1", "hostvars": HostVars({"g1": same, "m1": same})}
+    assert of_run(task_vars, ["g1", "m1"], lambda value: value) == {
+        "provision_batch": None,
+        "provision_max_failed": 2,
+        "provision_lease": None,
+        "provision_take_lease": True,
+        "provision_allow_pending": None,
+        "provision_remove_finished_jobs": False,
+    }
+
+
+# --- the playbooks ------------------------------------------------------------------------------------------------------
+
+YAML = sorted(CHECKOUT.glob("playbooks/**/*.yml"))
+# These are needed before there is a plan: the file with the user's tasks, and who is asked over an API alone.
+BEFORE_THE_PLAN = {"maintain_tasks", "swarm_manager_docker_host", "swarm_manager_docker_tls"}
+
+
+def code(path):
+    """The file without comments."""
+    return re.sub(r"(?m)(^|\s)#.*$", "", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", YAML, ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_tasks_read_settings_from_the_plan_alone(path):
+    names = {setting.name for setting in PLAYBOOKS} - BEFORE_THE_PLAN
+    expressions = re.findall(r"\{\{.*?\}\}|(?:when|until|that):.*", code(path), re.DOTALL | re.MULTILINE)
+    texts = [re.sub(r"'[^']*'", "", one) for one in expressions]
+    assert [one for one in texts for name in names if re.search(rf"(?<!settings\.)\b{name}\b", one)] == []
+
+
+@pytest.mark.parametrize("path", YAML, ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_no_task_knows_a_default_of_a_setting(path):
+    names = "|".join(DECLARED)
+    assert re.findall(rf"\b(?:{names}) \| default\((?!omit\b|none\b|''|'not set'|\[\])[^)]*\)", code(path)) == []
+
+
+def test_what_the_plan_reads_for_tasks_is_read_by_them():
+    text = "".join(map(code, YAML))
+    assert set(re.findall(r"steps\[inventory_hostname\]\.settings\.(\w+)", text)) == set(FOR_TASKS)
+    assert set(re.findall(r"gpu_swarm_plan\.settings\.(\w+)", text)) <= set(FOR_RUN)  # the plan uses the others itself

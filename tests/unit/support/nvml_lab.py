@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The lab's NVML library for tests, built once, and Pythons to load it into."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+SOURCE = ROOT / "tests" / "lab" / "nvml"
+FLEET = SOURCE / "fleet"
+
+_MAIN = """
+import json, sys
+sys.path.insert(0, {here!r})
+import checkout
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _libraries, _nvml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+"""
+
+
+@functools.cache
+def library():
+    """The path of libnvidia-ml.so.1; nvidia-smi lies beside it."""
+    built = tempfile.mkdtemp(prefix="gpu-swarm-nvml-")
+    atexit.register(shutil.rmtree, built)
+    subprocess.run(["make", "-s", "-C", SOURCE, f"OUT={built}"], check=True)
+    return os.path.join(built, "libnvidia-ml.so.1")
+
+
+def fleet(name):
+    return str(FLEET / f"{name}.conf")
+
+
+def bare_python(code, *arguments, **environment):
+    """What ``code`` prints as JSON, in a Python that has its standard library and nothing else."""
+    return python(code, *arguments, flags=("-I", "-S"), **environment)
+
+
+def python(code, *arguments, flags=(), **environment):
+    program = _MAIN.format(here=str(Path(__file__).parent)) + code
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, **environment),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def bare_interpreter(folder):
+    """A program that is such a bare Python, for a host's ansible_python_interpreter."""
+    program = folder / "bare-python3"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return str(program)
