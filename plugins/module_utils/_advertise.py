@@ -125,15 +125,15 @@ def _names_any(values: Iterable[str], uuids: Sequence[str]) -> bool:
 # --- the comparison -------------------------------------------------------------------------------------------------
 
 
-def drift(advertisement: Mapping[str, Any], generic_resources: Sequence[Any] | None, listed: Sequence[str] | None = None) -> list[str]:
-    """Sentences on how the running daemon (``GenericResources`` of its /info) differs from what was decided.
+def drift(advertisement: Mapping[str, Any], shown: Sequence[Any] | None, listed: Sequence[str] | None = None) -> list[str]:
+    """Sentences on how the running daemon (``shown``: GenericResources of its /info) differs from what was decided.
 
     ``listed`` is what ``node-generic-resources`` of daemon.json says, or will say: with it the kinds of others are
     compared too, and kinds that were ours under earlier rules.
     """
     decided = _resources.parse(advertisement["resources"])
     owned = {kind.upper() for kind in advertisement["owned_kinds"]}
-    running = _resources.from_info(generic_resources)
+    running = _resources.from_info(shown)
     ours = {kind: value for kind, value in running.items() if kind.upper() in owned}
     reasons = {gpu["uuid"]: gpu["reason"] for gpu in advertisement["left_out"] + advertisement["unselected"]}
     named = {kind: values for kind, values in decided.items() if isinstance(values, list)}

@@ -105,7 +105,7 @@ class Node:
         missing = []
         _libraries.use(self.params["library_path"], self.params["state_dir"])
         engine = self._engine(missing)
-        nvml = self._gpus(missing)
+        read = self._gpus(missing)
         if _libraries.carried("tomli", self.params["library_path"]):
             missing.append("toml_parser")
         version = self._toolkit_version()
@@ -123,9 +123,9 @@ class Node:
         own = [one for one in others if one.path in _own(units) or _restore.is_unit(record.get(one.path))]
         left = [one for one in others if one not in own]
         return Observation(
-            gpus=nvml["gpus"],
-            driver_version=nvml["driver_version"],
-            cuda_version=nvml["cuda_version"],
+            gpus=read["gpus"],
+            driver_version=read["driver_version"],
+            cuda_version=read["cuda_version"],
             daemon=daemon,
             runtime=runtime,
             record=_restore.with_copies(record, [daemon, runtime], left),
@@ -133,8 +133,8 @@ class Node:
             containers=self.told["containers"],
             toolkit_version=version,
             missing=missing,
-            system_memory_mib=_machine.system_memory_mib() if nvml["gpus"] else None,
-            cpu=_machine.cpu() if nvml["gpus"] else None,
+            system_memory_mib=_machine.system_memory_mib() if read["gpus"] else None,
+            cpu=_machine.cpu() if read["gpus"] else None,
             units=units,
             own=own,
             held=_packages.held(self.root) if version else [],
@@ -180,15 +180,15 @@ class Node:
     def _gpus(self, missing: list[str]) -> dict[str, Any]:
         if not self.params["advertise"] or self.params["state"] != "present":
             return {"gpus": [], "driver_version": None, "cuda_version": None}
-        nvml = _nvml.read_within(self.params["nvml_timeout"], self.params["nvml_path"], self.params["library_path"])
+        found = _nvml.read_within(self.params["nvml_timeout"], self.params["nvml_path"], self.params["library_path"])
         if _libraries.carried("pynvml", self.params["library_path"]):
             missing.append("nvml_binding")
-        if not nvml["gpus"]:
+        if not found["gpus"]:
             raise GpuSwarmError(
                 "NVML finds no GPU on this node, though driver %s is loaded. Look at 'lspci -d 10de:' and "
-                "'dmesg | grep -i nvrm', or take the host out of the group gpu_nodes." % nvml["driver_version"]
+                "'dmesg | grep -i nvrm', or take the host out of the group gpu_nodes." % found["driver_version"]
             )
-        return nvml
+        return found
 
     def _toolkit_version(self) -> str | None:
         """The version as nvidia-ctk tells it (any distribution has that); None where there is no toolkit."""

@@ -27,7 +27,8 @@ def unreserved(nodes, records, services, waiting):
     if not suspects:
         return []
     kinds = {kind for record in records for kind, entry in record["resources"].items() if is_of_gpus(entry)}
-    others = {_resources.env_name(kind) for record in records for kind in record["resources"]} - {_resources.env_name(kind) for kind in kinds}
+    every = {kind for record in records for kind in record["resources"]}
+    others = set(map(_resources.env_name, every)) - set(map(_resources.env_name, kinds))
     with_gpus = {record["id"]: record for record in records if has_gpus(record)}
     places = [node for node in nodes if node["ID"] in with_gpus]
     active = _active(records, waiting)

@@ -179,12 +179,12 @@ def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
 
 
 def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, action: str) -> list[str]:
-    toolkit, held = host.gpu and _toolkit.is_lacking(host.toolkit, assessed), set(assessed.get("toolkit_held") or ())
+    lacking, held = host.gpu and _toolkit.is_lacking(host.toolkit, assessed), set(assessed.get("toolkit_held") or ())
     joins = action in ("join", "recover", "move")
     needs = {
-        "toolkit": toolkit,
+        "toolkit": lacking,
         # Where packages are installed, that is done in the same breath.
-        "hold": host.gpu and not toolkit and host.hold is not None and held != (set(_packages.PACKAGES) if host.hold else set()),
+        "hold": host.gpu and not lacking and host.hold is not None and held != (set(_packages.PACKAGES) if host.hold else set()),
         # Not by "changed": an assessment in a real run reports none. A library that is only carried costs every run.
         "configure": bool(assessed["drift"]) or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"])),
         "restart": assessed["restart_required"],
