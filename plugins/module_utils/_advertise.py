@@ -14,7 +14,7 @@ from typing import Any, Container, Iterable, Iterator, List, Mapping, Sequence, 
 from . import _resources
 from ._allocation import Shares
 from ._forms import DEFAULT_RULES, hand_out
-from ._gpu import Gpu
+from ._gpu.record import Gpu
 from ._rules import check_alike, check_extra, check_rules, in_family, in_words, owned_kinds, selects
 from ._selection import FULL_UUID, PolicyError, Rule
 

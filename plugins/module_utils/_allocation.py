@@ -14,7 +14,7 @@ import re
 from typing import Any, Sequence
 
 from . import _resources
-from ._gpu import Gpu, label_safe
+from ._gpu.record import Gpu, label_safe
 from ._selection import FULL_UUID, MIG_UUID, PolicyError, Rule, in_mig_mode, matches_model, place_name
 
 _IN_MIG_MODE = (

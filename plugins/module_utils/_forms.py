@@ -15,7 +15,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from . import _allocation, _resources
 from ._allocation import Shares
-from ._gpu import Gpu
+from ._gpu.record import Gpu
 from ._selection import HEX, PolicyError, Rule, in_mig_mode, is_text, is_whole_number
 
 # Printable ASCII without what separates or quotes in daemon.json, config.toml and docker's command line.

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from . import _resources
 from ._errors import GpuSwarmError
-from ._gpu import Gpu, label_safe
+from ._gpu.record import Gpu, label_safe
 from ._selection import in_mig_mode
 
 MIXED = "mixed"

@@ -16,12 +16,13 @@ import re
 import shutil
 from typing import Any, Iterable, Mapping
 
-from . import _addresses, _libraries, _machine, _nvml, _packages, _resources, _restore
+from . import _addresses, _libraries, _machine, _packages, _resources, _restore
 from ._adoption import UnitFile
 from ._decision import Decision, decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
 from ._errors import GpuSwarmError
 from ._files import Move, Snapshot
+from ._gpu import nvml
 from ._labels import options_of
 from ._observation import Observation
 from ._state import State
@@ -180,7 +181,7 @@ class Node:
     def _gpus(self, missing: list[str]) -> dict[str, Any]:
         if not self.params["advertise"] or self.params["state"] != "present":
             return {"gpus": [], "driver_version": None, "cuda_version": None}
-        found = _nvml.read_within(self.params["nvml_timeout"], self.params["nvml_path"], self.params["library_path"])
+        found = nvml.read_within(self.params["nvml_timeout"], self.params["nvml_path"], self.params["library_path"])
         if _libraries.carried("pynvml", self.params["library_path"]):
             missing.append("nvml_binding")
         if not found["gpus"]:

@@ -14,7 +14,7 @@ from typing import Any, Iterable, Sequence
 
 from . import _resources, _selection
 from ._forms import FORMS, check_kind, form_of
-from ._gpu import Gpu
+from ._gpu.record import Gpu
 from ._selection import PolicyError, Rule, listed
 
 

@@ -15,7 +15,7 @@ from typing import Any, Dict, Mapping
 
 from . import _resources
 from ._errors import GpuSwarmError
-from ._gpu import Gpu
+from ._gpu.record import Gpu
 
 # One of the list advertise: what the option of the module gpu_node takes, without the options that were left unset.
 Rule = Dict[str, Any]

@@ -281,8 +281,8 @@ gpus:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._gpu.nvml import read_within
 from ..module_utils._libraries import LIBRARIES, received
-from ..module_utils._nvml import read_within
 
 
 def main():

@@ -15,7 +15,7 @@ from tests.lab.lab import CHECKOUT
 
 
 def module(name: str) -> ModuleType:
-    """A module of the collection by its path in plugins/, such as ``module_utils._nvml``."""
+    """A module of the collection by its path in plugins/, such as ``module_utils._gpu.nvml``."""
     if "ansible_collections.fleet" not in sys.modules:
         runpy.run_path(str(CHECKOUT / "tests" / "unit" / "conftest.py"))
     return importlib.import_module(f"ansible_collections.fleet.gpu_swarm.plugins.{name}")

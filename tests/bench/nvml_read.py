@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading eight GPUs with _nvml.py, beside a bare loop over pynvml that asks for the same fields.
+"""Reading eight GPUs with _gpu/nvml.py, beside a bare loop over pynvml that asks for the same fields.
 
 ``python -m tests.bench.nvml_read`` prints it alone. Time is taken in one interpreter, turn by turn; memory of one process
 each, as the module is run on a node.
@@ -81,7 +81,7 @@ def _seconds(work):
 
 
 def _time(library):
-    nvml, ours = __import__("pynvml"), collection.module("module_utils._nvml")
+    nvml, ours = __import__("pynvml"), collection.module("module_utils._gpu.nvml")
     ours.read_all(library)  # loads the library for both
     assert len(bare_loop(nvml)) > 8 * 17
     gc.disable()

@@ -146,7 +146,7 @@ def test_use_of_nothing_changes_nothing(state):
 LOAD = """
 library, state = sys.argv[1], sys.argv[2]
 _libraries.use(library, state)
-answer = _nvml.read_all(sys.argv[3], library)
+answer = reader.read_all(sys.argv[3], library)
 print(json.dumps([len(answer["gpus"]), sys.modules["pynvml"].__file__]))
 """
 

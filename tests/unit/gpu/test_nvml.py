@@ -16,15 +16,16 @@ import nvml_lab
 import pynvml
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _libraries, _nvml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _libraries
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import nvml
 
 MORE_CALLS_THAN_ONE_GPU_GETS = 60
 
 
 def read(monkeypatch, name):
     monkeypatch.setenv("GPU_LAB_NVML", name if os.sep in name else nvml_lab.fleet(name))
-    return _nvml.read_all(nvml_lab.library())
+    return nvml.read_all(nvml_lab.library())
 
 
 def machine(tmp_path, text, base="h100x8"):
@@ -206,9 +207,9 @@ def test_architecture_follows_from_the_capability_where_the_driver_cannot_tell(m
 @pytest.mark.parametrize(
     ("name", "error", "words"),
     [
-        ("mismatch", _nvml.DriverMismatch, "Reboot the node"),
-        ("nodriver", _nvml.NvmlFailed, "modprobe nvidia"),
-        ("does-not-exist", _nvml.NvmlFailed, "Driver Not Loaded"),
+        ("mismatch", nvml.DriverMismatch, "Reboot the node"),
+        ("nodriver", nvml.NvmlFailed, "modprobe nvidia"),
+        ("does-not-exist", nvml.NvmlFailed, "Driver Not Loaded"),
     ],
 )
 def test_a_machine_that_cannot_be_read_says_why_and_what_to_do(monkeypatch, name, error, words):
@@ -221,18 +222,18 @@ def test_a_driver_that_never_answers_is_given_up(monkeypatch, tmp_path, where):
     file = tmp_path / "nvml.conf"
     file.write_text(where + "\n")
     monkeypatch.setenv("GPU_LAB_NVML", str(file))
-    with pytest.raises(_nvml.NvmlHangs, match=r"no answer within 1 s .* it was killed.*reboot the node.*gpu_node_nvml_timeout") as raised:
-        _nvml.read_within(1, nvml_lab.library())
+    with pytest.raises(nvml.NvmlHangs, match=r"no answer within 1 s .* it was killed.*reboot the node.*gpu_node_nvml_timeout") as raised:
+        nvml.read_within(1, nvml_lab.library())
     assert raised.value.details == {"hangs": "nvml"}
 
 
 def test_read_in_a_process_of_its_own(monkeypatch):
     """The same answer, the same errors, and nothing of NVML in this one."""
-    alone = "print(json.dumps([_nvml.read_within(60, sys.argv[1]), 'libnvidia-ml' in open('/proc/self/maps').read()]))"
+    alone = "print(json.dumps([reader.read_within(60, sys.argv[1]), 'libnvidia-ml' in open('/proc/self/maps').read()]))"
     assert nvml_lab.python(alone, nvml_lab.library(), GPU_LAB_NVML=nvml_lab.fleet("a100-mig")) == [read(monkeypatch, "a100-mig"), False]
     monkeypatch.setenv("GPU_LAB_NVML", nvml_lab.fleet("mismatch"))
     with pytest.raises(GpuSwarmError, match="Reboot the node"):
-        _nvml.read_within(60, nvml_lab.library())
+        nvml.read_within(60, nvml_lab.library())
 
 
 def test_no_gpu_is_no_error(monkeypatch):
@@ -248,11 +249,11 @@ def test_no_gpu_is_no_error(monkeypatch):
 def test_library_by_path(monkeypatch, place):
     monkeypatch.setenv("GPU_LAB_NVML", nvml_lab.fleet("a100"))
     path = nvml_lab.library() if place == "file" else os.path.dirname(nvml_lab.library())
-    assert len(_nvml.read_all(path)["gpus"]) == 1
+    assert len(nvml.read_all(path)["gpus"]) == 1
 
 
 def test_library_by_the_loader():
-    code = "print(json.dumps(_nvml.read_all()))"
+    code = "print(json.dumps(reader.read_all()))"
     where = os.path.dirname(nvml_lab.library())
     answer = nvml_lab.python(code, LD_LIBRARY_PATH=where, GPU_LAB_NVML=nvml_lab.fleet("t4x4"))
     assert len(answer["gpus"]) == 4
@@ -263,8 +264,8 @@ def test_no_library_at_the_path(tmp_path, content):
     path = tmp_path / "libnvidia-ml.so.1"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(_nvml.LibraryMissing, match=re.escape(str(path))):
-        _nvml.read_all(str(path))
+    with pytest.raises(nvml.LibraryMissing, match=re.escape(str(path))):
+        nvml.read_all(str(path))
 
 
 def test_no_library_for_the_loader(monkeypatch):
@@ -272,15 +273,15 @@ def test_no_library_for_the_loader(monkeypatch):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", init)
-    with pytest.raises(_nvml.LibraryMissing, match="Install the driver"):
-        _nvml.read_all()
+    with pytest.raises(nvml.LibraryMissing, match="Install the driver"):
+        nvml.read_all()
 
 
 def test_no_binding():
     code = """
 try:
-    _nvml.read_all()
-except _nvml.BindingMissing as exc:
+    reader.read_all()
+except reader.BindingMissing as exc:
     print(json.dumps([exc.message, exc.details]))
 """
     message, details = nvml_lab.bare_python(code)
@@ -299,9 +300,9 @@ OWN_FIRST = """
 sys.path.insert(0, sys.argv[1])
 library, state = sys.argv[2] or None, sys.argv[3]
 try:
-    nvml = _nvml.find_binding(library, state)
+    nvml = reader.find_binding(library, state)
     print(json.dumps([nvml.__file__, _libraries.carried("pynvml", library)]))
-except _nvml.BindingMissing as exc:
+except reader.BindingMissing as exc:
     print(json.dumps([exc.message, exc.details]))
 """
 
@@ -355,7 +356,7 @@ def test_nvml_is_always_shut_down(monkeypatch, broken):
     monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: stopped.append(shutdown()))
     if broken:
         monkeypatch.setattr(pynvml, broken, fails)
-        with pytest.raises(_nvml.NvmlFailed, match="Unknown Error"):
+        with pytest.raises(nvml.NvmlFailed, match="Unknown Error"):
             read(monkeypatch, "t4x4")
     else:
         read(monkeypatch, "t4x4")

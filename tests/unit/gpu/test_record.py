@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _gpu
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import record
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _gpu
     ],
 )
 def test_a_name_becomes_a_label(name, model):
-    assert _gpu.label_safe(name) == model
+    assert record.label_safe(name) == model
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_name_becomes_a_label(name, model):
     ],
 )
 def test_architecture_by_compute_capability(capability, architecture):
-    assert _gpu.architecture_of(capability) == architecture
+    assert record.architecture_of(capability) == architecture
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_architecture_by_compute_capability(capability, architecture):
     ],
 )
 def test_mig_profile(name, slices, compute, memory, total, profile):
-    assert _gpu.profile_of(name, slices, compute, memory, total) == profile
+    assert record.profile_of(name, slices, compute, memory, total) == profile
 
 
 @pytest.mark.parametrize(("masks", "node"), [((), None), ((0, 0), None), ((1,), 0), ((0b1100,), 2), ((0, 2), 65)])
 def test_numa_node_from_masks(masks, node):
-    assert _gpu.lowest_node(masks) == node
+    assert record.lowest_node(masks) == node
 
 
 def rows(**changes):
@@ -89,18 +89,18 @@ def pages(**changes):
     ],
 )
 def test_what_the_counters_mean(health, state, word):
-    gpu = _gpu.blank(0)
+    gpu = record.blank(0)
     gpu["health"].update(health)
-    _gpu.judge(gpu)
+    record.judge(gpu)
     assert gpu["health"]["state"] == state
     assert len(gpu["health"]["reasons"]) == (0 if word is None else 1)
     assert word is None or word in gpu["health"]["reasons"][0]
 
 
 def test_a_failed_gpu_stays_failed():
-    gpu = _gpu.blank(0)
-    _gpu.fail(gpu, "GPU is lost")
-    _gpu.fail(gpu, "GPU is lost")
-    _gpu.warn(gpu, "something else")
+    gpu = record.blank(0)
+    record.fail(gpu, "GPU is lost")
+    record.fail(gpu, "GPU is lost")
+    record.warn(gpu, "something else")
     assert gpu["health"]["state"] == "failed"
     assert gpu["health"]["reasons"] == ["GPU is lost", "something else"]

@@ -25,8 +25,9 @@ _MAIN = """
 import json, sys
 sys.path.insert(0, {here!r})
 import checkout
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _libraries, _nvml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _libraries
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import nvml as reader
 """
 
 

@@ -20,9 +20,10 @@ import os
 import sys
 from typing import Any, Callable, Sequence
 
-from . import _bounded, _gpu, _libraries
-from ._errors import GpuSwarmError
-from ._gpu import Gpu
+from .. import _bounded, _libraries
+from .._errors import GpuSwarmError
+from . import record as gpu_record
+from .record import Gpu
 
 LIBRARY = "libnvidia-ml.so.1"
 _UNKNOWN_TO_CARD = (3, 13)  # NOT_SUPPORTED, FUNCTION_NOT_FOUND
@@ -219,9 +220,9 @@ def _read_topology(nvml: Any, gpus: Sequence[_Gpu]) -> None:
         topology, uuid, handle = one.record["links"]["topology"], one.record["uuid"], one.handle
         for other in gpus[place + 1 :]:
             try:
-                level = _gpu.TOPOLOGY.get(read(handle, other.handle))
+                level = gpu_record.TOPOLOGY.get(read(handle, other.handle))
             except error as exc:
-                if exc.value in _gpu.GONE:
+                if exc.value in gpu_record.GONE:
                     one.still_there()
                     other.still_there()
                 continue
@@ -269,16 +270,16 @@ class _Unit:
 
     def refused(self, what: str, exc: Any) -> None:
         """An error that is more than 'this card has no such thing'."""
-        if exc.value in _gpu.GONE:
+        if exc.value in gpu_record.GONE:
             raise _Gone(str(exc)) from exc
-        _gpu.warn(self.record, "%s: %s" % (what, exc))
+        gpu_record.warn(self.record, "%s: %s" % (what, exc))
 
 
 class _Gpu(_Unit):
     """One GPU, by its place in NVML's order."""
 
     def __init__(self, calls: _Calls, index: int) -> None:
-        super().__init__(calls, None, _gpu.blank(index))
+        super().__init__(calls, None, gpu_record.blank(index))
 
     def read(self) -> None:
         """Fills the record as far as the GPU answers."""
@@ -289,16 +290,16 @@ class _Gpu(_Unit):
             self._read_health()
             self._read_links_and_power()
         except _Gone as exc:
-            _gpu.fail(self.record, str(exc))
+            gpu_record.fail(self.record, str(exc))
         else:
-            _gpu.judge(self.record)
+            gpu_record.judge(self.record)
 
     def still_there(self) -> None:
         """A question about two GPUs failed: is it this one that is gone?"""
         try:
             self.calls["UUID"](self.handle)
         except self.error as exc:
-            _gpu.fail(self.record, str(exc))
+            gpu_record.fail(self.record, str(exc))
 
     def _read_essentials(self) -> None:
         """Without these there is nothing to advertise, so any error here is the GPU's failure."""
@@ -309,7 +310,7 @@ class _Gpu(_Unit):
             record["name"] = _text(calls["Name"](self.handle))
         except self.error as exc:
             raise _Gone(str(exc)) from exc
-        record["model"] = _gpu.label_safe(record["name"])
+        record["model"] = gpu_record.label_safe(record["name"])
 
     def _read_properties(self) -> None:
         record, ask = self.record, self.ask
@@ -321,9 +322,9 @@ class _Gpu(_Unit):
         capability = ask("CudaComputeCapability")
         record["compute_capability"] = capability and "%d.%d" % tuple(capability)
         # The driver's word for it; what that cannot name follows from the compute capability.
-        told = _gpu.ARCHITECTURES.get(ask("Architecture"))
-        record["architecture"] = told or (capability and _gpu.architecture_of(capability))
-        record["numa_node"] = _gpu.lowest_node(ask("MemoryAffinity", _NUMA_WORDS, 0) or ())
+        told = gpu_record.ARCHITECTURES.get(ask("Architecture"))
+        record["architecture"] = told or (capability and gpu_record.architecture_of(capability))
+        record["numa_node"] = gpu_record.lowest_node(ask("MemoryAffinity", _NUMA_WORDS, 0) or ())
 
     def _read_mig(self) -> None:
         mode = self.ask("MigMode")
@@ -348,7 +349,7 @@ class _Gpu(_Unit):
         self.record["mig_devices"].append(
             {
                 "uuid": _text(ask("UUID")),
-                "profile": _gpu.profile_of(_text(ask("Name")), *slices, self.record["memory_mib"]),
+                "profile": gpu_record.profile_of(_text(ask("Name")), *slices, self.record["memory_mib"]),
                 "memory_mib": memory.total >> 20 if memory else slices[2],
                 "gpu_instance_id": ask("GpuInstanceId"),
                 "compute_instance_id": ask("ComputeInstanceId"),
