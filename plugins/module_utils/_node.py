@@ -16,7 +16,7 @@ import re
 import shutil
 from typing import Any, Iterable, Mapping
 
-from . import _addresses, _libraries, _machine, _packages, _resources, _restore
+from . import _libraries, _resources, _restore
 from ._adoption import UnitFile
 from ._decision import Decision, decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
@@ -24,6 +24,7 @@ from ._errors import GpuSwarmError
 from ._files import Move, Snapshot
 from ._gpu import nvml
 from ._labels import options_of
+from ._machine import addresses, hardware, packages
 from ._observation import Observation
 from ._state import State
 from ._transaction import apply
@@ -114,7 +115,7 @@ class Node:
         runtime = Snapshot.take(self.params["runtime_config"])
         if version is None and not runtime.existed and self.params["state"] != "absent":
             missing.append("toolkit")
-        if version and _packages.half_installed(self.root):
+        if version and packages.half_installed(self.root):
             missing.append("toolkit_packages")
         if importlib.util.find_spec("docker") is None:
             missing.append("docker_sdk")
@@ -134,11 +135,11 @@ class Node:
             containers=self.told["containers"],
             toolkit_version=version,
             missing=missing,
-            system_memory_mib=_machine.system_memory_mib() if read["gpus"] else None,
-            cpu=_machine.cpu() if read["gpus"] else None,
+            system_memory_mib=hardware.system_memory_mib() if read["gpus"] else None,
+            cpu=hardware.cpu() if read["gpus"] else None,
             units=units,
             own=own,
-            held=_packages.held(self.root) if version else [],
+            held=packages.held(self.root) if version else [],
             unfinished=self.params["state"] != "gathered" and self.state.unfinished(),
             left=left,
         )
@@ -176,7 +177,7 @@ class Node:
         settled = [*engine["flags"], *engine["unit_flags"], str(Snapshot.take(self.params["daemon_config"]).data)]
         if not engine["running"] or engine["swarm"]["state"] == "active" or any(DEFAULT_ADDRESS in str(text) for text in settled):
             return []
-        return _addresses.undecided()
+        return addresses.undecided()
 
     def _gpus(self, missing: list[str]) -> dict[str, Any]:
         if not self.params["advertise"] or self.params["state"] != "present":

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..module_utils import _gates, _packages, _swarm_labels
+from ..module_utils import _gates, _swarm_labels
+from ..module_utils._machine import packages
 from . import _toolkit
 from ._batches import batches
 from ._identity import LABEL_PREFIX, problems
@@ -184,7 +185,7 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
     needs = {
         "toolkit": lacking,
         # Where packages are installed, that is done in the same breath.
-        "hold": host.gpu and not lacking and host.hold is not None and held != (set(_packages.PACKAGES) if host.hold else set()),
+        "hold": host.gpu and not lacking and host.hold is not None and held != (set(packages.PACKAGES) if host.hold else set()),
         # Not by "changed": an assessment in a real run reports none. A library that is only carried costs every run.
         "configure": bool(assessed["drift"]) or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"])),
         "restart": assessed["restart_required"],

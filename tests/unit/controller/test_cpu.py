@@ -9,7 +9,7 @@ from __future__ import annotations
 import archspec.cpu
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import cpu, parse_cpuinfo, parse_meminfo
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.hardware import cpu, parse_cpuinfo, parse_meminfo
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _cpu
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._cpu import ArchspecMissing, cpu_labels
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._node_labels import judged

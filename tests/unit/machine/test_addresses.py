@@ -8,8 +8,8 @@ import socket
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _addresses
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._addresses import Interface, choose, parse_ifconf, parse_inet6
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import addresses as machine_addresses
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.addresses import Interface, choose, parse_ifconf, parse_inet6
 
 LO = Interface("lo", False, ["127.0.0.1", "::1"])
 ETH0 = Interface("eth0", True, ["10.0.0.5", "fd00::5", "fe80::1"])
@@ -38,13 +38,13 @@ def test_where_docker_could_not_choose(interfaces, told):
 
 def test_what_the_kernel_lists():
     def entry(name, address):
-        return (name.ljust(16, b"\0") + b"\x02\0\0\0" + socket.inet_aton(address)).ljust(_addresses.IFREQ, b"\0")
+        return (name.ljust(16, b"\0") + b"\x02\0\0\0" + socket.inet_aton(address)).ljust(machine_addresses.IFREQ, b"\0")
 
     assert parse_ifconf(entry(b"lo", "127.0.0.1") + entry(b"eth0:1", "10.0.0.6")) == [("lo", "127.0.0.1"), ("eth0", "10.0.0.6")]
     assert parse_inet6("fd000000000000000000000000000005 02 40 00 80     eth0\n\n") == [("eth0", "fd00::5")]
 
 
 def test_this_machine():
-    addresses = dict(_addresses._ipv4())
+    addresses = dict(machine_addresses._ipv4())
     assert addresses.get("lo", "127.0.0.1") == "127.0.0.1"
-    assert isinstance(_addresses.undecided(), list)
+    assert isinstance(machine_addresses.undecided(), list)

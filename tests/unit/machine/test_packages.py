@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._packages import HELD, PACKAGES, half_installed, held
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import HELD, PACKAGES, half_installed, held
 
 DPKG, DNF4, DNF5, ZYPP = (path for path, _line in HELD)
 BASE, OTHER = "nvidia-container-toolkit-base", "busybox"

@@ -10,7 +10,7 @@ import pytest
 from fleet_lab import assessed, host, ledger, member, named, swarm, task
 from node_lab import resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._packages import PACKAGES
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import PACKAGES
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._impact import leader_warnings, toolkit_warnings
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import (
     END,
