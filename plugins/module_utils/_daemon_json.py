@@ -16,8 +16,9 @@ import json
 import os
 from typing import Any, Mapping, NamedTuple, NoReturn, Sequence
 
-from . import _json_text, _resources
+from . import _json_text
 from ._errors import ConfigError
+from ._policy import generic_resources
 
 DEFAULT_RUNTIME = "default-runtime"
 RUNTIMES = "runtimes"
@@ -140,7 +141,7 @@ def _refuse_twice(box: _json_text.Container, keys: Sequence[str], path: str, pre
 def _check_types(doc: Mapping[str, Any], path: str) -> None:
     def refuse(key: str, value: Any, wanted: str) -> NoReturn:
         raise ConfigError(
-            f"{path}: {key} is {_json_type(value)} ({_resources.shorten(value)}) where dockerd takes {wanted}."
+            f"{path}: {key} is {_json_type(value)} ({generic_resources.shorten(value)}) where dockerd takes {wanted}."
             " Correct the file, then run again."
         )
 
@@ -245,7 +246,7 @@ def _edit_runtime(text: str, want: Want, path: str, notes: list[str]) -> str:
     default = doc.get(DEFAULT_RUNTIME)
     if default != RUNTIME:
         if default:
-            notes.append(f"{path}: {DEFAULT_RUNTIME} was {_resources.shorten(default)}.")
+            notes.append(f"{path}: {DEFAULT_RUNTIME} was {generic_resources.shorten(default)}.")
         text = _put(text, [DEFAULT_RUNTIME], RUNTIME)
     entry = doc.get(RUNTIMES, {}).get(RUNTIME)
     if RUNTIMES not in doc:
@@ -255,7 +256,7 @@ def _edit_runtime(text: str, want: Want, path: str, notes: list[str]) -> str:
     if not entry.get("path") and "runtimeType" not in entry:
         return _put(text, [RUNTIMES, RUNTIME, "path"], want.runtime_path)
     if os.path.basename(entry.get("path", "")) != os.path.basename(want.runtime_path):
-        notes.append(f"{path}: {RUNTIMES}.{RUNTIME} is {_resources.shorten(entry)}, it was left as it is.")
+        notes.append(f"{path}: {RUNTIMES}.{RUNTIME} is {generic_resources.shorten(entry)}, it was left as it is.")
     return text
 
 
@@ -288,7 +289,7 @@ def _edit_resources(text: str, key: str, want: Want, path: str, notes: list[str]
     mine = _ours(item.value, want)
     for entry in mine:
         if entry not in want.resources and entry not in want.written:
-            notes.append(f"{path}: {key} listed {_resources.shorten(entry)}, which is ours to decide.")
+            notes.append(f"{path}: {key} listed {generic_resources.shorten(entry)}, which is ours to decide.")
     return _splice(text, item, mine, want.resources)
 
 
@@ -316,8 +317,8 @@ def _splice(text: str, item: _json_text.Item, mine: Sequence[str], resources: Se
 
 def _check_resources(item: _json_text.Item | None, path: str) -> None:
     try:
-        _resources.parse(item.value if item else [])
-    except _resources.ResourceError as error:
+        generic_resources.parse(item.value if item else [])
+    except generic_resources.ResourceError as error:
         raise ConfigError(
             f"{path}: {RESOURCES} would keep dockerd from starting: {error} Correct the file, then run again."
         ) from error

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from . import _adoption, _advertise, _daemon_json, _drift, _edits, _gates, _resources, _restore, _running, _shrink
-from ._labels import node_labels, options_of
+from . import _adoption, _daemon_json, _drift, _edits, _gates, _restore, _running
 from ._observation import Case, Observation
+from ._policy import advertise, generic_resources, shrink
+from ._policy.labels import node_labels, options_of
 from ._restore import Edit
 from ._running import Running
 
@@ -53,7 +54,7 @@ def _case(params: Mapping[str, Any], seen: Observation) -> Case:
     taken = _adoption.take(seen.units)
     coming = _edits.coming(seen, params["daemon_config"], taken)
     found = _present(params, seen, coming) if present else {}
-    advertisement = _advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
+    advertisement = advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
     advertisement["labels"] = _labels(params, seen, advertisement)
     findings = _gates.check(_facts(seen, advertisement), params.get("accept_risks") or []) if present else []
     return Case(params, seen, taken, coming, advertisement, findings)
@@ -136,15 +137,15 @@ def _present(params: Mapping[str, Any], seen: Observation, coming: Sequence[str]
     found = {}
     for entries in (listed if isinstance(listed, list) else [], coming):
         try:
-            found.update(_resources.parse(entries))
-        except (AttributeError, _resources.ResourceError):
+            found.update(generic_resources.parse(entries))
+        except (AttributeError, generic_resources.ResourceError):
             continue
-    found.update(_resources.from_info(seen.engine["generic_resources"] if seen.engine else None))
+    found.update(generic_resources.from_info(seen.engine["generic_resources"] if seen.engine else None))
     return found
 
 
 def _facts(seen: Observation, advertisement: Mapping[str, Any]) -> _gates.Facts:
-    decided = _resources.parse(advertisement["resources"])
+    decided = generic_resources.parse(advertisement["resources"])
     return _gates.Facts(
         engine=seen.engine.get("version") if seen.engine else None,
         toolkit=seen.toolkit_version,
@@ -160,9 +161,9 @@ def _shrunk(case: Case) -> list[dict[str, str]]:
     entries = [seen.record.get(params["daemon_config"])] + [seen.record.get(one.path) for one in seen.left]
     record = next((entry["ours"] for entry in entries if _restore.is_daemon(entry)), {})
     running = seen.engine["generic_resources"] if seen.engine else None
-    earlier = _shrink.before(running, record, advertisement["owned_kinds"])
-    text = _shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"))
-    return [{"id": _shrink.ID, "text": text}] if text else []
+    earlier = shrink.before(running, record, advertisement["owned_kinds"])
+    text = shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"))
+    return [{"id": shrink.ID, "text": text}] if text else []
 
 
 def _labels(params: Mapping[str, Any], seen: Observation, advertisement: Mapping[str, Any]) -> dict[str, str]:

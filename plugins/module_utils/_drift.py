@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from . import _advertise, _daemon_json, _resources, _runtime_toml
+from . import _daemon_json, _runtime_toml
 from ._files import Snapshot
 from ._observation import Case
+from ._policy import advertise, generic_resources
 from ._restore import Edit
 
 
@@ -26,9 +27,9 @@ def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | No
     elif edits:
         left = [one.path for one in seen.left if one.path in writes]
         after = _daemon_json.parse(edits[params["daemon_config"]].content, params["daemon_config"])
-        told = _advertise.drift(case.advertisement, _shown(case), after.get(_daemon_json.RESOURCES) or [])
+        told = advertise.drift(case.advertisement, _shown(case), after.get(_daemon_json.RESOURCES) or [])
         line = _runtime_toml.get(seen.runtime.data)["swarm_resource"] if seen.runtime.existed else None
-        told += _advertise.swarm_resource_drift(case.advertisement, line)
+        told += advertise.swarm_resource_drift(case.advertisement, line)
         told += ["%s still holds what was put there, and is named by no option any more" % path for path in left]
         if running and act == "reload":
             told.append("the default runtime is %s, not nvidia" % seen.engine["default_runtime"])
@@ -49,7 +50,7 @@ def _shown(case: Case) -> list[dict[str, Any]]:
     if seen.engine and seen.engine["running"]:
         return seen.engine["generic_resources"]
     doc = _daemon_json.parse(seen.daemon.data, path)
-    return _resources.to_info(_resources.parse(doc.get(_daemon_json.RESOURCES) or []))
+    return generic_resources.to_info(generic_resources.parse(doc.get(_daemon_json.RESOURCES) or []))
 
 
 def left_out(advertisement: Mapping[str, Any]) -> list[str]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Sequence
 
-from . import _adoption, _daemon_json, _gates, _resources, _restore, _runtime_toml
+from . import _adoption, _daemon_json, _gates, _restore, _runtime_toml
 from ._errors import GpuSwarmError
 from ._files import Snapshot
 from ._observation import Case, Observation
+from ._policy import generic_resources
 from ._restore import Edit
 
 # The mode of the NVIDIA runtime that takes swarm-resource from every toolkit.
@@ -95,8 +96,8 @@ def coming(seen: Observation, path: str, taken: _adoption.Taken) -> list[str]:
 def _check_coming(case: Case) -> None:
     """Raises GpuSwarmError for one that is no resource."""
     try:
-        _resources.parse(case.coming)
-    except _resources.ResourceError as error:
+        generic_resources.parse(case.coming)
+    except generic_resources.ResourceError as error:
         raise GpuSwarmError(
             "%s: dockerd is given a resource that is none by --node-generic-resource: %s Correct it there, then run again."
             % (", ".join(case.taken.words), error)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Sequence
 
-from . import _resources
 from ._errors import GpuSwarmError
+from ._policy import generic_resources
 from ._traps import HANDLED, REFUSAL, TRAPS, WARNING
 
 # The row whose answer is a line in config.toml.
@@ -62,7 +62,7 @@ def check_accepted(accepted):
     if unknown:
         raise GpuSwarmError(
             "accept_risks: %s cannot be accepted; it takes: %s. docs/TRAPS.md tells what each of them means."
-            % (", ".join(_resources.shorten(one) for one in unknown), ", ".join(LOWERABLE))
+            % (", ".join(generic_resources.shorten(one) for one in unknown), ", ".join(LOWERABLE))
         )
 
 

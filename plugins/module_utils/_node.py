@@ -16,16 +16,17 @@ import re
 import shutil
 from typing import Any, Iterable, Mapping
 
-from . import _libraries, _resources, _restore
+from . import _libraries, _restore
 from ._adoption import UnitFile
 from ._decision import Decision, decide
 from ._engine import SBIN, Engine, half_joined, swarm_without_engine
 from ._errors import GpuSwarmError
 from ._files import Move, Snapshot
 from ._gpu import nvml
-from ._labels import options_of
 from ._machine import addresses, hardware, packages
 from ._observation import Observation
+from ._policy import generic_resources
+from ._policy.labels import options_of
 from ._state import State
 from ._transaction import apply
 from ._unit import Run
@@ -38,7 +39,7 @@ def _own(units: Iterable[UnitFile]) -> list[str]:
 
 def _shown(engine: Mapping[str, Any] | None) -> list[str]:
     """What the running daemon advertises, whoever it is from."""
-    return sorted(_resources.entries(_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
+    return sorted(generic_resources.entries(generic_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
 
 
 # The option of dockerd that names the address which others are told.

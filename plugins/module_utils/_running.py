@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from . import _daemon_json, _resources
+from . import _daemon_json
+from ._policy import generic_resources
 
 # dockerd's own default, where daemon.json names none.
 PLAIN_RUNTIME = "runc"
@@ -29,15 +30,15 @@ def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running
     given = _daemon_json.conflicting_flags(flags)
     listed = [flag.value for flag in given if flag.key == _daemon_json.RESOURCES]
     runtimes = [flag.value for flag in given if flag.key == _daemon_json.DEFAULT_RUNTIME]
-    resources = _resources.parse([*(doc.get(_daemon_json.RESOURCES) or []), *listed])
+    resources = generic_resources.parse([*(doc.get(_daemon_json.RESOURCES) or []), *listed])
     runtime = doc.get(_daemon_json.DEFAULT_RUNTIME) or (runtimes or [PLAIN_RUNTIME])[-1]
-    return Running(sorted(_resources.entries(resources)), runtime)
+    return Running(sorted(generic_resources.entries(resources)), runtime)
 
 
 def running_now(engine: Mapping[str, Any]) -> Running:
     """What the daemon shows that runs."""
-    resources = _resources.from_info(engine["generic_resources"])
-    return Running(sorted(_resources.entries(resources)), engine["default_runtime"])
+    resources = generic_resources.from_info(engine["generic_resources"])
+    return Running(sorted(generic_resources.entries(resources)), engine["default_runtime"])
 
 
 def action_for(wanted: Running, engine: Mapping[str, Any], state: str) -> str | None:

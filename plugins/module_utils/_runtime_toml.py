@@ -16,8 +16,9 @@ import importlib
 import json
 from typing import Any, Callable, Dict, Mapping, NamedTuple
 
-from . import _resources, _toml_text
+from . import _toml_text
 from ._errors import ConfigError, GpuSwarmError
+from ._policy import generic_resources
 
 # What parses TOML: text to a document.
 Loads = Callable[[str], Dict[str, Any]]
@@ -124,7 +125,7 @@ def _tidy(text: str, path: str, notes: list[str]) -> str:
     if len(active) > 1:
         notes.append(f"{path}: {SWARM[0]} stood {len(active)} times at the top level; one line was kept.")
     for one in astray:
-        value = _resources.shorten(_toml_text.plain(text[one.value_at : one.value_end]))
+        value = generic_resources.shorten(_toml_text.plain(text[one.value_at : one.value_end]))
         notes.append(
             f"{path}: {SWARM[0]} = {value} stood in the table [{'.'.join(one.name[:-1])}], where nobody reads it;"
             " it was taken out there."

@@ -9,7 +9,8 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from . import _gates, _resources
+from . import _gates
+from ._policy import generic_resources
 
 # So many are named; the rest of the ledger has them all.
 NAMED = 5
@@ -48,7 +49,7 @@ def _finished(one, leader):
 
 
 def _is_by_hand(one):
-    return any(name.startswith(_resources.ENV_PREFIX) for name in one["variables"])
+    return any(name.startswith(generic_resources.ENV_PREFIX) for name in one["variables"])
 
 
 def _seeing(one):

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from . import _gates, _resources, _swarm_claims, _swarm_elsewhere, _swarm_findings, _swarm_pending, _swarm_reservations, _swarm_unreserved
+from . import _gates, _swarm_claims, _swarm_elsewhere, _swarm_findings, _swarm_pending, _swarm_reservations, _swarm_unreserved
+from ._policy import generic_resources
 from ._swarm_leader import leader_engine
 from ._swarm_restarts import Restarts
 from ._swarm_tasks import ENDED, HOLDING, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
@@ -163,7 +164,7 @@ def _address(status, manager):
 
 def _node_resources(description, held):
     resources = {}
-    for kind, there in _resources.from_info(description.get("Resources", {}).get("GenericResources")).items():
+    for kind, there in generic_resources.from_info(description.get("Resources", {}).get("GenericResources")).items():
         resources[kind] = _entry(there)
     # A kind that is held but no longer advertised is listed too: its task runs on something that is gone.
     for kind, entry in held:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from . import _constraints, _resources
+from . import _constraints
+from ._policy import generic_resources
 from ._swarm_findings import shortened
 from ._swarm_tasks import age, reservations
 
@@ -85,7 +86,7 @@ def place(node, record, reserved):
 
 def wanted_by(spec):
     reserved = reservations(spec)
-    wants = dict(_resources.from_info(reserved.get("GenericResources")))  # swarmkit takes amounts alone here
+    wants = dict(generic_resources.from_info(reserved.get("GenericResources")))  # swarmkit takes amounts alone here
     wants.update({kind: reserved[key] for kind, key in ((CPUS, "NanoCPUs"), (MEMORY, "MemoryBytes")) if reserved.get(key)})
     return wants
 

@@ -9,14 +9,15 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from . import _resources, _swarm_pending
+from . import _swarm_pending
+from ._policy import generic_resources
 from ._swarm_tasks import is_global, reservations
 
 
 def add(reserving, task, service, service_name, node_id):
     """Notes a task that runs or waits: ``reserving`` is (service, what it needs) -> group."""
     spec = task.get("Spec") or {}
-    wants = _resources.from_info(reservations(spec).get("GenericResources"))
+    wants = generic_resources.from_info(reservations(spec).get("GenericResources"))
     if not wants:
         return
     key = (service_name, repr(sorted(wants.items())), repr(spec.get("Placement")))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from . import _resources
+from ._policy import generic_resources
 
 # A task holds what it was assigned from its assignment to its end, whatever it is desired to be meanwhile: a task
 # that is told to shut down still has its GPU open. The scheduler counts the same way.
@@ -28,7 +28,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 def assigned(task):
     """What the scheduler gave a task, by kind. Docker's API reference and its engine disagree on the key's name."""
-    return _resources.from_info(task.get("AssignedGenericResources") or task.get("GenericResources"))
+    return generic_resources.from_info(task.get("AssignedGenericResources") or task.get("GenericResources"))
 
 
 def reservations(spec):

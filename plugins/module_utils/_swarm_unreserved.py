@@ -10,8 +10,9 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from . import _constraints, _resources
-from ._labels import Options
+from . import _constraints
+from ._policy import generic_resources
+from ._policy.labels import Options
 from ._swarm_tasks import is_job_service, reservations
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -28,14 +29,14 @@ def unreserved(nodes, records, services, waiting):
         return []
     kinds = {kind for record in records for kind, entry in record["resources"].items() if is_of_gpus(entry)}
     every = {kind for record in records for kind in record["resources"]}
-    others = set(map(_resources.env_name, every)) - set(map(_resources.env_name, kinds))
+    others = set(map(generic_resources.env_name, every)) - set(map(generic_resources.env_name, kinds))
     with_gpus = {record["id"]: record for record in records if has_gpus(record)}
     places = [node for node in nodes if node["ID"] in with_gpus]
     active = _active(records, waiting)
     found = []
     for service, variables in suspects:
         spec = service["Spec"]
-        reserves = list(_resources.from_info(reservations(spec["TaskTemplate"]).get("GenericResources")))
+        reserves = list(generic_resources.from_info(reservations(spec["TaskTemplate"]).get("GenericResources")))
         # What stands for an amount of something else is no list of GPUs.
         variables = {name: value for name, value in variables.items() if name not in others}
         on = sorted({with_gpus[node_id]["hostname"] for node_id in active.get(spec["Name"], ()) if node_id in with_gpus})
@@ -57,7 +58,7 @@ def has_gpus(record):
 def _variables(service):
     """The variables of this service that let its tasks see GPUs, with their values."""
     environment = (service["Spec"].get("TaskTemplate", {}).get("ContainerSpec") or {}).get("Env") or []
-    told = dict(item.partition("=")[::2] for item in environment if item.startswith((VISIBLE + "=", _resources.ENV_PREFIX)))
+    told = dict(item.partition("=")[::2] for item in environment if item.startswith((VISIBLE + "=", generic_resources.ENV_PREFIX)))
     return {name: value for name, value in told.items() if not CLOSING.intersection(part.strip() for part in value.split(","))}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ._errors import GpuSwarmError
 from ._images import ID
-from ._share import count_of
+from ._policy.quantity import count_of
 from ._verify_plan import ALL, PLANNED, UNTESTED
 
 # Where nothing else is named and nothing is there.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from . import _resources
+from ._policy import generic_resources
 from ._swarm_tasks import ENDED, assigned
 from ._verify_images import THERE
 from ._verify_plan import FAILED, PASSED, UNTESTED
@@ -144,7 +144,7 @@ def _runtime(check):
     """Why a runtime does not go by what swarm gave, and what to do."""
     return (
         "dockerd's default runtime is not nvidia, or swarm-resource in the toolkit's config.toml does not name %s, or is not heeded. %s"
-        % (_resources.env_name(check["kind"]), PROVISION)
+        % (generic_resources.env_name(check["kind"]), PROVISION)
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import re
 import shlex
 
 from ._errors import GpuSwarmError
-from ._share import count_of
+from ._policy.quantity import count_of
 
 PLANNED, PASSED, FAILED, UNTESTED = "planned", "passed", "failed", "untested"
 

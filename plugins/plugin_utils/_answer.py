@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from ..module_utils import _resources
+from ..module_utils._policy import generic_resources
 from ..module_utils._printable import printable, printable_lines
 
 # What Ansible acts on wherever it stands in the result of a task (plugins/strategy and executor/task_executor of ansible-core), and
@@ -65,15 +65,15 @@ def is_version(value: Any) -> bool:
 def is_resources(value: Any) -> bool:
     """Whether these are entries of KIND=value that dockerd would take."""
     try:
-        return is_texts(value) and _are_resources(_resources.parse(value))
-    except (_resources.ResourceError, ValueError):
+        return is_texts(value) and _are_resources(generic_resources.parse(value))
+    except (generic_resources.ResourceError, ValueError):
         return False
 
 
 def is_info(value: Any) -> bool:
     """Whether these are the resources as dockerd shows them."""
     try:
-        return _are_resources(_resources.from_info(value))
+        return _are_resources(generic_resources.from_info(value))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         return False
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils import _resources
+from ..module_utils._policy import generic_resources
 
 
 def in_the_way(ledger: Any, node_id: str | None, advertised: list[str] | None) -> list[str]:
     """The jobs of which tasks that ended on this node would be rejected there once it advertises that; None for what it does now."""
-    after = None if advertised is None else _resources.parse(advertised)
+    after = None if advertised is None else generic_resources.parse(advertised)
     here = [job for job in (ledger or {}).get("finished_jobs") or [] if job["node"] == node_id]
     return list(dict.fromkeys(job["service"] for job in here if job["clash"] or (after is not None and _is_gone(job, after))))
 

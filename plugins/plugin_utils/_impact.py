@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils import _gates, _resources
+from ..module_utils import _gates
+from ..module_utils._policy import generic_resources
 from . import _toolkit
 from ._model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
 
@@ -64,8 +65,8 @@ def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:
 
 def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:
     """By kind, what the node will offer more or less than its daemon does now."""
-    wanted = _resources.parse(assessed["resources"])
-    now = _resources.from_info((assessed["engine"] or {}).get("generic_resources"))
+    wanted = generic_resources.parse(assessed["resources"])
+    now = generic_resources.from_info((assessed["engine"] or {}).get("generic_resources"))
     there, here = _gpus_by_kind(wanted), _gpus_by_kind(now)
     changes = []
     for kind in dict.fromkeys([*there, *here]):

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils._labels import Options
+from ..module_utils._policy.labels import Options
 from ._answer import is_cpu
 from ._cpu import ArchspecMissing, cpu_labels
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils import _resources
+from ..module_utils._policy import generic_resources
 from ..module_utils._swarm_unreserved import GPU_VALUES
 
 NOTHING = "–"
@@ -45,15 +45,15 @@ def _shown(node: Mapping[str, Any]) -> dict[str, Any]:
 
 def _running(answer: Mapping[str, Any]) -> dict[str, Any]:
     if answer.get("restarted"):  # the engine is told of as it was found before
-        return _resources.parse(answer["resources"])
-    return _resources.from_info((answer.get("engine") or {}).get("generic_resources"))
+        return generic_resources.parse(answer["resources"])
+    return generic_resources.from_info((answer.get("engine") or {}).get("generic_resources"))
 
 
 def _differs(answer: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any] | None:
     """The decided kinds that are not shown as decided; None where all is as decided, or nothing could be."""
     if answer.get("failed") or "resources" not in answer:
         return None
-    wanted = _resources.parse(answer["resources"])
+    wanted = generic_resources.parse(answer["resources"])
     differs = {kind: values for kind, values in wanted.items() if _comparable(values) != _comparable(shown.get(kind))}
     # Kinds of somebody else stay; GPUs under another kind than was decided do not, and the node's own look found them too.
     left = bool(answer.get("drift")) and any(kind not in wanted and _of_gpus(values) for kind, values in shown.items())

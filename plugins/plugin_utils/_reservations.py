@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..module_utils import _resources
+from ..module_utils._policy import generic_resources
 
 # By node id and kind, how much there is of it.
 Totals = Mapping[str, Mapping[str, int]]
@@ -48,7 +48,7 @@ def losses(ledger: Any, changes: Mapping[str, Mapping[str, int]], joining: Seque
 def decided_totals(assessed: Mapping[str, Any], node: Mapping[str, Any] | None) -> dict[str, int]:
     """What a node will have of each kind. A GPU that is gone or failed counts on: that is not for a policy to answer for, and its
     owner has consented to it elsewhere."""
-    wanted = _resources.parse(assessed["advertised"])
+    wanted = generic_resources.parse(assessed["advertised"])
     counts = {kind: value if isinstance(value, int) else len(value) for kind, value in wanted.items()}
     failed = [one["uuid"] for one in assessed.get("left_out") or []]
     there = [uuid.lower() for gpu in assessed.get("gpus") or [] for uuid in _uuids(gpu) if gpu["uuid"] not in failed]

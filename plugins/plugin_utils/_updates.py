@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..module_utils import _resources, _swarm_labels
+from ..module_utils import _swarm_labels
+from ..module_utils._policy import generic_resources
 from ._evictions import EVICT
 from ._finished_jobs import in_the_way, in_words
 from ._identity import LABEL_PREFIX, problems
@@ -215,7 +216,7 @@ def not_shown(names: Iterable[str], variables: Variables, ledger: Any) -> list[s
 
 def difference(wanted: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
     """What the manager's ledger does not show of a decision, in words."""
-    for kind, values in _resources.parse(wanted.get("resources") or []).items():
+    for kind, values in generic_resources.parse(wanted.get("resources") or []).items():
         entry = node["resources"].get(kind) or {}
         if isinstance(values, int):
             if entry.get("total") != values:

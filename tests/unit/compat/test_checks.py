@@ -11,11 +11,12 @@ import pytest
 import yaml
 from decisions import RUNTIME, absent, ours, params, seen
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _gates, _runtime_toml, _shrink, _traps
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _gates, _runtime_toml, _traps
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decision import decide
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gates import Facts, check
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import shrink
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._state import taken_over
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
 from tests.pages import known_traps
@@ -177,7 +178,7 @@ def test_each_row_is_whole_and_its_proof_exists(trap):
 
 
 def test_a_refusal_for_fewer_gpus_is_in_the_table_by_its_name():
-    assert [trap.answer for trap in known_traps.ALL if trap.id == _shrink.ID] == [_traps.REFUSAL]
+    assert [trap.answer for trap in known_traps.ALL if trap.id == shrink.ID] == [_traps.REFUSAL]
 
 
 def test_the_module_documents_what_can_be_accepted():

@@ -13,8 +13,9 @@ from dockerd_lab import document
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _daemon_json, _resources, _runtime_toml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _daemon_json, _runtime_toml
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import generic_resources
 
 examples = settings(max_examples=100, deadline=None)
 
@@ -116,7 +117,7 @@ def test_json_edit_changes_only_ours(doc, write, want):
     assert [key for key in after if key in before] == [key for key in before if key in after]
     ours = [entry for entry in after.get("node-generic-resources", []) if is_ours(entry, want)]
     assert ours == want.resources
-    _resources.parse(after.get("node-generic-resources", []))
+    generic_resources.parse(after.get("node-generic-resources", []))
     if want.runtime_path:
         assert after["default-runtime"] == "nvidia"
         assert after["runtimes"]["nvidia"]["path"] in ("nvidia-container-runtime", "/opt/guard")

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from gpu_records import discrete, gpu, named, t4, uuid
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _advertise
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._advertise import PolicyError, check_rules, decide, drift
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import advertise
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.advertise import PolicyError, check_rules, decide, drift
 
 # --- deciding -------------------------------------------------------------------------------------------------------
 
@@ -232,10 +232,10 @@ def test_drift_of_other_kinds(running, listed, told):
     ],
 )
 def test_drift_of_the_swarm_resource_line(line, told):
-    assert _advertise.swarm_resource_drift(decide([gpu(0)]), line) == told
+    assert advertise.swarm_resource_drift(decide([gpu(0)]), line) == told
 
 
 def test_drift_of_the_swarm_resource_line_with_nothing_advertised():
     nothing = decide([])
-    assert _advertise.swarm_resource_drift(nothing, None) == []
-    assert _advertise.swarm_resource_drift(nothing, "X") == ["swarm-resource lists X, kinds are none"]
+    assert advertise.swarm_resource_drift(nothing, None) == []
+    assert advertise.swarm_resource_drift(nothing, "X") == ["swarm-resource lists X, kinds are none"]

@@ -13,9 +13,10 @@ import pytest
 import yaml
 from node_lab import DAEMON_JSON, UUIDS, gpu, node
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _advertise, _engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._forms import DEFAULT_RULES, FORMS, Form, Option, check_kind, kind_of
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import advertise
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.forms import DEFAULT_RULES, FORMS, Form, Option, check_kind, kind_of
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
 
 DOCUMENTED = yaml.safe_load(gpu_node.DOCUMENTATION)["options"]["advertise"]
@@ -73,11 +74,11 @@ def test_a_new_form_is_accepted(monkeypatch, slots):
     spec = argument_spec(monkeypatch)
     assert spec["options"]["as"]["choices"][-1] == "slot"
     assert spec["options"]["width"] == {"type": "int"}
-    _advertise.check_rules([{"as": "slot", "width": 2}])
+    advertise.check_rules([{"as": "slot", "width": 2}])
     with pytest.raises(GpuSwarmError, match="a rule with as=slot does not know sum; it takes: as, select, kind, width"):
-        _advertise.check_rules([{"as": "slot", "sum": True}])
+        advertise.check_rules([{"as": "slot", "sum": True}])
     with pytest.raises(GpuSwarmError, match="use one of: gpu, model, vram, mig, none, slot"):
-        _advertise.check_rules([{"as": "slots"}])
+        advertise.check_rules([{"as": "slots"}])
 
 
 def test_a_new_form_is_advertised_and_taken_back(tmp_path, slots):
@@ -111,10 +112,10 @@ def test_kinds_stay_the_rule_s_when_its_last_gpu_died(form):
     cards = [gpu(0, pci_bus_id="00000000:C1:00.0"), gpu(1, pci_bus_id="00000000:C2:00.0")]
     device = {"uuid": UUIDS[0].replace("GPU-", "MIG-"), "profile": "1g.10gb"}
     cards.append(gpu(2, mig={"mode": "enabled"}, mig_devices=[device]))
-    made = _advertise.decide(cards, [rule])
+    made = advertise.decide(cards, [rule])
     present = {kind: ["x"] if kind in made["gpu_kinds"] else 1 for kind in made["kinds"]}
     assert bool(made["kinds"]) == (form.name != "none")
-    assert set(_advertise.decide([], [rule], (), present)["owned_kinds"]) >= set(made["kinds"])
+    assert set(advertise.decide([], [rule], (), present)["owned_kinds"]) >= set(made["kinds"])
 
 
 # --- what is written down -------------------------------------------------------------------------------------------

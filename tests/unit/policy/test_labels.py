@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm_labels
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._labels import Options, node_labels, options_of, size_gb
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.labels import Options, node_labels, options_of, size_gb
 
 H100 = {
     "model": "NVIDIA-H100-80GB-HBM3",

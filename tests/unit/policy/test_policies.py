@@ -11,10 +11,10 @@ from gpu_records import FAILED, MIG_ON, cut, discrete, gpu, mig_uuid, named, t4,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _resources
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._advertise import PolicyError, check_rules, decide, drift, swarm_resource_drift
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._allocation import derived_kind
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._selection import place_name
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import generic_resources
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.advertise import PolicyError, check_rules, decide, drift, swarm_resource_drift
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.allocation import derived_kind
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.selection import place_name
 
 # --- models ---------------------------------------------------------------------------------------------------------
 
@@ -292,7 +292,7 @@ def test_a_derived_kind_must_not_meet_another():
     ],
 )
 def test_drift_of_memory(running, told):
-    decided = decide([t4(0)], [VRAM], present=_resources.from_info(running))
+    decided = decide([t4(0)], [VRAM], present=generic_resources.from_info(running))
     assert drift(decided, running) == told
     assert swarm_resource_drift(decided, None) == []
 
@@ -342,7 +342,7 @@ def test_no_gpu_stands_in_two_inventories(gpus, rules):
     decided = decided_or_none(gpus, rules)
     if decided is None:
         return
-    resources = _resources.parse(decided["resources"])  # dockerd would start with it
+    resources = generic_resources.parse(decided["resources"])  # dockerd would start with it
     values = [value for listed in resources.values() if isinstance(listed, list) for value in listed]
     assert len(values) == len(set(values))
     # Each card is in one place: handed out in one form, or told why not.
@@ -360,7 +360,7 @@ def test_swarm_resource_lists_exactly_the_named_gpu_kinds(gpus, rules):
     decided = decided_or_none(gpus, rules)
     if decided is None:
         return
-    resources = _resources.parse(decided["resources"])
+    resources = generic_resources.parse(decided["resources"])
     wanted = [f"DOCKER_RESOURCE_{kind.upper()}" for kind, value in resources.items() if isinstance(value, list)]
     assert [part for part in decided["swarm_resource"].split(",") if part] == wanted
     assert set(decided["kinds"]) <= set(decided["owned_kinds"])

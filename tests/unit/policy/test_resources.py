@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _resources
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import generic_resources
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _resources
     ],
 )
 def test_parse(entries, parsed):
-    assert _resources.parse(entries) == parsed
-    assert list(_resources.parse(entries)) == list(parsed)
+    assert generic_resources.parse(entries) == parsed
+    assert list(generic_resources.parse(entries)) == list(parsed)
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_parse(entries, parsed):
     ],
 )
 def test_parse_refuses_what_swarmkit_refuses(entries, word):
-    with pytest.raises(_resources.ResourceError, match=word):
-        _resources.parse(entries)
+    with pytest.raises(generic_resources.ResourceError, match=word):
+        generic_resources.parse(entries)
 
 
 def test_entries_undo_parse():
     entries = ["GPU=GPU-a", "GPU=GPU-b", "SSD=1"]
-    assert _resources.entries(_resources.parse(entries)) == entries
+    assert generic_resources.entries(generic_resources.parse(entries)) == entries
 
 
 INFO = [
@@ -61,14 +61,14 @@ INFO = [
 
 
 def test_info_and_back():
-    resources = _resources.from_info(INFO)
+    resources = generic_resources.from_info(INFO)
     assert resources == {"GPU": ["GPU-a", "GPU-b"], "SSD": 1}
-    assert _resources.to_info(resources) == INFO
+    assert generic_resources.to_info(resources) == INFO
 
 
 @pytest.mark.parametrize("nothing", [None, []])
 def test_info_without_resources(nothing):
-    assert _resources.from_info(nothing) == {}
+    assert generic_resources.from_info(nothing) == {}
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_info_without_resources(nothing):
     ],
 )
 def test_env_name_keeps_dots_and_dashes(kind, variable):
-    assert _resources.env_name(kind) == variable
+    assert generic_resources.env_name(kind) == variable
 
 
 def test_a_long_value_is_shortened():
-    assert len(_resources.shorten("x" * 1000)) == 60
+    assert len(generic_resources.shorten("x" * 1000)) == 60

@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 from gpu_records import FAILED, cut, discrete, gpu, mig_uuid, named, t4, uuid
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _resources
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._advertise import decide
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._shrink import before, shrink
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import generic_resources
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.advertise import decide
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.shrink import before, shrink
 
 GPU = [{"as": "gpu"}]
 MIG_FIRST = [{"as": "mig"}, {"as": "gpu"}]
@@ -19,7 +19,7 @@ PARTS = named("MIG-1g.10gb", mig_uuid(0), mig_uuid(1))
 
 
 def told(gpus, rules=tuple(GPU), running=None, record=None, **consent):
-    decided = decide(gpus, rules, present=_resources.from_info(running))
+    decided = decide(gpus, rules, present=generic_resources.from_info(running))
     return shrink(decided, before(running, record or {}, decided["owned_kinds"]), **consent)
 
 
@@ -84,7 +84,7 @@ NOT_LESS = {
     "no rules where nothing was ours": ([], [], BOTH, {}),
     "one rule of several for other cards": ([gpu(0), gpu(1)], [{"as": "gpu", "select": {"model": "*H200*"}}, *GPU], BOTH, None),
     "another card instead": ([gpu(0), gpu(1)], [{"as": "gpu", "select": {"index": 1}}], named("NVIDIA-GPU", uuid(0)), None),
-    "now by its memory": ([gpu(0), gpu(1)], [{"as": "vram"}], BOTH, {"resources": _resources.entries({"NVIDIA-GPU": [uuid(0), uuid(1)]})}),
+    "now by its memory": ([gpu(0), gpu(1)], [{"as": "vram"}], BOTH, {"resources": generic_resources.entries({"NVIDIA-GPU": [uuid(0), uuid(1)]})}),
     "now divided": ([cut(0, "1g.10gb")], MIG_FIRST, named("NVIDIA-GPU", uuid(0)), None),
     "divided anew": ([cut(0, "1g.10gb", "1g.10gb")], MIG_FIRST, named("MIG-1g.10gb", mig_uuid(8), mig_uuid(9)), None),
     "parts left to the host": ([cut(0, "1g.10gb")], [{"as": "none"}], None, {"resources": [f"MIG-1g.10gb={mig_uuid(0)}"]}),

@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from . import _allocation, _resources
-from ._allocation import Shares
-from ._gpu.record import Gpu
-from ._selection import HEX, PolicyError, Rule, in_mig_mode, is_text, is_whole_number
+from .._gpu.record import Gpu
+from . import allocation, generic_resources
+from .allocation import Shares
+from .selection import HEX, PolicyError, Rule, in_mig_mode, is_text, is_whole_number
 
 # Printable ASCII without what separates or quotes in daemon.json, config.toml and docker's command line.
 _KIND = re.compile(r"""[^\x00-\x20\x7f-\U0010ffff=,"'\\]+""")
@@ -68,28 +68,28 @@ def kind_of(rule: Rule) -> str | None:
 def check_kind(kind: Any, where: str) -> None:
     if not isinstance(kind, str) or not _KIND.fullmatch(kind):
         raise PolicyError(
-            f"{where}: {_resources.shorten(kind)} cannot be the name of a kind; use printable ASCII characters"
+            f"{where}: {generic_resources.shorten(kind)} cannot be the name of a kind; use printable ASCII characters"
             " without blanks, '=', ',' and quotes, such as NVIDIA-GPU."
         )
 
 
 def check_kinds(kinds: Any, where: str) -> None:
     if not isinstance(kinds, dict):
-        raise PolicyError(f'{where}: {_resources.shorten(kinds)} is not a mapping such as {{"*H100*": NVIDIA-H100}}.')
+        raise PolicyError(f'{where}: {generic_resources.shorten(kinds)} is not a mapping such as {{"*H100*": NVIDIA-H100}}.')
     for pattern, kind in kinds.items():
         if not is_text(pattern):
-            raise PolicyError(f"{where}: {_resources.shorten(pattern)} is not a model or a pattern such as *H100*.")
+            raise PolicyError(f"{where}: {generic_resources.shorten(pattern)} is not a model or a pattern such as *H100*.")
         check_kind(kind, f"{where}[{pattern}]")
 
 
 def check_mib(value: Any, where: str) -> None:
     if not is_whole_number(value):
-        raise PolicyError(f"{where}: {_resources.shorten(value)} is not a number of MiB.")
+        raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not a number of MiB.")
 
 
 def check_yes_or_no(value: Any, where: str) -> None:
     if not isinstance(value, bool):
-        raise PolicyError(f"{where}: {_resources.shorten(value)} is neither true nor false.")
+        raise PolicyError(f"{where}: {generic_resources.shorten(value)} is neither true nor false.")
 
 
 # --- the forms ------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ FORMS = {
             family=_no_family,
             amounts=False,
             takes=_any_gpu,
-            hand_out=_allocation.whole,
+            hand_out=allocation.whole,
         ),
         Form(
             name="model",
@@ -138,7 +138,7 @@ FORMS = {
             family=_no_family,
             amounts=False,
             takes=_any_gpu,
-            hand_out=_allocation.by_model,
+            hand_out=allocation.by_model,
         ),
         Form(
             name="vram",
@@ -154,7 +154,7 @@ FORMS = {
             family=lambda rule: re.escape(kind_of(rule)) + _PLACE,
             amounts=True,
             takes=_any_gpu,
-            hand_out=_allocation.memory,
+            hand_out=allocation.memory,
         ),
         Form(
             name="mig",
@@ -165,7 +165,7 @@ FORMS = {
             family=lambda rule: re.escape(kind_of(rule)) + _PROFILE,
             amounts=False,
             takes=in_mig_mode,
-            hand_out=_allocation.mig,
+            hand_out=allocation.mig,
         ),
         Form(
             name="none",
@@ -176,7 +176,7 @@ FORMS = {
             family=_no_family,
             amounts=False,
             takes=_any_gpu,
-            hand_out=_allocation.to_host,
+            hand_out=allocation.to_host,
         ),
     )
 }

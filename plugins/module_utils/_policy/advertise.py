@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Any, Container, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
-from . import _resources
-from ._allocation import Shares
-from ._forms import DEFAULT_RULES, hand_out
-from ._gpu.record import Gpu
-from ._rules import check_alike, check_extra, check_rules, in_family, in_words, owned_kinds, selects
-from ._selection import FULL_UUID, PolicyError, Rule
+from .._gpu.record import Gpu
+from . import generic_resources
+from .allocation import Shares
+from .forms import DEFAULT_RULES, hand_out
+from .rules import check_alike, check_extra, check_rules, in_family, in_words, owned_kinds, selects
+from .selection import FULL_UUID, PolicyError, Rule
 
 __all__ = ["DEFAULT_RULES", "FULL_UUID", "PolicyError", "check_rules", "decide", "drift", "owned_kinds", "swarm_resource_drift"]
 
@@ -67,10 +67,10 @@ def _advertisement(rules: Sequence[Rule], shares: Shares, unselected: Unselected
     gpu_kinds = [kind for kind in made if kind not in shares.amounts]
     return {
         "resources": [f"{kind}={value}" for kind, value in pairs] + extra,
-        "kinds": made + list(_resources.parse(extra)),
+        "kinds": made + list(generic_resources.parse(extra)),
         "gpu_kinds": gpu_kinds,
-        "owned_kinds": ours + list(_resources.parse(extra)),
-        "swarm_resource": ",".join(_resources.env_name(kind) for kind in gpu_kinds),
+        "owned_kinds": ours + list(generic_resources.parse(extra)),
+        "swarm_resource": ",".join(generic_resources.env_name(kind) for kind in gpu_kinds),
         "handed_out": [dict(_named(gpu), devices=shares.parts(gpu)) for gpu in shares.gpus()],
         "left_out": sorted(shares.left_out, key=lambda one: one["index"]),
         "unselected": [dict(_named(gpu), reason=reason) for gpu, reason in unselected],
@@ -131,9 +131,9 @@ def drift(advertisement: Mapping[str, Any], shown: Sequence[Any] | None, listed:
     ``listed`` is what ``node-generic-resources`` of daemon.json says, or will say: with it the kinds of others are
     compared too, and kinds that were ours under earlier rules.
     """
-    decided = _resources.parse(advertisement["resources"])
+    decided = generic_resources.parse(advertisement["resources"])
     owned = {kind.upper() for kind in advertisement["owned_kinds"]}
-    running = _resources.from_info(shown)
+    running = generic_resources.from_info(shown)
     ours = {kind: value for kind, value in running.items() if kind.upper() in owned}
     reasons = {gpu["uuid"]: gpu["reason"] for gpu in advertisement["left_out"] + advertisement["unselected"]}
     named = {kind: values for kind, values in decided.items() if isinstance(values, list)}
@@ -143,7 +143,7 @@ def drift(advertisement: Mapping[str, Any], shown: Sequence[Any] | None, listed:
         compare = _drift_of_amount if isinstance(decided.get(kind), int) else _drift_of_kind
         told.extend(compare(kind, decided.get(kind, []), ours.get(kind, []), reasons))
     if listed is not None:
-        told.extend(_drift_of_others(_resources.parse(listed), running, owned))
+        told.extend(_drift_of_others(generic_resources.parse(listed), running, owned))
     return told
 
 

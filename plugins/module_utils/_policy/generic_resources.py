@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping, Sequence
 
-from ._errors import GpuSwarmError
-from ._mask import mask
+from .._errors import GpuSwarmError
+from .._mask import mask
 
 ENV_PREFIX = "DOCKER_RESOURCE_"
 

@@ -12,16 +12,16 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Sequence
 
-from . import _resources, _selection
-from ._forms import FORMS, check_kind, form_of
-from ._gpu.record import Gpu
-from ._selection import PolicyError, Rule, listed
+from .._gpu.record import Gpu
+from . import generic_resources, selection
+from .forms import FORMS, check_kind, form_of
+from .selection import PolicyError, Rule, listed
 
 
 def check_rules(rules: Any) -> None:
     """Raise PolicyError, with the place in the list, for the first thing that cannot be meant."""
     if not isinstance(rules, (list, tuple)):
-        raise PolicyError(f"advertise: {_resources.shorten(rules)} is not a list of rules. {_example()}")
+        raise PolicyError(f"advertise: {generic_resources.shorten(rules)} is not a list of rules. {_example()}")
     for number, rule in enumerate(rules):
         _check_rule(rule, f"advertise[{number}]")
     _check_clash(rules)
@@ -29,10 +29,10 @@ def check_rules(rules: Any) -> None:
 
 def _check_rule(rule: Any, where: str) -> None:
     if not isinstance(rule, dict):
-        raise PolicyError(f"{where}: {_resources.shorten(rule)} is not a rule. {_example()}")
+        raise PolicyError(f"{where}: {generic_resources.shorten(rule)} is not a rule. {_example()}")
     form = rule.get("as")
     if form not in FORMS:
-        raise PolicyError(f"{where}.as: {_resources.shorten(form)} is not known; use one of: {', '.join(FORMS)}.")
+        raise PolicyError(f"{where}.as: {generic_resources.shorten(form)} is not known; use one of: {', '.join(FORMS)}.")
     options = FORMS[form].options
     known = ("as", "select", *options)
     unknown = sorted(str(key) for key in rule if key not in known)
@@ -43,7 +43,7 @@ def _check_rule(rule: Any, where: str) -> None:
     for key, value in rule.items():
         if key in options:
             options[key].check(value, f"{where}.{key}")
-    _selection.check_select(rule.get("select"), where + ".select")
+    selection.check_select(rule.get("select"), where + ".select")
 
 
 def _check_clash(rules: Sequence[Rule]) -> None:
@@ -65,7 +65,7 @@ def check_alike(kinds: Iterable[str], where: str = "advertise") -> None:
         if other != kind:
             raise PolicyError(
                 f"{where}: the kinds {other!r} and {kind!r} are two kinds to the swarm, but tasks find both in the"
-                f" one variable {_resources.env_name(kind)}; write them alike or rename one."
+                f" one variable {generic_resources.env_name(kind)}; write them alike or rename one."
             )
 
 
@@ -84,10 +84,10 @@ def check_extra(extra: Any, owned: Iterable[str]) -> None:
     where = "extra_resources"
     entries = extra if isinstance(extra, (list, tuple)) else None
     if entries is None or not all(isinstance(entry, str) for entry in entries):
-        raise PolicyError(f'{where}: {_resources.shorten(extra)} is not a list such as ["SSD=1", "FPGA=card-a"].')
+        raise PolicyError(f'{where}: {generic_resources.shorten(extra)} is not a list such as ["SSD=1", "FPGA=card-a"].')
     try:
-        parsed = _resources.parse(entries)
-    except _resources.ResourceError as error:
+        parsed = generic_resources.parse(entries)
+    except generic_resources.ResourceError as error:
         raise PolicyError(f"{where}: {error} Correct it.") from error
     ours = {kind.upper(): kind for kind in owned}
     check_alike(parsed, where)
@@ -115,7 +115,7 @@ def _check_extra_value(kind: str, value: str, values: list[str]) -> None:
 
 
 def selects(rule: Rule, gpu: Gpu) -> bool:
-    return form_of(rule).takes(gpu) and _selection.selects(rule.get("select"), gpu)
+    return form_of(rule).takes(gpu) and selection.selects(rule.get("select"), gpu)
 
 
 def in_words(rule: Rule, number: int) -> str:

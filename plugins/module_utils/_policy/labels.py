@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
-from . import _resources
-from ._errors import GpuSwarmError
-from ._gpu.record import Gpu, label_safe
-from ._selection import in_mig_mode
+from .._errors import GpuSwarmError
+from .._gpu.record import Gpu, label_safe
+from . import generic_resources
+from .selection import in_mig_mode
 
 MIXED = "mixed"
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)?")
@@ -42,7 +42,7 @@ def options_of(params: Mapping[str, Any]) -> Options:
             raise GpuSwarmError(
                 "label_%s: %s cannot begin the key of a label; use letters, digits, '.', '-', '_' and '/', such as gpu. —"
                 " 'gpu-swarm.' is kept for this collection's own records, and an empty text leaves these labels out."
-                % (name, _resources.shorten(value))
+                % (name, generic_resources.shorten(value))
             )
     for name, form, example in (
         ("memory", re.compile("[1-9][0-9]*"), "whole GB, such as 40"),
@@ -51,7 +51,7 @@ def options_of(params: Mapping[str, Any]) -> Options:
     ):
         bad = [one for one in getattr(options, name) if not form.fullmatch(str(one))]
         if bad:
-            raise GpuSwarmError("label_%s: %s is not one of %s." % (name, _resources.shorten(bad[0]), example))
+            raise GpuSwarmError("label_%s: %s is not one of %s." % (name, generic_resources.shorten(bad[0]), example))
     return options
 
 

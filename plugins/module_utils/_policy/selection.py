@@ -13,9 +13,9 @@ import re
 from fnmatch import fnmatchcase
 from typing import Any, Dict, Mapping
 
-from . import _resources
-from ._errors import GpuSwarmError
-from ._gpu.record import Gpu
+from .._errors import GpuSwarmError
+from .._gpu.record import Gpu
+from . import generic_resources
 
 # One of the list advertise: what the option of the module gpu_node takes, without the options that were left unset.
 Rule = Dict[str, Any]
@@ -86,15 +86,15 @@ def check_select(select: Any, where: str) -> None:
     if select is None:
         return
     if not isinstance(select, dict):
-        raise PolicyError(f"{where}: {_resources.shorten(select)} is not a mapping; it takes: {', '.join(SELECTORS)}.")
+        raise PolicyError(f"{where}: {generic_resources.shorten(select)} is not a mapping; it takes: {', '.join(SELECTORS)}.")
     for key, wanted in select.items():
         if key not in SELECTORS:
-            raise PolicyError(f"{where}: {_resources.shorten(key)} is not known; it takes: {', '.join(SELECTORS)}.")
+            raise PolicyError(f"{where}: {generic_resources.shorten(key)} is not known; it takes: {', '.join(SELECTORS)}.")
         check, remedy = SELECTORS[key][:2]
         values = listed(wanted)
         bad = [value for value in values if not check(value)] if values else [wanted]
         if bad or (key == "min_memory_mib" and len(values) != 1):
-            raise PolicyError(f"{where}.{key}: {_resources.shorten((bad or [wanted])[0])} is not {remedy}.")
+            raise PolicyError(f"{where}.{key}: {generic_resources.shorten((bad or [wanted])[0])} is not {remedy}.")
 
 
 def selects(select: Mapping[str, Any] | None, gpu: Gpu) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from . import _resources
+from . import generic_resources
 
 # Its name in 'refused' of a result, and in the table of known traps.
 ID = "shrink"
@@ -30,9 +30,9 @@ class Before(NamedTuple):
 def before(running: Sequence[Any] | None, record: Mapping[str, Any], owned_kinds: Iterable[str]) -> Before:
     """What the node has given out until now: by its daemon (``GenericResources``) and by our record of it."""
     owned = {kind.upper() for kind in owned_kinds}
-    resources = {kind: value for kind, value in _resources.from_info(running).items() if kind.upper() in owned}
+    resources = {kind: value for kind, value in generic_resources.from_info(running).items() if kind.upper() in owned}
     values = [one for value in resources.values() if isinstance(value, list) for one in value]
-    values += [_resources.split(entry)[1] for entry in record.get("resources", ())]
+    values += [generic_resources.split(entry)[1] for entry in record.get("resources", ())]
     values = [one for one in values if one.startswith(("GPU-", "MIG-"))] + record.get("gpus", [])
     amounts = [] if "gpus" in record else [value for value in resources.values() if isinstance(value, int)]
     return Before(list(dict.fromkeys(values)), sum(amounts))

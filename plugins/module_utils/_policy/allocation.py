@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from typing import Any, Sequence
 
-from . import _resources
-from ._gpu.record import Gpu, label_safe
-from ._selection import FULL_UUID, MIG_UUID, PolicyError, Rule, in_mig_mode, matches_model, place_name
+from .._gpu.record import Gpu, label_safe
+from . import generic_resources
+from .selection import FULL_UUID, MIG_UUID, PolicyError, Rule, in_mig_mode, matches_model, place_name
 
 _IN_MIG_MODE = (
     "it is in MIG mode, where a card cannot be handed out whole; a rule with 'as: mig' in front of this one hands out its parts"
@@ -116,7 +116,7 @@ def _unfit(gpu: Gpu, shares: Shares) -> str | None:
     if not uuid:
         return "its UUID could not be read"
     if not FULL_UUID.fullmatch(uuid):
-        return f"{_resources.shorten(uuid)} is not a full GPU UUID, the toolkit would refuse it"
+        return f"{generic_resources.shorten(uuid)} is not a full GPU UUID, the toolkit would refuse it"
     if in_mig_mode(gpu):
         return _IN_MIG_MODE
     if shares.holds(uuid):
@@ -214,7 +214,7 @@ def mig(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
         for device in [] if _failure(gpu) else devices:
             uuid, profile = device.get("uuid"), device.get("profile")
             if not uuid or not MIG_UUID.fullmatch(uuid):
-                shares.leave(gpu, f"{_resources.shorten(uuid)} is not a full MIG UUID, the toolkit would refuse it", uuid)
+                shares.leave(gpu, f"{generic_resources.shorten(uuid)} is not a full MIG UUID, the toolkit would refuse it", uuid)
             elif not profile:
                 shares.leave(gpu, "the profile of this MIG device could not be read", uuid)
             else:
