@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from . import _adoption, _daemon_json, _drift, _edits, _gates, _restore, _running
+from . import _adoption, _daemon_json, _drift, _edits, _restore, _running
+from ._compat import checks
 from ._observation import Case, Observation
 from ._policy import advertise, generic_resources, shrink
 from ._policy.labels import node_labels, options_of
@@ -56,7 +57,7 @@ def _case(params: Mapping[str, Any], seen: Observation) -> Case:
     found = _present(params, seen, coming) if present else {}
     advertisement = advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
     advertisement["labels"] = _labels(params, seen, advertisement)
-    findings = _gates.check(_facts(seen, advertisement), params.get("accept_risks") or []) if present else []
+    findings = checks.check(_facts(seen, advertisement), params.get("accept_risks") or []) if present else []
     return Case(params, seen, taken, coming, advertisement, findings)
 
 
@@ -84,8 +85,8 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
         drift=drift,
         running=running,
         diff=[_drift.diff(item, writes[item.path]) for item in snapshots if item.path in writes],
-        warnings=adopted + _drift.left_out(advertisement) + advertisement["warnings"] + _gates.told(case.findings),
-        refused=shrunk + _gates.refused(case.findings),
+        warnings=adopted + _drift.left_out(advertisement) + advertisement["warnings"] + checks.told(case.findings),
+        refused=shrunk + checks.refused(case.findings),
         adopted=adopted,
         runtime_stays=params["state"] == "absent" and _runtime_stays(case, edits),
         reread=not _not_in_force(seen, edits),
@@ -144,9 +145,9 @@ def _present(params: Mapping[str, Any], seen: Observation, coming: Sequence[str]
     return found
 
 
-def _facts(seen: Observation, advertisement: Mapping[str, Any]) -> _gates.Facts:
+def _facts(seen: Observation, advertisement: Mapping[str, Any]) -> checks.Facts:
     decided = generic_resources.parse(advertisement["resources"])
-    return _gates.Facts(
+    return checks.Facts(
         engine=seen.engine.get("version") if seen.engine else None,
         toolkit=seen.toolkit_version,
         gpu_kinds=advertisement["gpu_kinds"],

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Sequence
 
-from . import _adoption, _daemon_json, _gates, _restore, _runtime_toml
+from . import _adoption, _daemon_json, _restore, _runtime_toml
+from ._compat import checks
 from ._errors import GpuSwarmError
 from ._files import Snapshot
 from ._observation import Case, Observation
@@ -106,7 +107,7 @@ def _check_coming(case: Case) -> None:
 
 def _mode(case: Case) -> str | None:
     """The runtime's mode where a toolkit needs one, its former one where our mode is needed no more, else None."""
-    if any(finding.id == _gates.LEGACY_MODE for finding in case.findings):
+    if any(finding.id == checks.LEGACY_MODE for finding in case.findings):
         return _LEGACY
     seen, entry = case.seen, case.seen.record.get(case.params["runtime_config"])
     if entry is None or entry["ours"].get("mode") != _LEGACY or _runtime_toml.get(seen.runtime.data)["mode"] != _LEGACY:

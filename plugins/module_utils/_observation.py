@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from ._adoption import Taken, UnitFile
+from ._compat.checks import Finding
 from ._files import Snapshot
-from ._gates import Finding
 
 
 class Observation(NamedTuple):

@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from . import _gates
+from ._compat import checks
 from ._policy import generic_resources
 
 # So many are named; the rest of the ledger has them all.
@@ -26,7 +26,7 @@ def findings(told, leader):
         ("variable-set-by-hand", [_seeing(one) for one in seeing if _is_by_hand(one)]),
         ("no-reservation-sees-all", [_seeing(one) for one in seeing if not _is_by_hand(one)]),
     )
-    return [_finding(_gates.BY_ID[trap_id], who) for trap_id, who in found if who]
+    return [_finding(checks.BY_ID[trap_id], who) for trap_id, who in found if who]
 
 
 def _finding(trap, who):

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from . import _gates, _swarm_claims, _swarm_elsewhere, _swarm_findings, _swarm_pending, _swarm_reservations, _swarm_unreserved
+from . import _swarm_claims, _swarm_elsewhere, _swarm_findings, _swarm_pending, _swarm_reservations, _swarm_unreserved
+from ._compat import checks
 from ._policy import generic_resources
 from ._swarm_leader import leader_engine
 from ._swarm_restarts import Restarts
@@ -50,7 +51,7 @@ def ledger(nodes, tasks, services, prefix, now=None):
         "kinds": _kinds(records, pools),
         "pools": pools,
         "held_twice": _swarm_claims.held_twice(records),
-        "finished_jobs": _swarm_claims.finished_jobs(records, reading.finished) if _gates.affects("finished-jobs-count", leader) else [],
+        "finished_jobs": _swarm_claims.finished_jobs(records, reading.finished) if checks.affects("finished-jobs-count", leader) else [],
         "unreserved": _swarm_unreserved.unreserved(nodes, records, services, reading.waiting),
         "reservations": _swarm_reservations.told(reading.reserving, nodes),
         "pending": _swarm_pending.pending(reading.waiting, nodes, records, reading.reserved, now),

@@ -11,15 +11,16 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from . import _constraints, _gates
+from . import _constraints
+from ._compat import checks
 from ._swarm_restarts import Restarts
 from ._swarm_tasks import ENDED, WANTED, assigned, is_job, is_movable
 
 # At any update of an active node, the enforcer of such a leader rejects one of the tasks that hold this type of generic
 # resource, whatever was updated (moby#44378, swarmkit#3082, swarmkit#3162).
 REJECTS_HOLDERS = {
-    list: _gates.BY_ID["old-leader-evicts-gpu-tasks"].versions,
-    int: _gates.BY_ID["old-leader-evicts-discrete-tasks"].versions,
+    list: checks.BY_ID["old-leader-evicts-gpu-tasks"].versions,
+    int: checks.BY_ID["old-leader-evicts-discrete-tasks"].versions,
 }
 
 
@@ -43,7 +44,7 @@ def evictions(changes, engine, tasks, services):
         if change["changed"]:
             by_node.setdefault(change["id"], []).append((change, records))
     by_id = {service["ID"]: service for service in services}
-    engine, restarts = _gates.parse_version(engine), Restarts()
+    engine, restarts = checks.parse_version(engine), Restarts()
     for task in tasks:
         losing = []
         if task.get("NodeID") in by_node and task.get("DesiredState") in WANTED and task["Status"]["State"] not in ENDED:

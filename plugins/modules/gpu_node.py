@@ -523,8 +523,8 @@ import errno
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._bounded import run
+from ..module_utils._compat.checks import LOWERABLE
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._gates import LOWERABLE
 from ..module_utils._libraries import LIBRARIES, received
 from ..module_utils._mask import mask, masked
 from ..module_utils._node import Node

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils import _gates
+from ..module_utils._compat import checks
 from ..module_utils._policy import generic_resources
 from . import _toolkit
 from ._model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
@@ -52,7 +52,7 @@ def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) 
         if node is None or not {WINDOW, WINDOW_MANAGERS, LABEL} & set(steps[host.name].groups):
             continue
         held = {kind: entry["total"] if entry["type"] == "discrete" else [] for kind, entry in node["resources"].items() if entry.get("held")}
-        for finding in _gates.leader_findings(leader, held):
+        for finding in checks.leader_findings(leader, held):
             named.setdefault(finding.text, []).append(host.name)
     return [f"{', '.join(names)}: {text}" for text, names in named.items()]
 

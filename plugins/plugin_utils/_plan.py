@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..module_utils import _gates, _swarm_labels
+from ..module_utils import _swarm_labels
+from ..module_utils._compat import checks
 from ..module_utils._machine import packages
 from . import _toolkit
 from ._batches import batches
@@ -163,7 +164,7 @@ def _refused(host: Host) -> str | None:
     stands = [
         item["text"]
         for item in (host.assessed or {}).get("refused") or []
-        if not (wanted and _gates.is_of(item["id"], "toolkit") and not _gates.affects(item["id"], wanted))
+        if not (wanted and checks.is_of(item["id"], "toolkit") and not checks.affects(item["id"], wanted))
     ]
     return " ".join(stands) or None
 

@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Everything known that goes wrong with GPUs on Docker Swarm, in the order of docs/TRAPS.md, which is made of it.
 
-What code looks for is a row of plugins/module_utils/_traps.py, and stands here by its name. A test checks that each proof exists.
+What code looks for is a row of plugins/module_utils/_compat/issues.py, and stands here by its name. A test checks that each proof exists.
 """
 
 from __future__ import annotations
 
-from plugins.module_utils._traps import DOCUMENTED, HANDLED, REFUSAL, TRAPS, WARNING, Trap
+from plugins.module_utils._compat.issues import DOCUMENTED, HANDLED, REFUSAL, TRAPS, WARNING, Trap
 
 _U = "tests/unit/"
 _NODE = "molecule/default/tests/test_node.py::test_"

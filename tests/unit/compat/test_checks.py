@@ -11,11 +11,12 @@ import pytest
 import yaml
 from decisions import RUNTIME, absent, ours, params, seen
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _gates, _runtime_toml, _traps
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _runtime_toml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._compat import checks, issues
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._compat.checks import Facts, check
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decision import decide
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gates import Facts, check
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import shrink
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._state import taken_over
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
@@ -66,10 +67,10 @@ def test_a_finding_names_version_consequence_remedy_and_reference():
 
 def test_a_refusal_is_lowered_by_its_name_and_no_other():
     facts = Facts(engine="24.0.7", toolkit="1.19.1", gpu_kinds=["GPU"], **SSD)
-    assert [one["id"] for one in _gates.refused(check(facts))] == ["kind-gpu-line-is-dropped", "discrete-tasks-rejected"]
+    assert [one["id"] for one in checks.refused(check(facts))] == ["kind-gpu-line-is-dropped", "discrete-tasks-rejected"]
     lowered = check(facts, ["discrete-tasks-rejected"])
-    assert [one["id"] for one in _gates.refused(lowered)] == ["kind-gpu-line-is-dropped"]
-    (warning,) = _gates.told(lowered)
+    assert [one["id"] for one in checks.refused(lowered)] == ["kind-gpu-line-is-dropped"]
+    (warning,) = checks.told(lowered)
     assert "rejected" in warning
     assert "accept_risks" not in warning
 
@@ -93,7 +94,7 @@ def test_what_cannot_be_accepted(accepted):
     ],
 )
 def test_versions(text, version):
-    assert _gates.parse_version(text) == version
+    assert checks.parse_version(text) == version
 
 
 # --- on a node ------------------------------------------------------------------------------------------------------
@@ -156,9 +157,9 @@ def test_names_are_given_once():
 
 
 def test_the_table_that_goes_to_the_nodes_holds_what_code_reads():
-    named = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "plugins").rglob("*.py")) if path.name != Path(_traps.__file__).name)
-    assert [trap.id for trap in _traps.TRAPS if not trap.when and f'"{trap.id}"' not in named] == []
-    sent = {trap.id for trap in _traps.TRAPS}
+    named = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "plugins").rglob("*.py")) if path.name != Path(issues.__file__).name)
+    assert [trap.id for trap in issues.TRAPS if not trap.when and f'"{trap.id}"' not in named] == []
+    sent = {trap.id for trap in issues.TRAPS}
     assert [trap.id for trap in known_traps.ALL if trap.when and trap.id not in sent] == []
     assert sent < {trap.id for trap in known_traps.ALL}  # and what is sent is on the page
 
@@ -166,21 +167,21 @@ def test_the_table_that_goes_to_the_nodes_holds_what_code_reads():
 @pytest.mark.parametrize("trap", known_traps.ALL, ids=lambda trap: trap.id)
 def test_each_row_is_whole_and_its_proof_exists(trap):
     assert all([trap.affected, trap.wrong, trap.reference, trap.remedy])
-    assert trap.answer in (_traps.HANDLED, _traps.WARNING, _traps.REFUSAL, _traps.DOCUMENTED)
-    assert trap.when is None or trap.when in _gates._CONDITIONS
+    assert trap.answer in (issues.HANDLED, issues.WARNING, issues.REFUSAL, issues.DOCUMENTED)
+    assert trap.when is None or trap.when in checks._CONDITIONS
     assert trap.versions is None or (trap.when and trap.versions[0] < trap.versions[1])
     path, found, name = trap.proof.partition("::")
     if not found:
-        assert (trap.proof, trap.answer) == ("cited", _traps.DOCUMENTED)
+        assert (trap.proof, trap.answer) == ("cited", issues.DOCUMENTED)
         return
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     assert name in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 
 def test_a_refusal_for_fewer_gpus_is_in_the_table_by_its_name():
-    assert [trap.answer for trap in known_traps.ALL if trap.id == shrink.ID] == [_traps.REFUSAL]
+    assert [trap.answer for trap in known_traps.ALL if trap.id == shrink.ID] == [issues.REFUSAL]
 
 
 def test_the_module_documents_what_can_be_accepted():
     option = yaml.safe_load(gpu_node.DOCUMENTATION)["options"]["accept_risks"]
-    assert option["choices"] == list(_gates.LOWERABLE)
+    assert option["choices"] == list(checks.LOWERABLE)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Sequence
 
-from ._errors import GpuSwarmError
-from ._policy import generic_resources
-from ._traps import HANDLED, REFUSAL, TRAPS, WARNING
+from .._errors import GpuSwarmError
+from .._policy import generic_resources
+from .issues import HANDLED, REFUSAL, TRAPS, WARNING
 
 # The row whose answer is a line in config.toml.
 LEGACY_MODE = "jit-cdi-ignores-swarm-resource"
