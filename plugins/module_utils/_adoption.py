@@ -16,7 +16,7 @@ import re
 from typing import Any, Container, Iterable, Mapping, NamedTuple, Sequence
 
 from . import _unit_text
-from ._daemon_json import RUNTIME, RUNTIME_PATH
+from ._config.daemon_json import RUNTIME, RUNTIME_PATH
 from ._errors import ConfigError
 
 # What the units of the packages say. Not unix:///run/docker.sock, though that is the same socket: a dockerd that opened it

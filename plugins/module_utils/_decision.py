@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from . import _adoption, _daemon_json, _drift, _edits, _restore, _running
+from . import _adoption, _drift, _edits, _restore, _running
 from ._compat import checks
+from ._config import daemon_json
 from ._observation import Case, Observation
 from ._policy import advertise, generic_resources, shrink
 from ._policy.labels import node_labels, options_of
@@ -100,12 +101,12 @@ def _daemon_json_then(case: Case, edits: Mapping[str, Edit]) -> dict[str, Any]:
     path = case.params["daemon_config"]
     if path not in edits and known:
         path = known[-1]
-    return _daemon_json.parse(edits[path].content if path in edits else case.seen.daemon.data, path)
+    return daemon_json.parse(edits[path].content if path in edits else case.seen.daemon.data, path)
 
 
 def _runtime_stays(case: Case, edits: Mapping[str, Edit]) -> bool:
-    runtimes = _daemon_json_then(case, edits).get(_daemon_json.RUNTIMES, {})
-    return _daemon_json.RUNTIME in runtimes or _adoption.adds_runtime(_flags_then(case.seen, edits))
+    runtimes = _daemon_json_then(case, edits).get(daemon_json.RUNTIMES, {})
+    return daemon_json.RUNTIME in runtimes or _adoption.adds_runtime(_flags_then(case.seen, edits))
 
 
 def _flags_then(seen: Observation, edits: Mapping[str, Edit]) -> Sequence[str]:
@@ -134,7 +135,7 @@ def _starts_otherwise(seen: Observation, edits: Mapping[str, Edit], writes: Mapp
 
 def _present(params: Mapping[str, Any], seen: Observation, coming: Sequence[str]) -> dict[str, Any]:
     """What the node has now, in its files and in its daemon; what cannot be read as resources is told by others."""
-    listed = _daemon_json.parse(seen.daemon.data, params["daemon_config"]).get(_daemon_json.RESOURCES)
+    listed = daemon_json.parse(seen.daemon.data, params["daemon_config"]).get(daemon_json.RESOURCES)
     found = {}
     for entries in (listed if isinstance(listed, list) else [], coming):
         try:

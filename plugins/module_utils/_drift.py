@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from . import _daemon_json, _runtime_toml
+from ._config import daemon_json, runtime_toml
 from ._files import Snapshot
 from ._observation import Case
 from ._policy import advertise, generic_resources
@@ -26,9 +26,9 @@ def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | No
         told = ["%s still holds what was put there" % path for path in writes]
     elif edits:
         left = [one.path for one in seen.left if one.path in writes]
-        after = _daemon_json.parse(edits[params["daemon_config"]].content, params["daemon_config"])
-        told = advertise.drift(case.advertisement, _shown(case), after.get(_daemon_json.RESOURCES) or [])
-        line = _runtime_toml.get(seen.runtime.data)["swarm_resource"] if seen.runtime.existed else None
+        after = daemon_json.parse(edits[params["daemon_config"]].content, params["daemon_config"])
+        told = advertise.drift(case.advertisement, _shown(case), after.get(daemon_json.RESOURCES) or [])
+        line = runtime_toml.get(seen.runtime.data)["swarm_resource"] if seen.runtime.existed else None
         told += advertise.swarm_resource_drift(case.advertisement, line)
         told += ["%s still holds what was put there, and is named by no option any more" % path for path in left]
         if running and act == "reload":
@@ -49,8 +49,8 @@ def _shown(case: Case) -> list[dict[str, Any]]:
     seen, path = case.seen, case.params["daemon_config"]
     if seen.engine and seen.engine["running"]:
         return seen.engine["generic_resources"]
-    doc = _daemon_json.parse(seen.daemon.data, path)
-    return generic_resources.to_info(generic_resources.parse(doc.get(_daemon_json.RESOURCES) or []))
+    doc = daemon_json.parse(seen.daemon.data, path)
+    return generic_resources.to_info(generic_resources.parse(doc.get(daemon_json.RESOURCES) or []))
 
 
 def left_out(advertisement: Mapping[str, Any]) -> list[str]:

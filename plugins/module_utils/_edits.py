@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Sequence
 
-from . import _adoption, _daemon_json, _restore, _runtime_toml
+from . import _adoption, _restore
 from ._compat import checks
+from ._config import daemon_json, runtime_toml
 from ._errors import GpuSwarmError
 from ._files import Snapshot
 from ._observation import Case, Observation
@@ -38,7 +39,7 @@ def _put_in(case: Case) -> Iterator[tuple[str, Edit]]:
     params, seen, taken = case.params, case.seen, case.taken
     _check_coming(case)
     path = params["daemon_config"]
-    problems = _problems(case, _daemon_json.parse(seen.daemon.data, path), path)
+    problems = _problems(case, daemon_json.parse(seen.daemon.data, path), path)
     if problems:
         raise GpuSwarmError(" ".join(problems))
     for unit, content in taken.files.items():
@@ -67,14 +68,14 @@ def _in_daemon_json(case: Case, path: str) -> Edit:
         # An amount of memory does not tell whose it is.
         ours["gpus"] = [one["uuid"] for one in advertisement["handed_out"] if one["uuid"]]
     # What was moved before and is gone now, somebody took out.
-    want = _daemon_json.Want(ours["resources"], ours["kinds"], earlier.get("resources", ()), moved=case.coming)
-    daemon = _daemon_json.edit(seen.daemon.data, path, want)
+    want = daemon_json.Want(ours["resources"], ours["kinds"], earlier.get("resources", ()), moved=case.coming)
+    daemon = daemon_json.edit(seen.daemon.data, path, want)
     return Edit(daemon.content, [*case.taken.notes, *daemon.notes], ours)
 
 
 def _in_runtime_config(case: Case) -> Edit:
     seen, line, mode = case.seen, case.advertisement["swarm_resource"], _mode(case)
-    runtime = _runtime_toml.edit(seen.runtime.data, case.params["runtime_config"], _runtime_toml.Want(line, mode))
+    runtime = runtime_toml.edit(seen.runtime.data, case.params["runtime_config"], runtime_toml.Want(line, mode))
     named = {"swarm_resource": line, "mode": mode} if mode else {"swarm_resource": line}
     return Edit(runtime.content, runtime.notes, named)
 
@@ -110,15 +111,15 @@ def _mode(case: Case) -> str | None:
     if any(finding.id == checks.LEGACY_MODE for finding in case.findings):
         return _LEGACY
     seen, entry = case.seen, case.seen.record.get(case.params["runtime_config"])
-    if entry is None or entry["ours"].get("mode") != _LEGACY or _runtime_toml.get(seen.runtime.data)["mode"] != _LEGACY:
+    if entry is None or entry["ours"].get("mode") != _LEGACY or runtime_toml.get(seen.runtime.data)["mode"] != _LEGACY:
         return None
-    return _runtime_toml.get(Snapshot.from_json(entry["original"]).data)["mode"] or _runtime_toml.DEFAULT_MODE
+    return runtime_toml.get(Snapshot.from_json(entry["original"]).data)["mode"] or runtime_toml.DEFAULT_MODE
 
 
 def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:
     """What keeps the daemon from starting with the file, by the flags that it runs with and those of its next start."""
     seen, taken = case.seen, case.taken
-    told = _daemon_json.problems(doc, path)
+    told = daemon_json.problems(doc, path)
     if seen.engine:
         flags = taken.command[1:] if taken.command else seen.engine["unit_flags"]
         told += [text for text in _of_flags(doc, path, flags) if text not in told]
@@ -137,7 +138,7 @@ def _of_next_start(flags: Sequence[str], taken: _adoption.Taken) -> Sequence[str
 
 
 def _of_flags(doc: Mapping[str, Any], path: str, flags: Sequence[str]) -> list[str]:
-    return _daemon_json.problems(doc, path, flags) + _other_config(path, flags)
+    return daemon_json.problems(doc, path, flags) + _other_config(path, flags)
 
 
 def _other_config(path: str, flags: Sequence[str]) -> list[str]:

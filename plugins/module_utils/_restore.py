@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple
 
-from . import _adoption, _daemon_json, _runtime_toml
+from . import _adoption
+from ._config import daemon_json, runtime_toml
 from ._files import Snapshot
 from ._observation import Observation
 
@@ -46,11 +47,11 @@ def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
         content, homeless = _adoption.put_back(current.data, _adoption.kind_of(current.path), ours["taken"])
         notes = ["%s: it has changed, and no place is left in it for %s." % (current.path, ", ".join(homeless))] if homeless else []
     elif is_daemon(entry):
-        want = _daemon_json.Want(ours["resources"], ours["kinds"], moved=ours.get("moved", ()))
-        content = _daemon_json.take_out(current.data, current.path, original, want)
+        want = daemon_json.Want(ours["resources"], ours["kinds"], moved=ours.get("moved", ()))
+        content = daemon_json.take_out(current.data, current.path, original, want)
     else:
-        line = _runtime_toml.Want(ours["swarm_resource"], ours.get("mode"))
-        content = _runtime_toml.take_out(current.data, current.path, original, line)
+        line = runtime_toml.Want(ours["swarm_resource"], ours.get("mode"))
+        content = runtime_toml.take_out(current.data, current.path, original, line)
     return Edit(content, notes, ours)
 
 

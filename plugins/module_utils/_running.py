@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from . import _daemon_json
+from ._config import daemon_json
 from ._policy import generic_resources
 
 # dockerd's own default, where daemon.json names none.
@@ -27,11 +27,11 @@ class Running(NamedTuple):
 
 def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running:
     """What a daemon shows that was started with this daemon.json, and with flags that were put back."""
-    given = _daemon_json.conflicting_flags(flags)
-    listed = [flag.value for flag in given if flag.key == _daemon_json.RESOURCES]
-    runtimes = [flag.value for flag in given if flag.key == _daemon_json.DEFAULT_RUNTIME]
-    resources = generic_resources.parse([*(doc.get(_daemon_json.RESOURCES) or []), *listed])
-    runtime = doc.get(_daemon_json.DEFAULT_RUNTIME) or (runtimes or [PLAIN_RUNTIME])[-1]
+    given = daemon_json.conflicting_flags(flags)
+    listed = [flag.value for flag in given if flag.key == daemon_json.RESOURCES]
+    runtimes = [flag.value for flag in given if flag.key == daemon_json.DEFAULT_RUNTIME]
+    resources = generic_resources.parse([*(doc.get(daemon_json.RESOURCES) or []), *listed])
+    runtime = doc.get(daemon_json.DEFAULT_RUNTIME) or (runtimes or [PLAIN_RUNTIME])[-1]
     return Running(sorted(generic_resources.entries(resources)), runtime)
 
 

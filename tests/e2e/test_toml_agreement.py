@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from plugins.module_utils import _runtime_toml
+from plugins.module_utils._config import runtime_toml
 
 from .conftest import Loud
 from .fleet import CONFIG_TOML, Fleet
@@ -58,9 +58,9 @@ LAYOUTS = {
     "not only ASCII": '"ü" = "größer"\n' + SHIPPED,
 }
 WANTS = {
-    "one kind": _runtime_toml.Want("DOCKER_RESOURCE_NVIDIA-GPU"),
-    "several kinds and a mode": _runtime_toml.Want("DOCKER_RESOURCE_MIG-1G.10GB,DOCKER_RESOURCE_NVIDIA-GPU", "legacy"),
-    "no kind of GPUs": _runtime_toml.Want("", "auto"),
+    "one kind": runtime_toml.Want("DOCKER_RESOURCE_NVIDIA-GPU"),
+    "several kinds and a mode": runtime_toml.Want("DOCKER_RESOURCE_MIG-1G.10GB,DOCKER_RESOURCE_NVIDIA-GPU", "legacy"),
+    "no kind of GPUs": runtime_toml.Want("", "auto"),
 }
 
 
@@ -72,8 +72,8 @@ def as_nvidia_reads_it(content: bytes) -> dict[str, Any]:
 
 @pytest.mark.parametrize("want", WANTS.values(), ids=WANTS)
 @pytest.mark.parametrize("text", LAYOUTS.values(), ids=LAYOUTS)
-def test_every_layout_is_read_alike(text: str, want: _runtime_toml.Want) -> None:
-    edited = _runtime_toml.edit(text.encode(), CONFIG_TOML, want).content
+def test_every_layout_is_read_alike(text: str, want: runtime_toml.Want) -> None:
+    edited = runtime_toml.edit(text.encode(), CONFIG_TOML, want).content
     read = as_nvidia_reads_it(edited)
     assert read == tomllib.loads(edited.decode())
     assert read.get("swarm-resource", "") == want.swarm_resource

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from decisions import RUNTIME, absent, ours, params, seen
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _runtime_toml
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._compat import checks, issues
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._compat.checks import Facts, check
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import runtime_toml
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decision import decide
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
@@ -126,7 +126,7 @@ def test_nothing_is_refused_to_who_gives_back():
 
 def test_legacy_mode_is_set_for_the_toolkits_that_need_it():
     made = decide(params(), seen(toolkit="1.18.1"))
-    assert _runtime_toml.get(made.writes[RUNTIME]) == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
+    assert runtime_toml.get(made.writes[RUNTIME]) == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
     assert made.ours[RUNTIME] == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
     assert "1.18.1: The default mode (jit-cdi) ignores swarm-resource" in made.warnings[-1]
 
@@ -142,7 +142,7 @@ def test_legacy_mode_ends_with_the_toolkit_that_needs_it():
     )
     assert finished["record"][RUNTIME]["original"] == original
     assert decide(params(), seen(**dict(finished, toolkit="1.18.2"))).writes == {}
-    assert _runtime_toml.get(decide(params(), seen(**finished)).writes[RUNTIME])["mode"] == "auto"
+    assert runtime_toml.get(decide(params(), seen(**finished)).writes[RUNTIME])["mode"] == "auto"
     by_hand = dict(finished, toml=finished["toml"].replace(b'"legacy"', b'"cdi"'))
     assert decide(params(), seen(**by_hand)).writes == {}
     assert absent(**finished).writes[RUNTIME] == Snapshot.from_json(original).data

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _daemon_json
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._daemon_json import Flag, Want, edit, parse, take_out
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import daemon_json
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config.daemon_json import Flag, Want, edit, parse, take_out
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError
 
 PATH = "/etc/docker/daemon.json"
@@ -352,12 +352,12 @@ def test_a_file_that_is_gone_stays_gone():
 def test_conflicting_flags():
     argv = ["/usr/bin/dockerd", "-H", "fd://", "--default-runtime=nvidia", "--add-runtime", "nvidia=/x"]
     argv += ["--node-generic-resource", "gpu=GPU-a", "--node-generic-resource=VRAM=8000"]
-    assert _daemon_json.conflicting_flags(argv) == [
+    assert daemon_json.conflicting_flags(argv) == [
         Flag("--default-runtime", "nvidia", "default-runtime"),
         Flag("--node-generic-resource", "gpu=GPU-a", "node-generic-resources"),
         Flag("--node-generic-resource", "VRAM=8000", "node-generic-resources"),
     ]
-    assert _daemon_json.conflicting_flags(["dockerd", "-H", "fd://"]) == []
+    assert daemon_json.conflicting_flags(["dockerd", "-H", "fd://"]) == []
 
 
 @pytest.mark.parametrize(
@@ -371,6 +371,6 @@ def test_conflicting_flags():
     ],
 )
 def test_problems(doc, argv, words):
-    told = _daemon_json.problems(doc, PATH, argv)
+    told = daemon_json.problems(doc, PATH, argv)
     assert len(told) == len(words)
     assert all(word in sentence and "remove" in sentence for word, sentence in zip(words, told, strict=True))

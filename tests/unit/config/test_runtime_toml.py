@@ -10,9 +10,9 @@ import sys
 import pytest
 import tomli
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _runtime_toml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import runtime_toml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config.runtime_toml import Want, get, take_out
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError, GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._runtime_toml import Want, get, take_out
 
 PATH = "/etc/nvidia-container-runtime/config.toml"
 NAME = "DOCKER_RESOURCE_NVIDIA-GPU"
@@ -42,7 +42,7 @@ mode = "unrelated"
 
 
 def edit(content, want=WANT):
-    return _runtime_toml.edit(content, PATH, want, tomli.loads)
+    return runtime_toml.edit(content, PATH, want, tomli.loads)
 
 
 def edited(text, want=WANT):
@@ -279,7 +279,7 @@ def test_a_layout_that_cannot_be_edited():
 def test_a_parser_that_reads_the_result_differently_is_believed():
     answers = iter([{"a": 1}, {"a": 2, "swarm-resource": NAME}])
     with pytest.raises(ConfigError, match="a parser reads the result differently"):
-        _runtime_toml.edit(b"a = 1\n", PATH, WANT, lambda text: next(answers))
+        runtime_toml.edit(b"a = 1\n", PATH, WANT, lambda text: next(answers))
 
 
 # --- the parser -----------------------------------------------------------------------------------------------------
@@ -292,11 +292,11 @@ def _hide(monkeypatch, *names):
 
 def test_tomli_serves_where_the_standard_library_has_none(monkeypatch):
     _hide(monkeypatch, "tomllib")
-    assert _runtime_toml.toml_parser() is importlib.import_module("tomli").loads
+    assert runtime_toml.toml_parser() is importlib.import_module("tomli").loads
 
 
 def test_no_parser_at_all(monkeypatch):
     _hide(monkeypatch, "tomllib", "tomli")
     with pytest.raises(GpuSwarmError, match="python3-tomli") as caught:
-        _runtime_toml.edit(b"a = 1\n", PATH, WANT)
+        runtime_toml.edit(b"a = 1\n", PATH, WANT)
     assert caught.value.details == {"missing": ["toml_parser"]}

@@ -13,7 +13,7 @@ from dockerd_lab import document
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _daemon_json, _runtime_toml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import daemon_json, runtime_toml
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import generic_resources
 
@@ -80,7 +80,7 @@ def layouts(draw):
 
 
 wants = st.builds(
-    _daemon_json.Want,
+    daemon_json.Want,
     st.sampled_from([[], ["NVIDIA-GPU=GPU-1"], ["NVIDIA-GPU=GPU-1", "NVIDIA-GPU=GPU-2", "VRAM=8000"]]),
     st.just(KINDS),
     st.sampled_from([[], ["gpu=x"]]),
@@ -91,7 +91,7 @@ moved = st.lists(st.sampled_from(["SSD=2", "FPGA=c", "nvidia-gpu=old", "Ω=ü"])
 
 
 def edit_json(content, want):
-    return _daemon_json.edit(content, PATH, want).content
+    return daemon_json.edit(content, PATH, want).content
 
 
 def is_ours(entry, want):
@@ -145,14 +145,14 @@ def test_json_every_other_member_keeps_its_bytes(doc, write, want):
 
 
 def _json_box(text):
-    return _daemon_json._json_text.scan(text)
+    return daemon_json.json_text.scan(text)
 
 
 @examples
 @given(documents(), layouts(), wants)
 def test_json_take_out_gives_the_original_back(doc, write, want):
     content = write(doc)
-    assert _daemon_json.take_out(edit_json(content, want), PATH, content, want) == content
+    assert daemon_json.take_out(edit_json(content, want), PATH, content, want) == content
 
 
 @examples
@@ -166,7 +166,7 @@ def test_json_take_out_keeps_an_edit_elsewhere_to_the_byte(doc, write, want):
 
     assume("their own key" not in doc)
     content = write(doc)
-    assert _daemon_json.take_out(theirs(edit_json(content, want)), PATH, content, want) == theirs(content)
+    assert daemon_json.take_out(theirs(edit_json(content, want)), PATH, content, want) == theirs(content)
 
 
 @examples
@@ -189,7 +189,7 @@ def test_json_take_out_keeps_exactly_what_others_changed(doc, write, rewrite, wa
         return result
 
     edited = rewrite(theirs(document(edit_json(content, want))))
-    restored = _daemon_json.take_out(edited, PATH, content, want)
+    restored = daemon_json.take_out(edited, PATH, content, want)
     assert in_no_order(document(restored)) == in_no_order(theirs(document(content)))
 
 
@@ -218,7 +218,7 @@ def test_json_what_came_from_elsewhere_stands_there_once_and_goes_again(doc, wri
     assert all(listed.count(one) >= 1 for one in theirs)
     assert all(listed.count(one) == 1 for one in theirs if one not in doc.get("node-generic-resources", []))
     assert edit_json(edited, want) == edited
-    assert _daemon_json.take_out(edited, PATH, content, want) == content
+    assert daemon_json.take_out(edited, PATH, content, want) == content
 
 
 # --- config.toml ----------------------------------------------------------------------------------------------------
@@ -265,11 +265,11 @@ def toml_texts(draw, recipes=True):
     return eol.join(line.replace("\n", eol) for line in lines) + draw(st.sampled_from(["", eol]))
 
 
-toml_wants = st.builds(_runtime_toml.Want, st.sampled_from([NAME, f"{NAME},OTHER", ""]), st.sampled_from([None, "legacy"]))
+toml_wants = st.builds(runtime_toml.Want, st.sampled_from([NAME, f"{NAME},OTHER", ""]), st.sampled_from([None, "legacy"]))
 
 
 def edit_toml(content, want):
-    return _runtime_toml.edit(content, PATH, want, tomli.loads).content
+    return runtime_toml.edit(content, PATH, want, tomli.loads).content
 
 
 def rest_of(doc):
@@ -302,7 +302,7 @@ def test_toml_edit_changes_only_ours(text, want):
 def test_toml_after_a_recipe_one_line_stands_at_the_top(text, want):
     after = edit_toml(text.encode(), want).decode()
     assert tomli.loads(after).get("swarm-resource", "") == want.swarm_resource
-    keys = [one for one in _runtime_toml._toml_text.statements(after) if one.what == "key" and one.name[-1] == "swarm-resource"]
+    keys = [one for one in runtime_toml.toml_text.statements(after) if one.what == "key" and one.name[-1] == "swarm-resource"]
     assert [one.table for one in keys] == ([()] if want.swarm_resource else [])
     assert edit_toml(after.encode(), want) == after.encode()
 
@@ -311,19 +311,19 @@ def test_toml_after_a_recipe_one_line_stands_at_the_top(text, want):
 @given(toml_texts(), toml_wants)
 def test_toml_take_out_gives_the_original_back(text, want):
     content = text.encode()
-    assert _runtime_toml.take_out(edit_toml(content, want), PATH, content, want, tomli.loads) == content
+    assert runtime_toml.take_out(edit_toml(content, want), PATH, content, want, tomli.loads) == content
 
 
 @examples
 @given(toml_texts(recipes=False), st.sampled_from([NAME, f"{NAME},OTHER"]))
 def test_toml_take_out_keeps_an_edit_elsewhere_to_the_byte(text, names):
-    want, eol = _runtime_toml.Want(names), "\r\n" if "\r\n" in text else "\n"
+    want, eol = runtime_toml.Want(names), "\r\n" if "\r\n" in text else "\n"
 
     def theirs(content):
         return f"# theirs{eol}their-key = 'ü'{eol}".encode() + content
 
     content = text.encode()
-    restored = _runtime_toml.take_out(theirs(edit_toml(content, want)), PATH, content, want, tomli.loads)
+    restored = runtime_toml.take_out(theirs(edit_toml(content, want)), PATH, content, want, tomli.loads)
     assert restored == theirs(content)
 
 
@@ -335,7 +335,7 @@ def test_toml_take_out_keeps_exactly_what_others_changed(text, want):
     start = b"" if text.endswith("\n") or not text else b"\n"
     edited = edit_toml(content, want)
     edited += (b"" if edited.endswith(b"\n") or not edited else b"\n") + later
-    restored = _runtime_toml.take_out(edited, PATH, content, want, tomli.loads)
+    restored = runtime_toml.take_out(edited, PATH, content, want, tomli.loads)
     expected = tomli.loads((content + start + later).decode())
     assert tomli.loads(restored.decode()).get("swarm-resource") == expected.get("swarm-resource")
     assert rest_of(tomli.loads(restored.decode())) == rest_of(expected)
@@ -347,7 +347,7 @@ def test_toml_edit_keeps_every_other_line(text):
     """Comments, order, blank lines and ends of lines."""
     content = text.encode()
     assume("swarm-resource" not in tomli.loads(text))
-    lines = edit_toml(content, _runtime_toml.Want(NAME)).decode().splitlines()
+    lines = edit_toml(content, runtime_toml.Want(NAME)).decode().splitlines()
     ours = [line for line in lines if line.strip() == LINE]
     assert len(ours) == 1
     lines.remove(ours[0])

@@ -16,9 +16,9 @@ import importlib
 import json
 from typing import Any, Callable, Dict, Mapping, NamedTuple
 
-from . import _toml_text
-from ._errors import ConfigError, GpuSwarmError
-from ._policy import generic_resources
+from .._errors import ConfigError, GpuSwarmError
+from .._policy import generic_resources
+from . import toml_text
 
 # What parses TOML: text to a document.
 Loads = Callable[[str], Dict[str, Any]]
@@ -71,11 +71,11 @@ def get(content: bytes | None) -> dict[str, str | None]:
 
 def _value(text: str, name: tuple[str, ...]) -> str | None:
     raw = _raw(text, name)
-    return None if raw is None else _toml_text.plain(raw)
+    return None if raw is None else toml_text.plain(raw)
 
 
 def _raw(text: str, name: tuple[str, ...]) -> str | None:
-    found = _toml_text.find(text, name)
+    found = toml_text.find(text, name)
     return text[found[0].value_at : found[0].value_end] if found else None
 
 
@@ -120,28 +120,28 @@ def _parse(text: str, path: str, loads: Loads) -> dict[str, Any]:
 
 def _tidy(text: str, path: str, notes: list[str]) -> str:
     """Without the lines that recipes leave behind: ours repeated, or in a table, where nobody reads it."""
-    active = _toml_text.find(text, SWARM)
-    astray = [one for one in _toml_text.statements(text) if one.what == "key" and one.name[1:][-1:] == SWARM]
+    active = toml_text.find(text, SWARM)
+    astray = [one for one in toml_text.statements(text) if one.what == "key" and one.name[1:][-1:] == SWARM]
     if len(active) > 1:
         notes.append(f"{path}: {SWARM[0]} stood {len(active)} times at the top level; one line was kept.")
     for one in astray:
-        value = generic_resources.shorten(_toml_text.plain(text[one.value_at : one.value_end]))
+        value = generic_resources.shorten(toml_text.plain(text[one.value_at : one.value_end]))
         notes.append(
             f"{path}: {SWARM[0]} = {value} stood in the table [{'.'.join(one.name[:-1])}], where nobody reads it;"
             " it was taken out there."
         )
     for one in sorted(active[1:] + astray, reverse=True, key=lambda found: found.start):
-        text = _toml_text.drop(text, one)
+        text = toml_text.drop(text, one)
     return text
 
 
 def _set(text: str, name: tuple[str, ...], value: str | None) -> str:
-    found = _toml_text.find(text, name)
+    found = toml_text.find(text, name)
     if value is None:
-        return _toml_text.drop(text, found[0]) if found else text
+        return toml_text.drop(text, found[0]) if found else text
     if found and _value(text, name) == value:
         return text
-    return _toml_text.put(text, name, json.dumps(value, ensure_ascii=False))
+    return toml_text.put(text, name, json.dumps(value, ensure_ascii=False))
 
 
 def _confirm(text: str, before: Mapping[str, Any], want: Want, path: str, loads: Loads) -> None:
@@ -203,29 +203,29 @@ def take_out(content: bytes | None, path: str, original: bytes | None, want: Wan
 
 
 def _restore(text: str, name: tuple[str, ...], former: str) -> str:
-    now, before = (next(iter(_toml_text.find(one, name)), None) for one in (text, former))
+    now, before = (next(iter(toml_text.find(one, name)), None) for one in (text, former))
     if before and now:
-        return _toml_text.put(text, name, former[before.value_at : before.value_end])
+        return toml_text.put(text, name, former[before.value_at : before.value_end])
     if before:
-        return _toml_text.insert(text, name, former[before.start : before.end].strip())
+        return toml_text.insert(text, name, former[before.start : before.end].strip())
     return _without_line(text, now, name, former) if now else text
 
 
-def _without_line(text: str, line: _toml_text.Statement, name: tuple[str, ...], former: str) -> str:
+def _without_line(text: str, line: toml_text.Statement, name: tuple[str, ...], former: str) -> str:
     """Without our line, and without its table if that came with it and holds nothing else.
 
     NVIDIA's package writes the file anew at each upgrade, and a key's commented default only where the key is not set.
     """
-    default = _toml_text.commented(former, name)
-    if default and not _toml_text.commented(text, name):
+    default = toml_text.commented(former, name)
+    if default and not toml_text.commented(text, name):
         ours = text[line.start : line.end]
         return text[: line.start] + former[default.start : default.end].strip() + ours[len(ours.rstrip()) :] + text[line.end :]
-    text = _toml_text.drop(text, line)
-    header = _toml_text.find(text, line.table, "table") if line.table else []
-    if header and not _toml_text.find(former, line.table, "table") and not _inside(text, line.table):
-        text = _toml_text.drop(text, header[0])
+    text = toml_text.drop(text, line)
+    header = toml_text.find(text, line.table, "table") if line.table else []
+    if header and not toml_text.find(former, line.table, "table") and not _inside(text, line.table):
+        text = toml_text.drop(text, header[0])
     return text
 
 
-def _inside(text: str, table: tuple[str, ...]) -> list[_toml_text.Statement]:
-    return [one for one in _toml_text.statements(text) if one.what != "table" and one.table == table]
+def _inside(text: str, table: tuple[str, ...]) -> list[toml_text.Statement]:
+    return [one for one in toml_text.statements(text) if one.what != "table" and one.table == table]

@@ -16,9 +16,9 @@ import json
 import os
 from typing import Any, Mapping, NamedTuple, NoReturn, Sequence
 
-from . import _json_text
-from ._errors import ConfigError
-from ._policy import generic_resources
+from .._errors import ConfigError
+from .._policy import generic_resources
+from . import json_text
 
 DEFAULT_RUNTIME = "default-runtime"
 RUNTIMES = "runtimes"
@@ -120,17 +120,17 @@ def _open_checked(content: bytes | None, path: str) -> _File:
     """For an edit: the file, after every reason why our keys could not be set has been looked for."""
     file = _open(content, path)
     if file.doc:
-        box = _json_text.scan(file.text)
+        box = json_text.scan(file.text)
         _refuse_twice(box, (DEFAULT_RUNTIME, RUNTIMES, RESOURCES, SINGULAR), path, "")
         _check_types(file.doc, path)
         runtimes = box.find(RUNTIMES)
         if runtimes:
-            inner = _json_text.scan(file.text, runtimes.value_at)
+            inner = json_text.scan(file.text, runtimes.value_at)
             _refuse_twice(inner, (RUNTIME,), path, RUNTIMES + ".")
     return file
 
 
-def _refuse_twice(box: _json_text.Container, keys: Sequence[str], path: str, prefix: str) -> None:
+def _refuse_twice(box: json_text.Container, keys: Sequence[str], path: str, prefix: str) -> None:
     for key in keys:
         if sum(item.key == key for item in box.items) > 1:
             raise ConfigError(
@@ -227,18 +227,18 @@ def edit(content: bytes | None, path: str, want: Want) -> Edited:
     if SINGULAR in file.doc:
         notes.append(f"{path}: dockerd ignores the key {SINGULAR}; the right one is {RESOURCES}, where ours are now.")
         text = _edit_singular(text, want)
-    _check_resources(_json_text.scan(text).find(RESOURCES), path)
+    _check_resources(json_text.scan(text).find(RESOURCES), path)
     return Edited(content if text == file.text else file.encode(text), notes)
 
 
 def _put(text: str, keys: Sequence[str], value: Any) -> str:
     """Set the member at the end of the key path ``keys`` to ``value``; the objects on the way exist."""
-    box = _json_text.scan(text)
-    style = _json_text.style_of(text, box)
+    box = json_text.scan(text)
+    style = json_text.style_of(text, box)
     for key in keys[:-1]:
-        box = _json_text.scan(text, box.find(key).value_at)
-        style = _json_text.style_within(text, box, style)
-    return _json_text.put(_json_text.Place(text, box, style, len(keys)), keys[-1], style.render(value, len(keys)))
+        box = json_text.scan(text, box.find(key).value_at)
+        style = json_text.style_within(text, box, style)
+    return json_text.put(json_text.Place(text, box, style, len(keys)), keys[-1], style.render(value, len(keys)))
 
 
 def _edit_runtime(text: str, want: Want, path: str, notes: list[str]) -> str:
@@ -273,7 +273,7 @@ def _ours(value: Any, want: Want) -> list[str]:
 
 def _add_moved(text: str, want: Want) -> str:
     """What others gave as flags goes behind what they wrote here; what is ours to decide does not come along."""
-    item = _json_text.scan(text).find(RESOURCES)
+    item = json_text.scan(text).find(RESOURCES)
     there = item.value if item else []
     added = [one for one in dict.fromkeys(want.moved) if one not in there and not _is_ours(one, want)]
     if not added:
@@ -282,7 +282,7 @@ def _add_moved(text: str, want: Want) -> str:
 
 
 def _edit_resources(text: str, key: str, want: Want, path: str, notes: list[str]) -> str:
-    box = _json_text.scan(text)
+    box = json_text.scan(text)
     item = box.find(key)
     if item is None:
         return _put(text, [key], list(want.resources)) if want.resources else text
@@ -294,28 +294,28 @@ def _edit_resources(text: str, key: str, want: Want, path: str, notes: list[str]
 
 
 def _edit_singular(text: str, want: Want) -> str:
-    box = _json_text.scan(text)
+    box = json_text.scan(text)
     item = box.find(SINGULAR)
     mine = _ours(item.value, want)
     if mine and len(mine) == len(item.value):
-        return _json_text.remove(text, box, SINGULAR)
+        return json_text.remove(text, box, SINGULAR)
     return _splice(text, item, mine, ()) if mine else text
 
 
-def _splice(text: str, item: _json_text.Item, mine: Sequence[str], resources: Sequence[str]) -> str:
+def _splice(text: str, item: json_text.Item, mine: Sequence[str], resources: Sequence[str]) -> str:
     """The list with ``resources`` in place of the entries ``mine``; the others keep their places and bytes."""
-    box = _json_text.scan(text, item.value_at)
-    style = _json_text.style_of(text, _json_text.scan(text))
+    box = json_text.scan(text, item.value_at)
+    style = json_text.style_of(text, json_text.scan(text))
     raws = [None if one.value in mine else text[one.value_at : one.end] for one in box.items]
     at = raws.index(None) if None in raws else len(raws)
     ours = [json.dumps(entry, ensure_ascii=False) for entry in resources]
     raws = [raw for raw in raws[:at] if raw] + ours + [raw for raw in raws[at:] if raw]
     if [json.loads(raw) for raw in raws] == item.value:
         return text
-    return text[: item.value_at] + _json_text.join(_json_text.Place(text, box, style, 2), raws) + text[item.end :]
+    return text[: item.value_at] + json_text.join(json_text.Place(text, box, style, 2), raws) + text[item.end :]
 
 
-def _check_resources(item: _json_text.Item | None, path: str) -> None:
+def _check_resources(item: json_text.Item | None, path: str) -> None:
     try:
         generic_resources.parse(item.value if item else [])
     except generic_resources.ResourceError as error:
@@ -346,12 +346,12 @@ def take_out(content: bytes | None, path: str, original: bytes | None, want: Wan
 
 def _restore(text: str, key: str, former: _File) -> str:
     """The member as it was, its own bytes, or gone."""
-    box = _json_text.scan(text)
-    item = _json_text.scan(former.text).find(key) if former.doc else None
+    box = json_text.scan(text)
+    item = json_text.scan(former.text).find(key) if former.doc else None
     if item is None:
-        return _json_text.remove(text, box, key) if box.find(key) else text
+        return json_text.remove(text, box, key) if box.find(key) else text
     raw = former.text[item.value_at : item.end]
-    return _json_text.put(_json_text.Place(text, box, _json_text.style_of(text, box), 1), key, raw)
+    return json_text.put(json_text.Place(text, box, json_text.style_of(text, box), 1), key, raw)
 
 
 def _restore_runtime(text: str, former: _File, want: Want) -> str:
@@ -369,8 +369,8 @@ def _restore_runtime(text: str, former: _File, want: Want) -> str:
         return _restore(text, RUNTIMES, former)
     if RUNTIME in before:
         return _put(text, [RUNTIMES, RUNTIME], before[RUNTIME])
-    inner = _json_text.scan(text, _json_text.scan(text).find(RUNTIMES).value_at)
-    return _json_text.remove(text, inner, RUNTIME)
+    inner = json_text.scan(text, json_text.scan(text).find(RUNTIMES).value_at)
+    return json_text.remove(text, inner, RUNTIME)
 
 
 def _restore_resources(text: str, former: _File, want: Want) -> str:
@@ -379,7 +379,7 @@ def _restore_resources(text: str, former: _File, want: Want) -> str:
         left = [entry for entry in singular if entry not in _ours(singular, want)]
         if json.loads(text).get(SINGULAR, []) == left:
             text = _restore(text, SINGULAR, former)
-    item = _json_text.scan(text).find(RESOURCES)
+    item = json_text.scan(text).find(RESOURCES)
     if item is None:
         return text
     before = former.doc.get(RESOURCES, [])
