@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..module_utils._containers import not_drained
+from ..module_utils._dockerd.containers import not_drained
 from ..plugin_utils._poll import apart, poll
 from ..plugin_utils._roll import held_by
 from .gpu_node import ActionModule as NodeAction

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from . import _adoption, _drift, _edits, _restore, _running
+from . import _drift, _edits, _restore, _running
 from ._compat import checks
 from ._config import daemon_json
+from ._dockerd import flags as dockerd_flags
 from ._observation import Case, Observation
 from ._policy import advertise, generic_resources, shrink
 from ._policy.labels import node_labels, options_of
@@ -53,7 +54,7 @@ def _case(params: Mapping[str, Any], seen: Observation) -> Case:
     if params["state"] != "present":
         rules, extra = [], []
     present = bool(rules or extra)
-    taken = _adoption.take(seen.units)
+    taken = dockerd_flags.take(seen.units)
     coming = _edits.coming(seen, params["daemon_config"], taken)
     found = _present(params, seen, coming) if present else {}
     advertisement = advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
@@ -106,13 +107,13 @@ def _daemon_json_then(case: Case, edits: Mapping[str, Edit]) -> dict[str, Any]:
 
 def _runtime_stays(case: Case, edits: Mapping[str, Edit]) -> bool:
     runtimes = _daemon_json_then(case, edits).get(daemon_json.RUNTIMES, {})
-    return daemon_json.RUNTIME in runtimes or _adoption.adds_runtime(_flags_then(case.seen, edits))
+    return daemon_json.RUNTIME in runtimes or dockerd_flags.adds_runtime(_flags_then(case.seen, edits))
 
 
 def _flags_then(seen: Observation, edits: Mapping[str, Edit]) -> Sequence[str]:
     """The words with which systemd starts dockerd after the change."""
     contents = {one.path: edits[one.path].content for one in seen.own if one.path in edits}
-    return _adoption.started_with(seen.units, {**contents, **dict.fromkeys(_not_in_force(seen, edits))})[1:]
+    return dockerd_flags.started_with(seen.units, {**contents, **dict.fromkeys(_not_in_force(seen, edits))})[1:]
 
 
 def _not_in_force(seen: Observation, edits: Mapping[str, Edit]) -> list[str]:
@@ -126,7 +127,7 @@ def _starts_otherwise(seen: Observation, edits: Mapping[str, Edit], writes: Mapp
     """Whether dockerd must be proven to start: as it is told to by its unit now, which it was not when it was started."""
     own = {one.path for one in seen.own}
     units, ours_once = own & set(writes) - set(_not_in_force(seen, edits)), own & set(seen.record)
-    old_flags = seen.engine["running"] and any(_adoption.is_ours(flag) for flag in _adoption.flags_of(seen.engine["flags"]))
+    old_flags = seen.engine["running"] and any(dockerd_flags.is_ours(flag) for flag in dockerd_flags.flags_of(seen.engine["flags"]))
     return bool(units or old_flags or (ours_once and seen.engine["needs_reload"]))
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Sequence
 
-from . import _adoption, _restore
+from . import _restore
 from ._compat import checks
 from ._config import daemon_json, runtime_toml
+from ._dockerd import flags as dockerd_flags
 from ._errors import GpuSwarmError
 from ._files import Snapshot
 from ._observation import Case, Observation
@@ -82,17 +83,17 @@ def _in_runtime_config(case: Case) -> Edit:
 
 def _runs_with(seen: Observation, taken: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the running daemon was started with these words: a recipe can end with 'start' of a daemon that runs already."""
-    running = [flag.text for flag in _adoption.flags_of(seen.engine["flags"])] if seen.engine["running"] else []
+    running = [flag.text for flag in dockerd_flags.flags_of(seen.engine["flags"])] if seen.engine["running"] else []
     return bool(running) and all(word in running for part in taken for word in part["words"])
 
 
-def coming(seen: Observation, path: str, taken: _adoption.Taken) -> list[str]:
+def coming(seen: Observation, path: str, taken: dockerd_flags.Taken) -> list[str]:
     """The resources that move from flags into daemon.json now. Those of a run that was killed before it wrote that file stand
     nowhere but in the record."""
     entry = seen.record.get(path)
     written = entry and Snapshot.from_json(entry["original"]).sha256 != seen.daemon.sha256
     kept = [] if written else [part for one in seen.own for part in seen.record.get(one.path, {}).get("ours", {}).get("taken", [])]
-    return list(dict.fromkeys([*_adoption.resources_in(kept), *taken.resources]))
+    return list(dict.fromkeys([*dockerd_flags.resources_in(kept), *taken.resources]))
 
 
 def _check_coming(case: Case) -> None:
@@ -129,12 +130,12 @@ def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:
     return told
 
 
-def _of_next_start(flags: Sequence[str], taken: _adoption.Taken) -> Sequence[str]:
+def _of_next_start(flags: Sequence[str], taken: dockerd_flags.Taken) -> Sequence[str]:
     """Without those of our options that dockerd runs with and its unit does not say any more: they end with the process. A
     script around dockerd may well add them again."""
-    if not _adoption.is_dockerd(taken.command):
+    if not dockerd_flags.is_dockerd(taken.command):
         return flags
-    return [word for flag in _adoption.flags_of(flags) if not _adoption.is_ours(flag) for word in flag.said]
+    return [word for flag in dockerd_flags.flags_of(flags) if not dockerd_flags.is_ours(flag) for word in flag.said]
 
 
 def _of_flags(doc: Mapping[str, Any], path: str, flags: Sequence[str]) -> list[str]:

@@ -17,9 +17,10 @@ import shutil
 from typing import Any, Iterable, Mapping
 
 from . import _libraries, _restore
-from ._adoption import UnitFile
 from ._decision import Decision, decide
-from ._engine import SBIN, Engine, half_joined, swarm_without_engine
+from ._dockerd.engine import SBIN, Engine, half_joined, swarm_without_engine
+from ._dockerd.flags import UnitFile
+from ._dockerd.unit import Run
 from ._errors import GpuSwarmError
 from ._files import Move, Snapshot
 from ._gpu import nvml
@@ -29,7 +30,6 @@ from ._policy import generic_resources
 from ._policy.labels import options_of
 from ._state import State
 from ._transaction import apply
-from ._unit import Run
 
 
 def _own(units: Iterable[UnitFile]) -> list[str]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from ._adoption import Taken, UnitFile
 from ._compat.checks import Finding
+from ._dockerd.flags import Taken, UnitFile
 from ._files import Snapshot
 
 

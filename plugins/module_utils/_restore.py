@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple
 
-from . import _adoption
 from ._config import daemon_json, runtime_toml
+from ._dockerd import flags
 from ._files import Snapshot
 from ._observation import Observation
 
@@ -44,7 +44,7 @@ def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
         if not ours.get("in_force", True):
             notes = ["%s: it is as it was, and dockerd was not started with it: the next boot does that." % current.path]
     elif is_unit(entry):
-        content, homeless = _adoption.put_back(current.data, _adoption.kind_of(current.path), ours["taken"])
+        content, homeless = flags.put_back(current.data, flags.kind_of(current.path), ours["taken"])
         notes = ["%s: it has changed, and no place is left in it for %s." % (current.path, ", ".join(homeless))] if homeless else []
     elif is_daemon(entry):
         want = daemon_json.Want(ours["resources"], ours["kinds"], moved=ours.get("moved", ()))

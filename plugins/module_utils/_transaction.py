@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Protocol, Sequence
 
-from . import _containers, _files
+from . import _files
 from ._decision import Decision
-from ._engine import Engine, Healthy
+from ._dockerd import containers as container_list
+from ._dockerd.engine import Engine, Healthy
 from ._errors import GpuSwarmError
 from ._files import Move
 from ._observation import Observation
@@ -81,7 +82,7 @@ def _busy(containers: Sequence[Mapping[str, Any]], drain_timeout_s: float) -> st
     names = [item["service"] or item["name"] for item in containers]
     remedy = "Let them finish or drain the node"
     if drain_timeout_s and any(item["service"] for item in containers):
-        remedy = _containers.not_drained(drain_timeout_s)
+        remedy = container_list.not_drained(drain_timeout_s)
     would = "the daemon must be restarted, which would stop %d running container(s): %s" % (len(names), ", ".join(names[:10]))
     return "%s. %s, then run this again; or consent with 'when_busy: restart' (role: gpu_node_when_busy)." % (would, remedy)
 

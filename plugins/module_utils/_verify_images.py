@@ -9,8 +9,8 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from ._dockerd.images import ID
 from ._errors import GpuSwarmError
-from ._images import ID
 from ._policy.quantity import count_of
 from ._verify_plan import ALL, PLANNED, UNTESTED
 

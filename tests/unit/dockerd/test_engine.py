@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _engine
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._engine import (
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine as dockerd_engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.engine import (
     Engine,
     EngineError,
     flavour_of,
@@ -404,14 +404,14 @@ def test_a_connection_that_is_cut_is_tried_once_more(tmp_path, shown):
         (BlockingIOError(11, "Resource temporarily unavailable"), "Resource temporarily unavailable"),
         (NotADirectoryError(20, "Not a directory"), "Not a directory"),
         (ConnectionResetError(104, "Connection reset by peer"), "the connection was cut"),
-        (_engine.http.client.BadStatusLine("x"), "x"),
+        (dockerd_engine.http.client.BadStatusLine("x"), "x"),
     ],
 )
 def test_any_other_trouble_with_the_socket_is_told(tmp_path, monkeypatch, problem, words):
     def connect(_self):
         raise problem
 
-    monkeypatch.setattr(_engine._UnixConnection, "connect", connect)
+    monkeypatch.setattr(dockerd_engine._UnixConnection, "connect", connect)
     with pytest.raises(EngineError) as raised:
         engine(tmp_path)[0].look()
     assert raised.value.message.startswith(f"{tmp_path}/docker.sock: GET /info: ")
@@ -428,16 +428,16 @@ def test_a_membership_that_an_engine_left_behind(tmp_path):
 
 
 def test_no_docker_at_all(tmp_path, monkeypatch):
-    monkeypatch.setattr(_engine.os.path, "exists", lambda path: False)
-    monkeypatch.setattr(_engine.os.path, "isdir", lambda path: False)
-    monkeypatch.setattr(_engine.glob, "glob", lambda pattern: [])
+    monkeypatch.setattr(dockerd_engine.os.path, "exists", lambda path: False)
+    monkeypatch.setattr(dockerd_engine.os.path, "isdir", lambda path: False)
+    monkeypatch.setattr(dockerd_engine.glob, "glob", lambda pattern: [])
     assert engine(tmp_path, show=NOT_FOUND)[0].look() is None
 
 
 def test_a_rootless_daemon_beside_a_socket_that_is_not_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(_engine.os.path, "exists", lambda path: False)
-    monkeypatch.setattr(_engine.os.path, "isdir", lambda path: False)
-    monkeypatch.setattr(_engine.glob, "glob", lambda pattern: ["/run/user/1000/docker.sock"])
+    monkeypatch.setattr(dockerd_engine.os.path, "exists", lambda path: False)
+    monkeypatch.setattr(dockerd_engine.os.path, "isdir", lambda path: False)
+    monkeypatch.setattr(dockerd_engine.glob, "glob", lambda pattern: ["/run/user/1000/docker.sock"])
     with pytest.raises(GpuSwarmError, match="/run/user/1000/docker.sock: this is rootless Docker"):
         engine(tmp_path, show=NOT_FOUND)[0].look()
 
@@ -547,7 +547,7 @@ def test_no_permission(tmp_path, monkeypatch):
     def connect(_self):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(_engine._UnixConnection, "connect", connect)
+    monkeypatch.setattr(dockerd_engine._UnixConnection, "connect", connect)
     with pytest.raises(GpuSwarmError) as raised:
         engine(tmp_path)[0].look()
     assert raised.value.message == (
@@ -560,7 +560,7 @@ def test_no_permission(tmp_path, monkeypatch):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(_engine, "POLL_S", 0.001)
+    monkeypatch.setattr(dockerd_engine, "POLL_S", 0.001)
 
 
 def test_wait_until_it_is_as_wanted(tmp_path, daemon, quick):
@@ -626,14 +626,14 @@ def test_a_start_that_failed_is_told_at_once(tmp_path, quick):
     ],
 )
 def test_validate(tmp_path, monkeypatch, answer, complaint):
-    monkeypatch.setattr(_engine.shutil, "which", lambda name, path: "/usr/sbin/" + name)
+    monkeypatch.setattr(dockerd_engine.shutil, "which", lambda name, path: "/usr/sbin/" + name)
     it, commands = engine(tmp_path, validate=answer)
     assert it.validate("/c") == complaint
     assert commands.run == [["/usr/sbin/dockerd", "--validate", "--config-file", "/c"]]
 
 
 def test_nobody_to_validate(tmp_path, monkeypatch):
-    monkeypatch.setattr(_engine.shutil, "which", lambda name, path: None)
+    monkeypatch.setattr(dockerd_engine.shutil, "which", lambda name, path: None)
     it, commands = engine(tmp_path)
     assert it.validate("/c") is None
     assert commands.run == []

@@ -7,8 +7,9 @@ from __future__ import annotations
 import pytest
 from node_lab import VENDOR_UNIT
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _adoption, _unit_text
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._adoption import DROP_IN, ENVIRONMENT, UNIT, UnitFile
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import flags as dockerd_flags
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import unit_text
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.flags import DROP_IN, ENVIRONMENT, UNIT, UnitFile
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError
 
 VENDOR, OVERRIDE, DEFAULTS = "/lib/systemd/system/docker.service", "/etc/systemd/system/docker.service.d/override.conf", "/etc/default/docker"
@@ -107,42 +108,42 @@ CASES = {
 
 @pytest.mark.parametrize(("there", "after", "resources"), CASES.values(), ids=CASES)
 def test_take(there, after, resources):
-    taken = _adoption.take(there)
+    taken = dockerd_flags.take(there)
     assert {path: content and content.decode() for path, content in taken.files.items()} == after
     assert taken.resources == resources
     # Once is enough.
     left = [one._replace(content=taken.files.get(one.path, one.content)) for one in there]
-    again = _adoption.take([one for one in left if one.content is not None])
+    again = dockerd_flags.take([one for one in left if one.content is not None])
     assert (again.files, again.resources, again.notes) == ({}, [], [])
     assert again.command == taken.command
 
 
 @pytest.mark.parametrize(("there", "after", "resources"), CASES.values(), ids=CASES)
 def test_what_was_taken_out_can_be_put_back(there, after, resources):
-    taken = _adoption.take(there)
+    taken = dockerd_flags.take(there)
     for one in there:
         if after.get(one.path) is None:
             continue
-        back, homeless = _adoption.put_back(taken.files[one.path], one.kind, taken.words[one.path])
+        back, homeless = dockerd_flags.put_back(taken.files[one.path], one.kind, taken.words[one.path])
         assert homeless == []
-        again = _adoption.take([back_of._replace(content=back) if back_of.path == one.path else back_of for back_of in there])
+        again = dockerd_flags.take([back_of._replace(content=back) if back_of.path == one.path else back_of for back_of in there])
         assert [sorted(part["words"]) for part in again.words[one.path]] == [sorted(part["words"]) for part in taken.words[one.path]]
 
 
 def test_words_find_no_place_in_a_file_that_says_something_else_now():
     taken = [{"variable": None, "words": ["--debug"]}, {"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}]
     text = b"[Service]\nExecStart=\nLimitNOFILE=9\n"
-    assert _adoption.put_back(text, DROP_IN, taken) == (text, ["--debug", "--default-runtime=nvidia"])
+    assert dockerd_flags.put_back(text, DROP_IN, taken) == (text, ["--debug", "--default-runtime=nvidia"])
     text = b"DOCKER_OPTS=\n"
-    assert _adoption.put_back(text, ENVIRONMENT, taken) == (b'DOCKER_OPTS="--default-runtime=nvidia"\n', ["--debug"])
-    assert _adoption.put_back(None, ENVIRONMENT, taken[1:]) == (b"", ["--default-runtime=nvidia"])
+    assert dockerd_flags.put_back(text, ENVIRONMENT, taken) == (b'DOCKER_OPTS="--default-runtime=nvidia"\n', ["--debug"])
+    assert dockerd_flags.put_back(None, ENVIRONMENT, taken[1:]) == (b"", ["--default-runtime=nvidia"])
 
 
 RUNTIME_FLAG, GPU_FLAG = "--default-runtime=nvidia", "--node-generic-resource=gpu=GPU-c143e771"
 
 
 def test_what_was_done_is_told():
-    notes = _adoption.take(files(ARTICLE)).notes
+    notes = dockerd_flags.take(files(ARTICLE)).notes
     assert notes == [
         f"{OVERRIDE}: -H fdd:// is a misprint of fd://, with which dockerd never starts.",
         f"{OVERRIDE}: dockerd was given {RUNTIME_FLAG}, {GPU_FLAG} there; daemon.json says now what it is to be.",
@@ -151,22 +152,22 @@ def test_what_was_done_is_told():
 
 
 def test_what_systemd_starts_then():
-    assert _adoption.take(files(ARTICLE)).command == ["/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock"]
-    assert _adoption.take(files(environment='DOCKER_OPTS="--debug --default-runtime=nvidia"')).command[-1] == "--debug"
-    given = _adoption.take(files(drop_in("--node-generic-resource gpu=${GPU_ID}"))).command
+    assert dockerd_flags.take(files(ARTICLE)).command == ["/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock"]
+    assert dockerd_flags.take(files(environment='DOCKER_OPTS="--debug --default-runtime=nvidia"')).command[-1] == "--debug"
+    given = dockerd_flags.take(files(drop_in("--node-generic-resource gpu=${GPU_ID}"))).command
     assert given == ["/usr/bin/dockerd", "--node-generic-resource", "gpu=${GPU_ID}"]
-    assert _adoption.take([]).command == []
+    assert dockerd_flags.take([]).command == []
 
 
 def test_files_that_belong_to_packages_are_not_edited():
     vendor = VENDOR_UNIT.replace("$DOCKER_OPTS", "--default-runtime=nvidia")
-    taken = _adoption.take(files(unit=vendor))
+    taken = dockerd_flags.take(files(unit=vendor))
     assert (taken.files, taken.command[-1]) == ({}, "--default-runtime=nvidia")
 
 
 def test_a_file_that_is_no_text():
     with pytest.raises(ConfigError, match=r"/etc/default/docker: it is not UTF-8 text \(byte 1\)\. Correct the file"):
-        _adoption.take([UnitFile(DEFAULTS, ENVIRONMENT, b"#\xff", True)])
+        dockerd_flags.take([UnitFile(DEFAULTS, ENVIRONMENT, b"#\xff", True)])
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_a_file_that_is_no_text():
     [(["/usr/bin/dockerd"], True), (["-/usr/sbin/dockerd", "-x"], True), (["/opt/start-docker.sh"], False), ([], False)],
 )
 def test_is_dockerd(argv, is_it):
-    assert _adoption.is_dockerd(argv) is is_it
+    assert dockerd_flags.is_dockerd(argv) is is_it
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
@@ -192,13 +193,13 @@ def test_is_dockerd(argv, is_it):
 )
 def test_words(line, words):
     text = "[Service]\n" + line + "\n[Install]\nWantedBy=x"
-    setting, other = _unit_text.settings(text)
-    assert [word.text for word in _unit_text.words(text, setting)] == words
+    setting, other = unit_text.settings(text)
+    assert [word.text for word in unit_text.words(text, setting)] == words
     assert (setting.section, other.section, other.name) == ("Service", "Install", "WantedBy")
 
 
 def test_comments_are_no_settings():
-    assert _unit_text.settings("# a=b\n; c=d\n\n   \nplain\n") == []
+    assert unit_text.settings("# a=b\n; c=d\n\n   \nplain\n") == []
 
 
 @pytest.mark.parametrize(
@@ -211,4 +212,4 @@ def test_comments_are_no_settings():
     ],
 )
 def test_whether_a_runtime_nvidia_is_added_by_flags(argv, added):
-    assert _adoption.adds_runtime(argv) is added
+    assert dockerd_flags.adds_runtime(argv) is added

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._images import candidates
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.images import candidates
 
 CUDA_TOOLS = {"maintainer": "NVIDIA CORPORATION <cudatools@nvidia.com>"}
 

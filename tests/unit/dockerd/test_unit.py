@@ -8,14 +8,9 @@ import time
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _unit
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import GivenUp
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._unit import (
-    EngineError,
-    Unit,
-    exec_start_flags,
-    reason_from_journal,
-)
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import unit as dockerd_unit
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.unit import EngineError, Unit, exec_start_flags, reason_from_journal
 
 # --- why dockerd did not start --------------------------------------------------------------------------------------
 
@@ -123,7 +118,7 @@ def test_flags_of_the_unit(answer, flags):
 
 
 def test_files_of_the_unit(tmp_path, monkeypatch):
-    monkeypatch.setattr(_unit, "DROP_INS", str(tmp_path / "%s.d" / "*.conf"))
+    monkeypatch.setattr(dockerd_unit, "DROP_INS", str(tmp_path / "%s.d" / "*.conf"))
     (tmp_path / "docker.service.d").mkdir()
     (tmp_path / "docker.service.d" / "b.conf").write_text("")  # since the last daemon-reload
     text = shown(

@@ -12,7 +12,7 @@ import os
 import pytest
 from node_lab import CONFIG_TOML, DAEMON_JSON, node, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 
 DAEMON_LATER, RUNTIME_LATER = b'{"debug": true}\n', b"# another place\n" + CONFIG_TOML
@@ -20,7 +20,7 @@ DAEMON_LATER, RUNTIME_LATER = b'{"debug": true}\n', b"# another place\n" + CONFI
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr(_engine, "POLL_S", 0.001)
+    monkeypatch.setattr(engine, "POLL_S", 0.001)
 
 
 def moved(it, daemon=DAEMON_LATER, runtime=RUNTIME_LATER):

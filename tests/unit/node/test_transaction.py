@@ -14,8 +14,9 @@ import stat
 import pytest
 from node_lab import CONFIG_TOML, DAEMON_JSON, gpu, node, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _engine, _files, _node, _transaction
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._engine import EngineError, swarm_of
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files, _node, _transaction
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.engine import EngineError, swarm_of
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 
 BUSY = {"id": "4f66", "name": "train.1.x", "image": "cuda", "service": "train", "task": "x"}
@@ -24,7 +25,7 @@ CONVERGED = ["NVIDIA-GPU=GPU-00000000-1111-2222-3333-444444444444", "NVIDIA-GPU=
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr(_engine, "POLL_S", 0.001)
+    monkeypatch.setattr(engine, "POLL_S", 0.001)
 
 
 # --- what goes well -------------------------------------------------------------------------------------------------

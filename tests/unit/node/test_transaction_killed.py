@@ -17,7 +17,7 @@ import signal
 import pytest
 from node_lab import CONFIG_TOML, DAEMON_JSON, gpu, node, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 
 SYSTEM_CALLS = ("fsync", "rename", "replace", "unlink", "chmod", "chown", "makedirs")
@@ -26,7 +26,7 @@ DAEMON_CALLS = ("restart", "reload", "wait")
 
 @pytest.fixture(autouse=True)
 def _in_no_time(monkeypatch):
-    monkeypatch.setattr(_engine, "POLL_S", 0.001)
+    monkeypatch.setattr(engine, "POLL_S", 0.001)
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # a moment to be killed at still, but no wait for the disk
 
 

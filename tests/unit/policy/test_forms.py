@@ -13,7 +13,7 @@ import pytest
 import yaml
 from node_lab import DAEMON_JSON, UUIDS, gpu, node
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import advertise
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.forms import DEFAULT_RULES, FORMS, Form, Option, check_kind, kind_of
@@ -26,7 +26,7 @@ ROLE = README.parent / "meta" / "argument_specs.yml"
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr(_engine, "POLL_S", 0.001)
+    monkeypatch.setattr(engine, "POLL_S", 0.001)
 
 
 @pytest.fixture

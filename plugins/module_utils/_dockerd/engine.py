@@ -21,9 +21,10 @@ import time
 import urllib.parse
 from typing import Any, Callable, Mapping, Optional
 
-from . import _containers, _images
-from ._errors import GpuSwarmError
-from ._unit import EngineError, Run, Unit
+from .._errors import GpuSwarmError
+from . import containers as container_list
+from . import images as image_list
+from .unit import EngineError, Run, Unit
 
 # Says of the daemon, as Engine.look shows it, what is not as wanted; None when all is well.
 Healthy = Callable[[Mapping[str, Any]], Optional[str]]
@@ -180,8 +181,8 @@ class Engine:
     def containers(self) -> list[dict[str, Any]]:
         """The running containers: what a restart of the daemon would kill, and what a swarm that is left would disconnect."""
         listed = self._listed("/containers/json")
-        swarms = self._listed(SWARM_NETWORKS) if _containers.may_be_on_swarm_networks(listed) else []
-        return _containers.records(listed, [network["Id"] for network in swarms], time.time())
+        swarms = self._listed(SWARM_NETWORKS) if container_list.may_be_on_swarm_networks(listed) else []
+        return container_list.records(listed, [network["Id"] for network in swarms], time.time())
 
     def _listed(self, path: str) -> list[dict[str, Any]]:
         listed = self.get(path)
@@ -192,7 +193,7 @@ class Engine:
     def images(self) -> list[dict[str, Any]]:
         """Those that a test can be run in, the best first; none where the daemon does not tell."""
         with contextlib.suppress(EngineError):
-            return _images.candidates(self._listed("/images/json"))
+            return image_list.candidates(self._listed("/images/json"))
         return []
 
     def await_drain(self, timeout_s: float) -> None:

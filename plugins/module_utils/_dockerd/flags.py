@@ -15,9 +15,9 @@ import os
 import re
 from typing import Any, Container, Iterable, Mapping, NamedTuple, Sequence
 
-from . import _unit_text
-from ._config.daemon_json import RUNTIME, RUNTIME_PATH
-from ._errors import ConfigError
+from .._config.daemon_json import RUNTIME, RUNTIME_PATH
+from .._errors import ConfigError
+from . import unit_text
 
 # What the units of the packages say. Not unix:///run/docker.sock, though that is the same socket: a dockerd that opened it
 # itself has unlinked the one of docker.socket, and after a restart with fd:// nobody would reach it.
@@ -48,7 +48,7 @@ class Flag(NamedTuple):
 
     name: str
     value: str | None
-    words: Sequence[_unit_text.Word]
+    words: Sequence[unit_text.Word]
 
     @property
     def text(self) -> str:
@@ -122,7 +122,7 @@ def put_back(content: bytes | None, kind: str, taken: Iterable[Mapping[str, Any]
         line = fitting[-1]
         added = [one for one in dict.fromkeys(part["words"]) if one not in [flag.text for flag in flags(line.words)]]
         if added:
-            text = _unit_text.append(text, line.words, added) if line.words else _unit_text.fill(text, line.setting, added)
+            text = unit_text.append(text, line.words, added) if line.words else unit_text.fill(text, line.setting, added)
     return text.encode("utf-8"), homeless
 
 
@@ -138,7 +138,7 @@ def command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> list[str]:
     return [part for word in argv for part in _expanded(word, values)]
 
 
-def flags(words: Sequence[_unit_text.Word]) -> list[Flag]:
+def flags(words: Sequence[unit_text.Word]) -> list[Flag]:
     """The options in a command line, whether their value is in the same word or in the next."""
     found, here = [], 0
     while here < len(words):
@@ -152,7 +152,7 @@ def flags(words: Sequence[_unit_text.Word]) -> list[Flag]:
 
 def flags_of(argv: Sequence[str]) -> list[Flag]:
     """The same of plain words."""
-    return flags([_unit_text.Word(0, 0, word) for word in argv])
+    return flags([unit_text.Word(0, 0, word) for word in argv])
 
 
 def resources_in(taken: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -184,20 +184,20 @@ def is_ours(flag: Flag) -> bool:
 class _Line(NamedTuple):
     """A command line, or the value of a variable with its name."""
 
-    setting: _unit_text.Setting
+    setting: unit_text.Setting
     variable: str | None
-    words: Sequence[_unit_text.Word]
+    words: Sequence[unit_text.Word]
 
 
 def _lines(text: str, environment: bool = False) -> list[_Line]:
     found = []
-    for setting in _unit_text.settings(text):
+    for setting in unit_text.settings(text):
         if environment:
-            found.append(_Line(setting, setting.name, _unit_text.variable(text, setting)))
+            found.append(_Line(setting, setting.name, unit_text.variable(text, setting)))
         elif setting.section == "Service" and setting.name == _EXEC:
-            found.append(_Line(setting, None, _unit_text.words(text, setting)))
+            found.append(_Line(setting, None, unit_text.words(text, setting)))
         elif setting.section == "Service" and setting.name == "Environment":
-            found += [_Line(setting, name, words) for name, words in _unit_text.variables(text, setting).items()]
+            found += [_Line(setting, name, words) for name, words in unit_text.variables(text, setting).items()]
     return found
 
 
@@ -243,7 +243,7 @@ def _without_ours(text: str, one: UnitFile, used: Container[str]) -> tuple[str, 
             continue
         mine = [flag for flag in flags(line.words) if is_ours(flag) and not _is_opaque(text, flag)]
         if mine:
-            text = _unit_text.remove(text, line.words, [word for flag in mine for word in flag.words])
+            text = unit_text.remove(text, line.words, [word for flag in mine for word in flag.words])
             taken.insert(0, (line.variable, mine))
     return text, taken
 
@@ -256,7 +256,7 @@ def _is_opaque(text: str, flag: Flag) -> bool:
 
 def _says_nothing(one: UnitFile, files: Sequence[UnitFile], edited: Mapping[str, str]) -> bool:
     """Whether dockerd would be started the same without this drop-in."""
-    settings = _unit_text.settings(edited[one.path])
+    settings = unit_text.settings(edited[one.path])
     if any((setting.section, setting.name) != ("Service", _EXEC) for setting in settings):
         return False
     rest = {path: text for path, text in edited.items() if path != one.path}

@@ -15,10 +15,10 @@ import re
 import time
 from typing import Any, Callable, Mapping, Sequence, Tuple
 
-from ._adoption import DROP_IN, ENVIRONMENT, UNIT
-from ._bounded import GivenUp
-from ._errors import GpuSwarmError
-from ._mask import mask
+from .._bounded import GivenUp
+from .._errors import GpuSwarmError
+from .._mask import mask
+from .flags import DROP_IN, ENVIRONMENT, UNIT
 
 # run(argv) runs a command and returns (rc, stdout, stderr).
 Run = Callable[[Sequence[str]], Tuple[int, str, str]]
