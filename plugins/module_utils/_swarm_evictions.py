@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from ._swarm_labels import KEEP
+from ._swarm.owned_labels import KEEP
 from ._swarm_nodes import plan_one
 
 ANY, MOVABLE, NONE = "any", "movable", "none"

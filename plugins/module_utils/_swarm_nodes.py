@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import copy
 
-from . import _swarm_labels
-from ._swarm import OutOfSequence, SwarmError
+from ._swarm import owned_labels
+from ._swarm.manager import OutOfSequence, SwarmError
 from ._swarm_ledger import FORMER
 
 AVAILABILITIES = ("active", "pause", "drain")
@@ -23,7 +23,7 @@ ATTEMPTS = 10
 
 def check(wants, prefix):
     """The module's option `nodes`, with labels as swarm has them; refuses what contradicts itself."""
-    if not prefix or not _swarm_labels.KEY.match(prefix):
+    if not prefix or not owned_labels.KEY.match(prefix):
         raise SwarmError("prefix %r: give a label key's beginning, such as 'gpu-swarm.'." % prefix)
     seen = set()
     checked = []
@@ -33,11 +33,11 @@ def check(wants, prefix):
         seen.add(want["id"])
         if want["remember"] and want["availability"] == "former":
             raise SwarmError("nodes: node %s has remember=true with availability=former, which forgets the mark. Drop one of the two." % want["id"])
-        if want.get("mark", _swarm_labels.KEEP) != _swarm_labels.KEEP and not want.get("host"):
+        if want.get("mark", owned_labels.KEEP) != owned_labels.KEEP and not want.get("host"):
             raise SwarmError("nodes: node %s has mark=%s and no host. Say which host it is." % (want["id"], want["mark"]))
         labels = want["labels"]
         if labels is not None:
-            labels = _swarm_labels.normalise(labels, prefix, want["id"])
+            labels = owned_labels.normalise(labels, prefix, want["id"])
         checked.append(dict(want, labels=labels))
     return checked
 
@@ -63,20 +63,20 @@ def plan_one(node, want, prefix):
     labels = dict(before.get("Labels") or {})
     problems = []
     if want["labels"] is not None:
-        labels, clashes = _swarm_labels.compute(labels, want["labels"], prefix, want.get("keep") or ())
+        labels, clashes = owned_labels.compute(labels, want["labels"], prefix, want.get("keep") or ())
         problems = [
             "node %s (%s) has label %s=%s, which is not ours, and %s is wanted"
             % (hostname, node["ID"], key, before["Labels"][key], want["labels"][key])
             for key in clashes
         ]
-    host, bound = want.get("host"), _swarm_labels.bound_to(labels, prefix)
+    host, bound = want.get("host"), owned_labels.bound_to(labels, prefix)
     if host and bound not in (None, host):
         problems.append(
             "node %s (%s) belongs to the host %s by its label %s, and %s is not that host"
-            % (hostname, node["ID"], bound, prefix + _swarm_labels.HOST, host)
+            % (hostname, node["ID"], bound, prefix + owned_labels.HOST, host)
         )
     elif host:
-        labels = _swarm_labels.mark(labels, host, want.get("mark"), prefix)
+        labels = owned_labels.mark(labels, host, want.get("mark"), prefix)
     mark = prefix + FORMER
     availability = want["availability"]
     if availability == "former":

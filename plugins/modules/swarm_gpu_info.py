@@ -459,8 +459,8 @@ findings:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._swarm import CONNECTION_OPTIONS, connect, unprotected
-from ..module_utils._swarm_lease import told
+from ..module_utils._swarm.lease import told
+from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect, unprotected
 from ..module_utils._swarm_ledger import ledger
 from ..module_utils._swarm_tasks import epoch
 

@@ -116,16 +116,16 @@ taken_from:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import _swarm_lease
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._swarm import CONNECTION_OPTIONS, connect
+from ..module_utils._swarm import lease
+from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
 
 
 def run(params, check_mode):
     """The module's result."""
-    _swarm_lease.check(params)
-    before, after, now = _swarm_lease.settle(connect(params), params, check_mode)
-    return _swarm_lease.answer(before, after, now, params)
+    lease.check(params)
+    before, after, now = lease.settle(connect(params), params, check_mode)
+    return lease.answer(before, after, now, params)
 
 
 def main():

@@ -77,7 +77,7 @@ contents:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._swarm import CONNECTION_OPTIONS, connect, unprotected
+from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect, unprotected
 
 # A node's description has pages of what its engine can do.
 PARTS = ("ID", "Spec", "Status", "ManagerStatus")

@@ -57,8 +57,8 @@ RETURN = r""" # """
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._swarm import CONNECTION_OPTIONS, connect, until_written
-from ..module_utils._swarm_lease import refuse_another
+from ..module_utils._swarm.lease import refuse_another
+from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect, until_written
 
 AFTER = "When it is through, 'docker swarm join-token --rotate --quiet worker' (or manager) replaces one."
 

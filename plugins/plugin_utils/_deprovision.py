@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..module_utils import _swarm_labels
+from ..module_utils._swarm import owned_labels
 from ._identity import BOUND, LABEL_PREFIX
 from ._membership import demotion_error, membership
 from ._model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, Step, Swarm
@@ -52,7 +52,7 @@ class TakeBack(Step):
     labels: dict[str, str] = field(default_factory=dict)
     stays: str | None = None  # why it remains a member, though it was to leave
     entry: str | None = None
-    mark: str = _swarm_labels.KEEP  # what becomes of the label that binds the node to the host
+    mark: str = owned_labels.KEEP  # what becomes of the label that binds the node to the host
 
     @property
     def problem(self) -> str | None:
@@ -91,7 +91,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[st
     entry = None if _in_a_swarm(host) else _left_behind(host, swarm)
     step = TakeBack(stays=stays, entry=entry, labels={LEAVING: host.name} if leaves and node else {}, disrupt=host.disrupt)
     # It goes with the node, or with the other labels: until then it says whose entry this is.
-    step.mark = _swarm_labels.KEEP if leaves else _swarm_labels.REMOVE
+    step.mark = owned_labels.KEEP if leaves else owned_labels.REMOVE
     step.needs = _needs(host, node, leaves, entry, _is_last(host, node, swarm, gone))
     step.impact = _impact(step, holds)
     step.stops = _stops(step)
@@ -142,7 +142,7 @@ def _used_by_docker(host: Host) -> str | None:
 
 
 def _labels_of_ours(node: Mapping[str, Any]) -> set[str]:
-    return (_swarm_labels.recorded(node["labels"], LABEL_PREFIX) | {BOUND}) & set(node["labels"])
+    return (owned_labels.recorded(node["labels"], LABEL_PREFIX) | {BOUND}) & set(node["labels"])
 
 
 def _stops(step: TakeBack) -> str:

@@ -16,10 +16,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..module_utils import _swarm_labels
+from ..module_utils._swarm import owned_labels
 
 LABEL_PREFIX = "gpu-swarm."
-BOUND = LABEL_PREFIX + _swarm_labels.HOST
+BOUND = LABEL_PREFIX + owned_labels.HOST
 
 Nodes = Mapping[str, Mapping[str, Any]]
 
@@ -42,7 +42,7 @@ def problems(shown: Mapping[str, str | None], nodes: Nodes) -> dict[str, str]:
 
 def stranger(name: str, node_id: str, labels: Mapping[str, str]) -> str | None:
     """Why the host ``name`` is not the node with these labels, or None."""
-    bound = _swarm_labels.bound_to(labels, LABEL_PREFIX)
+    bound = owned_labels.bound_to(labels, LABEL_PREFIX)
     if bound in (None, name):
         return None
     return (
@@ -53,7 +53,7 @@ def stranger(name: str, node_id: str, labels: Mapping[str, str]) -> str | None:
 
 
 def _shared(name: str, names: Iterable[str], node_id: str, labels: Mapping[str, str]) -> str:
-    bound = _swarm_labels.bound_to(labels, LABEL_PREFIX)
+    bound = owned_labels.bound_to(labels, LABEL_PREFIX)
     owner = f" By its label {BOUND} that node is {bound}." if bound else ""
     others = ", ".join(other for other in names if other != name)
     return (

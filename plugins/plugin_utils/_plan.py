@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..module_utils import _swarm_labels
 from ..module_utils._compat import checks
 from ..module_utils._machine import packages
+from ..module_utils._swarm import owned_labels
 from . import _toolkit
 from ._batches import batches
 from ._identity import LABEL_PREFIX, problems
@@ -218,14 +218,14 @@ def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
 def label_change(node: Mapping[str, Any], wanted: Mapping[str, str], keep: Sequence[str] = (), host: str | None = None) -> bool:
     """Whether the labels of this collection on this node of the ledger differ from ``wanted``; those under ``keep`` may stay.
     The node is to be bound to ``host``, or to none."""
-    labels, clashes = _swarm_labels.compute(node["labels"], wanted, LABEL_PREFIX, keep)
-    labels = _swarm_labels.mark(labels, host, _swarm_labels.SET if host else _swarm_labels.REMOVE, LABEL_PREFIX)
+    labels, clashes = owned_labels.compute(node["labels"], wanted, LABEL_PREFIX, keep)
+    labels = owned_labels.mark(labels, host, owned_labels.SET if host else owned_labels.REMOVE, LABEL_PREFIX)
     return bool(clashes) or labels != node["labels"]
 
 
 def _clash(node: Mapping[str, Any], wanted: Mapping[str, str]) -> str | None:
     """A label that somebody else set to another value than ours would be."""
-    dummy_labels, clashes = _swarm_labels.compute(node["labels"], wanted, LABEL_PREFIX)
+    dummy_labels, clashes = owned_labels.compute(node["labels"], wanted, LABEL_PREFIX)
     told = [f"{key} is {node['labels'][key]!r}, set by somebody else, and {wanted[key]!r} was decided" for key in clashes]
     if not told:
         return None

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..module_utils import _swarm_labels
 from ..module_utils._policy import generic_resources
+from ..module_utils._swarm import owned_labels
 from ._evictions import EVICT
 from ._finished_jobs import in_the_way, in_words
 from ._identity import LABEL_PREFIX, problems
@@ -123,7 +123,7 @@ def _labels(name: str, variables: Variables) -> dict[str, Any]:
     """The labels of a host as planned, else as decided there, and the mark that binds the node to the host."""
     made, step = decided(variables[name]), step_of(name, variables)
     wanted, keep = step.get("labels", made.get("labels")), made.get("labels_unknown")
-    return {} if wanted is None else {"labels": wanted, "mark": step.get("mark", _swarm_labels.SET), **({"keep": keep} if keep else {})}
+    return {} if wanted is None else {"labels": wanted, "mark": step.get("mark", owned_labels.SET), **({"keep": keep} if keep else {})}
 
 
 def label_updates(
@@ -194,8 +194,8 @@ def node_ids(names: Iterable[str], variables: Variables) -> dict[str, str | None
 
 
 def _differs(node: Mapping[str, Any], also_clashes: bool, host: str, labels: Mapping[str, str], mark: str, keep: Sequence[str] = ()) -> bool:
-    then, clashes = _swarm_labels.compute(node["labels"], labels, LABEL_PREFIX, keep)
-    return also_clashes if clashes else _swarm_labels.mark(then, host, mark, LABEL_PREFIX) != node["labels"]
+    then, clashes = owned_labels.compute(node["labels"], labels, LABEL_PREFIX, keep)
+    return also_clashes if clashes else owned_labels.mark(then, host, mark, LABEL_PREFIX) != node["labels"]
 
 
 def not_shown(names: Iterable[str], variables: Variables, ledger: Any) -> list[str]:

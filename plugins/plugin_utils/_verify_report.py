@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..module_utils import _swarm_labels
 from ..module_utils._printable import printable
+from ..module_utils._swarm import owned_labels
 from ..module_utils._verify_images import NAMED, PULL, THERE
 from ..module_utils._verify_plan import FAILED, PASSED, PLANNED, UNTESTED
 from ._identity import LABEL_PREFIX
@@ -74,8 +74,8 @@ def _disagreements(assessed: Mapping[str, Any], node: Mapping[str, Any]) -> list
 
 def _untrue(assessed: Mapping[str, Any], labels: Mapping[str, str]) -> list[str]:
     wanted, keep = assessed.get("labels") or {}, assessed.get("labels_unknown") or []
-    should, clashes = _swarm_labels.compute(labels, wanted, LABEL_PREFIX, keep)
-    record = LABEL_PREFIX + _swarm_labels.RECORD
+    should, clashes = owned_labels.compute(labels, wanted, LABEL_PREFIX, keep)
+    record = LABEL_PREFIX + owned_labels.RECORD
     keys = sorted({*clashes, *(key for key in {*should, *labels} if key != record and should.get(key) != labels.get(key))})
     return [f"{key} is {labels.get(key, 'not set')}, and {wanted.get(key, 'nothing')} is true" for key in keys]
 

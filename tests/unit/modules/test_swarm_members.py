@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 from swarm_api import node
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_members import ActionModule
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import Manager
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import Manager
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_members as module
 
 TOKENS = {"Worker": "SWMTKN-1-worker", "Manager": "SWMTKN-1-manager"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from swarm_api import cluster
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import OutOfSequence, SwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_tokens as module
 
 

@@ -10,7 +10,7 @@ import pytest
 from swarm_api import node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm_nodes
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import OutOfSequence, SwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_nodes as module
 
 PREFIX = "gpu-swarm."

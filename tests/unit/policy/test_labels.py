@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm_labels
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.labels import Options, node_labels, options_of, size_gb
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import owned_labels
 
 H100 = {
     "model": "NVIDIA-H100-80GB-HBM3",
@@ -120,7 +120,7 @@ def test_a_size_is_whole_and_hardly_more_than_there_is(mib):
 @given(st.lists(st.sampled_from([H100, T4, GB10, dict(T4, model="Ünknown, \"x\"=1")]), min_size=1, max_size=4), st.booleans())
 def test_swarm_takes_every_label(gpus, failed):
     found = node_labels(gpus, "580.95.05-open (x)", "13.0", failed)
-    assert _swarm_labels.normalise(found, "gpu-swarm.", "n1") == found
+    assert owned_labels.normalise(found, "gpu-swarm.", "n1") == found
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+", value) for value in found.values())
 
 

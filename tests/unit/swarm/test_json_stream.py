@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._json_stream import objects
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.json_stream import objects
 
 VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
 

@@ -11,20 +11,20 @@ import pytest
 from swarm_api import cluster
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_lease import reach, renewable
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm_lease
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import OutOfSequence, SwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import lease as swarm_lease
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_lease as module
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._run import this_run
 
 LABEL = "gpu-swarm.lease"
 CLOCK = "2026-11-21T02:10:00.652836451Z"
-NOW = _swarm_lease.seconds(CLOCK)
+NOW = swarm_lease.seconds(CLOCK)
 ALICE, BOB = "alice@c1 pid 12 (run 0a1b2c3d.99)", "bob@c2 pid 12 (run 4e5f6a7b.99)"
 
 
 def lease(holder, since=-60, until=60):
     """A label's value, with its times as seconds from now."""
-    return json.dumps({"holder": holder, "since": _swarm_lease.in_words(NOW + since), "until": _swarm_lease.in_words(NOW + until)})
+    return json.dumps({"holder": holder, "since": swarm_lease.in_words(NOW + since), "until": swarm_lease.in_words(NOW + until)})
 
 
 class FakeManager:
@@ -71,13 +71,13 @@ def run(monkeypatch):
     ],
 )
 def test_times_as_go_writes_them(text, seconds):
-    assert _swarm_lease.seconds(text) == seconds
+    assert swarm_lease.seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21", "2026-11-21 02:10:00Z", "2026-11-21T02:10:00"])
 def test_another_time_is_refused(text):
     with pytest.raises(ValueError, match="RFC 3339"):
-        _swarm_lease.seconds(text)
+        swarm_lease.seconds(text)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_who_gets_the_lease(run, value, options, acquired, since, taken_from):
     manager = FakeManager(value)
     result = run(manager, **options)
     assert (result["acquired"], result["changed"], result["holder"]) == (acquired, acquired, ALICE if acquired else BOB)
-    assert (result["since"], result["taken_from"]) == (_swarm_lease.in_words(NOW + since), taken_from)
+    assert (result["since"], result["taken_from"]) == (swarm_lease.in_words(NOW + since), taken_from)
     if acquired:
         assert (result["expires_in"], manager.value) == (900, lease(ALICE, since, 900))
     else:
@@ -261,4 +261,4 @@ def test_what_was_acquired_is_renewed_when_half_of_it_is_over():
     ],
 )
 def test_a_lease_is_told_as_it_stands(value, told):
-    assert _swarm_lease.told(FakeManager(value).kept["Spec"], CLOCK) == told
+    assert swarm_lease.told(FakeManager(value).kept["Spec"], CLOCK) == told

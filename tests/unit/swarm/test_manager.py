@@ -16,7 +16,7 @@ from requests import Response
 from requests.exceptions import ReadTimeout
 from swarm_api import cluster, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager as swarm_manager
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_gpu_info
 
 PARAMS = {
@@ -59,35 +59,35 @@ NO_LEADER = "rpc error: code = Unknown desc = The swarm does not have a leader. 
     ],
 )
 def test_a_daemon_that_cannot_answer_says_why(swarm, state, told):
-    with pytest.raises(_swarm.SwarmError) as caught:
-        _swarm.refuse_unless_manager({"Swarm": swarm}, "unix:///run/x.sock")
+    with pytest.raises(swarm_manager.SwarmError) as caught:
+        swarm_manager.refuse_unless_manager({"Swarm": swarm}, "unix:///run/x.sock")
     assert told in caught.value.message
     assert "unix:///run/x.sock" in caught.value.message
     assert caught.value.details == {"swarm_state": state}
 
 
 def test_a_manager_is_taken():
-    _swarm.refuse_unless_manager({"Swarm": MANAGER}, "unix:///run/x.sock")
+    swarm_manager.refuse_unless_manager({"Swarm": MANAGER}, "unix:///run/x.sock")
 
 
 def test_without_the_sdk_the_package_is_named(monkeypatch):
-    monkeypatch.setattr(_swarm, "SDK_ERROR", "No module named 'docker'")
-    with pytest.raises(_swarm.SwarmError, match="python3-docker") as caught:
-        _swarm.connect(PARAMS)
+    monkeypatch.setattr(swarm_manager, "SDK_ERROR", "No module named 'docker'")
+    with pytest.raises(swarm_manager.SwarmError, match="python3-docker") as caught:
+        swarm_manager.connect(PARAMS)
     assert caught.value.details == {"missing": ["docker_sdk"]}
 
 
 def test_a_socket_that_is_not_there(tmp_path):
     where = "unix://%s/none.sock" % tmp_path
-    with pytest.raises(_swarm.SwarmError, match="systemctl start docker") as caught:
-        _swarm.connect(dict(PARAMS, docker_host=where))
+    with pytest.raises(swarm_manager.SwarmError, match="systemctl start docker") as caught:
+        swarm_manager.connect(dict(PARAMS, docker_host=where))
     assert where in caught.value.message
     assert caught.value.details == {"swarm_state": "unreachable"}
 
 
 def test_a_socket_that_is_not_ours():
     words = "Error while fetching server API version: ('Connection aborted.', PermissionError(13, 'Permission denied'))"
-    assert "become" in _swarm.unreachable("unix:///run/x.sock", words).message
+    assert "become" in swarm_manager.unreachable("unix:///run/x.sock", words).message
 
 
 class Refusing:
@@ -115,8 +115,8 @@ class Refusing:
     ],
 )
 def test_failures_of_calls_are_told_with_their_remedy(failure, kind, told):
-    manager = _swarm.Manager(Refusing(failure), "unix:///run/x.sock", MANAGER)
-    with pytest.raises(_swarm.SwarmError) as caught:
+    manager = swarm_manager.Manager(Refusing(failure), "unix:///run/x.sock", MANAGER)
+    with pytest.raises(swarm_manager.SwarmError) as caught:
         manager.update_node("n1", 9, {})
     assert type(caught.value).__name__ == kind
     assert told in caught.value.message
@@ -138,7 +138,7 @@ class Answering:
 
 def test_the_swarm_is_read_without_its_tokens_and_written_by_version():
     client = Answering({"Swarm": dict(MANAGER, Cluster=cluster()), "SystemTime": "2026-11-21T02:17:28.652836451Z"})
-    manager = _swarm.Manager(client, "unix:///run/x.sock", MANAGER)
+    manager = swarm_manager.Manager(client, "unix:///run/x.sock", MANAGER)
     assert manager.cluster() == (cluster(), "2026-11-21T02:17:28.652836451Z")
     manager.update_cluster(10, {"Name": "default"})
     manager.update_cluster(11, {"Name": "default"}, ["manager"])
@@ -147,20 +147,20 @@ def test_the_swarm_is_read_without_its_tokens_and_written_by_version():
 
 @pytest.mark.parametrize("swarm", [dict(MANAGER, Error=NO_LEADER, Cluster={}), {"LocalNodeState": "locked"}])
 def test_a_manager_that_lost_its_swarm_meanwhile_says_why(swarm):
-    manager = _swarm.Manager(Answering({"Swarm": swarm}), "unix:///run/x.sock", MANAGER)
-    with pytest.raises(_swarm.SwarmError, match="no quorum|is locked"):
+    manager = swarm_manager.Manager(Answering({"Swarm": swarm}), "unix:///run/x.sock", MANAGER)
+    with pytest.raises(swarm_manager.SwarmError, match="no quorum|is locked"):
         manager.cluster()
 
 
 @pytest.mark.parametrize(("swarm", "autolocked"), [(MANAGER, False), (dict(MANAGER, Cluster=cluster()), True)])
 def test_whether_managers_lock_themselves_is_told(swarm, autolocked):
-    assert _swarm.Manager(None, "unix:///run/x.sock", swarm).autolocked == autolocked
+    assert swarm_manager.Manager(None, "unix:///run/x.sock", swarm).autolocked == autolocked
 
 
 def test_a_swarm_that_was_changed_meanwhile_is_told_apart():
     refused = APIError("500", explanation="rpc error: code = Unknown desc = update out of sequence")
-    with pytest.raises(_swarm.OutOfSequence, match="update the swarm"):
-        _swarm.Manager(Refusing(refused), "unix:///run/x.sock", MANAGER).update_cluster(10, {})
+    with pytest.raises(swarm_manager.OutOfSequence, match="update the swarm"):
+        swarm_manager.Manager(Refusing(refused), "unix:///run/x.sock", MANAGER).update_cluster(10, {})
 
 
 @pytest.mark.parametrize(
@@ -176,12 +176,12 @@ def test_a_swarm_that_was_changed_meanwhile_is_told_apart():
     ],
 )
 def test_an_api_that_is_not_protected_is_warned_of(options, warned):
-    told = _swarm.unprotected(dict(PARAMS, **options))
+    told = swarm_manager.unprotected(dict(PARAMS, **options))
     assert [options["docker_host"] in text and warned in text for text in told] == [True] * bool(warned)
 
 
 def test_tls_is_off_unless_asked_for(tmp_path):
-    assert _swarm._tls(PARAMS, {"DOCKER_CERT_PATH": str(tmp_path)}) is False
+    assert swarm_manager._tls(PARAMS, {"DOCKER_CERT_PATH": str(tmp_path)}) is False
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_tls_takes_its_files_from_options_or_the_environment(certificates):
         (given, {}),
         (dict(PARAMS, validate_certs=True), {"DOCKER_CERT_PATH": str(certificates)}),
     ):
-        config = _swarm._tls(params, environ)
+        config = swarm_manager._tls(params, environ)
         assert config.cert == (str(certificates / "cert.pem"), str(certificates / "key.pem"))
         assert (config.ca_cert, config.verify) == (str(certificates / "ca.pem"), True)
 
@@ -211,7 +211,7 @@ def test_tls_takes_its_files_from_options_or_the_environment(certificates):
 @pytest.mark.parametrize(("told", "taken"), [("/c/ca.pem", "/c/ca.pem"), (False, False), (True, "/etc/bundle.pem")])
 def test_variables_of_the_environment_do_not_take_the_place_of_ca_path(monkeypatch, told, taken):
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/etc/bundle.pem")
-    client = _swarm.Client(base_url="tcp://192.0.2.1:2376", version="1.41")
+    client = swarm_manager.Client(base_url="tcp://192.0.2.1:2376", version="1.41")
     client.verify = told
     assert client.merge_environment_settings("https://192.0.2.1:2376", {}, None, None, None)["verify"] == taken
 
@@ -226,8 +226,8 @@ def test_variables_of_the_environment_do_not_take_the_place_of_ca_path(monkeypat
     ],
 )
 def test_tls_files_that_do_not_fit_are_refused(options, told):
-    with pytest.raises(_swarm.SwarmError, match=told):
-        _swarm._tls(dict(PARAMS, tls=True, **options), {})
+    with pytest.raises(swarm_manager.SwarmError, match=told):
+        swarm_manager._tls(dict(PARAMS, tls=True, **options), {})
 
 
 # --- tasks, as the SDK brings them from a socket ----------------------------------------------------------------------
@@ -271,7 +271,7 @@ def manager(tmp_path):
 
     def connect(status, *parts):
         server.tasks = (status, parts)
-        return _swarm.connect(dict(PARAMS, docker_host="unix://%s" % (tmp_path / "d.sock"), api_version="1.41"))
+        return swarm_manager.connect(dict(PARAMS, docker_host="unix://%s" % (tmp_path / "d.sock"), api_version="1.41"))
 
     yield connect
     server.shutdown()
@@ -284,7 +284,7 @@ def test_tasks_come_one_at_a_time(manager):
 
 
 def test_who_answers_is_told_without_reading_the_ledger(monkeypatch):
-    monkeypatch.setattr(swarm_gpu_info, "connect", lambda params: _swarm.Manager(None, "unix:///run/x.sock", MANAGER))
+    monkeypatch.setattr(swarm_gpu_info, "connect", lambda params: swarm_manager.Manager(None, "unix:///run/x.sock", MANAGER))
     assert swarm_gpu_info.run({"ledger": False})["swarm"] == {
         "id": "c1",
         "node_id": "m1",
@@ -309,7 +309,7 @@ def test_the_managers_clock_is_kept(manager):
     ],
 )
 def test_tasks_that_do_not_come(manager, status, parts, told):
-    with pytest.raises(_swarm.SwarmError, match=told):
+    with pytest.raises(swarm_manager.SwarmError, match=told):
         list(manager(status, *parts).tasks())
 
 
@@ -345,14 +345,14 @@ class Services:
 @pytest.mark.parametrize(("status", "told"), [(204, None), (404, None), (500, "would not remove service s1: service s1 is not as it was")])
 def test_a_service_is_removed_and_one_that_is_gone_needs_no_removal(status, told):
     client = Services(status)
-    with pytest.raises(_swarm.SwarmError, match=told) if told else nullcontext():
-        _swarm.Manager(client, "unix:///run/x.sock", MANAGER).remove_service("s1")
+    with pytest.raises(swarm_manager.SwarmError, match=told) if told else nullcontext():
+        swarm_manager.Manager(client, "unix:///run/x.sock", MANAGER).remove_service("s1")
     assert client.removed == ["s1"]
 
 
 def test_services_are_made_found_and_listened_to():
     client = Services()
-    manager = _swarm.Manager(client, "unix:///run/x.sock", MANAGER)
+    manager = swarm_manager.Manager(client, "unix:///run/x.sock", MANAGER)
     assert manager.create_service({"name": "v", "labels": {}, "mode": {}, "task_template": {}}) == "v-id"
     assert manager.service_log("v-id") == "GPU 0: Tä (UUID: x)\n"
     for listed in (manager.services_labelled, manager.tasks_labelled):

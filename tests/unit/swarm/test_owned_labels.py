@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_labels import compute, normalise
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.owned_labels import compute, normalise
 
 PREFIX = "gpu-swarm."
 RECORD = "gpu-swarm.labels"

@@ -8,7 +8,7 @@ import pytest
 from swarm_api import A, B, named, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _verify_run
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import SwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import SwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_gpu_verify as module
 
 PREFIX = "gpu-swarm."

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from ._errors import GpuSwarmError
+from .._errors import GpuSwarmError
 
 RECORD = "labels"
 # The mark that binds a node to a host of the inventory: "<prefix>host". What becomes of it with an update of the node.

@@ -16,8 +16,8 @@ import sys
 
 from ansible.module_utils.basic import env_fallback
 
-from . import _json_stream
-from ._errors import GpuSwarmError
+from .._errors import GpuSwarmError
+from . import json_stream
 
 # What the SDK raises; it lets errors of requests through while a daemon stops answering.
 FAILURES: tuple = ()
@@ -231,7 +231,7 @@ class Manager:
         """
         try:
             with self._stream("/tasks") as response:
-                yield from _json_stream.objects(response.iter_content(1 << 16))
+                yield from json_stream.objects(response.iter_content(1 << 16))
         except FAILURES as exc:
             raise self._failure("list tasks", exc) from exc
         except ValueError as exc:

@@ -16,7 +16,7 @@ import re
 import time
 from collections import namedtuple
 
-from ._swarm import SwarmError, until_written
+from .manager import SwarmError, until_written
 
 LABEL = "gpu-swarm.lease"
 
