@@ -527,7 +527,7 @@ from ..module_utils._compat.checks import LOWERABLE
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._libraries import LIBRARIES, received
 from ..module_utils._mask import mask, masked
-from ..module_utils._node import Node
+from ..module_utils._node.node import Node
 from ..module_utils._policy.forms import DEFAULT_RULES, FORMS
 
 # What others compare with the swarm or with another look at this node. A kind may be called LICENSE-TOKEN, and its number is no secret.

@@ -14,11 +14,11 @@ from decisions import RUNTIME, absent, ours, params, seen
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._compat import checks, issues
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._compat.checks import Facts, check
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import runtime_toml
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decision import decide
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.decision import decide
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import taken_over
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import shrink
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._state import taken_over
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
 from tests.pages import known_traps
 

@@ -10,10 +10,10 @@ import pytest
 from decisions import ADDED, DAEMON, FINISHED, RUNTIME, RUNTIME_BY_HAND, SET_BEFORE, absent, on_record, ours, params, seen
 from node_lab import CONFIG_TOML, DAEMON_JSON, UUIDS, gpu, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decision import decide
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._state import taken_over
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.decision import decide
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import taken_over
 
 NOTHING = None
 

@@ -10,10 +10,10 @@ import stat
 import pytest
 from node_lab import move
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _state
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot, digest
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._state import State, taken_over
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import journal
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import State, taken_over
 
 FILE = "/etc/docker/daemon.json"
 
@@ -53,7 +53,7 @@ def test_a_directory_that_was_open_is_closed(tmp_path):
 
 
 def test_one_run_at_a_time(state, monkeypatch):
-    monkeypatch.setattr(_state, "LOCK_POLL_S", 0.001)
+    monkeypatch.setattr(journal, "LOCK_POLL_S", 0.001)
     with state.lock(0), pytest.raises(GpuSwarmError) as raised, State(state.directory, move).lock(0):
         pass
     assert raised.value.message == (

@@ -14,10 +14,12 @@ import stat
 import pytest
 from node_lab import CONFIG_TOML, DAEMON_JSON, gpu, node, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files, _node, _transaction
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.engine import EngineError, swarm_of
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import node as gpu_node
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import transaction
 
 BUSY = {"id": "4f66", "name": "train.1.x", "image": "cuda", "service": "train", "task": "x"}
 CONVERGED = ["NVIDIA-GPU=GPU-00000000-1111-2222-3333-444444444444", "NVIDIA-GPU=GPU-00000001-1111-2222-3333-444444444444", "SSD=1"]
@@ -547,7 +549,7 @@ def test_a_diff_is_made_only_for_those_who_ask(tmp_path):
 
 def test_libraries_that_are_only_carried_are_told(tmp_path, monkeypatch):
     it = node(tmp_path)
-    monkeypatch.setattr(_node._libraries, "carried", lambda name, path: name == "tomli")
+    monkeypatch.setattr(gpu_node._libraries, "carried", lambda name, path: name == "tomli")
     assert it.assess()["missing"] == ["toml_parser"] + [name for name in ("docker_sdk",) if importlib.util.find_spec("docker") is None]
 
 
@@ -714,7 +716,7 @@ def test_a_full_disk_on_the_way_back_is_told_and_mended_by_the_next_run(tmp_path
     it = node(tmp_path)
     before = it.everything()
     refuses(it)
-    monkeypatch.setattr(_transaction._files, "put_back", full)
+    monkeypatch.setattr(transaction._files, "put_back", full)
     with pytest.raises(GpuSwarmError, match="could not be put back: .*No space left.* has them; mend that and run this again") as problem:
         it.converge()
     assert problem.value.details["restored"] is False

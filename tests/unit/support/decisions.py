@@ -12,9 +12,9 @@ import hashlib
 import dockerd_lab
 from node_lab import CONFIG_TOML, DAEMON_JSON, RULES, UUIDS, gpu, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._decision import decide
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._observation import Observation
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.decision import decide
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.observation import Observation
 
 DAEMON, RUNTIME = "/etc/docker/daemon.json", "/etc/nvidia-container-runtime/config.toml"
 

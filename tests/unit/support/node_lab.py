@@ -17,7 +17,7 @@ import shutil
 import dockerd_lab
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.engine import Engine, EngineError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import Node
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.node import Node
 
 UUIDS = [f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in range(8)]
 RULES = [{"as": "gpu", "kind": "NVIDIA-GPU"}]

@@ -16,20 +16,21 @@ import re
 import shutil
 from typing import Any, Iterable, Mapping
 
-from . import _libraries, _restore
-from ._decision import Decision, decide
-from ._dockerd.engine import SBIN, Engine, half_joined, swarm_without_engine
-from ._dockerd.flags import UnitFile
-from ._dockerd.unit import Run
-from ._errors import GpuSwarmError
-from ._files import Move, Snapshot
-from ._gpu import nvml
-from ._machine import addresses, hardware, packages
-from ._observation import Observation
-from ._policy import generic_resources
-from ._policy.labels import options_of
-from ._state import State
-from ._transaction import apply
+from .. import _libraries
+from .._dockerd.engine import SBIN, Engine, half_joined, swarm_without_engine
+from .._dockerd.flags import UnitFile
+from .._dockerd.unit import Run
+from .._errors import GpuSwarmError
+from .._files import Move, Snapshot
+from .._gpu import nvml
+from .._machine import addresses, hardware, packages
+from .._policy import generic_resources
+from .._policy.labels import options_of
+from . import restore
+from .decision import Decision, decide
+from .journal import State
+from .observation import Observation
+from .transaction import apply
 
 
 def _own(units: Iterable[UnitFile]) -> list[str]:
@@ -123,7 +124,7 @@ class Node:
         units = self._units(engine)
         others = [Snapshot.take(path) for path in self._other_paths(units)]
         record = self.state.record_of([daemon, runtime, *others])
-        own = [one for one in others if one.path in _own(units) or _restore.is_unit(record.get(one.path))]
+        own = [one for one in others if one.path in _own(units) or restore.is_unit(record.get(one.path))]
         left = [one for one in others if one not in own]
         return Observation(
             gpus=read["gpus"],
@@ -131,7 +132,7 @@ class Node:
             cuda_version=read["cuda_version"],
             daemon=daemon,
             runtime=runtime,
-            record=_restore.with_copies(record, [daemon, runtime], left),
+            record=restore.with_copies(record, [daemon, runtime], left),
             engine=engine,
             containers=self.told["containers"],
             toolkit_version=version,

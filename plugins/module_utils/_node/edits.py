@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Sequence
 
-from . import _restore
-from ._compat import checks
-from ._config import daemon_json, runtime_toml
-from ._dockerd import flags as dockerd_flags
-from ._errors import GpuSwarmError
-from ._files import Snapshot
-from ._observation import Case, Observation
-from ._policy import generic_resources
-from ._restore import Edit
+from .._compat import checks
+from .._config import daemon_json, runtime_toml
+from .._dockerd import flags as dockerd_flags
+from .._errors import GpuSwarmError
+from .._files import Snapshot
+from .._policy import generic_resources
+from . import restore
+from .observation import Case, Observation
+from .restore import Edit
 
 # The mode of the NVIDIA runtime that takes swarm-resource from every toolkit.
 _LEGACY = "legacy"
@@ -29,9 +29,9 @@ def edits_of(case: Case) -> dict[str, Edit]:
     """{path: edit}, in the order of the edits: at no moment does an option stand both as a flag and in daemon.json."""
     state, seen = case.params["state"], case.seen
     if state == "absent":
-        return {one.path: _restore.restored(one, seen.record[one.path]) for one in seen.files if one.path in seen.record}
+        return {one.path: restore.restored(one, seen.record[one.path]) for one in seen.files if one.path in seen.record}
     if state == "present" and (case.advertisement["owned_kinds"] or seen.record):
-        return dict(_put_in(case), **_restore.left_behind(seen))
+        return dict(_put_in(case), **restore.left_behind(seen))
     return {}
 
 

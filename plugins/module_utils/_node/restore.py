@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple
 
-from ._config import daemon_json, runtime_toml
-from ._dockerd import flags
-from ._files import Snapshot
-from ._observation import Observation
+from .._config import daemon_json, runtime_toml
+from .._dockerd import flags
+from .._files import Snapshot
+from .observation import Observation
 
 
 class Edit(NamedTuple):

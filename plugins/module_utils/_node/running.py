@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from ._config import daemon_json
-from ._policy import generic_resources
+from .._config import daemon_json
+from .._policy import generic_resources
 
 # dockerd's own default, where daemon.json names none.
 PLAIN_RUNTIME = "runc"

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Protocol, Sequence
 
-from . import _files
-from ._decision import Decision
-from ._dockerd import containers as container_list
-from ._dockerd.engine import Engine, Healthy
-from ._errors import GpuSwarmError
-from ._files import Move
-from ._observation import Observation
-from ._running import complaint
-from ._state import Record, State, taken_over
+from .. import _files
+from .._dockerd import containers as container_list
+from .._dockerd.engine import Engine, Healthy
+from .._errors import GpuSwarmError
+from .._files import Move
+from .decision import Decision
+from .journal import Record, State, taken_over
+from .observation import Observation
+from .running import complaint
 
 
 class Target(Protocol):

@@ -22,9 +22,9 @@ import time
 from contextlib import contextmanager
 from typing import IO, Any, Dict, Iterable, Iterator, Mapping, Sequence
 
-from . import _files
-from ._errors import GpuSwarmError
-from ._files import Move
+from .. import _files
+from .._errors import GpuSwarmError
+from .._files import Move
 
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600

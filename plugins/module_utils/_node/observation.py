@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from ._compat.checks import Finding
-from ._dockerd.flags import Taken, UnitFile
-from ._files import Snapshot
+from .._compat.checks import Finding
+from .._dockerd.flags import Taken, UnitFile
+from .._files import Snapshot
 
 
 class Observation(NamedTuple):

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from . import _drift, _edits, _restore, _running
-from ._compat import checks
-from ._config import daemon_json
-from ._dockerd import flags as dockerd_flags
-from ._observation import Case, Observation
-from ._policy import advertise, generic_resources, shrink
-from ._policy.labels import node_labels, options_of
-from ._restore import Edit
-from ._running import Running
+from .._compat import checks
+from .._config import daemon_json
+from .._dockerd import flags as dockerd_flags
+from .._policy import advertise, generic_resources, shrink
+from .._policy.labels import node_labels, options_of
+from . import drift as node_drift
+from . import edits as file_edits
+from . import restore
+from . import running as running_daemon
+from .observation import Case, Observation
+from .restore import Edit
+from .running import Running
 
 
 class Decision(NamedTuple):
@@ -46,7 +49,7 @@ class Decision(NamedTuple):
 def decide(params: Mapping[str, Any], seen: Observation) -> Decision:
     """The decision for a node; raises GpuSwarmError for what only the user can mend."""
     case = _case(params, seen)
-    return _decision(case, _edits.edits_of(case))
+    return _decision(case, file_edits.edits_of(case))
 
 
 def _case(params: Mapping[str, Any], seen: Observation) -> Case:
@@ -55,7 +58,7 @@ def _case(params: Mapping[str, Any], seen: Observation) -> Case:
         rules, extra = [], []
     present = bool(rules or extra)
     taken = dockerd_flags.take(seen.units)
-    coming = _edits.coming(seen, params["daemon_config"], taken)
+    coming = file_edits.coming(seen, params["daemon_config"], taken)
     found = _present(params, seen, coming) if present else {}
     advertisement = advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
     advertisement["labels"] = _labels(params, seen, advertisement)
@@ -70,11 +73,11 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
     writes = {item.path: edits[item.path].content for item in snapshots if edits[item.path].content != item.data}
     running, act = None, None
     if edits and seen.engine:
-        running = _running.running_wanted(_daemon_json_then(case, edits), _flags_then(seen, edits))
-        act = "restart" if _starts_otherwise(seen, edits, writes) else _running.action_for(running, seen.engine, params["state"])
+        running = running_daemon.running_wanted(_daemon_json_then(case, edits), _flags_then(seen, edits))
+        act = "restart" if _starts_otherwise(seen, edits, writes) else running_daemon.action_for(running, seen.engine, params["state"])
     adopted = [note for edit in edits.values() for note in edit.notes]
     shrunk = _shrunk(case) if params["state"] == "present" else []
-    drift = _drift.drift(case, edits, writes, act) + [item["text"] for item in shrunk]
+    drift = node_drift.drift(case, edits, writes, act) + [item["text"] for item in shrunk]
     acting = params["restart"] == "if_needed" and act is not None
     return Decision(
         advertisement=advertisement,
@@ -86,8 +89,8 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
         changed=bool(writes) or acting or seen.unfinished,
         drift=drift,
         running=running,
-        diff=[_drift.diff(item, writes[item.path]) for item in snapshots if item.path in writes],
-        warnings=adopted + _drift.left_out(advertisement) + advertisement["warnings"] + checks.told(case.findings),
+        diff=[node_drift.diff(item, writes[item.path]) for item in snapshots if item.path in writes],
+        warnings=adopted + node_drift.left_out(advertisement) + advertisement["warnings"] + checks.told(case.findings),
         refused=shrunk + checks.refused(case.findings),
         adopted=adopted,
         runtime_stays=params["state"] == "absent" and _runtime_stays(case, edits),
@@ -98,7 +101,7 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
 
 def _daemon_json_then(case: Case, edits: Mapping[str, Edit]) -> dict[str, Any]:
     """What dockerd reads after the change: the file of the options, else the one that made it what it is."""
-    known = [path for path in edits if _restore.is_daemon(case.seen.record.get(path))]
+    known = [path for path in edits if restore.is_daemon(case.seen.record.get(path))]
     path = case.params["daemon_config"]
     if path not in edits and known:
         path = known[-1]
@@ -162,7 +165,7 @@ def _shrunk(case: Case) -> list[dict[str, str]]:
     """[{id, text}] where this would be less than before and nobody consented."""
     params, seen, advertisement = case.params, case.seen, case.advertisement
     entries = [seen.record.get(params["daemon_config"])] + [seen.record.get(one.path) for one in seen.left]
-    record = next((entry["ours"] for entry in entries if _restore.is_daemon(entry)), {})
+    record = next((entry["ours"] for entry in entries if restore.is_daemon(entry)), {})
     running = seen.engine["generic_resources"] if seen.engine else None
     earlier = shrink.before(running, record, advertisement["owned_kinds"])
     text = shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"))

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ._config import daemon_json, runtime_toml
-from ._files import Snapshot
-from ._observation import Case
-from ._policy import advertise, generic_resources
-from ._restore import Edit
+from .._config import daemon_json, runtime_toml
+from .._files import Snapshot
+from .._policy import advertise, generic_resources
+from .observation import Case
+from .restore import Edit
 
 
 def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None], act: str | None) -> list[str]:
