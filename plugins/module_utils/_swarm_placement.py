@@ -11,10 +11,10 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from . import _constraints
 from ._compat import checks
-from ._swarm_restarts import Restarts
-from ._swarm_tasks import ENDED, WANTED, assigned, is_job, is_movable
+from ._ledger import node_match
+from ._ledger.restarts import Restarts
+from ._ledger.tasks import ENDED, WANTED, assigned, is_job, is_movable
 
 # At any update of an active node, the enforcer of such a leader rejects one of the tasks that hold this type of generic
 # resource, whatever was updated (moby#44378, swarmkit#3082, swarmkit#3162).
@@ -28,7 +28,7 @@ def broken(constraints, labels):
     """The first constraint on a node label that these labels do not meet, or None."""
     node = {"Spec": {"Labels": labels}}
     for constraint in constraints or []:
-        if _constraints.is_on_node_label(constraint) and not _constraints.is_met(constraint, node):
+        if node_match.is_on_node_label(constraint) and not node_match.is_met(constraint, node):
             return constraint
     return None
 

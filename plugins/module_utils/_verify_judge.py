@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
+from ._ledger.tasks import ENDED, assigned
 from ._policy import generic_resources
-from ._swarm_tasks import ENDED, assigned
 from ._verify_images import THERE
 from ._verify_plan import FAILED, PASSED, UNTESTED
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from . import _verify_judge, _verify_plan
 from ._errors import GpuSwarmError
-from ._swarm_tasks import ENDED, assigned
+from ._ledger.tasks import ENDED, assigned
 
 POLL_S = 0.3
 # The scheduler says at once that it has no place, and tries again when a node's description changes.

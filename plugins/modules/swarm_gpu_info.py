@@ -459,10 +459,10 @@ findings:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._ledger.ledger import ledger
+from ..module_utils._ledger.tasks import epoch
 from ..module_utils._swarm.lease import told
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect, unprotected
-from ..module_utils._swarm_ledger import ledger
-from ..module_utils._swarm_tasks import epoch
 
 
 def run(params):

@@ -182,8 +182,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _verify_images, _verify_plan, _verify_run
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._ledger.ledger import ledger
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
-from ..module_utils._swarm_ledger import ledger
 from ..module_utils._verify_judge import ledger_problems
 
 

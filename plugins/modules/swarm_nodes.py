@@ -250,8 +250,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _swarm_evictions, _swarm_nodes, _swarm_placement
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._ledger.leader import leader_engine
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
-from ..module_utils._swarm_leader import leader_engine
 
 NODE_OPTIONS = dict(
     id=dict(type="str", required=True),

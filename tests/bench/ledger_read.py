@@ -38,7 +38,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def ours(folder: Path) -> Callable[[], Any]:
-    stream, ledger = (collection.module(f"module_utils.{name}") for name in ("_swarm.json_stream", "_swarm_ledger"))
+    stream, ledger = (collection.module(f"module_utils.{name}") for name in ("_swarm.json_stream", "_ledger.ledger"))
 
     def read() -> Any:
         nodes, services = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("nodes", "services"))

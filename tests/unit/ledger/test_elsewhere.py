@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from swarm_api import A, B, named, node, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 
 N1, N2 = node("n1", {"m": "T4"}, resources=named(A, B)), node("n2", {"m": "H100"}, resources=named("GPU-9"))
 SMALL = node("n2", resources=())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from swarm_api import A, B, discrete, named, node, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 
 JOB = service("s2", "sweep", mode="ReplicatedJob")
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from swarm_api import RECORDED_AT, A, B, discrete, named, node, recorded, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_ledger import ledger
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_tasks import epoch
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
 
 PREFIX = "gpu-swarm."
 SINCE = "2026-11-20T12:00:00.123456789Z"

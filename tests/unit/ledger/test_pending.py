@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from swarm_api import A, B, discrete, named, node, pending, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_ledger import ledger
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_tasks import epoch
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
 
 GPU = "NVIDIA-GPU"
 GIB = 2**30

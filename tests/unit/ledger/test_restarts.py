@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 from swarm_api import node, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_placement import evictions
 
 S = 1_000_000_000

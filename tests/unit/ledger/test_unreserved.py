@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from swarm_api import A, B, discrete, named, node, pending, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 
 ALL = "NVIDIA_VISIBLE_DEVICES=all"
 BY_HAND = "DOCKER_RESOURCE_NVIDIA-GPU=all"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from swarm_api import A, discrete, named, node, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_leader import leader_engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.leader import leader_engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_placement import broken, evictions
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from . import _constraints
-from ._policy import generic_resources
-from ._swarm_findings import shortened
-from ._swarm_tasks import age, reservations
+from .._policy import generic_resources
+from . import node_match
+from .findings import shortened
+from .tasks import age, reservations
 
 # No kind of generic resources holds a "=".
 CPUS, MEMORY = "=CPUs", "=GiB of memory"
@@ -115,7 +115,7 @@ def _fitting(constraints, platforms, places):
 
 
 def _fits(constraints, platforms, node):
-    return _constraints.runs_on(platforms, node) and all(_constraints.is_met(constraint, node) for constraint in constraints)
+    return node_match.runs_on(platforms, node) and all(node_match.is_met(constraint, node) for constraint in constraints)
 
 
 def able(spec, nodes):
@@ -129,10 +129,10 @@ def fits(spec, node):
 
 
 def _unfulfilled(constraints, platforms, places):
-    never = [constraint for constraint in constraints if not any(_constraints.is_met(constraint, place.node) for place in places)]
+    never = [constraint for constraint in constraints if not any(node_match.is_met(constraint, place.node) for place in places)]
     if never:
         return "no node meets %s" % " or ".join(never)
-    if not any(_constraints.runs_on(platforms, place.node) for place in places):
+    if not any(node_match.runs_on(platforms, place.node) for place in places):
         return "no node is of the image's platform, %s" % " or ".join("%s/%s" % (one.get("OS"), one.get("Architecture")) for one in platforms)
     return "no node meets all of %s" % ", ".join(constraints + (["the image's platform"] if platforms else []))
 

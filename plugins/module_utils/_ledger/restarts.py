@@ -11,7 +11,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from ._swarm_tasks import epoch
+from .tasks import epoch
 
 NANOSECONDS = 1e9
 UNKNOWN = float("inf")

@@ -10,10 +10,10 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from . import _constraints
-from ._policy import generic_resources
-from ._policy.labels import Options
-from ._swarm_tasks import is_job_service, reservations
+from .._policy import generic_resources
+from .._policy.labels import Options
+from . import node_match
+from .tasks import is_job_service, reservations
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 # With "none" a task still gets the driver's libraries and control devices; these two leave it as without the runtime.
@@ -78,5 +78,5 @@ def _may_come(service, places, active):
     placement = service["Spec"]["TaskTemplate"].get("Placement") or {}
     constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []
     return any(
-        _constraints.runs_on(platforms, node) and all(_constraints.is_met(constraint, node) for constraint in constraints) for node in places
+        node_match.runs_on(platforms, node) and all(node_match.is_met(constraint, node) for constraint in constraints) for node in places
     )

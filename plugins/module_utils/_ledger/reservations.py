@@ -9,9 +9,9 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from . import _swarm_pending
-from ._policy import generic_resources
-from ._swarm_tasks import is_global, reservations
+from .._policy import generic_resources
+from . import pending
+from .tasks import is_global, reservations
 
 
 def add(reserving, task, service, service_name, node_id):
@@ -33,7 +33,7 @@ def told(reserving, nodes):
     """The groups as they are told. What a node advertises does not count here: that is what a run may change."""
     found = []
     for group in reserving.values():
-        able = _swarm_pending.able(group["spec"], nodes)
+        able = pending.able(group["spec"], nodes)
         found.append(
             {
                 "service": group["service"],

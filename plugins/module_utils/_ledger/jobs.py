@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from ._swarm_tasks import ENDED, is_job_service
+from .tasks import ENDED, is_job_service
 
 
 def unfinished(service, tasks):

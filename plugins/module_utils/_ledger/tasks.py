@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from ._policy import generic_resources
+from .._policy import generic_resources
 
 # A task holds what it was assigned from its assignment to its end, whatever it is desired to be meanwhile: a task
 # that is told to shut down still has its GPU open. The scheduler counts the same way.

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from . import _swarm_claims, _swarm_elsewhere, _swarm_findings, _swarm_pending, _swarm_reservations, _swarm_unreserved
-from ._compat import checks
-from ._policy import generic_resources
-from ._swarm_leader import leader_engine
-from ._swarm_restarts import Restarts
-from ._swarm_tasks import ENDED, HOLDING, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
+from .._compat import checks
+from .._policy import generic_resources
+from . import claims, elsewhere, findings, pending, unreserved
+from . import reservations as service_reservations
+from .leader import leader_engine
+from .restarts import Restarts
+from .tasks import ENDED, HOLDING, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
 
 FORMER = "former-availability"
 
@@ -44,19 +45,19 @@ def ledger(nodes, tasks, services, prefix, now=None):
     leader = leader_engine(nodes)
     records = [_node_record(node, reading, prefix) for node in nodes]
     records.sort(key=lambda record: (record["hostname"], record["id"]))
-    _swarm_elsewhere.tell(records, nodes, services)
+    elsewhere.tell(records, nodes, services)
     pools = _pools(records)
     told = {
         "nodes": records,
         "kinds": _kinds(records, pools),
         "pools": pools,
-        "held_twice": _swarm_claims.held_twice(records),
-        "finished_jobs": _swarm_claims.finished_jobs(records, reading.finished) if checks.affects("finished-jobs-count", leader) else [],
-        "unreserved": _swarm_unreserved.unreserved(nodes, records, services, reading.waiting),
-        "reservations": _swarm_reservations.told(reading.reserving, nodes),
-        "pending": _swarm_pending.pending(reading.waiting, nodes, records, reading.reserved, now),
+        "held_twice": claims.held_twice(records),
+        "finished_jobs": claims.finished_jobs(records, reading.finished) if checks.affects("finished-jobs-count", leader) else [],
+        "unreserved": unreserved.unreserved(nodes, records, services, reading.waiting),
+        "reservations": service_reservations.told(reading.reserving, nodes),
+        "pending": pending.pending(reading.waiting, nodes, records, reading.reserved, now),
     }
-    told["findings"] = _swarm_findings.findings(told, leader)
+    told["findings"] = findings.findings(told, leader)
     return told
 
 
@@ -71,15 +72,15 @@ def _read(tasks, services, now):
         movable = state in HOLDING and is_movable(task, service)
         # One that runs and ends by itself needs no place afterwards.
         if (movable or state in WAITING) and task.get("DesiredState") in WANTED:
-            _swarm_reservations.add(reading.reserving, task, service, _service_name(task, service), node_id)
+            service_reservations.add(reading.reserving, task, service, _service_name(task, service), node_id)
         if state in HOLDING and node_id:
             reading.restarts.see(task, _read_live(reading, task, service, node_id, movable, now))
             continue
         reading.restarts.see(task)
         if state in WAITING and task.get("DesiredState") in WANTED:
-            _swarm_pending.add(reading.waiting, task, _service_name(task, service))
+            pending.add(reading.waiting, task, _service_name(task, service))
         elif state in ENDED and node_id and task.get("DesiredState") in WANTED and is_job(task, service):
-            _swarm_claims.add_finished(reading.finished, node_id, _service_name(task, service), assigned(task))
+            claims.add_finished(reading.finished, node_id, _service_name(task, service), assigned(task))
     reading.restarts.settle()
     return reading
 
@@ -214,7 +215,7 @@ def _sums(records):
 
 
 def _pools(records):
-    return _sums([record for record in records if _swarm_pending.is_open(record)])
+    return _sums([record for record in records if pending.is_open(record)])
 
 
 def _kinds(records, pools):

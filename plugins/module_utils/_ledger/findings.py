@@ -9,8 +9,8 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from ._compat import checks
-from ._policy import generic_resources
+from .._compat import checks
+from .._policy import generic_resources
 
 # So many are named; the rest of the ledger has them all.
 NAMED = 5

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from itertools import islice
 
-from . import _swarm_pending
-from ._swarm_tasks import is_global
+from . import pending
+from .tasks import is_global
 
 
 def tell(records, nodes, services):
     """Puts ``elsewhere`` to each task of the ledger's ``records`` of nodes."""
     by_id = {record["id"]: record for record in records}
-    opened = [(node, by_id[node["ID"]]) for node in nodes if _swarm_pending.is_open(by_id[node["ID"]])]
+    opened = [(node, by_id[node["ID"]]) for node in nodes if pending.is_open(by_id[node["ID"]])]
     by_name = {service["Spec"]["Name"]: service for service in services}
     homes = {}
     for record in records:
@@ -36,12 +36,12 @@ def _homes(service, opened):
     if service is None or is_global(service):
         return None
     spec = service["Spec"]["TaskTemplate"]
-    wants = _swarm_pending.wanted_by(spec)
-    return list(islice((node["ID"] for node, record in opened if _swarm_pending.fits(spec, node) and _is_large_enough(wants, node, record)), 2))
+    wants = pending.wanted_by(spec)
+    return list(islice((node["ID"] for node, record in opened if pending.fits(spec, node) and _is_large_enough(wants, node, record)), 2))
 
 
 def _is_large_enough(wants, node, record):
     if not wants:
         return True
-    total = _swarm_pending.place(node, record, {}).total
+    total = pending.place(node, record, {}).total
     return all(total.get(kind, 0) >= amount for kind, amount in wants.items())
