@@ -248,9 +248,9 @@ refused:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import _swarm_evictions, _swarm_nodes, _swarm_placement
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.leader import leader_engine
+from ..module_utils._node_spec import eviction, refusal, updates
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
 
 NODE_OPTIONS = dict(
@@ -262,27 +262,27 @@ NODE_OPTIONS = dict(
     keep=dict(type="list", elements="str", default=[]),
     host=dict(type="str"),
     mark=dict(type="str", choices=["keep", "set", "remove"], default="keep"),
-    evict=dict(type="str", choices=_swarm_evictions.CHOICES, default=_swarm_evictions.ANY),
+    evict=dict(type="str", choices=refusal.CHOICES, default=refusal.ANY),
 )
 
 
 def run(params, check_mode):
     """The module's result."""
     prefix = params["prefix"]
-    wants = _swarm_nodes.check(params["nodes"], prefix)
+    wants = updates.check(params["nodes"], prefix)
     manager = connect(params)
     nodes = manager.nodes()
     leader = leader_engine(nodes)
 
     def decide(nodes, changes, wants):
         """By the tasks that are there now."""
-        return _swarm_evictions.decide(
-            nodes, changes, wants, prefix, lambda asked: _swarm_placement.evictions(asked, leader, manager.tasks(), manager.services())
+        return refusal.decide(
+            nodes, changes, wants, prefix, lambda asked: eviction.evictions(asked, leader, manager.tasks(), manager.services())
         )
 
-    decisions = decide(nodes, _swarm_nodes.plan(nodes, wants, prefix), wants)
+    decisions = decide(nodes, updates.plan(nodes, wants, prefix), wants)
     if not check_mode:
-        decisions = _swarm_nodes.write(manager, decisions, wants, prefix, decide)
+        decisions = updates.write(manager, decisions, wants, prefix, decide)
     changes = [decision.change for decision in decisions]
     return {
         "changed": any(change["changed"] for change in changes),
@@ -293,7 +293,7 @@ def run(params, check_mode):
             for decision in decisions
             if decision.refused
         ],
-        "diff": _swarm_nodes.diff(changes),
+        "diff": updates.diff(changes),
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 from swarm_api import node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_placement import evictions
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.eviction import evictions
 
 S = 1_000_000_000
 

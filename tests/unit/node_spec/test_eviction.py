@@ -8,7 +8,7 @@ import pytest
 from swarm_api import A, discrete, named, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.leader import leader_engine
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_placement import broken, evictions
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.eviction import broken, evictions
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import copy
 import pytest
 from swarm_api import node, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _swarm_nodes
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec import updates
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_nodes as module
 
@@ -102,11 +102,11 @@ def test_a_role(wanted, changed, monkeypatch):
     ],
 )
 def test_plan_one(labels, availability, wanted, labels_after, availability_after):
-    change = _swarm_nodes.plan_one(node(labels=labels, availability=availability), wanted, PREFIX)
+    change = updates.plan_one(node(labels=labels, availability=availability), wanted, PREFIX)
     assert change["problems"] == []
     assert change["after"] == {"Labels": labels_after, "Role": "worker", "Availability": availability_after}
     assert change["changed"] == ((labels, availability) != (labels_after, availability_after))
-    again = _swarm_nodes.plan_one({**node(), "Spec": change["after"]}, wanted, PREFIX)
+    again = updates.plan_one({**node(), "Spec": change["after"]}, wanted, PREFIX)
     assert not again["changed"]
 
 
@@ -121,21 +121,21 @@ def test_plan_one(labels, availability, wanted, labels_after, availability_after
     ],
 )
 def test_read_mark(value, mark):
-    assert _swarm_nodes.read_mark(value) == mark
+    assert updates.read_mark(value) == mark
 
 
 @pytest.mark.parametrize("ours", ["pause", "drain"])
 @pytest.mark.parametrize("former", ["active", "pause", "drain"])
 def test_there_and_back(former, ours):
-    away = _swarm_nodes.plan_one(node(labels={"a": "b"}, availability=former), want(availability=ours, remember=True), PREFIX)
+    away = updates.plan_one(node(labels={"a": "b"}, availability=former), want(availability=ours, remember=True), PREFIX)
     assert away["after"]["Availability"] == ours
-    back = _swarm_nodes.plan_one({**node(), "Spec": away["after"]}, want(availability="former"), PREFIX)
+    back = updates.plan_one({**node(), "Spec": away["after"]}, want(availability="former"), PREFIX)
     assert back["after"] == away["before"]
 
 
 def test_a_mark_that_is_no_availability_is_refused():
     with pytest.raises(SwarmError, match=r"gpu-swarm\.former-availability=up"):
-        _swarm_nodes.plan([node(labels={MARK: "up"})], [want(availability="former")], PREFIX)
+        updates.plan([node(labels={MARK: "up"})], [want(availability="former")], PREFIX)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_a_mark_that_is_no_availability_is_refused():
     ],
 )
 def test_a_contradicting_request_is_refused(wants, prefix, told):
-    with pytest.raises(_swarm_nodes.SwarmError.__base__, match=told):
-        _swarm_nodes.check(wants, prefix)
+    with pytest.raises(updates.SwarmError.__base__, match=told):
+        updates.check(wants, prefix)
 
 
 def test_all_unknown_nodes_are_named(monkeypatch):
@@ -257,7 +257,7 @@ HOST = "gpu-swarm.host"
     ],
 )
 def test_a_node_is_bound_to_a_host(labels, wanted, after):
-    change = _swarm_nodes.plan_one(node(labels=labels), {**want(), **wanted}, PREFIX)
+    change = updates.plan_one(node(labels=labels), {**want(), **wanted}, PREFIX)
     assert (change["problems"], change["after"]["Labels"]) == ([], after)
 
 
@@ -271,7 +271,7 @@ def test_a_node_that_belongs_to_another_host_is_refused(wanted, monkeypatch):
 
 def test_a_mark_needs_a_host():
     with pytest.raises(SwarmError, match=r"node n1 has mark=set and no host"):
-        _swarm_nodes.check([{**want(), "mark": "set"}], PREFIX)
+        updates.check([{**want(), "mark": "set"}], PREFIX)
 
 
 # -- what may be evicted (option evict) --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fleet.gpu_swarm.plugins.filter.evict import FilterModule
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm_evictions import CHOICES, forbidden
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.refusal import CHOICES, forbidden
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._evictions import EVICT, not_written, refused_by_node, told
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings import DISRUPTIONS
 

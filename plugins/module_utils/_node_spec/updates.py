@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import copy
 
-from ._ledger.ledger import FORMER
-from ._swarm import owned_labels
-from ._swarm.manager import OutOfSequence, SwarmError
+from .._ledger.ledger import FORMER
+from .._swarm import owned_labels
+from .._swarm.manager import OutOfSequence, SwarmError
 
 AVAILABILITIES = ("active", "pause", "drain")
 PAUSED = "pause"

@@ -11,10 +11,10 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from ._compat import checks
-from ._ledger import node_match
-from ._ledger.restarts import Restarts
-from ._ledger.tasks import ENDED, WANTED, assigned, is_job, is_movable
+from .._compat import checks
+from .._ledger import node_match
+from .._ledger.restarts import Restarts
+from .._ledger.tasks import ENDED, WANTED, assigned, is_job, is_movable
 
 # At any update of an active node, the enforcer of such a leader rejects one of the tasks that hold this type of generic
 # resource, whatever was updated (moby#44378, swarmkit#3082, swarmkit#3162).

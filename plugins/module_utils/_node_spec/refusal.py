@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from ._swarm.owned_labels import KEEP
-from ._swarm_nodes import plan_one
+from .._swarm.owned_labels import KEEP
+from .updates import plan_one
 
 ANY, MOVABLE, NONE = "any", "movable", "none"
 CHOICES = [ANY, MOVABLE, NONE]
