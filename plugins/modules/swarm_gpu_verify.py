@@ -180,32 +180,33 @@ import random
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import _verify_images, _verify_plan, _verify_run
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
-from ..module_utils._verify_judge import ledger_problems
+from ..module_utils._verify import images, plan
+from ..module_utils._verify import run as verify_run
+from ..module_utils._verify.judge import ledger_problems
 
 
 def run(params, check_mode):
     """The module's result."""
     prefix, timeout_s = params["prefix"], params["wait_timeout"]
-    command = _verify_plan.argv(params["command"])
+    command = plan.argv(params["command"])
     manager = connect(params)
-    left_behind = 0 if check_mode else _verify_run.sweep(manager, prefix)
+    left_behind = 0 if check_mode else verify_run.sweep(manager, prefix)
     before = _look(manager, prefix)
-    checks = _verify_plan.checks(before["nodes"], params["nodes"], params["gpus"], params["sample"], random.sample)
-    checks = _verify_images.assigned(checks, params["image"], params["images"], params["pulls"], random.sample)
-    planned = [check for check in checks if check["state"] == _verify_plan.PLANNED]
+    checks = plan.checks(before["nodes"], params["nodes"], params["gpus"], params["sample"], random.sample)
+    checks = images.assigned(checks, params["image"], params["images"], params["pulls"], random.sample)
+    planned = [check for check in checks if check["state"] == plan.PLANNED]
     if planned and not check_mode:
-        outcomes = _verify_run.carry_out(manager, planned, prefix, command, timeout_s)
-        judged = iter(_verify_run.judge(outcomes, timeout_s, before["nodes"], lambda: _look(manager, prefix)["nodes"]))
-        checks = [next(judged) if check["state"] == _verify_plan.PLANNED else check for check in checks]
+        outcomes = verify_run.carry_out(manager, planned, prefix, command, timeout_s)
+        judged = iter(verify_run.judge(outcomes, timeout_s, before["nodes"], lambda: _look(manager, prefix)["nodes"]))
+        checks = [next(judged) if check["state"] == plan.PLANNED else check for check in checks]
     return {
         # What it makes it takes away: the swarm is as it was, but for what others left behind.
         "changed": bool(left_behind),
         "checks": checks,
-        "failed_checks": [check for check in checks if check["state"] == _verify_plan.FAILED],
+        "failed_checks": [check for check in checks if check["state"] == plan.FAILED],
         "ledger_problems": _problems(before, {check["node"] for check in checks}),
         "left_behind": left_behind,
     }

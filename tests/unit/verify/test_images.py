@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify_images import PULLED, assigned
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify.images import PULLED, assigned
 
 ID = "sha256:" + 64 * "a"
 CUDA = {"id": ID, "name": "nvidia/cuda:12", "cuda": True}

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from swarm_api import A, B, named, node, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _verify_run
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import SwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import run as verify_run
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_gpu_verify as module
 
 PREFIX = "gpu-swarm."
@@ -96,7 +96,7 @@ class FakeManager:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(_verify_run, "time", clock)
+    monkeypatch.setattr(verify_run, "time", clock)
     return clock
 
 
@@ -127,7 +127,7 @@ def test_all_nodes_are_tried_at_once_and_nothing_stays(clock, run):
     assert manager.present == {}
     assert clock.now < manager.seconds + 1
     assert len({spec["name"] for spec in manager.made}) == 2
-    assert {spec["labels"]["gpu-swarm.verify-until"] for spec in manager.made} == {str(NOW + 30 + _verify_run.LEFT_ALONE_S)}
+    assert {spec["labels"]["gpu-swarm.verify-until"] for spec in manager.made} == {str(NOW + 30 + verify_run.LEFT_ALONE_S)}
 
 
 def test_one_bad_node_does_not_hide_the_others(clock, run):
@@ -161,7 +161,7 @@ def test_a_task_that_does_not_end_is_waited_for_so_long_and_no_longer(clock, run
 def test_a_task_without_a_place_is_not_waited_for_to_the_end(clock, run):
     result = run(FakeManager(clock, lambda node_id: ("pending", None, "")))
     assert states(result) == [("n1", "failed"), ("n2", "failed")]
-    assert _verify_run.UNPLACED_S <= clock.now < _verify_run.UNPLACED_S + 1
+    assert verify_run.UNPLACED_S <= clock.now < verify_run.UNPLACED_S + 1
 
 
 @pytest.mark.parametrize("broken", ["create 0", "create 1", "tasks"])

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 
-from ._ledger.tasks import ENDED, assigned
-from ._policy import generic_resources
-from ._verify_images import THERE
-from ._verify_plan import FAILED, PASSED, UNTESTED
+from .._ledger.tasks import ENDED, assigned
+from .._policy import generic_resources
+from .images import THERE
+from .plan import FAILED, PASSED, UNTESTED
 
 # Full UUIDs, and MIG devices as drivers before 470 name them.
 DEVICE = re.compile(r"MIG-GPU-[0-9a-f-]{36}/\d+/\d+|(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -13,9 +13,10 @@ import time
 import uuid
 from typing import NamedTuple
 
-from . import _verify_judge, _verify_plan
-from ._errors import GpuSwarmError
-from ._ledger.tasks import ENDED, assigned
+from .._errors import GpuSwarmError
+from .._ledger.tasks import ENDED, assigned
+from . import judge as judgement
+from . import plan
 
 POLL_S = 0.3
 # The scheduler says at once that it has no place, and tries again when a node's description changes.
@@ -33,7 +34,7 @@ class Outcome(NamedTuple):
 
 def sweep(manager, prefix):
     """Removes what runs that were killed left behind; how many services that were."""
-    found = _verify_plan.left_behind(manager.services_labelled(prefix + _verify_plan.RUN), prefix, time.time())
+    found = plan.left_behind(manager.services_labelled(prefix + plan.RUN), prefix, time.time())
     for service_id in found:
         manager.remove_service(service_id)
     return len(found)
@@ -42,13 +43,13 @@ def sweep(manager, prefix):
 def carry_out(manager, planned, prefix, command, timeout_s):
     """The outcomes of the planned checks, once their tasks have ended or the time is up."""
     run = uuid.uuid4().hex[:8]
-    label = "%s%s=%s" % (prefix, _verify_plan.RUN, run)
-    labels = {prefix + _verify_plan.RUN: run, prefix + _verify_plan.UNTIL: "%d" % (time.time() + timeout_s + LEFT_ALONE_S)}
+    label = "%s%s=%s" % (prefix, plan.RUN, run)
+    labels = {prefix + plan.RUN: run, prefix + plan.UNTIL: "%d" % (time.time() + timeout_s + LEFT_ALONE_S)}
     try:
         made = {}
         for number, check in enumerate(planned, 1):
-            name = "%s-%s-%d" % (_verify_plan.NAME, run, number)
-            made[manager.create_service(_verify_plan.service(check, name, labels, command))] = check
+            name = "%s-%s-%d" % (plan.NAME, run, number)
+            made[manager.create_service(plan.service(check, name, labels, command))] = check
         return _await(manager, made, label, timeout_s)
     finally:
         # By the label: also one of which only the answer was lost.
@@ -71,7 +72,7 @@ def _await(manager, made, label, timeout_s):
 
 
 def _is_over(task, waited):
-    return task["Status"]["State"] in ENDED or (waited > UNPLACED_S and _verify_judge.is_unplaced(task))
+    return task["Status"]["State"] in ENDED or (waited > UNPLACED_S and judgement.is_unplaced(task))
 
 
 def _outcome(manager, service_id, check, task):
@@ -87,10 +88,10 @@ def judge(outcomes, timeout_s, before, look):
     """The checks with their verdicts. ``before`` are the nodes as the test began; ``look()`` asks the manager once more."""
     held = {one.get("value") for node in before for entry in node["resources"].values() for one in entry["held"]}
     nodes = {}
-    if any(one.task and (_verify_judge.is_unplaced(one.task) or _holds_any(one.task, held)) for one in outcomes):
+    if any(one.task and (judgement.is_unplaced(one.task) or _holds_any(one.task, held)) for one in outcomes):
         nodes = {node["id"]: node for node in look()}
     return [
-        _verify_judge.judged(one.check, one.task, one.log, one.unread, timeout_s=timeout_s, node=nodes.get(one.check["node"]))
+        judgement.judged(one.check, one.task, one.log, one.unread, timeout_s=timeout_s, node=nodes.get(one.check["node"]))
         for one in outcomes
     ]
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 import shlex
 
-from ._errors import GpuSwarmError
-from ._policy.quantity import count_of
+from .._errors import GpuSwarmError
+from .._policy.quantity import count_of
 
 PLANNED, PASSED, FAILED, UNTESTED = "planned", "passed", "failed", "untested"
 

@@ -9,10 +9,10 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from ._dockerd.images import ID
-from ._errors import GpuSwarmError
-from ._policy.quantity import count_of
-from ._verify_plan import ALL, PLANNED, UNTESTED
+from .._dockerd.images import ID
+from .._errors import GpuSwarmError
+from .._policy.quantity import count_of
+from .plan import ALL, PLANNED, UNTESTED
 
 # Where nothing else is named and nothing is there.
 PULLED = "nvidia/cuda:13.0.0-base-ubuntu24.04"
