@@ -7,8 +7,8 @@ from __future__ import annotations
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils._role_settings import ROLES
-from ..plugin_utils._settings_check import ReadOnce, as_message, check
+from ..plugin_utils._settings.check import ReadOnce, as_message, check
+from ..plugin_utils._settings.roles import ROLES
 
 
 class ActionModule(ActionBase):

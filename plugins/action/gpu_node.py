@@ -7,7 +7,7 @@ from __future__ import annotations
 from ..plugin_utils._answer import malformed
 from ..plugin_utils._carry import ASSESSED, CarryingAction
 from ..plugin_utils._node_labels import judged, prefixes
-from ..plugin_utils._options import explained
+from ..plugin_utils._settings.module_options import explained
 from ..plugin_utils._warnings import NOTED, named
 
 WARNS_LATER = "_gpu_swarm_warns_later"

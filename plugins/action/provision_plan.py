@@ -23,8 +23,8 @@ from ..plugin_utils._plan import hosts_in, in_batches, only_paused, plan, to_cha
 from ..plugin_utils._reservations import without
 from ..plugin_utils._roll import rooms
 from ..plugin_utils._run import left_lease
-from ..plugin_utils._settings_check import ReadOnce, as_message, check
-from ..plugin_utils._settings_read import of_run
+from ..plugin_utils._settings.check import ReadOnce, as_message, check
+from ..plugin_utils._settings.values import of_run
 
 ASSESSED = ("gpu_node_assessed",)
 

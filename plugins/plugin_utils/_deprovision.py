@@ -18,7 +18,7 @@ from ._identity import BOUND, LABEL_PREFIX
 from ._membership import demotion_error, membership
 from ._model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, Step, Swarm
 from ._plan import as_docker_has_them, heed_work, identified, settle
-from ._settings import ALL
+from ._settings.declaration import ALL
 from ._work import CONTAINERS, NOTHING, TASKS
 
 # The label with which a node goes: the host's name. An entry that a killed run left behind is known by it, since the host

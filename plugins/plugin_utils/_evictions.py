@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._outcome import State
-from ._settings import ALL, NEVER, SERVICES
+from ._settings.declaration import ALL, NEVER, SERVICES
 from ._work import SPENT
 
 # By ``provision_disrupt`` of its host, the option ``evict`` of swarm_nodes.

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..module_utils._printable import printable
-from ._settings import PREFIXES
+from ._settings.declaration import PREFIXES
 
 OURS = (*PREFIXES, "gpu_swarm_")
 SHOWN, WIDTH = 5, 60

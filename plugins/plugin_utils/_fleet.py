@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ._model import Host
-from ._settings_read import FOR_TASKS, values
+from ._settings.values import FOR_TASKS, values
 
 MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"
 TOOLKIT, HOLD = "nvidia_container_toolkit_version", "nvidia_container_toolkit_hold"

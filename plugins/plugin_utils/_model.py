@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..module_utils._printable import printable_lines
-from ._settings import default_of
+from ._settings.declaration import default_of
 from ._work import NOTHING
 
 # The groups that a run's plays are for. A play over an empty group costs nothing.

@@ -22,7 +22,7 @@ from ._identity import LABEL_PREFIX, problems
 from ._impact import tell_impact
 from ._membership import membership
 from ._model import END, FETCH, HURTS, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
-from ._settings import ALL, NEVER, SERVICES
+from ._settings.declaration import ALL, NEVER, SERVICES
 from ._work import CONTAINERS, NOTHING, TASKS, in_words, must_stay, what_becomes, what_is_stopped, work_on
 
 LOCKS = (

@@ -23,7 +23,7 @@ from ._identity import LABEL_PREFIX, problems
 from ._lease import lost_lease
 from ._model import LABEL, MARKED
 from ._outcome import BAD, outcome_of
-from ._settings import default_of
+from ._settings.declaration import default_of
 from ._work import CONTAINERS, NOTHING, UNREAD, Work, must_stay, what_is_stopped, work_on
 
 PAUSE, DRAIN, FORMER = "pause", "drain", "former"

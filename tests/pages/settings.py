@@ -9,13 +9,13 @@ import json
 import re
 from typing import Any
 
-from plugins.plugin_utils import _role_settings as roles
-from plugins.plugin_utils import _settings as declaration
+from plugins.plugin_utils._settings import declaration as declaration
+from plugins.plugin_utils._settings import roles as roles
 
 from .blocks import table
 
 HEAD = """\
-<!-- Made by `python -m tests.pages` from plugins/plugin_utils/_settings.py and roles/*/meta/argument_specs.yml; edit those. -->
+<!-- Made by `python -m tests.pages` from plugins/plugin_utils/_settings/declaration.py and roles/*/meta/argument_specs.yml; edit those. -->
 # Settings
 
 Every variable that the playbooks and roles read. Set them where Ansible finds variables: in `group_vars`, in `host_vars`, at an

@@ -12,9 +12,9 @@ from ansible.errors import AnsibleError
 from host_vars import GROUPS, HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import SETTINGS, hosts_of
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._role_settings import of_roles
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings import FACTS, PLAYBOOKS, PREFIXES, Names, problem
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings_check import ROLES, ReadOnce, as_message, check
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.check import ROLES, ReadOnce, as_message, check
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import FACTS, PLAYBOOKS, PREFIXES, Names, problem
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import of_roles
 
 CHECKOUT = Path(__file__).parents[3]
 DECLARED = {setting.name: setting for setting in [*PLAYBOOKS, *of_roles([*ROLES, "verify"])]}

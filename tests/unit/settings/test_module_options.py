@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._options import explained
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.module_options import explained
 
 FAILED = {"failed": True, "msg": "argument 'x' is of type <class 'str'> and we were unable to convert to int"}
 WRONG = [

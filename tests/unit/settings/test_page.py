@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._role_settings import declared
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings import PLAYBOOKS, PREFIXES
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import PLAYBOOKS, PREFIXES
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared
 from tests.pages import settings
 from tests.pages.made import DOCS, made
 

@@ -13,9 +13,9 @@ import pytest
 from ansible.errors import AnsibleError
 from host_vars import GROUPS, HostVars
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._role_settings import declared
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings import PLAYBOOKS, converted
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings_read import FOR_RUN, FOR_TASKS, of_run, values
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import PLAYBOOKS, converted
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.values import FOR_RUN, FOR_TASKS, of_run, values
 
 CHECKOUT = Path(__file__).parents[3]
 DECLARED = declared()

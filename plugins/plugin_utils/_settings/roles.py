@@ -15,9 +15,9 @@ from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
 
-from ._settings import PLAYBOOKS, Setting
+from .declaration import PLAYBOOKS, Setting
 
-FOLDER = Path(__file__).resolve().parents[2] / "roles"
+FOLDER = Path(__file__).resolve().parents[3] / "roles"
 # Those of provision, maintain and deprovision.
 ROLES = ("gpu_node", "nvidia_container_toolkit", "swarm_member")
 

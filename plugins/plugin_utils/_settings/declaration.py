@@ -19,7 +19,7 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ..module_utils._mask import mask
+from ...module_utils._mask import mask
 
 
 @dataclass(frozen=True)

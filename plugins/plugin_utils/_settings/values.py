@@ -19,8 +19,8 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 
-from ._role_settings import declared
-from ._settings import PLAYBOOKS, Setting, converted, holds_template
+from .declaration import PLAYBOOKS, Setting, converted, holds_template
+from .roles import declared
 
 Template = Callable[[Any], Any]
 

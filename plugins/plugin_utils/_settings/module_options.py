@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ._role_settings import of_roles
-from ._settings import Setting, problem
+from .declaration import Setting, problem
+from .roles import of_roles
 
 # Numbers that a role takes as text, since empty means none.
 NUMBERS = {"gpu_node_expect": "GPUs"}

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from ansible.errors import AnsibleError
 
-from ..module_utils._mask import mask
-from ._role_settings import ROLES, declared
-from ._settings import Names, Setting, is_template, misspelt, problem, shown
+from ...module_utils._mask import mask
+from .declaration import Names, Setting, is_template, misspelt, problem, shown
+from .roles import ROLES, declared
 
 NOTHING_CHANGED = "Nothing was changed."
 
