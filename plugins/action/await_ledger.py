@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from ..plugin_utils._controller.delegation import ManagerAction
 from ..plugin_utils._poll import apart, poll
-from ..plugin_utils._reach import ManagerAction
 from ..plugin_utils._roll import held_by
 from ..plugin_utils._updates import not_shown
 

@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from ..plugin_utils._answer import malformed
-from ..plugin_utils._carry import ASSESSED, CarryingAction
-from ..plugin_utils._node_labels import judged, prefixes
+from ..plugin_utils._controller.answer import malformed
+from ..plugin_utils._controller.libraries import ASSESSED, CarryingAction
+from ..plugin_utils._controller.node_labels import judged, prefixes
 from ..plugin_utils._settings.module_options import explained
 from ..plugin_utils._warnings import NOTED, named
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..plugin_utils._reach import NodeAction
+from ..plugin_utils._controller.delegation import NodeAction
 
 
 class ActionModule(NodeAction):

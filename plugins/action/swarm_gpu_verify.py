@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..plugin_utils._reach import ManagerAction
+from ..plugin_utils._controller.delegation import ManagerAction
 
 
 class ActionModule(ManagerAction):

@@ -43,7 +43,7 @@ _value:
 from ansible.errors import AnsibleFilterError
 
 from ..module_utils._errors import GpuSwarmError
-from ..plugin_utils._manager import asked
+from ..plugin_utils._controller.manager_api import asked
 
 
 def _asked_managers(names, variables):

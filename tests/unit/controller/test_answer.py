@@ -17,11 +17,11 @@ import pytest
 from fleet_lab import assessed
 from node_lab import gpu
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _cpu
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answer import malformed, plain
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._facts import problem
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._node_labels import MOST, judged, prefixes
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._reach import answered
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller import cpu as cpu_names
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import malformed, plain
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.delegation import answered
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.facts import problem
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.node_labels import MOST, judged, prefixes
 
 
 def test_what_ansible_would_act_on_is_left_out_but_where_python_was_found():
@@ -140,7 +140,7 @@ def test_the_prefixes_are_those_of_the_task_and_not_of_the_answer(monkeypatch):
     assert judged(lies, "g7", "gpu.", "cpu.") == {"labels": {"cpu.microarchitecture": "x86_64", "cpu.x86_64_level": "v1"}, "labels_unknown": []}
     assert judged(lies, "g7", "gpu.", "")["labels"] == {}
     assert judged({"labels": {}, "cpu": {**cpu, "features": [["x"]]}}, "g7", "gpu.", "cpu.")["labels"] == {}
-    monkeypatch.setattr(_cpu, "HAS_ARCHSPEC", False)
+    monkeypatch.setattr(cpu_names, "HAS_ARCHSPEC", False)
     assert judged(lies, "g7", "gpu.", "cpu.")["labels_unknown"] == ["cpu."]
 
 

@@ -23,9 +23,9 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import (
     _verify_report,
     _warnings,
 )
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answer import malformed
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import malformed
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.node_labels import judged
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._membership import find_swarm
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._node_labels import judged
 
 LEFT_OUT = gpu(2, mig_devices=[{"uuid": "MIG-1", "profile": "1g.10gb", "memory_mib": None}])
 

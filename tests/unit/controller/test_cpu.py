@@ -10,9 +10,9 @@ import archspec.cpu
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.hardware import cpu, parse_cpuinfo, parse_meminfo
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _cpu
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._cpu import ArchspecMissing, cpu_labels
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._node_labels import judged
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller import cpu as cpu_names
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.cpu import ArchspecMissing, cpu_labels
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.node_labels import judged
 
 BASE = "fpu de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat clflush mmx fxsr sse sse2 ht syscall nx rdtscp lm pni"
 NEHALEM = BASE + " ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm"
@@ -78,7 +78,7 @@ def test_the_answer_is_completed_on_the_controller():
 
 
 def test_without_archspec_the_labels_are_unknown_and_the_user_is_told(monkeypatch):
-    monkeypatch.setattr(_cpu, "HAS_ARCHSPEC", False)
+    monkeypatch.setattr(cpu_names, "HAS_ARCHSPEC", False)
     seen = dict(parse_cpuinfo(*x86(BROADWELL)), label_prefix="cpu.")
     with pytest.raises(ArchspecMissing):
         cpu_labels(seen)

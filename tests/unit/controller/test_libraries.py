@@ -19,7 +19,7 @@ import nvml_lab
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _carry
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller import libraries
 
 
 def names(bundle):
@@ -29,20 +29,20 @@ def names(bundle):
 
 
 def test_a_bundle_holds_what_is_missing_and_is_the_same_each_time():
-    assert names(_carry.pack(["nvml_binding"])) == ["pynvml.py"]
-    both = names(_carry.pack(["toml_parser", "nvml_binding"]))
+    assert names(libraries.pack(["nvml_binding"])) == ["pynvml.py"]
+    both = names(libraries.pack(["toml_parser", "nvml_binding"]))
     assert both[0] == "pynvml.py"
     assert {"tomli/__init__.py", "tomli/_parser.py"} < set(both)
     assert all(name.endswith(".py") for name in both)
-    assert _carry.pack(["nvml_binding"]) == _carry.pack(["nvml_binding"])
+    assert libraries.pack(["nvml_binding"]) == libraries.pack(["nvml_binding"])
 
 
 @pytest.mark.parametrize("hidden", [None, "tomli"])
 def test_the_toml_parser_of_the_bundle_works_in_a_bare_python(tmp_path, monkeypatch, hidden):
-    find = _carry.importlib.util.find_spec
-    monkeypatch.setattr(_carry.importlib.util, "find_spec", lambda name: None if name == hidden else find(name))
+    find = libraries.importlib.util.find_spec
+    monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda name: None if name == hidden else find(name))
     bundle = tmp_path / "b.zip"
-    bundle.write_bytes(base64.b64decode(_carry.pack(["toml_parser"])))
+    bundle.write_bytes(base64.b64decode(libraries.pack(["toml_parser"])))
     code = "_libraries.use(sys.argv[1], '/nonexistent'); import tomli; print(json.dumps([tomli.loads('a = 1'), tomli.__file__]))"
     parsed, where = nvml_lab.bare_python(code, str(bundle))
     assert parsed == {"a": 1}
@@ -50,22 +50,22 @@ def test_the_toml_parser_of_the_bundle_works_in_a_bare_python(tmp_path, monkeypa
 
 
 def test_a_controller_that_has_none_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(_carry.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(_carry.sysconfig, "get_path", lambda name: "/nonexistent")
+    monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(libraries.sysconfig, "get_path", lambda name: "/nonexistent")
     with pytest.raises(AnsibleActionFail, match="pip install nvidia-ml-py"):
-        _carry.pack(["nvml_binding"])
+        libraries.pack(["nvml_binding"])
     with pytest.raises(AnsibleActionFail, match="pip install tomli"):
-        _carry.pack(["toml_parser"])
+        libraries.pack(["toml_parser"])
 
 
 def test_an_old_package_of_that_name_is_told_apart(monkeypatch, tmp_path):
     old = tmp_path / "pynvml"
     old.mkdir()
     (old / "__init__.py").touch()
-    spec = _carry.importlib.util.spec_from_file_location("pynvml", old / "__init__.py")
-    monkeypatch.setattr(_carry.importlib.util, "find_spec", lambda name: spec)
+    spec = libraries.importlib.util.spec_from_file_location("pynvml", old / "__init__.py")
+    monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda name: spec)
     with pytest.raises(AnsibleActionFail, match="old package"):
-        _carry.pack(["nvml_binding"])
+        libraries.pack(["nvml_binding"])
 
 
 def failed(*missing):
@@ -102,7 +102,7 @@ def test_what_is_sent(args, answers, sent):
         runs.append(given)
         return answers[len(runs) - 1]
 
-    assert _carry.carry(run, args) == answers[-1]
+    assert libraries.carry(run, args) == answers[-1]
     assert [bundle(given) for given in runs] == [None, *sent]
     assert len(runs) == len(answers)
 
@@ -123,7 +123,7 @@ def test_what_is_known_to_be_lacking_goes_along_at_once(args, answers, sent):
         runs.append(given)
         return left.pop(0)
 
-    assert _carry.carry(run, args, ["nvml_binding"]) == answers[-1]
+    assert libraries.carry(run, args, ["nvml_binding"]) == answers[-1]
     assert [bundle(given) for given in runs] == (sent or [None])
     assert left == []
 
@@ -140,7 +140,7 @@ def test_what_is_known_to_be_lacking_goes_along_at_once(args, answers, sent):
     ],
 )
 def test_what_the_assessment_said(assessed, lacking):
-    assert _carry.lacking({} if assessed is None else {"gpu_node_assessed": assessed}) == lacking
+    assert libraries.lacking({} if assessed is None else {"gpu_node_assessed": assessed}) == lacking
 
 
 # -- real runs ---------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ import yaml
 from node_lab import CONFIG_TOML, DAEMON_JSON
 
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answer import malformed
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import malformed
 
 MAIN = """
 import contextlib, io, os, sys

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..module_utils._printable import printable
-from ._settings.declaration import PREFIXES
+from ...module_utils._printable import printable
+from .._settings.declaration import PREFIXES
 
 OURS = (*PREFIXES, "gpu_swarm_")
 SHOWN, WIDTH = 5, 60

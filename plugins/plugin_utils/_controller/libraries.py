@@ -22,9 +22,9 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
-from ._answer import plain
-from ._become import explained
-from ._reach import answered, heed_facts
+from .answer import plain
+from .become import explained
+from .delegation import answered, heed_facts
 
 # What a host said of itself earlier in the run, as the roles register it.
 ASSESSED = "gpu_node_assessed"

@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ..module_utils._errors import GpuSwarmError
+from ...module_utils._errors import GpuSwarmError
 
 # The groups whose hosts are worked on.
 MEMBERS = ("gpu_nodes", "swarm_workers")

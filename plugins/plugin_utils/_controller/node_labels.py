@@ -15,9 +15,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils._policy.labels import Options
-from ._answer import is_cpu
-from ._cpu import ArchspecMissing, cpu_labels
+from ...module_utils._policy.labels import Options
+from .answer import is_cpu
+from .cpu import ArchspecMissing, cpu_labels
 
 # The collection's own records: which keys are ours, which host a node is, what it was before.
 RESERVED = "gpu-swarm"

@@ -18,10 +18,10 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
-from ..module_utils._printable import printable
-from ._answer import plain
-from ._become import explained
-from ._facts import problem
+from ...module_utils._printable import printable
+from .answer import plain
+from .become import explained
+from .facts import problem
 
 
 def answered(call: Callable[[], dict[str, Any]], who: str) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from ..module_utils._policy import generic_resources
-from ..module_utils._printable import printable, printable_lines
+from ...module_utils._policy import generic_resources
+from ...module_utils._printable import printable, printable_lines
 
 # What Ansible acts on wherever it stands in the result of a task (plugins/strategy and executor/task_executor of ansible-core), and
 # none of our modules returns. Variables of the run above all: those of the first host hold for a call that is made once for all.
