@@ -16,9 +16,9 @@ from ..plugin_utils._begin import where_it_begins
 from ..plugin_utils._consent import heed_finished_jobs, heed_reservations
 from ..plugin_utils._durations import restart_waits
 from ..plugin_utils._evictions import told
-from ..plugin_utils._fleet import MANAGERS, hosts_of, left_out
+from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, left_out
+from ..plugin_utils._fleet.model import END, FETCH, Swarm
 from ..plugin_utils._impact import leader_warnings, toolkit_warnings
-from ..plugin_utils._model import END, FETCH, Swarm
 from ..plugin_utils._plan import hosts_in, in_batches, only_paused, plan, to_change
 from ..plugin_utils._reservations import without
 from ..plugin_utils._roll import rooms

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils import _joining
+from ..plugin_utils._fleet import joining
 
 OPTIONS = {
     "step": {"type": "str", "choices": ["survey", "assess", "promote", "demote", "leave"], "required": True},
@@ -49,23 +49,23 @@ class ActionModule(ActionBase):
     def _survey(self, args, task_vars):
         """Whether its error matters is decided for each host."""
         in_play = task_vars["ansible_play_hosts"]
-        answers = _joining.answers_of(task_vars["hostvars"], [*args["managers"], *in_play], args["asked"])
-        return asdict(_joining.survey(answers, args["managers"], in_play))
+        answers = joining.answers_of(task_vars["hostvars"], [*args["managers"], *in_play], args["asked"])
+        return asdict(joining.survey(answers, args["managers"], in_play))
 
     def _assess(self, args, task_vars):
-        return asdict(_joining.decide(_known(args, task_vars), args["role"], args["move"]))
+        return asdict(joining.decide(_known(args, task_vars), args["role"], args["move"]))
 
     def _promote(self, args, task_vars):
         host, names = task_vars["inventory_hostname"], task_vars["ansible_play_hosts_all"]
-        return {"error": _joining.promotion_error(host, args["found"]["manager"], task_vars["hostvars"], names)}
+        return {"error": joining.promotion_error(host, args["found"]["manager"], task_vars["hostvars"], names)}
 
     def _demote(self, args, task_vars):
-        return {"error": _joining.demotion_error(_known(args, task_vars), task_vars["hostvars"], task_vars["ansible_play_hosts"])}
+        return {"error": joining.demotion_error(_known(args, task_vars), task_vars["hostvars"], task_vars["ansible_play_hosts"])}
 
     def _leave(self, args, task_vars):
-        return asdict(_joining.leave(_known(args, task_vars), args["dissolve"], args["entry"]))
+        return asdict(joining.leave(_known(args, task_vars), args["dissolve"], args["entry"]))
 
 
 def _known(args, task_vars):
-    found = _joining.Survey(**{key: args["found"][key] for key in _joining.Survey.__dataclass_fields__})
-    return _joining.Known(task_vars["inventory_hostname"], args["answer"], found, args["listed"])
+    found = joining.Survey(**{key: args["found"][key] for key in joining.Survey.__dataclass_fields__})
+    return joining.Known(task_vars["inventory_hostname"], args["answer"], found, args["listed"])

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils import _identity, _verify_report
-from ..plugin_utils._fleet import heard
+from ..plugin_utils import _verify_report
+from ..plugin_utils._fleet import identity
+from ..plugin_utils._fleet.inventory import heard
 from ..plugin_utils._updates import ASSESSED, node_id_of
 
 
@@ -29,7 +30,7 @@ class ActionModule(ActionBase):
         nodes = {node["id"]: node for node in args["ledger"].get("nodes") or []}
         assessed = _assessed(task_vars, args["hosts"])
         ids = {name: node_id_of({ASSESSED: answer}) for name, answer in assessed.items()}
-        mistaken = _identity.problems(ids, nodes)
+        mistaken = identity.problems(ids, nodes)
         rows, problems = [], {}
         for name, node_id in ids.items():
             found = _verify_report.about(assessed[name], nodes.get(node_id), args["tested"], node_id, mistaken.get(name))

@@ -48,7 +48,7 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 
-from ..plugin_utils._membership import find_swarm
+from ..plugin_utils._fleet.membership import find_swarm
 
 
 def _find_swarm(answers, managers, in_play):

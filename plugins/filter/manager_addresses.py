@@ -37,7 +37,7 @@ _value:
   elements: dict
 """
 
-from ..plugin_utils._membership import addresses, parse_address
+from ..plugin_utils._fleet.membership import addresses, parse_address
 
 
 def _manager_addresses(nodes):

@@ -65,7 +65,7 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 
-from ..plugin_utils._membership import membership
+from ..plugin_utils._fleet.membership import membership
 
 
 def _membership(answer, nodes, role, move=False, leaving=(), coming=(), host=None):

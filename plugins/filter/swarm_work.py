@@ -36,7 +36,7 @@ _value:
   sample: ["task web.1.oyl2ui5639bmnf3qq6mn5afae of service web (for 3 h 5 min)"]
 """
 
-from ..plugin_utils._work import of_swarm
+from ..plugin_utils._fleet.workload import of_swarm
 
 
 class FilterModule:

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from . import _finished_jobs
-from ._model import END, JOIN, LABEL, MARKED, WINDOWS, AnyStep, Host, Step, Swarm
+from ._fleet import finished_jobs
+from ._fleet.model import END, JOIN, LABEL, MARKED, WINDOWS, AnyStep, Host, Step, Swarm
 from ._plan import settle
 from ._reservations import Loss, consented, decided_totals, is_open, losses, refusal, takes_away, totals
 
@@ -55,12 +55,12 @@ def heed_finished_jobs(hosts: Iterable[Host], steps: dict[str, AnyStep], swarm: 
             continue
         step.remove_jobs = remove
         advertised = None if step.left_alone else (host.assessed or {}).get("advertised")
-        jobs = _finished_jobs.in_the_way(swarm.ledger, step.node_id, advertised)
+        jobs = finished_jobs.in_the_way(swarm.ledger, step.node_id, advertised)
         if jobs and remove:
             step.jobs = jobs
             step.impact.append(f"removes {', '.join(f'finished job {job}' for job in jobs)}")
         elif jobs:
-            waits_for = _finished_jobs.in_words(jobs) + step.waits_for
+            waits_for = finished_jobs.in_words(jobs) + step.waits_for
             # Nor does it return to service: that is an update as well.
             steps[host.name] = replace(step, waits_for=waits_for, left_alone=True, groups=[END])
 

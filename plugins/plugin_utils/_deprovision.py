@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..module_utils._swarm import owned_labels
-from ._identity import BOUND, LABEL_PREFIX
-from ._membership import demotion_error, membership
-from ._model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, Step, Swarm
+from ._fleet.identity import BOUND, LABEL_PREFIX
+from ._fleet.membership import demotion_error, membership
+from ._fleet.model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, Step, Swarm
+from ._fleet.workload import CONTAINERS, NOTHING, TASKS
 from ._plan import as_docker_has_them, heed_work, identified, settle
 from ._settings.declaration import ALL
-from ._work import CONTAINERS, NOTHING, TASKS
 
 # The label with which a node goes: the host's name. An entry that a killed run left behind is known by it, since the host
 # itself has no node id any more, and host names of nodes are not unique.

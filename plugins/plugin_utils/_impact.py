@@ -15,7 +15,7 @@ from typing import Any
 from ..module_utils._compat import checks
 from ..module_utils._policy import generic_resources
 from . import _toolkit
-from ._model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
+from ._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
 
 
 def tell_impact(step: Step, host: Host, new: bool) -> None:

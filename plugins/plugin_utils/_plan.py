@@ -18,12 +18,12 @@ from ..module_utils._machine import packages
 from ..module_utils._swarm import owned_labels
 from . import _toolkit
 from ._batches import batches
-from ._identity import LABEL_PREFIX, problems
+from ._fleet.identity import LABEL_PREFIX, problems
+from ._fleet.membership import membership
+from ._fleet.model import END, FETCH, HURTS, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
+from ._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, must_stay, what_becomes, what_is_stopped, work_on
 from ._impact import tell_impact
-from ._membership import membership
-from ._model import END, FETCH, HURTS, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
 from ._settings.declaration import ALL, NEVER, SERVICES
-from ._work import CONTAINERS, NOTHING, TASKS, in_words, must_stay, what_becomes, what_is_stopped, work_on
 
 LOCKS = (
     "dockerd has to be restarted, which would lock this manager, since its swarm is autolocked. Run 'docker swarm update "

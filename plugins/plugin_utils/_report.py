@@ -17,8 +17,8 @@ from typing import Any
 from . import _offer
 from ._again import Again
 from ._deprovision import UP_TO_FILES, TakeBack, taken_back
-from ._model import MARKED, WINDOWS, Host, Step
-from ._outcome import HostState, Outcome, State, Verdict
+from ._fleet.model import MARKED, WINDOWS, Host, Step
+from ._fleet.outcome import HostState, Outcome, State, Verdict
 from ._plan import label_change
 from ._table import render
 from ._updates import difference

@@ -17,7 +17,7 @@ from ..module_utils._printable import printable
 from ..module_utils._swarm import owned_labels
 from ..module_utils._verify.images import NAMED, PULL, THERE
 from ..module_utils._verify.plan import FAILED, PASSED, PLANNED, UNTESTED
-from ._identity import LABEL_PREFIX
+from ._fleet.identity import LABEL_PREFIX
 from ._table import render
 from ._updates import difference
 

@@ -11,8 +11,8 @@ from fleet_lab import host, member, swarm
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._printable import printable, printable_lines
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import shown
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import Host
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import outcome_of
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Host
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import outcome_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._table import render
 

@@ -13,19 +13,11 @@ import pytest
 from fleet_lab import assessed, host, member, swarm
 from node_lab import UUIDS, gpu, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import (
-    _consent,
-    _deprovision,
-    _impact,
-    _model,
-    _plan,
-    _report,
-    _verify_report,
-    _warnings,
-)
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _consent, _deprovision, _impact, _plan, _report, _verify_report, _warnings
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import malformed
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.node_labels import judged
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._membership import find_swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import model
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership import find_swarm
 
 LEFT_OUT = gpu(2, mig_devices=[{"uuid": "MIG-1", "profile": "1g.10gb", "memory_mib": None}])
 
@@ -92,7 +84,7 @@ def replaced(found, place, other):
 
 def run(found):
     """What a run makes of all hosts at once, where this is the answer of one of them."""
-    bad = _model.Host("gpu-1", True, False, judged(dict(found), "gpu-1", "gpu.", "cpu."))
+    bad = model.Host("gpu-1", True, False, judged(dict(found), "gpu-1", "gpu.", "cpu."))
     hosts = [bad, host("gpu-2", node_id="n2", toolkit_version="1.19.0")]
     find_swarm({"gpu-1": found, "m": assessed("m1", gpus=0)}, ["m", "gpu-1"], ["m"])
     _warnings.together({one.name: one.assessed for one in hosts})

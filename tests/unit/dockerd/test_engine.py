@@ -27,7 +27,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.engine im
     unknown_swarm,
 )
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._membership import find_swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership import find_swarm
 
 # --- what daemons answer --------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._joining import (
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.joining import (
     Decision,
     Known,
     Leave,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._membership import (
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership import (
     addresses,
     demotion_error,
     find_swarm,

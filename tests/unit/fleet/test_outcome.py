@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import BAD, STAYS_AWAY, State, Verdict, outcome_of
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import BAD, STAYS_AWAY, State, Verdict, outcome_of
 
 TASKS = Path(__file__).parents[3] / "playbooks" / "tasks"
 # In tasks, besides the outcome itself: what a variable says that becomes its state.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._work import Work, age, in_words, must_stay, of_swarm, what_becomes, work_on
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.workload import Work, age, in_words, must_stay, of_swarm, what_becomes, work_on
 
 SERVICE = {"id": "t1", "name": "web.1", "service": "web", "movable": True, "age": 60}
 JOB = {"id": "t2", "name": "sweep.4", "service": "sweep", "movable": False, "age": 11_100}

@@ -11,7 +11,7 @@ from fleet_lab import assessed, ledger, member, swarm, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _deprovision
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import LEAVING, TakeBack, taken_back
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import END, IDLE, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, Host, Swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, IDLE, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, Host, Swarm
 
 OURS = "gpu-swarm.labels"
 EMPTY = {"services": [], "secrets": [], "configs": []}

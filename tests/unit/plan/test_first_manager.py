@@ -10,7 +10,7 @@ import pytest
 from fleet_lab import host
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._begin import where_it_begins
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import END, Swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, Swarm
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import plan
 
 FOUND = {"live": [], "init_on": "m1", "error": None}

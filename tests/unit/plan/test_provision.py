@@ -11,8 +11,7 @@ from fleet_lab import assessed, host, ledger, member, named, swarm, task
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import PACKAGES
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._impact import leader_warnings, toolkit_warnings
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import (
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import (
     END,
     FETCH,
     IDLE,
@@ -26,6 +25,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import (
     Step,
     Swarm,
 )
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._impact import leader_warnings, toolkit_warnings
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import hosts_in, in_batches, label_change, only_paused, plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._toolkit import DEFAULT
 

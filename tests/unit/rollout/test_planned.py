@@ -15,10 +15,10 @@ from fleet_lab import LABELS, assessed
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_report
 from ansible_collections.fleet.gpu_swarm.plugins.filter.planned import FilterModule
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import FAILED_BEFORE, heard, left_out
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import FAILED_BEFORE, heard, left_out
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, FETCH, WINDOW, Host
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import outcome_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._lease import lost_lease
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import END, FETCH, WINDOW, Host
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._outcome import outcome_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._planned import planned
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import label_updates
 

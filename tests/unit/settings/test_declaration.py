@@ -11,7 +11,7 @@ import pytest
 from ansible.errors import AnsibleError
 from host_vars import GROUPS, HostVars
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import SETTINGS, hosts_of
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import SETTINGS, hosts_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.check import ROLES, ReadOnce, as_message, check
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import FACTS, PLAYBOOKS, PREFIXES, Names, problem
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import of_roles

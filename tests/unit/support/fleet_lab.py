@@ -9,7 +9,7 @@ from __future__ import annotations
 from node_lab import UUIDS, gpu, resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import generic_resources
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._model import Host, Swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Host, Swarm
 
 LABELS = {"gpu.count": "2", "gpu.model": "NVIDIA-H100-80GB-HBM3"}
 

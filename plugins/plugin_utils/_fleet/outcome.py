@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from ..module_utils._printable import printable_lines
+from ...module_utils._printable import printable_lines
 
 FACT = "gpu_swarm_outcome"
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ._model import Host
-from ._settings.values import FOR_TASKS, values
+from .._settings.values import FOR_TASKS, values
+from .model import Host
 
 MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"
 TOOLKIT, HOLD = "nvidia_container_toolkit_version", "nvidia_container_toolkit_hold"

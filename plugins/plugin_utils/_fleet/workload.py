@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._settings.declaration import ALL, NEVER
+from .._settings.declaration import ALL, NEVER
 
 # What a change stops: whatever runs there, only what is swarm's (tasks, and containers on its networks), or nothing.
 CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"

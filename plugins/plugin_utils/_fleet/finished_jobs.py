@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils._policy import generic_resources
+from ...module_utils._policy import generic_resources
 
 
 def in_the_way(ledger: Any, node_id: str | None, advertised: list[str] | None) -> list[str]:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..module_utils._printable import printable
-from ._identity import stranger
+from ...module_utils._printable import printable
+from .identity import stranger
 
 Answer = Mapping[str, Any]
 Node = Mapping[str, Any]

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..module_utils._swarm import owned_labels
+from ...module_utils._swarm import owned_labels
 
 LABEL_PREFIX = "gpu-swarm."
 BOUND = LABEL_PREFIX + owned_labels.HOST

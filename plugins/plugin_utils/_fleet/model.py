@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..module_utils._printable import printable_lines
-from ._settings.declaration import default_of
-from ._work import NOTHING
+from ...module_utils._printable import printable_lines
+from .._settings.declaration import default_of
+from .workload import NOTHING
 
 # The groups that a run's plays are for. A play over an empty group costs nothing.
 FETCH = "gpu_swarm_fetch"  # packages are brought within reach and nothing is installed, whatever runs there

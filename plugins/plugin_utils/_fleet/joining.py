@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ._membership import Answer, Node, find_swarm, membership, swarm_of
+from .membership import Answer, Node, find_swarm, membership, swarm_of
 
 # What a host said of itself, the newest last: the roles' assessment, and this role's own look, which it takes where nobody assessed the
 # host, or after it changed something.
