@@ -7,8 +7,8 @@ from __future__ import annotations
 from ..plugin_utils._controller.answer import malformed
 from ..plugin_utils._controller.libraries import ASSESSED, CarryingAction
 from ..plugin_utils._controller.node_labels import judged, prefixes
+from ..plugin_utils._plan.warnings import NOTED, named
 from ..plugin_utils._settings.module_options import explained
-from ..plugin_utils._warnings import NOTED, named
 
 WARNS_LATER = "_gpu_swarm_warns_later"
 NOT_ITS_ANSWER = (

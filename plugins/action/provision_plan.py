@@ -11,16 +11,17 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
-from ..plugin_utils import _deprovision, _report, _warnings
-from ..plugin_utils._begin import where_it_begins
-from ..plugin_utils._consent import heed_finished_jobs, heed_reservations
+from ..plugin_utils import _report
 from ..plugin_utils._durations import restart_waits
 from ..plugin_utils._evictions import told
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, left_out
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
-from ..plugin_utils._impact import leader_warnings, toolkit_warnings
-from ..plugin_utils._plan import hosts_in, in_batches, only_paused, plan, to_change
-from ..plugin_utils._reservations import without
+from ..plugin_utils._plan import deprovision, warnings
+from ..plugin_utils._plan.consent import heed_finished_jobs, heed_reservations
+from ..plugin_utils._plan.first_manager import where_it_begins
+from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
+from ..plugin_utils._plan.provision import hosts_in, in_batches, only_paused, plan, to_change
+from ..plugin_utils._plan.reservations import without
 from ..plugin_utils._roll import rooms
 from ..plugin_utils._run import left_lease
 from ..plugin_utils._settings.check import ReadOnce, as_message, check
@@ -65,8 +66,8 @@ class ActionModule(ActionBase):
             warnings=[
                 *leader_warnings(hosts, steps, swarm),
                 *toolkit_warnings(hosts, steps),
-                *_warnings.together({host.name: host.assessed for host in hosts}),
-                *_warnings.even_managers(task_vars["groups"].get(MANAGERS, []), {name: step.needs for name, step in steps.items()}),
+                *warnings.together({host.name: host.assessed for host in hosts}),
+                *warnings.even_managers(task_vars["groups"].get(MANAGERS, []), {name: step.needs for name, step in steps.items()}),
                 *_report.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
             ],
             settings=settings,
@@ -121,7 +122,7 @@ def _steps(hosts, swarm, args, settings):
     """The step of each host, and the services that lose their place with the user's consent. ``settings`` are those of the run."""
     remove_jobs = settings["provision_remove_finished_jobs"]
     if args["state"] == "absent":
-        given_back = _deprovision.plan(hosts, swarm, args["holds"])
+        given_back = deprovision.plan(hosts, swarm, args["holds"])
         heed_finished_jobs(hosts, given_back, swarm, remove_jobs)
         return {host.name: replace(given_back[host.name], settings=host.settings) for host in hosts}, []
     steps = plan(hosts, swarm, args["maintain"])

@@ -8,13 +8,13 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _report
 from ..plugin_utils._again import this_command
-from ..plugin_utils._deprovision import TakeBack
 from ..plugin_utils._evictions import refused_by_node
 from ..plugin_utils._fleet.identity import problems
 from ..plugin_utils._fleet.inventory import hosts_of
 from ..plugin_utils._fleet.model import LABEL, Step
 from ..plugin_utils._fleet.outcome import Outcome, State, Verdict, outcome_of
 from ..plugin_utils._lease import lost_lease
+from ..plugin_utils._plan.deprovision import TakeBack
 from ..plugin_utils._planned import made
 from ..plugin_utils._roll import without_room
 from ..plugin_utils._updates import node_ids, to_label

@@ -48,7 +48,7 @@ _value:
 
 from ansible import context
 
-from ..plugin_utils import _groups
+from ..plugin_utils._plan import inventory_groups
 
 
 class FilterModule:
@@ -57,6 +57,6 @@ class FilterModule:
 
 
 def nobody(groups, wanted, limited=None):
-    started_here = _groups.is_our_own(context.CLIARGS.get("args") or ())
+    started_here = inventory_groups.is_our_own(context.CLIARGS.get("args") or ())
     # ansible-core before 2.19 makes an empty text of a template that gives none.
-    return _groups.nobody(groups, wanted, limited if started_here and limited not in (None, "") else None)
+    return inventory_groups.nobody(groups, wanted, limited if started_here and limited not in (None, "") else None)

@@ -16,10 +16,10 @@ from typing import Any
 
 from . import _offer
 from ._again import Again
-from ._deprovision import UP_TO_FILES, TakeBack, taken_back
 from ._fleet.model import MARKED, WINDOWS, Host, Step
 from ._fleet.outcome import HostState, Outcome, State, Verdict
-from ._plan import label_change
+from ._plan.deprovision import UP_TO_FILES, TakeBack, taken_back
+from ._plan.provision import label_change
 from ._table import render
 from ._updates import difference
 

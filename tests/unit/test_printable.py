@@ -13,7 +13,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._printable import 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import shown
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Host
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import outcome_of
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._table import render
 
 ERASE = "T4\x1b[2K\rready"

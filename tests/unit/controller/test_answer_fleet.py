@@ -13,11 +13,22 @@ import pytest
 from fleet_lab import assessed, host, member, swarm
 from node_lab import UUIDS, gpu, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _consent, _deprovision, _impact, _plan, _report, _verify_report, _warnings
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _report, _verify_report
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import malformed
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.node_labels import judged
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import model
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership import find_swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
+    consent,
+    impact,
+    warnings,
+)
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
+    deprovision as plan_deprovision,
+)
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
+    provision as plan_provision,
+)
 
 LEFT_OUT = gpu(2, mig_devices=[{"uuid": "MIG-1", "profile": "1g.10gb", "memory_mib": None}])
 
@@ -87,12 +98,12 @@ def run(found):
     bad = model.Host("gpu-1", True, False, judged(dict(found), "gpu-1", "gpu.", "cpu."))
     hosts = [bad, host("gpu-2", node_id="n2", toolkit_version="1.19.0")]
     find_swarm({"gpu-1": found, "m": assessed("m1", gpus=0)}, ["m", "gpu-1"], ["m"])
-    _warnings.together({one.name: one.assessed for one in hosts})
+    warnings.together({one.name: one.assessed for one in hosts})
     for known in (swarm(member(), member("n2")), swarm()):
         for wanted, maintain in ((None, None), ("1.20.1", None), (None, "reboots")):
             bad.toolkit = wanted
             provision(hosts, known, maintain)
-        steps = _deprovision.plan(hosts, known, {})
+        steps = plan_deprovision.plan(hosts, known, {})
         for one in hosts:
             state = _report.state_given_back(steps[one.name], known.nodes.get(one.node_id or ""), None)
             _report.row_given_back(one, steps[one.name], state)
@@ -100,12 +111,12 @@ def run(found):
 
 
 def provision(hosts, known, maintain):
-    steps = _plan.plan(hosts, known, maintain)
-    _impact.leader_warnings(hosts, steps, known)
-    _impact.toolkit_warnings(hosts, steps)
-    _plan.hosts_in(steps, _plan.in_batches(hosts, steps))
-    _consent.heed_reservations(hosts, steps, known, [])
-    _consent.heed_finished_jobs(hosts, steps, known, False)
+    steps = plan_provision.plan(hosts, known, maintain)
+    impact.leader_warnings(hosts, steps, known)
+    impact.toolkit_warnings(hosts, steps)
+    plan_provision.hosts_in(steps, plan_provision.in_batches(hosts, steps))
+    consent.heed_reservations(hosts, steps, known, [])
+    consent.heed_finished_jobs(hosts, steps, known, False)
     _report.impact(steps)
     for one in hosts:
         node = known.nodes.get(one.node_id or "")

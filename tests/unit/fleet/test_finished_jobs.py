@@ -13,11 +13,11 @@ from fleet_lab import BOUND, host, member, swarm, task
 from node_lab import UUIDS, resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.provision_plan import _steps
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._consent import heed_finished_jobs
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.finished_jobs import in_the_way
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, IDLE, LABEL, MARKED
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import only_paused, plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import heed_finished_jobs
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import TakeBack
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import only_paused, plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import availability_updates
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import finished_jobs as on
 

@@ -11,10 +11,10 @@ from fleet_lab import assessed, host, member, swarm
 from host_vars import GROUPS, HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_plan as action
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import HOLD, hosts_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, FETCH, LABEL, MARKED, PREPARE, WINDOW, Host, Step
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import hosts_in, plan, to_change
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import TakeBack
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import hosts_in, plan, to_change
 
 
 def hosts(variables, groups=None, results=("gpu_node_assessed",), templated=None, play=None):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._batches import batches
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.batches import batches
 
 FLEET = {**{f"h{n}": "H100" for n in range(15)}, **{f"t{n}": "T4" for n in range(5)}}
 

@@ -9,9 +9,9 @@ from dataclasses import asdict
 import pytest
 from fleet_lab import assessed, ledger, member, swarm, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _deprovision
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import LEAVING, TakeBack, taken_back
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, IDLE, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, Host, Swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import deprovision
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import LEAVING, TakeBack, taken_back
 
 OURS = "gpu-swarm.labels"
 EMPTY = {"services": [], "secrets": [], "configs": []}
@@ -44,7 +44,7 @@ M1 = bare("m1", role="manager", leader=True)
 
 
 def plan(hosts, known, holds=None):
-    return _deprovision.plan(hosts, known, EMPTY if holds is None else holds)
+    return deprovision.plan(hosts, known, EMPTY if holds is None else holds)
 
 
 def step_of(one, known, *others, **options):
@@ -246,12 +246,12 @@ LAST = {
 @pytest.mark.parametrize(("others", "holds", "disrupt", "told"), LAST.values(), ids=LAST)
 def test_the_last_manager_stays_and_is_given_back_all_the_same(others, holds, disrupt, told):
     known = swarm(entry("m1", role="manager", leader=True), *others)
-    step = _deprovision.plan([host(node_id="m1", disrupt=disrupt, **TAKEN)], known, holds)["g1"]
+    step = deprovision.plan([host(node_id="m1", disrupt=disrupt, **TAKEN)], known, holds)["g1"]
     assert told in step.stays
     assert (step.problem, step.error) == (step.stays, None)
     assert (step.needs, step.groups, step.labels) == (["labels", "configure", "restart"], MANAGER, {})
     # With nothing else to do, it is told all the same.
-    step = _deprovision.plan([host(node_id="m1", disrupt=disrupt)], swarm(M1, *others), holds)["g1"]
+    step = deprovision.plan([host(node_id="m1", disrupt=disrupt)], swarm(M1, *others), holds)["g1"]
     assert (step.needs, step.groups, told in step.stays) == ([], [END], True)
 
 

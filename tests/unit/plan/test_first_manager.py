@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from fleet_lab import host
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._begin import where_it_begins
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, Swarm
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.first_manager import where_it_begins
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
 
 FOUND = {"live": [], "init_on": "m1", "error": None}
 CHOICE = ["10.0.0.5 (eth0)", "10.1.0.5 (eth1)"]

@@ -8,7 +8,7 @@ import pytest
 from ansible import context
 
 from ansible_collections.fleet.gpu_swarm.plugins.filter.nobody import FilterModule
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._groups import is_our_own, nobody
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.inventory_groups import is_our_own, nobody
 
 WANTED = ["swarm_managers", "gpu_nodes", "swarm_workers"]
 RIGHT = {"all": ["m1", "g1", "w1"], "ungrouped": [], "swarm_managers": ["m1"], "gpu_nodes": ["g1"], "web": ["w1"]}

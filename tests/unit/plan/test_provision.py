@@ -25,9 +25,9 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model impor
     Step,
     Swarm,
 )
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._impact import leader_warnings, toolkit_warnings
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import hosts_in, in_batches, label_change, only_paused, plan
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._toolkit import DEFAULT
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.impact import leader_warnings, toolkit_warnings
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import hosts_in, in_batches, label_change, only_paused, plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.toolkit import DEFAULT
 
 DRIFT = ["2 GPUs not advertised as NVIDIA-GPU: a, b"]
 RESTART = {"restart_required": True, "drift": DRIFT}

@@ -12,9 +12,9 @@ from fleet_lab import host, ledger, member, swarm
 from node_lab import UUIDS, gpu, resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger import ledger as swarm_ledger
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._consent import heed_reservations
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import plan
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._reservations import consented, decided_totals, losses, without
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import heed_reservations
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.reservations import consented, decided_totals, losses, without
 
 KIND, OTHER = "NVIDIA-GPU", "TRAINING"
 RENAMED = resources(0, 1, kind=OTHER)

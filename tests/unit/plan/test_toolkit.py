@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._toolkit import DEFAULT, mixture, version_of
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.toolkit import DEFAULT, mixture, version_of
 
 DEFAULTS = Path(__file__).parents[3] / "roles" / "nvidia_container_toolkit" / "defaults" / "main.yml"
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._warnings import even_managers, named, together
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.warnings import even_managers, named, together
 
 OLD = "Docker Engine 20.10.24: upgrade it."
 AS_ANSIBLE_KEEPS_IT = SimpleNamespace(event=SimpleNamespace(msg=OLD))

@@ -10,9 +10,9 @@ from node_lab import gpu
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _report
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._again import Again
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._deprovision import TakeBack
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, MARKED, PREPARE, WINDOW, Host, Step
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import HostState, Outcome, State, Verdict
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import TakeBack
 
 FAILED = Outcome(State.FAILED, "dockerd did not start")
 

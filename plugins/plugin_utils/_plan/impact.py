@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils._compat import checks
-from ..module_utils._policy import generic_resources
-from . import _toolkit
-from ._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
+from ...module_utils._compat import checks
+from ...module_utils._policy import generic_resources
+from .._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
+from . import toolkit
 
 
 def tell_impact(step: Step, host: Host, new: bool) -> None:
     """``new`` tells whether the swarm begins on this host."""
     assessed = host.assessed or {}
     if "toolkit" in step.needs:
-        now, wanted = assessed["toolkit_version"], _toolkit.version_of(step.toolkit)
+        now, wanted = assessed["toolkit_version"], toolkit.version_of(step.toolkit)
         step.impact.append(f"toolkit {now} → {wanted}" if now not in (None, wanted) else f"installs toolkit {wanted}")
     if "hold" in step.needs:
         step.impact.append("holds the toolkit's version" if host.hold else "no longer holds the toolkit's version")
@@ -60,7 +60,7 @@ def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) 
 def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:
     """Which versions of the toolkit the fleet will have, where that is more than one."""
     will = {host.name: steps[host.name].toolkit or (host.assessed or {}).get("toolkit_version") for host in hosts if host.gpu}
-    return _toolkit.mixture({name: str(_toolkit.version_of(version)) for name, version in will.items() if version})
+    return toolkit.mixture({name: str(toolkit.version_of(version)) for name, version in will.items() if version})
 
 
 def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..module_utils._errors import GpuSwarmError
-from ..module_utils._policy.quantity import count_of
+from ...module_utils._errors import GpuSwarmError
+from ...module_utils._policy.quantity import count_of
 
 # When the user says nothing: of the nodes that carry work, after the canaries.
 SHARE = "10%"

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..module_utils._compat import checks
-from ..module_utils._machine import packages
-from ..module_utils._swarm import owned_labels
-from . import _toolkit
-from ._batches import batches
-from ._fleet.identity import LABEL_PREFIX, problems
-from ._fleet.membership import membership
-from ._fleet.model import END, FETCH, HURTS, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
-from ._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, must_stay, what_becomes, what_is_stopped, work_on
-from ._impact import tell_impact
-from ._settings.declaration import ALL, NEVER, SERVICES
+from ...module_utils._compat import checks
+from ...module_utils._machine import packages
+from ...module_utils._swarm import owned_labels
+from .._fleet.identity import LABEL_PREFIX, problems
+from .._fleet.membership import membership
+from .._fleet.model import END, FETCH, HURTS, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
+from .._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, must_stay, what_becomes, what_is_stopped, work_on
+from .._settings.declaration import ALL, NEVER, SERVICES
+from . import toolkit
+from .batches import batches
+from .impact import tell_impact
 
 LOCKS = (
     "dockerd has to be restarted, which would lock this manager, since its swarm is autolocked. Run 'docker swarm update "
@@ -111,7 +111,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     needs = _needs(host, host.assessed, node, member["action"])
     if maintain:
         needs = [need for need in needs if need != "toolkit"] + ["maintain"]
-    step = Step(needs=needs, disrupt=host.disrupt, toolkit=_toolkit.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
+    step = Step(needs=needs, disrupt=host.disrupt, toolkit=toolkit.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
     tell_impact(step, host, new=swarm.found.get("init_on") == host.name)
@@ -160,7 +160,7 @@ def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) 
 
 def _refused(host: Host) -> str | None:
     """What the node refuses to carry out, but for what ends with the toolkit that this run brings."""
-    wanted = _toolkit.version_of(host.toolkit)
+    wanted = toolkit.version_of(host.toolkit)
     stands = [
         item["text"]
         for item in (host.assessed or {}).get("refused") or []
@@ -170,7 +170,7 @@ def _refused(host: Host) -> str | None:
 
 
 def _toolkit_error(host: Host) -> str | None:
-    return _toolkit.error(host.toolkit, host.hold, host.assessed or {}) if host.gpu else None
+    return toolkit.error(host.toolkit, host.hold, host.assessed or {}) if host.gpu else None
 
 
 def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
@@ -181,7 +181,7 @@ def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
 
 
 def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, action: str) -> list[str]:
-    lacking, held = host.gpu and _toolkit.is_lacking(host.toolkit, assessed), set(assessed.get("toolkit_held") or ())
+    lacking, held = host.gpu and toolkit.is_lacking(host.toolkit, assessed), set(assessed.get("toolkit_held") or ())
     joins = action in ("join", "recover", "move")
     needs = {
         "toolkit": lacking,

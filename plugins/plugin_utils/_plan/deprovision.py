@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..module_utils._swarm import owned_labels
-from ._fleet.identity import BOUND, LABEL_PREFIX
-from ._fleet.membership import demotion_error, membership
-from ._fleet.model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, Step, Swarm
-from ._fleet.workload import CONTAINERS, NOTHING, TASKS
-from ._plan import as_docker_has_them, heed_work, identified, settle
-from ._settings.declaration import ALL
+from ...module_utils._swarm import owned_labels
+from .._fleet.identity import BOUND, LABEL_PREFIX
+from .._fleet.membership import demotion_error, membership
+from .._fleet.model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, Step, Swarm
+from .._fleet.workload import CONTAINERS, NOTHING, TASKS
+from .._settings.declaration import ALL
+from .provision import as_docker_has_them, heed_work, identified, settle
 
 # The label with which a node goes: the host's name. An entry that a killed run left behind is known by it, since the host
 # itself has no node id any more, and host names of nodes are not unique.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ._fleet.model import Host
+from .._fleet.model import Host
 
 
 def where_it_begins(found: Mapping[str, Any], hosts: Iterable[Host]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..module_utils._policy import generic_resources
+from ...module_utils._policy import generic_resources
 
 # By node id and kind, how much there is of it.
 Totals = Mapping[str, Mapping[str, int]]
