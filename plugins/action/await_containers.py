@@ -7,8 +7,8 @@ from __future__ import annotations
 from functools import partial
 
 from ..module_utils._dockerd.containers import not_drained
-from ..plugin_utils._poll import apart, poll
-from ..plugin_utils._roll import held_by
+from ..plugin_utils._rollout.poll import apart, poll
+from ..plugin_utils._rollout.preconditions import held_by
 from .gpu_node import ActionModule as NodeAction
 
 NO_ANSWER = ["an answer of the node"]  # dockerd is slow to answer while it stops containers

@@ -7,9 +7,9 @@ from __future__ import annotations
 from functools import partial
 
 from ..plugin_utils._controller.delegation import ManagerAction
-from ..plugin_utils._poll import apart, poll
-from ..plugin_utils._roll import held_by
-from ..plugin_utils._updates import not_shown
+from ..plugin_utils._rollout.poll import apart, poll
+from ..plugin_utils._rollout.preconditions import held_by
+from ..plugin_utils._rollout.updates import not_shown
 
 OWN = ("hosts", "event", "wait_timeout", "delay")
 

@@ -12,8 +12,6 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils import _report
-from ..plugin_utils._durations import restart_waits
-from ..plugin_utils._evictions import told
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, left_out
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
 from ..plugin_utils._plan import deprovision, warnings
@@ -22,8 +20,10 @@ from ..plugin_utils._plan.first_manager import where_it_begins
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ..plugin_utils._plan.provision import hosts_in, in_batches, only_paused, plan, to_change
 from ..plugin_utils._plan.reservations import without
-from ..plugin_utils._roll import rooms
-from ..plugin_utils._run import left_lease
+from ..plugin_utils._rollout.durations import restart_waits
+from ..plugin_utils._rollout.eviction import told
+from ..plugin_utils._rollout.preconditions import rooms
+from ..plugin_utils._rollout.run_identity import left_lease
 from ..plugin_utils._settings.check import ReadOnce, as_message, check
 from ..plugin_utils._settings.values import of_run
 

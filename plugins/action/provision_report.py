@@ -8,16 +8,16 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import _report
 from ..plugin_utils._again import this_command
-from ..plugin_utils._evictions import refused_by_node
 from ..plugin_utils._fleet.identity import problems
 from ..plugin_utils._fleet.inventory import hosts_of
 from ..plugin_utils._fleet.model import LABEL, Step
 from ..plugin_utils._fleet.outcome import Outcome, State, Verdict, outcome_of
-from ..plugin_utils._lease import lost_lease
 from ..plugin_utils._plan.deprovision import TakeBack
-from ..plugin_utils._planned import made
-from ..plugin_utils._roll import without_room
-from ..plugin_utils._updates import node_ids, to_label
+from ..plugin_utils._rollout.eviction import refused_by_node
+from ..plugin_utils._rollout.lease import lost_lease
+from ..plugin_utils._rollout.planned import made
+from ..plugin_utils._rollout.preconditions import without_room
+from ..plugin_utils._rollout.updates import node_ids, to_label
 
 # What was found, and over it what was done.
 ASSESSED = ("gpu_node_assessed", "gpu_node_applied")

@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
 from ..plugin_utils._controller.delegation import answered
-from ..plugin_utils._run import is_gone, this_run
+from ..plugin_utils._rollout.run_identity import is_gone, this_run
 
 
 class ActionModule(ActionBase):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ..plugin_utils._controller.delegation import ManagerAction
-from ..plugin_utils._run import this_run
+from ..plugin_utils._rollout.run_identity import this_run
 
 
 class ActionModule(ManagerAction):

@@ -9,7 +9,7 @@ from ansible.plugins.action import ActionBase
 from ..plugin_utils import _verify_report
 from ..plugin_utils._fleet import identity
 from ..plugin_utils._fleet.inventory import heard
-from ..plugin_utils._updates import ASSESSED, node_id_of
+from ..plugin_utils._rollout.updates import ASSESSED, node_id_of
 
 
 class ActionModule(ActionBase):

@@ -57,7 +57,7 @@ _value:
   elements: dict
 """
 
-from ..plugin_utils._updates import availability_updates
+from ..plugin_utils._rollout.updates import availability_updates
 
 
 class FilterModule:

@@ -37,7 +37,7 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 
-from ..plugin_utils._evictions import EVICT
+from ..plugin_utils._rollout.eviction import EVICT
 
 
 def _evict(disrupt):

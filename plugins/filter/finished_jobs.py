@@ -54,7 +54,7 @@ _value:
   sample: [sweep]
 """
 
-from ..plugin_utils._updates import finished_jobs
+from ..plugin_utils._rollout.updates import finished_jobs
 
 
 class FilterModule:

@@ -53,7 +53,7 @@ _value:
   sample: ["task sweep.4 of service sweep (for 3 h 5 min)"]
 """
 
-from ..plugin_utils._roll import held_by
+from ..plugin_utils._rollout.preconditions import held_by
 
 
 class FilterModule:

@@ -49,7 +49,7 @@ _value:
   elements: dict
 """
 
-from ..plugin_utils._updates import label_updates
+from ..plugin_utils._rollout.updates import label_updates
 
 
 class FilterModule:

@@ -39,7 +39,7 @@ _value:
   type: str
 """
 
-from ..plugin_utils._lease import lease_gate
+from ..plugin_utils._rollout.lease import lease_gate
 
 
 class FilterModule:

@@ -46,7 +46,7 @@ _value:
   type: int
 """
 
-from ..plugin_utils._durations import lease_seconds
+from ..plugin_utils._rollout.durations import lease_seconds
 
 
 class FilterModule:

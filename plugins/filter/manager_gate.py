@@ -49,7 +49,7 @@ _value:
   type: str
 """
 
-from ..plugin_utils._roll import manager_gate
+from ..plugin_utils._rollout.preconditions import manager_gate
 
 
 class FilterModule:

@@ -42,7 +42,7 @@ _value:
   sample: ["service train (2 more)"]
 """
 
-from ..plugin_utils._roll import newly_pending
+from ..plugin_utils._rollout.preconditions import newly_pending
 
 
 class FilterModule:

@@ -44,7 +44,7 @@ _value:
   elements: str
 """
 
-from ..plugin_utils._updates import not_shown
+from ..plugin_utils._rollout.updates import not_shown
 
 
 class FilterModule:

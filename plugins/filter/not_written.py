@@ -41,7 +41,7 @@ _value:
   type: dict
 """
 
-from ..plugin_utils._evictions import not_written
+from ..plugin_utils._rollout.eviction import not_written
 
 
 class FilterModule:

@@ -34,7 +34,7 @@ _value:
   type: dict
 """
 
-from ..plugin_utils._planned import HOLDERS, planned
+from ..plugin_utils._rollout.planned import HOLDERS, planned
 
 
 class FilterModule:

@@ -52,7 +52,7 @@ _value:
   type: str
 """
 
-from ..plugin_utils._roll import roll_gate
+from ..plugin_utils._rollout.preconditions import roll_gate
 
 
 class FilterModule:

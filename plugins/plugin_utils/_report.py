@@ -20,8 +20,8 @@ from ._fleet.model import MARKED, WINDOWS, Host, Step
 from ._fleet.outcome import HostState, Outcome, State, Verdict
 from ._plan.deprovision import UP_TO_FILES, TakeBack, taken_back
 from ._plan.provision import label_change
+from ._rollout.updates import difference
 from ._table import render
-from ._updates import difference
 
 HEADINGS = ("node", "model", "GPUs", "VRAM", "advertised", "free", "state")
 HEADINGS_GIVEN_BACK = ("node", "taken back", "state")

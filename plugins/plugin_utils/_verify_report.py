@@ -18,8 +18,8 @@ from ..module_utils._swarm import owned_labels
 from ..module_utils._verify.images import NAMED, PULL, THERE
 from ..module_utils._verify.plan import FAILED, PASSED, PLANNED, UNTESTED
 from ._fleet.identity import LABEL_PREFIX
+from ._rollout.updates import difference
 from ._table import render
-from ._updates import difference
 
 HEADINGS = ["node", "reserved", "seen", "verdict"]
 NOTHING = "–"

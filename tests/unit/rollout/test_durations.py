@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._durations import CHANGE_S, LONGEST_SILENCE_S, lease_seconds, restart_waits
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Step
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.durations import CHANGE_S, LONGEST_SILENCE_S, lease_seconds, restart_waits
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fleet.gpu_swarm.plugins.filter.evict import FilterModule
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.refusal import CHOICES, forbidden
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._evictions import EVICT, not_written, refused_by_node, told
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.eviction import EVICT, not_written, refused_by_node, told
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import DISRUPTIONS
 
 ROOT = Path(__file__).parents[3]

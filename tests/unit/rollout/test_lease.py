@@ -8,8 +8,8 @@ import pytest
 from fleet_lab import assessed, ledger, member
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_report
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._lease import is_due, lease_gate, lost_lease
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import availability_updates, label_updates, node_ids, to_label
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.lease import is_due, lease_gate, lost_lease
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import availability_updates, label_updates, node_ids, to_label
 
 
 def test_whoever_holds_the_lease_may_go_on():

@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.containers import not_drained
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._poll import apart, poll
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.poll import apart, poll
 
 VARIABLES = {"g1": {"gpu_swarm_plan": {"steps": {"g1": {"disrupt": "services", "stops": "containers", "node_id": "n1"}}}}}
 NOTEBOOK = {"name": "notebook", "service": None, "task": None, "age": 60}

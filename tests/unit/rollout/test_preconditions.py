@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from fleet_lab import assessed, ledger, member, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._roll import (
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.preconditions import (
     held_by,
     manager_gate,
     newly_pending,

@@ -13,15 +13,15 @@ from multiprocessing import get_context
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _run
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout import run_identity
 
 
 def test_a_run_is_told_by_who_where_and_which_process():
-    assert _run.this_run().startswith(f"{getpass.getuser()}@{socket.gethostname()} pid {os.getpid()} (run ")
+    assert run_identity.this_run().startswith(f"{getpass.getuser()}@{socket.gethostname()} pid {os.getpid()} (run ")
 
 
 def _tell(pipe):
-    pipe.send(_run.this_run())
+    pipe.send(run_identity.this_run())
 
 
 def test_the_processes_of_a_run_are_one_run():
@@ -31,15 +31,15 @@ def test_the_processes_of_a_run_are_one_run():
     worker.start()
     told = here.recv()
     worker.join()
-    assert told == _run.this_run()
+    assert told == run_identity.this_run()
 
 
 def test_a_user_without_a_name(monkeypatch):
     def nameless():
         raise KeyError("getpwuid(): uid not found: 4711")
 
-    monkeypatch.setattr(_run.getpass, "getuser", nameless)
-    assert _run.this_run().startswith(f"{os.getuid()}@")
+    monkeypatch.setattr(run_identity.getpass, "getuser", nameless)
+    assert run_identity.this_run().startswith(f"{os.getuid()}@")
 
 
 @pytest.fixture
@@ -49,21 +49,21 @@ def process():
 
 
 def holder(pid, machine=None, start=None):
-    return f"x@y pid {pid} (run {machine or _run._machine(_run.PROC)}.{start or _run._start(pid, _run.PROC)})"
+    return f"x@y pid {pid} (run {machine or run_identity._machine(run_identity.PROC)}.{start or run_identity._start(pid, run_identity.PROC)})"
 
 
 def test_a_run_is_there_until_its_process_has_ended(process):
     run = holder(process.pid)
-    assert not _run.is_gone(run)
+    assert not run_identity.is_gone(run)
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert _run.is_gone(run)  # ended, and nobody has asked for its exit status
+    assert run_identity.is_gone(run)  # ended, and nobody has asked for its exit status
     process.wait()
-    assert _run.is_gone(run)
+    assert run_identity.is_gone(run)
 
 
 def test_a_process_that_got_the_number_of_another_is_not_that_one():
-    assert _run.is_gone(holder(os.getpid(), start="1"))
+    assert run_identity.is_gone(holder(os.getpid(), start="1"))
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_a_process_that_got_the_number_of_another_is_not_that_one():
     [
         "alice@elsewhere pid 99999999 (run 0a1b2c3d.99)",
         holder(999999999, machine="0a1b2c3d"),
-        holder(999999999, start=_run.NO_START),
+        holder(999999999, start=run_identity.NO_START),
         f"release train, pid {os.getpid()}",
         "",
     ],
 )
 def test_what_cannot_be_told_is_there(other):
-    assert not _run.is_gone(other)
+    assert not run_identity.is_gone(other)
 
 
 def test_a_process_that_hides_what_it_is_is_there(process, tmp_path):
@@ -87,18 +87,18 @@ def test_a_process_that_hides_what_it_is_is_there(process, tmp_path):
     (boot / "boot_id").write_text("a boot\n")
     (tmp_path / "self/ns").mkdir(parents=True)
     (tmp_path / "self/ns/pid").symlink_to("pid:[4026531836]")
-    run = holder(process.pid, _run._machine(tmp_path), "99")
-    assert not _run.is_gone(run, tmp_path)
+    run = holder(process.pid, run_identity._machine(tmp_path), "99")
+    assert not run_identity.is_gone(run, tmp_path)
     process.kill()
     process.wait()
-    assert _run.is_gone(run, tmp_path)
+    assert run_identity.is_gone(run, tmp_path)
 
 
 def test_where_there_is_no_proc_a_run_is_told_and_never_gone(tmp_path):
-    run = _run.this_run(tmp_path)
-    assert run == _run.this_run(tmp_path)
+    run = run_identity.this_run(tmp_path)
+    assert run == run_identity.this_run(tmp_path)
     assert run.endswith(".-)")
-    assert not _run.is_gone(run, tmp_path)
+    assert not run_identity.is_gone(run, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_where_there_is_no_proc_a_run_is_told_and_never_gone(tmp_path):
     ],
 )
 def test_whose_lease_is_left_over(lease, left):
-    assert _run.left_lease({"swarm": {"lease": lease}}) == (lease["holder"] if left else "")
+    assert run_identity.left_lease({"swarm": {"lease": lease}}) == (lease["holder"] if left else "")
 
 
 @pytest.mark.parametrize("ledger", [None, {}, {"msg": "no manager answers"}])
 def test_an_unknown_swarm_has_no_lease_left(ledger):
-    assert _run.left_lease(ledger) == ""
+    assert run_identity.left_lease(ledger) == ""

@@ -8,7 +8,7 @@ import pytest
 from fleet_lab import LABELS, assessed, ledger, member, named, task
 from node_lab import resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._updates import (
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import (
     availability_updates,
     decided,
     difference,

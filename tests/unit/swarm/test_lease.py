@@ -14,7 +14,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_lease import reach
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import lease as swarm_lease
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_lease as module
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._run import this_run
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.run_identity import this_run
 
 LABEL = "gpu-swarm.lease"
 CLOCK = "2026-11-21T02:10:00.652836451Z"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ._fleet.model import Step
+from .._fleet.model import Step
 
 # The longest time for which a call says nothing: firewalls on the way forget an idle connection after minutes. No setting, and none's
 # default: whoever gives tasks more time to end gets no longer silence.

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ._fleet.model import END
-from ._lease import FACT as LEASE
+from .._fleet.model import END
+from .lease import FACT as LEASE
 
 PLAN = "gpu_swarm_plan"
 # A group of the inventory: one host for each plan of this run that has anything to do.

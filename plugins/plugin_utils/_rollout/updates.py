@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..module_utils._policy import generic_resources
-from ..module_utils._swarm import owned_labels
-from ._evictions import EVICT
-from ._fleet.finished_jobs import in_the_way, in_words
-from ._fleet.identity import LABEL_PREFIX, problems
-from ._fleet.model import LABEL, MARKED
-from ._fleet.outcome import BAD, outcome_of
-from ._fleet.workload import CONTAINERS, NOTHING, UNREAD, Work, must_stay, what_is_stopped, work_on
-from ._lease import lost_lease
-from ._settings.declaration import default_of
+from ...module_utils._policy import generic_resources
+from ...module_utils._swarm import owned_labels
+from .._fleet.finished_jobs import in_the_way, in_words
+from .._fleet.identity import LABEL_PREFIX, problems
+from .._fleet.model import LABEL, MARKED
+from .._fleet.outcome import BAD, outcome_of
+from .._fleet.workload import CONTAINERS, NOTHING, UNREAD, Work, must_stay, what_is_stopped, work_on
+from .._settings.declaration import default_of
+from .eviction import EVICT
+from .lease import lost_lease
 
 PAUSE, DRAIN, FORMER = "pause", "drain", "former"
 ASSESSED = "gpu_node_assessed"

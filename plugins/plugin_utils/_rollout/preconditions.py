@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ._fleet.outcome import BAD, outcome_of
-from ._fleet.workload import in_words
-from ._updates import Variables, difference, node_id_of, node_ids, stays, step_of, stopped_work
+from .._fleet.outcome import BAD, outcome_of
+from .._fleet.workload import in_words
+from .updates import Variables, difference, node_id_of, node_ids, stays, step_of, stopped_work
 
 # Of a service: its tasks "running" and "pending".
 Room = Mapping[str, int]

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ._fleet.outcome import State
-from ._fleet.workload import SPENT
-from ._settings.declaration import ALL, NEVER, SERVICES
+from .._fleet.outcome import State
+from .._fleet.workload import SPENT
+from .._settings.declaration import ALL, NEVER, SERVICES
 
 # By ``provision_disrupt`` of its host, the option ``evict`` of swarm_nodes.
 EVICT = {NEVER: "none", SERVICES: "movable", ALL: "any"}
