@@ -11,7 +11,6 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
-from ..plugin_utils import _report
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, left_out
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
 from ..plugin_utils._plan import deprovision, warnings
@@ -20,6 +19,7 @@ from ..plugin_utils._plan.first_manager import where_it_begins
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ..plugin_utils._plan.provision import hosts_in, in_batches, only_paused, plan, to_change
 from ..plugin_utils._plan.reservations import without
+from ..plugin_utils._report import provision
 from ..plugin_utils._rollout.durations import restart_waits
 from ..plugin_utils._rollout.eviction import told
 from ..plugin_utils._rollout.preconditions import rooms
@@ -68,7 +68,7 @@ class ActionModule(ActionBase):
                 *toolkit_warnings(hosts, steps),
                 *warnings.together({host.name: host.assessed for host in hosts}),
                 *warnings.even_managers(task_vars["groups"].get(MANAGERS, []), {name: step.needs for name, step in steps.items()}),
-                *_report.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
+                *provision.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
             ],
             settings=settings,
             steps={name: asdict(step) for name, step in steps.items()},
@@ -94,20 +94,20 @@ class ActionModule(ActionBase):
         return [replace(host, wrong=" ".join(problems.hosts.get(host.name, ())) or None) for host in hosts]
 
     def _show(self, hosts, steps, nodes, absent):
-        impact = _report.impact(steps)
+        impact = provision.impact(steps)
         if impact:
             self._display.display("\n" + impact + "\n")
         if any(step.groups for step in steps.values()):
             return  # the table comes at the end of the run
         if absent:
-            rows = [_report.row_given_back(host, steps[host.name], _report.state_given_back(steps[host.name], None, None)) for host in hosts]
-            self._display.display("\n" + _report.table(rows, _report.HEADINGS_GIVEN_BACK) + "\n")
+            rows = [provision.row_given_back(host, steps[host.name], provision.state_given_back(steps[host.name], None, None)) for host in hosts]
+            self._display.display("\n" + provision.table(rows, provision.HEADINGS_GIVEN_BACK) + "\n")
             return
         rows = []
         for host in hosts:
             node = nodes.get(steps[host.name].node_id)
-            rows.append(_report.row(host, node, _report.state_of(host, steps[host.name], node, None)))
-        self._display.display("\n" + _report.table(rows) + "\n")
+            rows.append(provision.row(host, node, provision.state_of(host, steps[host.name], node, None)))
+        self._display.display("\n" + provision.table(rows) + "\n")
 
 
 def _by_node(evicted):

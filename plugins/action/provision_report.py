@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils import _report
-from ..plugin_utils._again import this_command
 from ..plugin_utils._fleet.identity import problems
 from ..plugin_utils._fleet.inventory import hosts_of
 from ..plugin_utils._fleet.model import LABEL, Step
 from ..plugin_utils._fleet.outcome import Outcome, State, Verdict, outcome_of
 from ..plugin_utils._plan.deprovision import TakeBack
+from ..plugin_utils._report import provision
+from ..plugin_utils._report.rerun import this_command
 from ..plugin_utils._rollout.eviction import refused_by_node
 from ..plugin_utils._rollout.lease import lost_lease
 from ..plugin_utils._rollout.planned import made
@@ -48,11 +48,11 @@ class ActionModule(ActionBase):
         variables = _of_this_plan(task_vars, args["steps"])
         ids = node_ids(variables, variables)
         states, table = tell(hosts_of(task_vars, list(args["steps"]), ASSESSED, self._templar.template), args, variables, ids)
-        verdicts = _report.by_verdict(states)
-        told = [table, _report.summary(verdicts, this_command)]
+        verdicts = provision.by_verdict(states)
+        told = [table, provision.summary(verdicts, this_command)]
         self._display.display("\n" + "\n\n".join(part for part in told if part) + "\n")
         if args["state"] == "present":
-            result["warnings"] = _report.left_behind(ids, _nodes(args["ledger"]))
+            result["warnings"] = provision.left_behind(ids, _nodes(args["ledger"]))
         elif short := without_room(args["ledger"]):
             result["warnings"] = [PENDING % ", ".join(short)]
         result.update(
@@ -75,9 +75,9 @@ class ActionModule(ActionBase):
             outcome = outcome or left.get(host.name)
             node_id = None if host.name in mistaken else ids[host.name]
             node = nodes.get(node_id)
-            states[host.name] = _report.state_of(host, step, node, outcome, answered=bool(nodes), kept=kept.get(node_id or "", ()))
-            rows.append(_report.row(host, node, states[host.name]))
-        return states, _report.table(rows)
+            states[host.name] = provision.state_of(host, step, node, outcome, answered=bool(nodes), kept=kept.get(node_id or "", ()))
+            rows.append(provision.row(host, node, states[host.name]))
+        return states, provision.table(rows)
 
     def _given_back(self, hosts, args, variables, _ids):
         nodes, kept, states, rows = _nodes(args["ledger"]), refused_by_node(args["refused"]), {}, []
@@ -89,11 +89,11 @@ class ActionModule(ActionBase):
             # By the id that it had: whether the manager has forgotten it is the question.
             node_id = step.entry or step.node_id
             node, outcome = nodes.get(node_id), outcome_of(variables[host.name])
-            states[host.name] = _report.state_given_back(step, node, outcome, kept=kept.get(node_id or "", ()), answered=answered)
+            states[host.name] = provision.state_given_back(step, node, outcome, kept=kept.get(node_id or "", ()), answered=answered)
             applied = variables[host.name].get("gpu_node_applied") or {}
             files = "restart_required" in applied and not applied.get("failed")
-            rows.append(_report.row_given_back(host, step, states[host.name], files))
-        return states, _report.table(rows, _report.HEADINGS_GIVEN_BACK)
+            rows.append(provision.row_given_back(host, step, states[host.name], files))
+        return states, provision.table(rows, provision.HEADINGS_GIVEN_BACK)
 
 
 def _of_this_plan(task_vars, names):

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils import _verify_report
 from ..plugin_utils._fleet import identity
 from ..plugin_utils._fleet.inventory import heard
+from ..plugin_utils._report import verify
 from ..plugin_utils._rollout.updates import ASSESSED, node_id_of
 
 
@@ -33,12 +33,12 @@ class ActionModule(ActionBase):
         mistaken = identity.problems(ids, nodes)
         rows, problems = [], {}
         for name, node_id in ids.items():
-            found = _verify_report.about(assessed[name], nodes.get(node_id), args["tested"], node_id, mistaken.get(name))
-            rows.extend(_verify_report.rows(name, found))
+            found = verify.about(assessed[name], nodes.get(node_id), args["tested"], node_id, mistaken.get(name))
+            rows.extend(verify.rows(name, found))
             if found.wrong:
                 problems[name] = found.wrong
-        used = _verify_report.images({node_id: name for name, node_id in ids.items() if node_id}, args["tested"])
-        self._display.display("\n" + _verify_report.told(rows, args["hosts"], problems, args["tested"], used) + "\n")
+        used = verify.images({node_id: name for name, node_id in ids.items() if node_id}, args["tested"])
+        self._display.display("\n" + verify.told(rows, args["hosts"], problems, args["tested"], used) + "\n")
         result.update(changed=False, problems=problems, rows=rows)
         return result
 

@@ -14,7 +14,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Host
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import outcome_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._table import render
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.table import render
 
 ERASE = "T4\x1b[2K\rready"
 

@@ -85,7 +85,7 @@ def parse_version(text):
 
 
 def leader_findings(version, resources):
-    """What a leader of this version does to tasks that hold any of ``resources`` (a dict as of _resources)."""
+    """What a leader of this version does to tasks that hold any of ``resources`` (a dict as of generic_resources)."""
     named = [kind for kind, value in resources.items() if isinstance(value, list)]
     discrete = [kind for kind, value in resources.items() if not isinstance(value, list)]
     facts = Facts(leader=version, gpu_kinds=named, discrete_kinds=discrete)

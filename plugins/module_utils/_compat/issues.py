@@ -20,7 +20,7 @@ class Trap(NamedTuple):
     """One row.
 
     ``affected`` says it in words; ``versions`` is the same for code, from the first affected version to the first that is
-    not (None: any), of the ``component`` engine, leader or toolkit. ``when`` names the condition in _gates that must hold
+    not (None: any), of the ``component`` engine, leader or toolkit. ``when`` names the condition in checks that must hold
     besides. Rows without ``when`` are found where they arise. ``proof`` is a test (path::name) or ``cited``.
     """
 

@@ -4,7 +4,7 @@
 
 """Whether a task could run on another node than its own (pure), by what its service asks for.
 
-Looks at what _swarm_pending looks at, and at what nodes have in all: what is free there changes from one moment to the next.
+Looks at what pending looks at, and at what nodes have in all: what is free there changes from one moment to the next.
 Private to this collection: no stability is promised to others.
 """
 

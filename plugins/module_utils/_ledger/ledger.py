@@ -29,10 +29,10 @@ class Reading(NamedTuple):
     tasks: dict  # the live ones, as they are told
     held: dict  # (kind, entry) of each resource that one of them holds
     reserved: dict  # [CPUs in billionths, bytes of memory]
-    finished: dict  # what ended tasks of jobs were given (of _swarm_claims)
+    finished: dict  # what ended tasks of jobs were given (of claims)
     restarts: Restarts  # of tasks whose attempts are limited
-    waiting: dict  # groups of tasks that no node was found for (of _swarm_pending)
-    reserving: dict  # groups of tasks that reserve generic resources (of _swarm_reservations)
+    waiting: dict  # groups of tasks that no node was found for (of pending)
+    reserving: dict  # groups of tasks that reserve generic resources (of reservations)
 
 
 def ledger(nodes, tasks, services, prefix, now=None):

@@ -52,7 +52,7 @@ def is_global(service):
 def is_movable(task, service):
     """Whether swarm starts another task in its place when this one is stopped.
 
-    By the task's own policy (swarmkit orchestrator/task.go); whether a limit of attempts is used up is told by _swarm_restarts.
+    By the task's own policy (swarmkit orchestrator/task.go); whether a limit of attempts is used up is told by restarts.
     Where the service was removed, its tasks are about to end, and nothing follows.
     """
     condition = ((task.get("Spec") or {}).get("RestartPolicy") or {}).get("Condition")

@@ -34,7 +34,7 @@ def broken(constraints, labels):
 
 
 def evictions(changes, engine, tasks, services):
-    """For each of these changes (as of _swarm_nodes) the tasks that lose their place through it, in one pass over the tasks.
+    """For each of these changes (as of updates) the tasks that lose their place through it, in one pass over the tasks.
 
     Several changes of one node are several answers to what would be. ``engine`` is the leader's version.
     """

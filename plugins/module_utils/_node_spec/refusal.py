@@ -28,7 +28,7 @@ Decision = namedtuple("Decision", ["change", "evicted", "refused"])
 def decide(nodes, changes, wants, prefix, look):
     """A Decision for each of these changes, which are of the API's ``nodes``, in the order of ``wants``.
 
-    ``look`` answers, for a list of changes, with the tasks that each of them evicts (of _swarm_placement). It is asked once,
+    ``look`` answers, for a list of changes, with the tasks that each of them evicts (of eviction). It is asked once,
     since it reads all tasks of the swarm, and only if anything changes.
     """
     by_id = {node["ID"]: node for node in nodes}

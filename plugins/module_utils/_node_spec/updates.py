@@ -130,7 +130,7 @@ def _problems(problems):
 
 
 def write(manager, decisions, wants, prefix, decide):
-    """Write what differs; the decisions (of _swarm_evictions) as they came to pass. ``decide`` makes new ones."""
+    """Write what differs; the decisions (of refusal) as they came to pass. ``decide`` makes new ones."""
     done = []
     for decision, want in zip(decisions, wants):
         change = decision.change

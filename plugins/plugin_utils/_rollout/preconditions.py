@@ -4,7 +4,7 @@
 
 """Whether the next hosts may be changed, and what on them must end first (pure).
 
-``variables`` are Ansible's hostvars, see _updates. Private to this collection: no stability is promised to others.
+``variables`` are Ansible's hostvars, see updates. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 """What a run asks of the swarm's manager for its hosts, and whether the manager shows what was decided (pure).
 
 ``variables`` are Ansible's hostvars: of each host, what this run found (``gpu_node_assessed``), applied
-(``gpu_node_applied``), joined (``swarm_member_state``) and why it did not go on (``gpu_swarm_outcome``, see _outcome); of the
+(``gpu_node_applied``), joined (``swarm_member_state``) and why it did not go on (``gpu_swarm_outcome``, see _fleet/outcome); of the
 run, whether it may change anything (``gpu_swarm_lease``).
 Private to this collection: no stability is promised to others.
 """

@@ -62,7 +62,7 @@ PLAYBOOKS = (
         "batch the longest time counts.",
     ),
     Setting(
-        "provision_batch", "raw", None, "how many nodes that carry work are changed at a time", once=True,  # judged where it is cut, by _batches
+        "provision_batch", "raw", None, "how many nodes that carry work are changed at a time", once=True,  # judged where it is cut, by _plan/batches
         wants="a number, a share such as 25%, or a list of these",
         details="By default a canary of each model, a tenth of the nodes and at most three at a time, then a tenth of them at a time. Idle members "
         "go first: their canaries (by the first number, where one is given), then the others at once. Hosts in no swarm yet are changed all at "

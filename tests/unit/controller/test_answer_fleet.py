@@ -13,7 +13,6 @@ import pytest
 from fleet_lab import assessed, host, member, swarm
 from node_lab import UUIDS, gpu, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _report, _verify_report
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import malformed
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.node_labels import judged
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import model
@@ -29,6 +28,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     provision as plan_provision,
 )
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import provision as report_provision
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import verify as report_verify
 
 LEFT_OUT = gpu(2, mig_devices=[{"uuid": "MIG-1", "profile": "1g.10gb", "memory_mib": None}])
 
@@ -105,9 +106,9 @@ def run(found):
             provision(hosts, known, maintain)
         steps = plan_deprovision.plan(hosts, known, {})
         for one in hosts:
-            state = _report.state_given_back(steps[one.name], known.nodes.get(one.node_id or ""), None)
-            _report.row_given_back(one, steps[one.name], state)
-            _verify_report.about(one.assessed, known.nodes.get(one.node_id or ""), {}, one.node_id)
+            state = report_provision.state_given_back(steps[one.name], known.nodes.get(one.node_id or ""), None)
+            report_provision.row_given_back(one, steps[one.name], state)
+            report_verify.about(one.assessed, known.nodes.get(one.node_id or ""), {}, one.node_id)
 
 
 def provision(hosts, known, maintain):
@@ -117,10 +118,10 @@ def provision(hosts, known, maintain):
     plan_provision.hosts_in(steps, plan_provision.in_batches(hosts, steps))
     consent.heed_reservations(hosts, steps, known, [])
     consent.heed_finished_jobs(hosts, steps, known, False)
-    _report.impact(steps)
+    report_provision.impact(steps)
     for one in hosts:
         node = known.nodes.get(one.node_id or "")
-        _report.row(one, node, _report.state_of(one, steps[one.name], node, None))
+        report_provision.row(one, node, report_provision.state_of(one, steps[one.name], node, None))
 
 
 @pytest.mark.parametrize("name", ANSWERS)

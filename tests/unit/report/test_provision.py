@@ -8,11 +8,11 @@ import pytest
 from fleet_lab import host, member, named
 from node_lab import gpu
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _report
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._again import Again
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, MARKED, PREPARE, WINDOW, Host, Step
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import HostState, Outcome, State, Verdict
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import TakeBack
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import provision
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.rerun import Again
 
 FAILED = Outcome(State.FAILED, "dockerd did not start")
 
@@ -24,15 +24,15 @@ def test_the_impact_of_a_run():
         "gpu-2": Step(needs=["restart"], impact=["restarts dockerd"], waits_for=["service train (t.1)", "container x"], left_alone=True),
         "gpu-3": Step(error="unreachable: no route"),
     }
-    assert _report.impact(steps).splitlines() == [
+    assert provision.impact(steps).splitlines() == [
         "node   what it means",
         "─────  " + "─" * len("waits for service train (t.1), container x, then: restarts dockerd"),
         "gpu-1  2 GPUs not advertised; restarts dockerd",
         "gpu-2  waits for service train (t.1), container x, then: restarts dockerd",
         "gpu-3  cannot go on: unreachable: no route",
     ]
-    assert _report.impact({"done": Step()}) == ""
-    assert _report.impact({}) == ""
+    assert provision.impact({"done": Step()}) == ""
+    assert provision.impact({}) == ""
 
 
 BACK = "gets its former availability back"
@@ -51,7 +51,7 @@ BACK = "gets its former availability back"
     ],
 )
 def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_told(step, words):
-    assert _report.impact({"gpu-1": step}).splitlines()[2:] == ["gpu-1  " + words]
+    assert provision.impact({"gpu-1": step}).splitlines()[2:] == ["gpu-1  " + words]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_told(step, wo
     ],
 )
 def test_the_state_of_a_host(step, node, outcome, state):
-    assert _report.state_of(host(), step, node, outcome).text == state
+    assert provision.state_of(host(), step, node, outcome).text == state
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_the_state_of_a_host(step, node, outcome, state):
 def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state):
     verdict = Verdict.FAILED if outcome else Verdict.WAITING
     for found in (
-        _report.state_of(host(), Step(), node, outcome, kept=["task a", "task b"]),
-        _report.state_given_back(TakeBack(needs=["labels"]), node, outcome, kept=["task a", "task b"]),
+        provision.state_of(host(), Step(), node, outcome, kept=["task a", "task b"]),
+        provision.state_given_back(TakeBack(needs=["labels"]), node, outcome, kept=["task a", "task b"]),
     ):
         assert (found.text, found.verdict) == (state, verdict)
 
@@ -117,13 +117,13 @@ def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state)
 def test_a_node_that_stays_paused_is_reported_with_what_returns_it(step, outcome, begin):
     node = member(availability="pause", former_availability="active")
     told = f"{begin}. Still on pause: it returns to service with the first run that finds nothing wrong with it"
-    assert _report.state_of(host(), step, node, outcome).text == told
-    assert _report.state_given_back(TakeBack(error=step.error), node, outcome).text == told
+    assert provision.state_of(host(), step, node, outcome).text == told
+    assert provision.state_given_back(TakeBack(error=step.error), node, outcome).text == told
 
 
 def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
-    assert _report.state_of(host(), Step(), None, None, answered=False).text == "not known: no manager answered at the end"
-    assert _report.state_of(host(), Step(), None, FAILED, answered=False).text == "failed: dockerd did not start"
+    assert provision.state_of(host(), Step(), None, None, answered=False).text == "not known: no manager answered at the end"
+    assert provision.state_of(host(), Step(), None, FAILED, answered=False).text == "failed: dockerd did not start"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
 )
 def test_what_is_left_of_a_host_that_joined_anew_is_told(old, told):
     nodes = {node["id"]: dict({"addr": "10.0.0.7"}, **node) for node in (member("n1", hostname="gpu-1"), old)}
-    warnings = _report.left_behind({"gpu-1": "n1", "gpu-2": "n2", "fresh": None}, nodes)
+    warnings = provision.left_behind({"gpu-1": "n1", "gpu-2": "n2", "fresh": None}, nodes)
     assert [warning.split(":")[0] for warning in warnings] == told
     for warning in warnings:
         assert "(id n0, last seen at 10.0.0.7)" in warning
@@ -157,19 +157,19 @@ LEFT_OUT = [{"index": 2, "uuid": "x", "name": "H100", "reason": "GPU is lost"}, 
     ],
 )
 def test_a_node_that_offers_less_than_it_has_says_so(node, outcome, state):
-    assert _report.state_of(host(left_out=LEFT_OUT), Step(), node, outcome).text == state
+    assert provision.state_of(host(left_out=LEFT_OUT), Step(), node, outcome).text == state
 
 
 def test_rows():
     held = member(resources={"NVIDIA-GPU": named(0, 1, held=[1])})
-    assert _report.row(host(), held, READY) == ["gpu-1", "NVIDIA H100 80GB HBM3", "2", "2 × 79.6 GiB", "2 NVIDIA-GPU", "1", "ready"]
-    assert _report.row(host(), member(shown=(0,)), State.UNTOUCHED.of("x"))[4:] == ["1 NVIDIA-GPU (decided: 2)", "1", "untouched: x"]
-    assert _report.row(host(), None, State.NOT_A_MEMBER.of())[4:] == ["– (decided: 2 NVIDIA-GPU)", "–", "not in the swarm"]
-    assert _report.row(host("m", gpu=False), member(shown=()), READY) == ["m", "–", "–", "–", "–", "–", "ready"]
-    assert _report.row(Host("dead", True, False, None), None, State.FAILED.of("x")) == ["dead", "–", "–", "–", "–", "–", "failed: x"]
+    assert provision.row(host(), held, READY) == ["gpu-1", "NVIDIA H100 80GB HBM3", "2", "2 × 79.6 GiB", "2 NVIDIA-GPU", "1", "ready"]
+    assert provision.row(host(), member(shown=(0,)), State.UNTOUCHED.of("x"))[4:] == ["1 NVIDIA-GPU (decided: 2)", "1", "untouched: x"]
+    assert provision.row(host(), None, State.NOT_A_MEMBER.of())[4:] == ["– (decided: 2 NVIDIA-GPU)", "–", "not in the swarm"]
+    assert provision.row(host("m", gpu=False), member(shown=()), READY) == ["m", "–", "–", "–", "–", "–", "ready"]
+    assert provision.row(Host("dead", True, False, None), None, State.FAILED.of("x")) == ["dead", "–", "–", "–", "–", "–", "failed: x"]
     unread = host()
     unread.assessed["gpus"] = [gpu(0), dict(gpu(1), name=None, memory_mib=None)]
-    assert _report.row(unread, None, READY)[1:4] == ["NVIDIA H100 80GB HBM3, ?", "2", "1 × 79.6 GiB"]
+    assert provision.row(unread, None, READY)[1:4] == ["NVIDIA H100 80GB HBM3, ?", "2", "1 × 79.6 GiB"]
 
 
 @pytest.mark.parametrize(
@@ -183,11 +183,11 @@ def test_rows():
     ],
 )
 def test_vram(sizes, words):
-    assert _report.vram([{"memory_mib": size} for size in sizes]) == words
+    assert provision.vram([{"memory_mib": size} for size in sizes]) == words
 
 
 def test_the_table_at_the_end():
-    lines = _report.table([_report.row(host(), member(), READY)]).splitlines()
+    lines = provision.table([provision.row(host(), member(), READY)]).splitlines()
     assert lines[0].split() == ["node", "model", "GPUs", "VRAM", "advertised", "free", "state"]
     assert lines[2].startswith("gpu-1  NVIDIA H100")
 
@@ -197,13 +197,13 @@ READY = State.READY.of()
 
 def test_what_became_of_a_host_is_told_by_its_state_and_not_by_the_words_for_it():
     states = {"a": HostState(State.READY, "failed: x"), "b": HostState(State.OUT, "ready"), "c": HostState(State.WAITING, "untouched: z")}
-    assert _report.by_verdict(states) == {Verdict.DONE: ["a"], Verdict.WAITING: ["c"], Verdict.UNTOUCHED: [], Verdict.FAILED: ["b"]}
+    assert provision.by_verdict(states) == {Verdict.DONE: ["a"], Verdict.WAITING: ["c"], Verdict.UNTOUCHED: [], Verdict.FAILED: ["b"]}
 
 
 def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
     states = {"a": READY, "b": State.WAITING.of("x"), "c": State.LOST.of("y"), "d": State.UNTOUCHED.of("z"), "e": READY}
-    verdicts = _report.by_verdict(states)
-    assert _report.summary(verdicts, lambda left: Again(f"ansible-playbook p.yml --limit {','.join(left)}", [])).splitlines() == [
+    verdicts = provision.by_verdict(states)
+    assert provision.summary(verdicts, lambda left: Again(f"ansible-playbook p.yml --limit {','.join(left)}", [])).splitlines() == [
         "done: 2 hosts",
         "waiting: b",
         "untouched: d",
@@ -211,9 +211,9 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
         "",
         "To go on: ansible-playbook p.yml --limit b,d,c",
     ]
-    more = _report.summary(verdicts, lambda left: Again("x", ["token"])).splitlines()[-1]
+    more = provision.summary(verdicts, lambda left: Again("x", ["token"])).splitlines()[-1]
     assert more == "and the values that this run had for token (-e), which may be secrets"
-    assert _report.summary(_report.by_verdict({"a": READY}), lambda left: Again("x", [])) == ""
+    assert provision.summary(provision.by_verdict({"a": READY}), lambda left: Again("x", [])) == ""
 
 
 # --- after deprovision ------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
     ],
 )
 def test_what_is_left_on_a_host_that_is_given_back(step, node, outcome, state):
-    assert _report.state_given_back(step, node, outcome).text == state
+    assert provision.state_given_back(step, node, outcome).text == state
 
 
 @pytest.mark.parametrize(
@@ -256,20 +256,20 @@ def test_what_is_left_on_a_host_that_is_given_back(step, node, outcome, state):
     ],
 )
 def test_what_no_manager_could_confirm_is_not_given_back(step, state):
-    assert _report.state_given_back(step, None, None, answered=False) == state.of()
-    assert _report.state_given_back(step, None, None).text == "given back"
+    assert provision.state_given_back(step, None, None, answered=False) == state.of()
+    assert provision.state_given_back(step, None, None).text == "given back"
 
 
 def test_only_what_went_well_is_told_as_taken_back():
     step = TakeBack(needs=["labels", "leave"])
-    assert _report.row_given_back(host(), step, State.ABSENT.of()) == ["gpu-1", "node labels, membership", "given back"]
-    assert _report.row_given_back(host(), step, State.FAILED.of("x")) == ["gpu-1", "–", "failed: x"]
+    assert provision.row_given_back(host(), step, State.ABSENT.of()) == ["gpu-1", "node labels, membership", "given back"]
+    assert provision.row_given_back(host(), step, State.FAILED.of("x")) == ["gpu-1", "–", "failed: x"]
     broken_off = TakeBack(needs=["labels", "configure", "restart", "packages", "leave"])
-    assert _report.row_given_back(host(), broken_off, State.FAILED.of("x"), files=True)[1] == "node labels, files, generic resources"
-    assert _report.row_given_back(host(), TakeBack(needs=["labels"]), State.STILL_A_MEMBER.of("x"))[1] == "node labels"
-    assert _report.row_given_back(host(), TakeBack(), State.ABSENT.of())[1] == "–"
+    assert provision.row_given_back(host(), broken_off, State.FAILED.of("x"), files=True)[1] == "node labels, files, generic resources"
+    assert provision.row_given_back(host(), TakeBack(needs=["labels"]), State.STILL_A_MEMBER.of("x"))[1] == "node labels"
+    assert provision.row_given_back(host(), TakeBack(), State.ABSENT.of())[1] == "–"
 
 
 def test_a_manager_that_remains_is_told_beforehand():
     steps = {"m1": TakeBack(needs=["labels"], groups=[END], impact=["removes node labels"], stays="it is the last")}
-    assert _report.impact(steps).splitlines()[2:] == ["m1    removes node labels; remains in the swarm: it is the last"]
+    assert provision.impact(steps).splitlines()[2:] == ["m1    removes node labels; remains in the swarm: it is the last"]

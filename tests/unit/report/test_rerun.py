@@ -11,7 +11,7 @@ from ansible.cli.playbook import PlaybookCLI
 from ansible.constants import config
 from ansible.parsing.splitter import parse_kv
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._again import CONFIGURED, again
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.rerun import CONFIGURED, again
 
 DEFAULTS = {"forks": 5, "become_method": "sudo", "private_key_file": None, "remote_user": None, "diff": False}
 GIVEN = dict(DEFAULTS, inventory=("i.yml",), args=("fleet.gpu_swarm.provision",), extra_vars=())

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._table import render
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.table import render
 
 
 @pytest.mark.parametrize(

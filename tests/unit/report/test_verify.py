@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from fleet_lab import assessed, member
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils import _verify_report as report
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import verify as report
 
 RUNNING = {"running": True}
 

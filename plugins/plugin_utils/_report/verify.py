@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..module_utils._printable import printable
-from ..module_utils._swarm import owned_labels
-from ..module_utils._verify.images import NAMED, PULL, THERE
-from ..module_utils._verify.plan import FAILED, PASSED, PLANNED, UNTESTED
-from ._fleet.identity import LABEL_PREFIX
-from ._rollout.updates import difference
-from ._table import render
+from ...module_utils._printable import printable
+from ...module_utils._swarm import owned_labels
+from ...module_utils._verify.images import NAMED, PULL, THERE
+from ...module_utils._verify.plan import FAILED, PASSED, PLANNED, UNTESTED
+from .._fleet.identity import LABEL_PREFIX
+from .._rollout.updates import difference
+from .table import render
 
 HEADINGS = ["node", "reserved", "seen", "verdict"]
 NOTHING = "–"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..module_utils._printable import printable
+from ...module_utils._printable import printable
 
 
 def render(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from . import _offer
-from ._again import Again
-from ._fleet.model import MARKED, WINDOWS, Host, Step
-from ._fleet.outcome import HostState, Outcome, State, Verdict
-from ._plan.deprovision import UP_TO_FILES, TakeBack, taken_back
-from ._plan.provision import label_change
-from ._rollout.updates import difference
-from ._table import render
+from .._fleet.model import MARKED, WINDOWS, Host, Step
+from .._fleet.outcome import HostState, Outcome, State, Verdict
+from .._plan.deprovision import UP_TO_FILES, TakeBack, taken_back
+from .._plan.provision import label_change
+from .._rollout.updates import difference
+from . import offer
+from .rerun import Again
+from .table import render
 
 HEADINGS = ("node", "model", "GPUs", "VRAM", "advertised", "free", "state")
 HEADINGS_GIVEN_BACK = ("node", "taken back", "state")
@@ -167,8 +167,8 @@ def row(host: Host, node: dict[str, Any] | None, state: HostState) -> list[str]:
         ", ".join(Counter(gpu["name"] or "?" for gpu in gpus)) or "–",
         str(len(gpus)) if gpus else "–",
         vram(gpus),
-        _offer.advertised(answer, node),
-        _offer.free(node),
+        offer.advertised(answer, node),
+        offer.free(node),
         state.text,
     ]
 

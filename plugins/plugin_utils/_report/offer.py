@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils._ledger.unreserved import GPU_VALUES
-from ..module_utils._policy import generic_resources
+from ...module_utils._ledger.unreserved import GPU_VALUES
+from ...module_utils._policy import generic_resources
 
 NOTHING = "–"
 

@@ -21,7 +21,7 @@ from ansible.module_utils.common.yaml import yaml_load
 from ansible.parsing.splitter import parse_kv
 from yaml import YAMLError
 
-from ..module_utils._mask import mask
+from ...module_utils._mask import mask
 
 # By the names in Ansible's own record of its command line. What asks for a password, and where one lies, is none.
 FLAGS = {"ask_pass": "-k", "become_ask_pass": "-K", "ask_vault_pass": "-J", "become": "-b", "diff": "-D"}
