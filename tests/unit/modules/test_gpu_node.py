@@ -10,12 +10,10 @@ import json
 import os
 import re
 import stat
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
-import checkout
+import module_process
 import nvml_lab
 import pytest
 import yaml
@@ -24,27 +22,20 @@ from node_lab import CONFIG_TOML, DAEMON_JSON
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import malformed
 
-MAIN = """
-import contextlib, io, os, sys
-sys.path.insert(0, sys.argv[1])
-if "without-binding" in sys.argv:
-    sys.modules["pynvml"] = None
-import checkout
+# To nobody, a checkout in /root is closed: what a run imports on its way is imported before, by one that is refused at once.
+AS_NOBODY = """
+import contextlib, io, os, pynvml, tomllib
 from ansible.module_utils import basic
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
-basic._ANSIBLE_PROFILE = "legacy"
-if "as-nobody" in sys.argv and os.geteuid() == 0:
-    # To nobody, a checkout in /root is closed: what a run imports on its way is imported before, by one that is refused at once.
-    import pynvml, tomllib
+if os.geteuid() == 0:
     basic._ANSIBLE_ARGS = b'{"ANSIBLE_MODULE_ARGS": {"no_such_option": true}}'
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
         gpu_node.main()
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
-basic._ANSIBLE_ARGS = sys.stdin.buffer.read()
-gpu_node.main()
 """
+WITHOUT_BINDING = "import sys; sys.modules['pynvml'] = None"
 
 
 class Node:
@@ -56,7 +47,7 @@ class Node:
         self.daemon.write_bytes(DAEMON_JSON)
         self.runtime.write_bytes(CONFIG_TOML)
 
-    def run(self, *flags, fleet="t4x4", check=False, diff=True, **options):
+    def run(self, before="", fleet="t4x4", check=False, diff=True, **options):
         arguments = {
             "restart": "never",
             "daemon_config": str(self.daemon),
@@ -68,14 +59,8 @@ class Node:
             "_ansible_check_mode": check,
             "_ansible_diff": diff,
         }
-        done = subprocess.run(
-            [sys.executable, "-c", MAIN, checkout.SUPPORT, *flags],
-            input=json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, **options)}),
-            capture_output=True,
-            text=True,
-            env=dict(os.environ, GPU_LAB_NVML=nvml_lab.fleet(fleet), PYTHONDONTWRITEBYTECODE="1"),
-            check=False,
-        )
+        env = dict(os.environ, GPU_LAB_NVML=nvml_lab.fleet(fleet))
+        done = module_process.run("gpu_node", dict(arguments, **options), env, before)
         assert done.stdout.strip().startswith("{"), done.stderr
         answer = json.loads(done.stdout)
         assert (done.returncode != 0) == bool(answer.get("failed")), done.stderr
@@ -373,7 +358,7 @@ def test_bad_input_is_one_clear_error_and_changes_nothing(node, files, options, 
 
 def test_no_binding_is_told_so_that_the_action_plugin_can_send_it(node):
     before = node.files()
-    answer = node.run("without-binding")
+    answer = node.run(WITHOUT_BINDING)
     assert (answer["failed"], answer["missing"]) == (True, ["nvml_binding"])
     assert "nvidia-ml-py" in answer["msg"]
     assert node.files() == before
@@ -385,7 +370,7 @@ NOBODY = os.geteuid() or 65534
 @pytest.mark.parametrize("check", [True, False])
 def test_not_root(node, check):
     before = node.files()
-    answer = node.run("as-nobody", restart="if_needed", check=check)
+    answer = node.run(AS_NOBODY, restart="if_needed", check=check)
     assert answer["msg"] == f"this needs root on the node, and the task runs as user id {NOBODY}. Add 'become: true'."
     assert node.files() == before
 
@@ -396,7 +381,7 @@ def test_not_root_and_files_that_belong_to_root(node):
     node.state = node.home / "closed" / "state"
     node.state.parent.mkdir(mode=0o555)
     before = node.files()
-    answer = node.run("as-nobody")
+    answer = node.run(AS_NOBODY)
     assert answer["msg"] == f"{node.state}: Permission denied. Add 'become: true', and run this again."
     assert node.files() == before
 

@@ -11,13 +11,11 @@ import http.server
 import io
 import json
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
 
-import checkout
+import module_process
 import pytest
 from openpgp_keys import ARMORED, BINARY, EVIL, NVIDIA, armor, prefixed
 
@@ -28,24 +26,12 @@ from ansible_collections.fleet.gpu_swarm.plugins.modules import repository_key
 OTHER_KEY = armor(EVIL)
 QUOTED = prefixed(OTHER_KEY, b"> ")
 LIMIT = 1 << 20
-MAIN = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import checkout
-from ansible.module_utils import basic
-from ansible_collections.fleet.gpu_swarm.plugins.modules import repository_key
-basic._ANSIBLE_ARGS = sys.stdin.buffer.read()
-basic._ANSIBLE_PROFILE = "legacy"
-repository_key.main()
-"""
 
 
 def module(path: Path, fingerprint: str = NVIDIA, **arguments: object) -> dict:
     given = {"path": str(path), "fingerprint": fingerprint, "_ansible_remote_tmp": str(path.parent), **arguments}
     env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    command = [sys.executable, "-c", MAIN, checkout.SUPPORT]
-    done = subprocess.run(command, input=json.dumps({"ANSIBLE_MODULE_ARGS": given}), capture_output=True, text=True, env=env, check=False)
-    return json.loads(done.stdout)
+    return json.loads(module_process.run("repository_key", given, env).stdout)
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A module as a process of its own, with its arguments as JSON, as the wrapper on a node starts it.
+
+Each is forked off a process that has done nothing but import the module: a new interpreter would take longer than the module.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import checkout
+
+# The parent of all runs of one module. A run says what it has to say into two files, since a pipe of both would have to be emptied.
+PARENT = """
+import importlib, json, os, sys
+sys.path.insert(0, sys.argv[1])
+import checkout
+from ansible.module_utils import basic
+basic._ANSIBLE_PROFILE = "legacy"
+module = importlib.import_module("ansible_collections.fleet.gpu_swarm.plugins.modules." + sys.argv[2])
+
+def run(request):
+    for number, path in enumerate(request["files"]):
+        handle = os.open(path, os.O_RDWR)
+        os.dup2(handle, number)
+        os.close(handle)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    exec(request["before"], {})
+    basic._ANSIBLE_ARGS = request["args"].encode()
+    module.main()
+
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        try:
+            run(json.loads(line))
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            code = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@functools.cache
+def parent(module):
+    command = [sys.executable, "-c", PARENT, checkout.SUPPORT, module]
+    environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    atexit.register(process.communicate)  # its input ends, and so does it
+    return process
+
+
+def run(module, arguments, env=None, before=""):
+    """A run of the module; ``before`` is Python that its process executes first."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
+        for path in files:
+            path.touch()
+        args = json.dumps({"ANSIBLE_MODULE_ARGS": arguments})
+        request = {"files": [*map(str, files)], "args": args, "env": dict(os.environ if env is None else env), "before": before}
+        process = parent(module)
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        code = int(process.stdout.readline())
+        said = [path.read_text() for path in files[1:]]
+    return Done(code, *said)
