@@ -2,18 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The texts of docs/: they use the terms of the glossary."""
+"""The texts of docs/: they name files that are there, and use the terms of the glossary."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.pages import blocks, glossary
+from tests.pages import blocks, glossary, paths
 from tests.pages.made import DOCS
 
 # But for the list of the words itself, and what is made of code.
 OTHERS = ("GLOSSARY.md", "SETTINGS.md", "TRAPS.md")
-TEXTS = ["README.md", "SECURITY.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")) if path.name not in OTHERS)]
+TEXTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")) if path.name not in OTHERS)]
 
 
 def test_a_part_that_is_made_takes_the_place_of_the_last_one():
@@ -27,11 +27,40 @@ def test_cells_do_not_end_a_table():
     assert blocks.table(["h"], [["a|b<c>"]]) == "| h |\n| --- |\n| a\\|b&lt;c> |\n"
 
 
+@pytest.mark.parametrize("text", ["docs/ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_the_files_that_a_text_names_are_there(text):
+    found = list(paths.named((paths.ROOT / text).read_text(encoding="utf-8")))
+    assert len(found) > 10
+    files = paths.present()
+    assert [path for path, _names in found if paths.leads_nowhere(path, files)] == []
+    assert [f"{path}: {name}" for path, names in found for name in paths.is_lacking(path, names)] == []
+
+
+def test_to_change_x_see_y_names_each_file_from_the_root():
+    table = (paths.ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("| to change | files | also |")[2].partition("\n\n")[0]
+    found = [path for row in table.splitlines()[2:] for path, _names in paths.named(row.split(" | ", 1)[1])]
+    assert len(found) > 60
+    assert [path for path in found if not (paths.ROOT / path).exists()] == []
+
+
+def test_a_path_that_leads_nowhere_is_found():
+    files = ["plugins/module_utils/_gpu/nvml.py", "roles/a/tasks/main.yml"]
+    assert [
+        path
+        for path in ("_gpu/nvml.py", "pu/nvml.py", "plugins/module_utils/", "roles/*/tasks/main.yml", "main.py")
+        if paths.leads_nowhere(path, files)
+    ] == [
+        "pu/nvml.py",
+        "main.py",
+    ]
+    assert list(paths.named("`a/b.py` (`x`, `y`), `c/` and `not a path`, `/var/lib/x.py`")) == [("a/b.py", ["x", "y"]), ("c/", [])]
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_texts_use_the_terms_of_the_glossary(text):
     words = glossary.replaced((DOCS / "GLOSSARY.md").read_text(encoding="utf-8"))
     assert len(words) > 15
-    assert glossary.used((DOCS.parent / text).read_text(encoding="utf-8"), words) == []
+    assert glossary.used((paths.ROOT / text).read_text(encoding="utf-8"), words) == []
 
 
 def test_a_word_that_a_term_takes_the_place_of_is_found():

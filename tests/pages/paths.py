@@ -1,0 +1,42 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files that a text names, and what it says is in them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# `path/to/file.py` (`name`, `name`)
+NAMED = re.compile(r"`([\w_][\w./*-]*\.(?:py|yml|md|svg|sh|j2|txt)|[\w.-]+(?:/[\w.*-]+)*/)`(?: \(((?:`[^`]+`(?:, )?)+)\))?")
+
+
+def named(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Each path that stands in backticks, with the names that follow it in brackets."""
+    for path, names in NAMED.findall(text):
+        yield path, re.findall(r"`([^`]+)`", names)
+
+
+def present() -> list[str]:
+    """The files of the repository; build/ and hidden folders are none of it."""
+    found = []
+    for folder, inside, files in os.walk(ROOT):
+        inside[:] = [name for name in inside if name not in ("build", "__pycache__") and not name.startswith(".")]
+        found += [(Path(folder) / name).relative_to(ROOT).as_posix() for name in files]
+    return found
+
+
+def leads_nowhere(path: str, files: list[str]) -> bool:
+    """A path is one from the root, or the end of one, such as _gpu/nvml.py."""
+    wanted = re.compile(rf"(?:.*/)?{re.escape(path).replace(re.escape('*'), '[^/]*')}{'.*' if path.endswith('/') else ''}")
+    return not any(wanted.fullmatch(file) for file in files)
+
+
+def is_lacking(path: str, names: list[str]) -> list[str]:
+    """Those of the names that the file does not have."""
+    text = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).is_file() else ""
+    return [name for name in names if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]

@@ -1,0 +1,119 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rooms of plugins/, in their one order, and what the code of each imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
+COLLECTION = ["ansible_collections", "fleet", "gpu_swarm", "plugins"]
+CONTROLLER, MANAGER, NODE, ALL = "controller", "manager", "node", "all"
+
+
+class Room(NamedTuple):
+    """``where`` its code runs; ``title`` stands in the picture, ``what`` in the table."""
+
+    folder: str
+    where: str
+    title: str
+    what: str
+
+    @property
+    def name(self) -> str:
+        return self.folder.partition("/")[2] or self.folder
+
+
+# Top to bottom: a room imports no room that stands above it. What Ansible itself calls stands above all of them.
+DOORS = ("modules", "action", "filter", "doc_fragments")
+GROUND = Room("module_utils", ALL, "errors, files, limits", "used by every room: the one exception, files, limits, text that is safe to print")
+ROOMS = (
+    Room("plugin_utils/_report", CONTROLLER, "the tables", "what a run prints: the impact before it, the table and the next command after it"),
+    Room("plugin_utils/_rollout", CONTROLLER, "batch by batch", "while hosts change: may the next batch begin, updates for the manager, the lease"),
+    Room("plugin_utils/_plan", CONTROLLER, "who needs what", "what each host needs, its groups and batches, and what that means for users"),
+    Room("plugin_utils/_fleet", CONTROLLER, "hosts, members, work", "the inventory's hosts: identity, membership, what runs there, their outcome"),
+    Room("plugin_utils/_controller", CONTROLLER, "libraries, answers", "around a module: carried libraries, checked answers, a manager's API"),
+    Room("plugin_utils/_settings", CONTROLLER, "declared, checked", "the settings of playbooks and roles: declared once, checked before a change"),
+    Room("module_utils/_verify", MANAGER, "probe services", "which GPUs are tested, by which services, and whether a task saw what it holds"),
+    Room("module_utils/_node_spec", MANAGER, "labels, availability", "labels, availability and role of nodes, in one versioned update for each node"),
+    Room("module_utils/_ledger", MANAGER, "who holds what", "the ledger: who holds which GPU, what is free, what is pending and why, findings"),
+    Room("module_utils/_node", NODE, "one transaction", "one node: observe, decide, change all of it or nothing"),
+    Room("module_utils/_swarm", MANAGER, "the manager's API", "the Docker API of a manager; labels of this collection; the lease of a run"),
+    Room("module_utils/_dockerd", NODE, "daemon and unit", "dockerd of this machine: what it shows, its unit and flags, its containers, a restart"),
+    Room("module_utils/_config", NODE, "edits of two files", "daemon.json and config.toml, edited so that every other byte stays"),
+    Room("module_utils/_compat", ALL, "known issues", "versions of Docker and of the toolkit in which something goes wrong, as one table"),
+    Room("module_utils/_policy", ALL, "rules to resources", "the rules: which GPU is advertised as what, its labels, and consent to fewer GPUs"),
+    Room("module_utils/_gpu", NODE, "NVML to records", "NVML, read in a process of its own, and the record of one GPU"),
+    Room("module_utils/_machine", NODE, "CPU, network, packages", "what kernel, network and package manager report of a machine"),
+    GROUND,
+)  # fmt: skip
+BY_FOLDER = {room.folder: room for room in ROOMS}
+
+
+def sources() -> list[Path]:
+    return sorted(path for path in PLUGINS.rglob("*.py") if path.name != "__init__.py")
+
+
+def folder_of(path: Path) -> str:
+    """The room of a file, or the door that it is."""
+    return path.parent.relative_to(PLUGINS).as_posix()
+
+
+def files(room: Room) -> list[Path]:
+    return [path for path in sources() if folder_of(path) == room.folder]
+
+
+def imported(path: Path) -> Iterator[str]:
+    """What a file imports, wherever in it: dotted names from the collection's plugins/ on, others as they are written."""
+    package = path.relative_to(PLUGINS).parent.parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "import_module":
+            yield from (str(word.value) for word in node.args if isinstance(word, ast.Constant))
+        elif isinstance(node, ast.ImportFrom):
+            parts = node.module.split(".") if node.module else []
+            if node.level:
+                parts = [*COLLECTION, *package[: len(package) - node.level + 1], *parts]
+            yield from (".".join([*parts, alias.name]) for alias in node.names)
+
+
+def target(name: str) -> Path | None:
+    """The file of plugins/ that an imported name is in."""
+    parts = name.split(".")
+    if parts[: len(COLLECTION)] != COLLECTION:
+        return None
+    place = PLUGINS.joinpath(*parts[len(COLLECTION) :])
+    return next((one for one in (place.with_suffix(".py"), place.parent.with_suffix(".py")) if one.is_file()), None)
+
+
+def imports() -> dict[Path, set[Path]]:
+    """Of each file, those of plugins/ that it imports."""
+    return {path: {found for name in imported(path) if (found := target(name)) and found != path} for path in sources()}
+
+
+def edges() -> set[tuple[str, str]]:
+    """(room, room that it imports), by their folders."""
+    found = {(folder_of(path), folder_of(other)) for path, others in imports().items() for other in others}
+    return {(one, other) for one, other in found if one != other and one in BY_FOLDER and other in BY_FOLDER}
+
+
+def circles() -> list[list[str]]:
+    """The circles of files that import each other, each by one way around."""
+    graph, found, done = imports(), [], set()
+
+    def walk(path: Path, way: list[Path]) -> None:
+        if path in way:
+            found.append([one.relative_to(PLUGINS).as_posix() for one in way[way.index(path) :]])
+        elif path not in done:
+            for other in sorted(graph[path]):
+                walk(other, [*way, path])
+            done.add(path)
+
+    for path in graph:
+        walk(path, [])
+    return found
