@@ -41,6 +41,7 @@ class Task:
 class Card:
     model: str
     device: str
+    sick: str = ""  # why it cannot be used
 
 
 def provision(lab: Lab, folder: Path) -> None:
@@ -51,8 +52,11 @@ def provision(lab: Lab, folder: Path) -> None:
         raise LabError("the playbook failed, see above")
 
 
-def schedule(manager: Container, replicas: int) -> list[Task]:
-    """Runs the service and waits until every task has told what it sees."""
+def schedule(manager: Container, replicas: int, room: int) -> tuple[list[Task], list[str]]:
+    """Runs the service and waits until each task that there is a GPU for has printed what it sees; those, and who is pending.
+
+    ``room`` is the number of GPUs that the fleet advertises.
+    """
     if nodes.run(manager, "docker", "service", "ls", "--quiet", "--filter", f"name={SERVICE}"):
         nodes.run(manager, "docker", "service", "rm", SERVICE)
     create = [
@@ -63,21 +67,23 @@ def schedule(manager: Container, replicas: int) -> list[Task]:
     nodes.run(manager, *create[:3], "--detach", "--quiet", *create[3:])
     end = time.monotonic() + WAIT
     while time.monotonic() < end:
-        found = running(manager)
-        said = words(manager) if len(found) == replicas else {}
+        tasks = listed(manager)
+        found, waiting = ([task for task in tasks if task["Status"]["State"] == state] for state in ("running", "pending"))
+        said = words(manager) if len(found) == min(replicas, room) and len(found) + len(waiting) == replicas else {}
         if said and all("ready" in said.get(task["ID"], []) for task in found):
             hosts = hostnames(manager)
-            return sorted((make(task, said[task["ID"]], hosts) for task in found), key=lambda task: natural(task.name))
+            done = sorted((make(task, said[task["ID"]], hosts) for task in found), key=lambda task: natural(task.name))
+            return done, sorted((name_of(task) for task in waiting), key=natural)
         time.sleep(0.25)
     raise LabError(
-        f"the service did not run {replicas} tasks within {WAIT} s:\n" + nodes.run(manager, "docker", "service", "ps", "--no-trunc", SERVICE)
+        f"the service did not run {min(replicas, room)} tasks within {WAIT} s:\n"
+        + nodes.run(manager, "docker", "service", "ps", "--no-trunc", SERVICE)
     )
 
 
-def running(manager: Container) -> list[dict[str, Any]]:
+def listed(manager: Container) -> list[dict[str, Any]]:
     ids = nodes.run(manager, "docker", "service", "ps", "--quiet", "--no-trunc", SERVICE).split()
-    tasks = json.loads(nodes.run(manager, "docker", "inspect", "--type", "task", *ids)) if ids else []
-    return [task for task in tasks if task["Status"]["State"] == "running"]
+    return json.loads(nodes.run(manager, "docker", "inspect", "--type", "task", *ids)) if ids else []
 
 
 def hostnames(manager: Container) -> dict[str, str]:
@@ -99,12 +105,16 @@ def make(task: dict[str, Any], lines: list[str], hosts: dict[str, str]) -> Task:
     reserved = [item["NamedResourceSpec"] for item in task.get("GenericResources") or [] if "NamedResourceSpec" in item]
     devices = next((line.split()[1:] for line in lines if line.startswith("devices:")), [])
     return Task(
-        name=f"{SERVICE}.{task['Slot']}",
+        name=name_of(task),
         node=hosts[task["NodeID"]],
         assigned=",".join(item["Value"] for item in reserved if item["Kind"] == KIND),
         seen=tuple(match[1] for line in lines if (match := re.fullmatch(r"GPU \d+: .* \(UUID: (\S+)\)", line))),
         devices=tuple(devices),
     )
+
+
+def name_of(task: dict[str, Any]) -> str:
+    return f"{SERVICE}.{task['Slot']}"
 
 
 def natural(name: str) -> list[int]:
@@ -116,8 +126,13 @@ def cards(fleet: str, lab: Lab) -> dict[tuple[str, str], Card]:
     found = {}
     for container in nodes.find(lab, fleet):
         if container.exec_run(["test", "-e", "/usr/bin/nvidia-smi"]).exit_code == 0:
-            for index, model, uuid in re.findall(r"GPU (\d+): (.+) \(UUID: (\S+)\)", nodes.run(container, "nvidia-smi", "-L")):
-                found[container.labels[nodes.NODE_LABEL], uuid] = Card(model, f"/dev/nvidia{index}")
+            # It ends with an error where a card is lost.
+            node, said = container.labels[nodes.NODE_LABEL], container.exec_run(["nvidia-smi", "-L"]).output.decode()
+            for index, model, uuid in re.findall(r"GPU (\d+): (.+) \(UUID: (\S+)\)", said):
+                found[node, uuid] = Card(model, f"/dev/nvidia{index}")
+            # With a card, its UUID is lost.
+            for index, fault in re.findall(r"device handle for GPU(\d+): (.+)", said):
+                found[node, f"GPU {index}"] = Card("?", f"/dev/nvidia{index}", fault)
     return found
 
 
@@ -135,22 +150,24 @@ def faults(tasks: list[Task], known: dict[tuple[str, str], Card]) -> list[str]:
     return found
 
 
-def show(tasks: list[Task], known: dict[tuple[str, str], Card]) -> None:
+def show(tasks: list[Task], known: dict[tuple[str, str], Card], pending: list[str]) -> None:
     rows = [("TASK", "NODE", "MODEL", "GPU GIVEN BY SWARM", "DEVICE SEEN IN THE TASK")]
     for task in tasks:
         card = known.get((task.node, task.assigned), Card("?", "?"))
         rows.append((task.name, task.node, card.model, task.assigned, " ".join(task.devices)))
+    rows += [(name, "–", "–", "pending: no GPU is free", "–") for name in pending]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def paint(tasks: list[Task], known: dict[tuple[str, str], Card], path: Path) -> None:
+def paint(tasks: list[Task], known: dict[tuple[str, str], Card], pending: list[str], path: Path) -> None:
     """The same as a picture, every GPU of the fleet in it."""
     held = {(task.node, task.assigned): task.name for task in tasks}
-    gpus = [picture.Gpu(node, card.model, uuid, held.get((node, uuid))) for (node, uuid), card in known.items()]
-    command = f"docker service create --name {SERVICE} --generic-resource {KIND}=1 --replicas {len(tasks)} …"
-    path.write_text(picture.draw(command, sorted(gpus, key=lambda gpu: natural(gpu.node))), encoding="utf-8")
+    order = sorted(known.items(), key=lambda item: (natural(item[0][0]), natural(item[1].device)))
+    gpus = [picture.Gpu(node, card.model, uuid, held.get((node, uuid)), card.sick) for (node, uuid), card in order]
+    command = f"docker service create --name {SERVICE} --generic-resource {KIND}=1 --replicas {len(tasks) + len(pending)} …"
+    path.write_text(picture.draw(command, gpus, pending), encoding="utf-8")
 
 
 def run(lab: Lab, options: argparse.Namespace) -> int:
@@ -160,12 +177,12 @@ def run(lab: Lab, options: argparse.Namespace) -> int:
         up(lab, argparse.Namespace(file=None, preset=FLEET, name=FLEET, set=[], keep=False))
     provision(lab, output(FLEET))
     manager = nodes.get(lab, nodes.container_name(FLEET, "m1"))
-    tasks = schedule(manager, options.replicas)
     known = cards(FLEET, lab)
+    tasks, pending = schedule(manager, options.replicas, sum(not card.sick for card in known.values()))
     print()
-    show(tasks, known)
+    show(tasks, known, pending)
     drawn = output(FLEET) / "gpus.svg"
-    paint(tasks, known, drawn)
+    paint(tasks, known, pending, drawn)
     wrong = faults(tasks, known)
     for fault in wrong:
         print(f"WRONG: {fault}")
@@ -177,5 +194,5 @@ def run(lab: Lab, options: argparse.Namespace) -> int:
 
 def add_to(commands: Any) -> None:
     add = commands.add_parser("demo", help="a fleet, the playbook, a GPU service, and who got which GPU")
-    add.add_argument("--replicas", type=int, default=10, help="more than one node can hold (default: 10)")
+    add.add_argument("--replicas", type=int, default=13, help="one more than the fleet has room for (default: 13)")
     add.set_defaults(run=run)

@@ -2,29 +2,57 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who got which GPU, as a picture: a box for each node, a cell for each GPU, the task that holds it in the cell."""
+"""Which task holds which GPU, as a picture: a box for each node, a cell for each GPU, and below them the tasks that are pending."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-CELL, GAP, PAD = 104, 8, 16
+CELL, TALL, GAP, PAD = 104, 60, 8, 16
 HEAD = 58  # the node's name and model, above its cells
+TOP = 52  # what was typed
+QUEUE = 60  # the tasks that are pending
+LEGEND = 44
+HELD, FREE, SICK, PENDING = "held", "free", "sick", "pending"
+MEANINGS = (
+    (HELD, "held by a task, which sees this GPU alone"),
+    (FREE, "free"),
+    (SICK, "not advertised: the card failed"),
+    (PENDING, "pending: no GPU is free"),
+)
 STYLE = """
-text { font-family: ui-sans-serif, system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1b2733 }
-.page { fill: #ffffff }
+text { font-family: ui-sans-serif, system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1b2733 }
+.page { fill: #ffffff; stroke: #d5dde5 }
 .node { fill: #f3f6f9; stroke: #c9d3dd }
 .held { fill: #76b900 }
-.free { fill: #ffffff; stroke: #c9d3dd; stroke-dasharray: 4 3 }
+.free { fill: #ffffff; stroke: #9fb0bf; stroke-dasharray: 4 3 }
+.sick { fill: #fbe3e1; stroke: #c8392b }
+.pending { fill: #fff3cf; stroke: #c29a1a; stroke-dasharray: 4 3 }
 .name { font-weight: 600; font-size: 16px }
-.small { font-size: 12px; fill: #4c5b69 }
-.code, .uuid { font-family: ui-monospace, "DejaVu Sans Mono", monospace }
+.small { font-size: 13px; fill: #4c5b69 }
+.code, .uuid { font-family: ui-monospace, SFMono-Regular, "DejaVu Sans Mono", monospace }
 .code { font-size: 14px }
-.task { font-weight: 600; font-size: 12px; fill: #12220a }
-.uuid { font-size: 10px; fill: #24401a }
-.nobody { font-size: 12px; fill: #8895a1 }
+.task { font-weight: 600; font-size: 12.5px; fill: #12220a }
+.waits { font-weight: 600; font-size: 13px; fill: #5c4608 }
+.uuid { font-size: 11px; fill: #24401a }
+.nobody { font-size: 13px; fill: #6b7a89 }
+.fault { font-size: 12px; fill: #a32417 }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 }
+.page { fill: #0d1117; stroke: #30363d }
+.node { fill: #161b22; stroke: #3d444d }
+.free { fill: #0d1117; stroke: #6b7a89 }
+.sick { fill: #4a1a17; stroke: #f0716a }
+.pending { fill: #3a3010; stroke: #d9b13a }
+.small { fill: #a9b6c2 }
+.task { fill: #12220a }
+.uuid { fill: #24401a }
+.waits { fill: #f3d98b }
+.nobody { fill: #93a1ae }
+.fault { fill: #ffb3ad }
+}
 """
 
 
@@ -33,29 +61,39 @@ class Gpu(NamedTuple):
     model: str
     uuid: str
     task: str | None  # who holds it
+    sick: str = ""  # why it is not advertised
 
 
-def draw(command: str, gpus: Iterable[Gpu]) -> str:
-    """The picture as SVG. ``command`` is what was typed to get there."""
+def draw(command: str, gpus: Iterable[Gpu], pending: Sequence[str] = ()) -> str:
+    """The picture as SVG. ``command`` is what was typed to get there, ``pending`` are the tasks that no node has room for."""
     boxes: dict[str, list[Gpu]] = {}
     for gpu in gpus:
         boxes.setdefault(gpu.node, []).append(gpu)
     width = 2 * PAD + max(len(box) for box in boxes.values()) * (CELL + GAP) + 2 * PAD
-    parts, top = [f'<text x="{PAD}" y="32" class="code">$ {escape(command)}</text>'], 52
+    parts, top = [f'<text x="{PAD}" y="32" class="code">$ {escape(command)}</text>'], TOP
     for node, box in boxes.items():
         parts += _node(node, box, top, width)
-        top += HEAD + CELL + PAD + GAP
+        top += HEAD + TALL + PAD + GAP
+    if pending:
+        parts += _queue(pending, top + GAP)
+        top += QUEUE
+    parts += _legend(top + 14, {_kind(gpu) for box in boxes.values() for gpu in box} | ({PENDING} if pending else set()))
+    height = top + LEGEND
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top + PAD - GAP}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
         f'aria-label="Which task holds which GPU">\n<style>{STYLE}</style>\n'
-        f'<rect class="page" width="{width}" height="{top + PAD - GAP}" rx="10"/>\n' + "\n".join(parts) + "\n</svg>\n"
+        f'<rect class="page" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="10"/>\n' + "\n".join(parts) + "\n</svg>\n"
     )
 
 
+def _kind(gpu: Gpu) -> str:
+    return SICK if gpu.sick else HELD if gpu.task else FREE
+
+
 def _node(name: str, box: list[Gpu], top: int, width: int) -> list[str]:
-    model = f"{len(box)} × {box[0].model}"
+    model = f"{len(box)} × {next((gpu.model for gpu in box if not gpu.sick), '?')}"
     parts = [
-        f'<rect class="node" x="{PAD}" y="{top}" width="{width - 2 * PAD}" height="{HEAD + CELL + PAD}" rx="8"/>',
+        f'<rect class="node" x="{PAD}" y="{top}" width="{width - 2 * PAD}" height="{HEAD + TALL + PAD}" rx="8"/>',
         f'<text x="{2 * PAD}" y="{top + 26}" class="name">{escape(name)}</text>',
         f'<text x="{2 * PAD}" y="{top + 45}" class="small">{escape(model)}</text>',
     ]
@@ -65,12 +103,37 @@ def _node(name: str, box: list[Gpu], top: int, width: int) -> list[str]:
 
 
 def _cell(gpu: Gpu, x: int, y: int) -> list[str]:
-    middle = x + CELL // 2
-    rect = f'<rect class="{"held" if gpu.task else "free"}" x="{x}" y="{y}" width="{CELL}" height="{CELL}" rx="6"/>'
-    if not gpu.task:
-        return [rect, f'<text x="{middle}" y="{y + CELL // 2 + 4}" class="nobody" text-anchor="middle">free</text>']
+    kind = _kind(gpu)
+    lines = {
+        HELD: [(26, "task", gpu.task or ""), (45, "uuid", gpu.uuid[:12] + "…")],
+        FREE: [(TALL // 2 + 4, "nobody", "free")],
+        SICK: [(26, "fault", gpu.sick), (45, "fault", "not advertised")],
+    }[kind]
+    rect = f'<rect class="{kind}" x="{x}" y="{y}" width="{CELL}" height="{TALL}" rx="6"/>'
     return [
         rect,
-        f'<text x="{middle}" y="{y + 42}" class="task" text-anchor="middle">{escape(gpu.task)}</text>',
-        f'<text x="{middle}" y="{y + 64}" class="uuid" text-anchor="middle">{escape(gpu.uuid[:12])}…</text>',
+        *(f'<text x="{x + CELL // 2}" y="{y + down}" class="{style}" text-anchor="middle">{escape(text)}</text>' for down, style, text in lines),
     ]
+
+
+def _queue(pending: Sequence[str], top: int) -> list[str]:
+    parts = [f'<text x="{2 * PAD}" y="{top + 27}" class="small">pending</text>']
+    for place, task in enumerate(pending):
+        x = 2 * PAD + CELL - 20 + place * (CELL + GAP)
+        parts += [
+            f'<rect class="{PENDING}" x="{x}" y="{top + 4}" width="{CELL}" height="36" rx="6"/>',
+            f'<text x="{x + CELL // 2}" y="{top + 27}" class="waits" text-anchor="middle">{escape(task)}</text>',
+        ]
+    return parts
+
+
+def _legend(top: int, kinds: set[str]) -> list[str]:
+    parts, x = [], 2.0 * PAD
+    for kind, meaning in MEANINGS:
+        if kind in kinds:
+            parts += [
+                f'<rect class="{kind}" x="{x:.0f}" y="{top}" width="15" height="15" rx="3"/>',
+                f'<text x="{x + 22:.0f}" y="{top + 12}" class="small">{meaning}</text>',
+            ]
+            x += 50 + 6.7 * len(meaning)
+    return parts
