@@ -122,7 +122,7 @@ def _gap(place: Place) -> str:
     gap = text[before + 1 : box.items[-1].start]
     if "\n" in gap:
         return style.eol + gap.rsplit("\n", 1)[1]
-    return gap if len(box.items) > 1 else style.comma[1:] or " " * (style.colon != ":")
+    return gap if len(box.items) > 1 else style.comma[1:] or ("" if style.colon == ":" else " ")
 
 
 def put(place: Place, key: str, raw: str) -> str:

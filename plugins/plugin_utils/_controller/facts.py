@@ -26,7 +26,7 @@ def problem(task_vars: Mapping[str, Any]) -> str | None:
     names = of_settings(task_vars.get("ansible_facts") or ())
     if not names:
         return None
-    shown = ", ".join(printable(name)[:WIDTH] for name in names[:SHOWN]) + ", …" * (len(names) > SHOWN)
+    shown = ", ".join(printable(name)[:WIDTH] for name in names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
     return (
         f"{task_vars['inventory_hostname']}: this host returned facts with names of settings ({shown}), which would take the place of what "
         "the inventory says, so nothing is done there. Find out who controls that machine. Where such a fact is your own (facts of a module, "

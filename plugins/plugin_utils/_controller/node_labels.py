@@ -59,7 +59,7 @@ def _may_be(key: Any, value: Any, prefix: str) -> bool:
 
 
 def _told(host: str, dropped: list[Any], prefix: str) -> str:
-    shown = ", ".join(repr(key)[:60] for key in dropped[:5]) + ", …" * (len(dropped) > 5)
+    shown = ", ".join(repr(key)[:60] for key in dropped[:5]) + (", …" if len(dropped) > 5 else "")
     return (
         f"{host}: its answer has node labels that it may not set, and they were dropped: {shown}. A node sets labels under "
         f"gpu_node_label_prefix ({prefix or 'empty'}) only, with values of letters, digits, '.', '-' and '_'. This collection never answers "

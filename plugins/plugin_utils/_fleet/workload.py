@@ -123,7 +123,9 @@ def _one(item: Work) -> str:
         return item.name
     what = f"task {item.name} of service {item.service}" if item.service else f"container {item.name}"
     what += f" on the swarm's network {', '.join(item.networks)}" if item.networks else ""
-    notes = ([] if item.age_s is None else [f"for {age(item.age_s)}"]) + [SPENT] * item.spent
+    notes = [] if item.age_s is None else [f"for {age(item.age_s)}"]
+    if item.spent:
+        notes.append(SPENT)
     return f"{what} ({', '.join(notes)})" if notes else what
 
 

@@ -244,7 +244,7 @@ def _names(nodes: list[dict[str, Any]]) -> str:
 def _impact(step: TakeBack, holds: Holds | None) -> list[str]:
     lost = _held(holds or {}) if "dissolve" in step.needs else []
     told = [WORDS[need][0] for need in step.needs if not (need == "leave" and "dissolve" in step.needs)]
-    return told + ["destroys " + ", ".join(lost)] * bool(lost)
+    return [*told, "destroys " + ", ".join(lost)] if lost else told
 
 
 def taken_back(step: TakeBack) -> str:

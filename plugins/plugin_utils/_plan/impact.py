@@ -71,7 +71,10 @@ def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:
     changes = []
     for kind in dict.fromkeys([*there, *here]):
         gained, lost = there.get(kind, set()) - here.get(kind, set()), here.get(kind, set()) - there.get(kind, set())
-        changes += [f"+{len(gained)} {kind}"] * bool(gained) + [f"−{len(lost)} {kind}"] * bool(lost)
+        if gained:
+            changes.append(f"+{len(gained)} {kind}")
+        if lost:
+            changes.append(f"−{len(lost)} {kind}")
     for kind, amount in wanted.items():
         if isinstance(amount, int) and amount != now.get(kind):
             changes.append(f"{kind} {now[kind]} → {amount}" if isinstance(now.get(kind), int) else f"+{amount} {kind}")

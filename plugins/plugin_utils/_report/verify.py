@@ -112,7 +112,8 @@ def images(names: Mapping[str, str], tested: Mapping[str, Any]) -> list[str]:
         image, name = check.get("image"), names.get(check["node"])
         if image and name:
             found = used.setdefault(f"image {printable(image['name'])}, {WHY[image['from']]}", [])
-            found += [name] * (name not in found)
+            if name not in found:
+                found.append(name)
     return [f"{words}: {', '.join(found)}" for words, found in used.items()]
 
 

@@ -47,8 +47,9 @@ def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, before: M
         return f"its turn did not come, since no manager could be asked about the swarm ({reason}). Mend that and run this again."
     new = newly_pending(ledger, before)
     if new:
+        named = ", ".join(new[:5]) + (", …" if len(new) > 5 else "")
         return (
-            f"its turn did not come, since tasks find no room that had some when this run began: {', '.join(new[:5])}{', …' * (len(new) > 5)}. "
+            f"its turn did not come, since tasks find no room that had some when this run began: {named}. "
             "Make room for them, and run this again."
         )
     return ""
