@@ -35,6 +35,7 @@ TOKEN = "SWMTKN-1-3pu6hszjas19xyp7ghgosyx9k8atbfcr8p2is99znpy26u2lkl-1awxwuwd3z9
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fleet", help="use this fleet, which is up, and leave it up")
+    parser.addoption("--name", default=NAME, help="the name of the fleet that is booted, where another run has one beside it")
     parser.addoption("--swarm-fleet", help="the same for the tests of a swarm's faults, which have a fleet of their own")
 
 
@@ -48,7 +49,8 @@ def fleet(booted: Fleet) -> Fleet:
 
 @pytest.fixture(scope="session")
 def booted(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    yield from at_hand(NAME, HERE / "fleet.yml", pytestconfig.getoption("--fleet"), tmp_path_factory.mktemp(NAME))
+    name = pytestconfig.getoption("--name")
+    yield from at_hand(name, HERE / "fleet.yml", pytestconfig.getoption("--fleet"), tmp_path_factory.mktemp(name))
 
 
 @pytest.fixture(scope="session")

@@ -22,9 +22,12 @@ def tool(name: str, *arguments: str) -> list[str]:
     return [str(BIN / name), *arguments]
 
 
-# The tests with the longest way to go share a fleet, but for these files, each of which has one of its own.
+# The end-to-end tests, by the fleet that they run on. What stands in no list is in the stage `e2e`, on a fleet of the same kind as that
+# of `e2e-members`: the second half of what used to take longer than everything else together.
 E2E = "tests/e2e"
-E2E_APART = ["tests/e2e/test_deprovision.py", "tests/e2e/test_leave_no_trace.py", "tests/e2e/test_swarm_faults.py"]
+E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in ("lost", "maintain", "provision", "remove", "secrets", "toml_agreement", "verify", "versions")]
+E2E_SWARM = [f"{E2E}/test_swarm_faults.py"]
+E2E_APART = [f"{E2E}/test_deprovision.py", f"{E2E}/test_leave_no_trace.py"]  # each has small ones of its own
 
 
 def pytest(name: str, *words: str, **options: object) -> Stage:
@@ -48,29 +51,26 @@ def molecule(scenario: str) -> Stage:
         prepare=lambda: report.unlink(missing_ok=True),
         count=lambda log: count.molecule(log.read_text(errors="replace")) + count.junit(report),
         needs=("images",),
-        lock="fleet",
+        lock="molecule",
         env={"MOLECULE_GLOB": "molecule/*/molecule.yml", "MOLECULE_EPHEMERAL_DIRECTORY": str(BUILD / "molecule" / scenario)},
     )
 
 
 def stages() -> list[Stage]:
+    """After what takes seconds come the longest first, so that none of them is what all others have been waiting for."""
+    apart = [*E2E_MEMBERS, *E2E_SWARM, *E2E_APART]
     return [
-        # debootstrap mostly waits for the network and the disk: it may run beside the rest.
+        # debootstrap mostly waits for the network and the disk: it may run beside the rest. What needs no fleet begins meanwhile.
         Stage("images", [PYTHON, "-m", "tests.runner.images"], setup=True, background=True, timeout_s=1800),
-        # One fleet for as long as all those with one of their own take, one after the other: so it comes first, and beside them. What
-        # follows it here takes seconds, so that it has its place as soon as the images are there.
-        pytest("e2e", E2E, *(f"--ignore={path}" for path in E2E_APART), needs=("images",), timeout_s=3600),
         Stage("ruff", tool("ruff", "check", ".")),
-        Stage("mypy", tool("mypy")),
         Stage("vermin-nodes", vermin("3.8", NODE_CODE, "--exclude=tomllib")),
         Stage("vermin-controller", vermin("3.10", CONTROLLER_CODE)),
         Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh")),
-        Stage("yamllint", tool("yamllint", "--strict", ".")),
-        pytest("e2e-apart", *E2E_APART, needs=("images",), lock="fleet"),
-        # In short; `make chaos` goes on for longer.
-        pytest("chaos", "tests/chaos", needs=("images",), lock="fleet", env={"KILLS": "2"}),
+        pytest("e2e", E2E, *(f"--ignore={path}" for path in apart), needs=("images",), timeout_s=3600),
+        pytest("e2e-members", *E2E_MEMBERS, "--name=e2e-members", needs=("images",), timeout_s=3600),
+        # Together these take as long as either of those.
         *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
-        # These need no fleet: they begin while the images are made, and come last where there are some, two at a time.
+        pytest("e2e-swarm", *E2E_SWARM, needs=("images",)),
         Stage(
             "sanity",
             tool("ansible-test", "sanity", "--python", PYTHON_VERSION, "--color", "no"),
@@ -78,11 +78,16 @@ def stages() -> list[Stage]:
             cwd=tree.SANITY,
             env={"HOME": str(tree.SANITY_HOME)},
         ),
+        pytest("e2e-apart", *E2E_APART, needs=("images",)),
+        # In short; `make chaos` goes on for longer.
+        pytest("chaos", "tests/chaos", needs=("images",), env={"KILLS": "2"}),
         pytest("unit", "tests/unit"),
+        pytest("galaxy", "tests/galaxy"),
         Stage("ansible-lint", tool("ansible-lint", "--profile", "production", "--strict", "--offline", "--nocolor")),
         Stage("docs", tool("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=self", ".")),
+        Stage("mypy", tool("mypy")),
+        Stage("yamllint", tool("yamllint", "--strict", ".")),
         Stage("changelog", tool("antsibull-changelog", "lint")),
-        pytest("galaxy", "tests/galaxy"),
     ]
 
 

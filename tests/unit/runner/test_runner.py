@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from tests.runner import count, report, schedule
-from tests.runner.model import Count, Stage
+from tests.runner import count, report, schedule, stages
+from tests.runner.model import ROOT, Count, Stage
 
 REPORT = """
   default ➜ converge: Executed: Successful
@@ -89,6 +89,16 @@ def test_a_failed_need_fails_what_needs_it_without_running_it(tmp_path):
 
 def test_a_setup_that_worked_is_no_test():
     assert run(python("setup", "pass", setup=True))["setup"].count == Count()
+
+
+def test_no_end_to_end_test_is_left_out_or_run_twice():
+    """What a list names is left out of the stage that takes the rest; a name that is no file would be an error of pytest."""
+    words = [word for stage in stages.stages() for word in stage.command]
+    named = [word for word in words if word.startswith(f"{stages.E2E}/")]
+    ignored = [word.removeprefix("--ignore=") for word in words if word.startswith("--ignore=")]
+    assert named == ignored
+    assert len(named) == len(set(named))
+    assert [path for path in named if not (ROOT / path).is_file()] == []
 
 
 def test_a_lock_keeps_stages_apart(tmp_path):
