@@ -28,6 +28,15 @@ from ..plugin_utils._settings.check import ReadOnce, as_message, check
 from ..plugin_utils._settings.values import of_run
 
 ASSESSED = ("gpu_node_assessed",)
+SPEC = {
+    "hosts": {"type": "list", "elements": "str", "required": True},
+    "swarm": {"type": "dict", "required": True},
+    "ledger": {"type": "dict"},
+    "evicted": {"type": "list", "elements": "dict", "default": []},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "holds": {"type": "dict"},
+    "maintain": {"type": "str"},
+}
 
 
 class ActionModule(ActionBase):
@@ -38,17 +47,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        _validation, args = self.validate_argument_spec(
-            argument_spec={
-                "hosts": {"type": "list", "elements": "str", "required": True},
-                "swarm": {"type": "dict", "required": True},
-                "ledger": {"type": "dict"},
-                "evicted": {"type": "list", "elements": "dict", "default": []},
-                "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-                "holds": {"type": "dict"},
-                "maintain": {"type": "str"},
-            }
-        )
+        _validation, args = self.validate_argument_spec(argument_spec=SPEC)
         absent = args["state"] == "absent"
         variables = {**task_vars, "hostvars": ReadOnce(task_vars["hostvars"])}
         hosts = self._hosts(variables, args["hosts"])

@@ -115,12 +115,7 @@ class Node:
         version = self._toolkit_version()
         daemon = Snapshot.take(self.params["daemon_config"])
         runtime = Snapshot.take(self.params["runtime_config"])
-        if version is None and not runtime.existed and self.params["state"] != "absent":
-            missing.append("toolkit")
-        if version and packages.half_installed(self.root):
-            missing.append("toolkit_packages")
-        if importlib.util.find_spec("docker") is None:
-            missing.append("docker_sdk")
+        missing += self._lacking(version, runtime)
         units = self._units(engine)
         others = [Snapshot.take(path) for path in self._other_paths(units)]
         record = self.state.record_of([daemon, runtime, *others])
@@ -145,6 +140,17 @@ class Node:
             unfinished=self.params["state"] != "gathered" and self.state.unfinished(),
             left=left,
         )
+
+    def _lacking(self, toolkit_version: str | None, runtime: Snapshot) -> list[str]:
+        """What of the toolkit and of the Docker SDK the node does not have."""
+        lacking = []
+        if toolkit_version is None and not runtime.existed and self.params["state"] != "absent":
+            lacking.append("toolkit")
+        if toolkit_version and packages.half_installed(self.root):
+            lacking.append("toolkit_packages")
+        if importlib.util.find_spec("docker") is None:
+            lacking.append("docker_sdk")
+        return lacking
 
     def _units(self, engine: Mapping[str, Any] | None) -> list[UnitFile]:
         """The files that say how dockerd is started."""

@@ -180,17 +180,21 @@ def membership(
     known = {node["ID"]: node for node in nodes}
     if node_id not in known:
         return _stranger(swarm, move)
-    spec = known[node_id].get("Spec") or {}
+    change = _of_member(known[node_id], role, host)
+    if change["action"] == "demote":
+        change["error"] = demotion_error(known.values(), node_id, leaving, coming=[swarm_of(other) or {} for other in coming])
+    return change
+
+
+def _of_member(node: Node, role: str, host: str | None) -> dict[str, Any]:
+    """What a member of this swarm has to do; whether it may be demoted, the other managers decide."""
+    node_id, spec = node["ID"], node.get("Spec") or {}
     mistaken = stranger(host, node_id, spec.get("Labels") or {}) if host else None
     if mistaken:
         return _plan("none", mistaken, node_id)
-    now = spec.get("Role")
-    if now == role:
+    if spec.get("Role") == role:
         return _plan("none", None, node_id)
-    if role == "manager":
-        return _plan("promote", None, node_id)
-    error = demotion_error(known.values(), node_id, leaving, coming=[swarm_of(other) or {} for other in coming])
-    return _plan("demote", error, node_id)
+    return _plan("promote" if role == "manager" else "demote", None, node_id)
 
 
 def _plan(action: str, error: str | None = None, node_id: str = "") -> dict[str, Any]:
