@@ -14,7 +14,7 @@ from tests.pages import rooms
 
 ORDER = [*rooms.DOORS, *(room.folder for room in rooms.ROOMS)]
 # A library that is somebody else's -> the one file that imports it.
-ALONE = {"pynvml": "module_utils/_gpu/nvml.py", "docker": "module_utils/_swarm/manager.py"}
+ALONE = {"pynvml": "module_utils/_gpu/binding.py", "docker": "module_utils/_swarm/manager.py"}
 
 
 def short(path: Path) -> str:

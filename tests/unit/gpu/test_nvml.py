@@ -18,7 +18,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _libraries
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import nvml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import binding, nvml
 
 MORE_CALLS_THAN_ONE_GPU_GETS = 60
 
@@ -207,9 +207,9 @@ def test_architecture_follows_from_the_capability_where_the_driver_cannot_tell(m
 @pytest.mark.parametrize(
     ("name", "error", "words"),
     [
-        ("mismatch", nvml.DriverMismatch, "Reboot the node"),
-        ("nodriver", nvml.NvmlFailed, "modprobe nvidia"),
-        ("does-not-exist", nvml.NvmlFailed, "Driver Not Loaded"),
+        ("mismatch", binding.DriverMismatch, "Reboot the node"),
+        ("nodriver", binding.NvmlFailed, "modprobe nvidia"),
+        ("does-not-exist", binding.NvmlFailed, "Driver Not Loaded"),
     ],
 )
 def test_a_machine_that_cannot_be_read_says_why_and_what_to_do(monkeypatch, name, error, words):
@@ -222,7 +222,7 @@ def test_a_driver_that_never_answers_is_given_up(monkeypatch, tmp_path, where):
     file = tmp_path / "nvml.conf"
     file.write_text(where + "\n")
     monkeypatch.setenv("GPU_LAB_NVML", str(file))
-    with pytest.raises(nvml.NvmlHangs, match=r"no answer within 1 s .* it was killed.*reboot the node.*gpu_node_nvml_timeout") as raised:
+    with pytest.raises(binding.NvmlHangs, match=r"no answer within 1 s .* it was killed.*reboot the node.*gpu_node_nvml_timeout") as raised:
         nvml.read_within(1, nvml_lab.library())
     assert raised.value.details == {"hangs": "nvml"}
 
@@ -264,7 +264,7 @@ def test_no_library_at_the_path(tmp_path, content):
     path = tmp_path / "libnvidia-ml.so.1"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(nvml.LibraryMissing, match=re.escape(str(path))):
+    with pytest.raises(binding.LibraryMissing, match=re.escape(str(path))):
         nvml.read_all(str(path))
 
 
@@ -273,7 +273,7 @@ def test_no_library_for_the_loader(monkeypatch):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", init)
-    with pytest.raises(nvml.LibraryMissing, match="Install the driver"):
+    with pytest.raises(binding.LibraryMissing, match="Install the driver"):
         nvml.read_all()
 
 
@@ -281,7 +281,7 @@ def test_no_binding():
     code = """
 try:
     reader.read_all()
-except reader.BindingMissing as exc:
+except binding.BindingMissing as exc:
     print(json.dumps([exc.message, exc.details]))
 """
     message, details = nvml_lab.bare_python(code)
@@ -300,9 +300,9 @@ OWN_FIRST = """
 sys.path.insert(0, sys.argv[1])
 library, state = sys.argv[2] or None, sys.argv[3]
 try:
-    nvml = reader.find_binding(library, state)
+    nvml = binding.find_binding(library, state)
     print(json.dumps([nvml.__file__, _libraries.carried("pynvml", library)]))
-except reader.BindingMissing as exc:
+except binding.BindingMissing as exc:
     print(json.dumps([exc.message, exc.details]))
 """
 
@@ -356,7 +356,7 @@ def test_nvml_is_always_shut_down(monkeypatch, broken):
     monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: stopped.append(shutdown()))
     if broken:
         monkeypatch.setattr(pynvml, broken, fails)
-        with pytest.raises(nvml.NvmlFailed, match="Unknown Error"):
+        with pytest.raises(binding.NvmlFailed, match="Unknown Error"):
             read(monkeypatch, "t4x4")
     else:
         read(monkeypatch, "t4x4")

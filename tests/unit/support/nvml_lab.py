@@ -27,7 +27,7 @@ sys.path.insert(0, {here!r})
 import checkout
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _libraries
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import nvml as reader
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import binding, nvml as reader
 """
 
 
