@@ -17,32 +17,15 @@ description:
   - A node without the Python binding of NVML gets it from the controller for the length of the task. Nothing is
     installed on the node, and the node needs no network for it.
 options:
-  nvml_path:
-    description:
-      - The NVML library, C(libnvidia-ml.so.1), or the directory that it is in.
-      - If not given, the node's loader finds it.
-    type: path
-  nvml_timeout:
-    description:
-      - How long NVML may take, in seconds. It is read in a process of its own, which is given up after that, since a driver that waits
-        for a GPU never answers.
-      - Without persistence mode, a driver needs seconds for each GPU to start it.
-    type: int
-    default: 60
-    version_added: 0.2.0
   library_path:
     description:
       - A directory or zip file on the node from which to load C(pynvml) where the node's own Python does not have it.
       - If not given, what M(fleet.gpu_swarm.gpu_node) keeps on the node is tried, then the controller's copy is sent.
     type: path
-  libraries:
-    description:
-      - Pure Python libraries that the node lacks, in a zip file as base64 text.
-      - The action plugin of this module fills it with copies from the controller. It is not meant to be given by hand.
-    type: str
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.info_module
+  - fleet.gpu_swarm.nvml
 requirements:
   - The NVIDIA driver on the node.
   - The Python package C(nvidia-ml-py) on the controller or on the node.

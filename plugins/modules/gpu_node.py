@@ -51,180 +51,11 @@ options:
     type: str
     choices: [refuse, restart]
     default: refuse
-  advertise:
-    description:
-      - The policy, as a list of rules. A GPU belongs to the first rule that selects it, so no GPU can stand in two kinds.
-      - With an empty list, nothing is advertised and NVML is not read at all. On a node that advertised GPUs until now, that
-        takes consent like any other loss (O(allow_shrink)).
-    type: list
-    elements: dict
-    default:
-      - as: gpu
-        kind: NVIDIA-GPU
-    suboptions:
-      as:
-        description:
-          - With V(gpu), whole GPUs. Each is one named resource of O(advertise[].kind), its value the full UUID.
-          - With V(model), whole GPUs, a kind per model. The kind is that of O(advertise[].kinds), else made of the model's name,
-            such as C(NVIDIA-H100-80GB-HBM3).
-          - With V(vram), memory in MiB, less O(advertise[].reserve_mib). Where the rule owns one GPU of
-            the node, the kind is O(advertise[].kind). Where it owns several, each GPU is a kind of its own, named by its PCI
-            bus, such as C(VRAM-C1), or C(VRAM-00-1E) where the device on the bus is not 0.
-          - With V(mig), MIG devices, a kind per profile, such as C(MIG-1g.10gb). Each is one named resource. The rule is for
-            cards in MIG mode only, the others go on to the next rule. Without such a rule, a card in MIG mode is left out.
-          - With V(none), left to the host.
-        type: str
-        choices: [gpu, model, vram, mig, none]
-        required: true
-      kind:
-        description:
-          - The generic resource's kind, or what the kinds begin with.
-          - The default is V(NVIDIA-GPU) with O(advertise[].as=gpu), V(VRAM) with O(advertise[].as=vram) and V(MIG) with
-            O(advertise[].as=mig).
-          - Printable ASCII characters without blanks, C(=), commas and quotes.
-        type: str
-      kinds:
-        description: With O(advertise[].as=model), kinds by shell patterns for the model's name. The first pattern that fits counts.
-        type: dict
-      reserve_mib:
-        description: With O(advertise[].as=vram), the MiB of each GPU that are not handed out.
-        type: int
-      sum:
-        description:
-          - With O(advertise[].as=vram), hand out one sum over the GPUs of the node.
-          - Swarm then accepts tasks that fit on no single GPU. A warning says so.
-        type: bool
-      system_memory:
-        description:
-          - With O(advertise[].as=vram), hand out the system's memory for a GPU that has none of its own (unified memory).
-          - Without it, such a GPU is an error here. It can be handed out whole with O(advertise[].as=gpu).
-        type: bool
-      select:
-        description:
-          - Which GPUs the rule is for. A GPU must match every key that is given. Without it, the rule is for all.
-        type: dict
-        suboptions:
-          uuid:
-            description: Full UUIDs.
-            type: list
-            elements: str
-          pci_bus_id:
-            description: PCI addresses, such as V(00000000:C1:00.0).
-            type: list
-            elements: str
-          index:
-            description: NVML indices. An index moves when a card dies; a PCI address or UUID does not.
-            type: list
-            elements: int
-          model:
-            description: Shell patterns for the model's name, such as V(*H100*).
-            type: list
-            elements: str
-          min_memory_mib:
-            description: The least total memory, in MiB.
-            type: int
-  extra_resources:
-    description:
-      - Generic resources of yours besides GPUs, as C(KIND=value), with an amount or a name as value.
-      - What others wrote into C(node-generic-resources) stays. A kind that stands here is ours, whoever wrote it before.
-    type: list
-    elements: str
-    default: []
-  expect:
-    description:
-      - How many GPUs and MIG devices this node is to advertise at least. With fewer, the module fails.
-      - It is also the consent to advertise less than before, down to this number.
-    type: int
-  allow_shrink:
-    description:
-      - Whether the node may advertise less than its daemon shows now, or than was written before. Without consent by this
-        option or O(expect), a GPU or MIG device that is lost, or that no rule selects any more, makes the module fail before it
-        writes anything.
-      - What a rule leaves to the host (V(none) of O(advertise[].as)) is no loss.
-    type: bool
-    default: false
-  accept_risks:
-    description:
-      - Known traps, by their names, that are to be warned of and not to be refused.
-      - C(docs/TRAPS.md) lists all of them, with what goes wrong.
-    type: list
-    elements: str
-    choices: [kind-gpu-line-is-dropped, discrete-tasks-rejected]
-    default: []
-  label_prefix:
-    description: What the keys of labels about GPUs in RV(labels) begin with. Empty, for no such labels.
-    type: str
-    default: gpu.
-  label_cpu_prefix:
-    description:
-      - What the keys of labels about the CPU in RV(labels) begin with. Empty, for no such labels.
-      - They are computed on the controller, with C(archspec). Where it is missing, they are left out with a warning.
-    type: str
-    default: cpu.
-  label_memory:
-    description:
-      - Sizes in GB for which there is a label such as C(gpu.mem_ge_40=true) where every GPU has that much.
-      - Sizes are as cards are sold. What ECC and the driver take away makes no difference.
-    type: list
-    elements: int
-    default: [16, 24, 40, 80]
-  label_compute_capability:
-    description: Compute capabilities for which there is a label such as C(gpu.cc_ge_8_0=true) where every GPU has that or more.
-    type: list
-    elements: str
-    default: ["7.0", "8.0", "9.0"]
-  label_cuda:
-    description: CUDA versions for which there is a label such as C(gpu.cuda_ge_12_4=true) where the driver supports that or more.
-    type: list
-    elements: str
-    default: ["12.0", "12.4", "13.0"]
-  daemon_config:
-    description:
-      - The daemon's configuration file. A symbolic link is followed and stays one.
-      - Where this or O(runtime_config) names another file than when the node was last changed, the former file is restored in
-        the same transaction, as V(absent) of O(state) does it. A file that was moved or copied to the new place as it was
-        written takes its original along.
-    type: path
-    default: /etc/docker/daemon.json
-  runtime_config:
-    description: The NVIDIA Container Toolkit's configuration file.
-    type: path
-    default: /etc/nvidia-container-runtime/config.toml
-  nvml_path:
-    description: The file C(libnvidia-ml.so.1) or its directory, where the dynamic linker does not find it by itself.
-    type: path
-  nvml_timeout:
-    description:
-      - How long NVML may take, in seconds. It is read in a process of its own, which is given up after that, since a driver that waits
-        for a GPU never answers.
-      - Without persistence mode, a driver needs seconds for each GPU to start it.
-    type: int
-    default: 60
-    version_added: 0.2.0
   library_path:
     description:
       - A directory or zip file from which to load C(pynvml) and C(tomli) where the node does not have them.
       - If not given, what this module keeps on the node is tried, then the controller's copies are sent.
     type: path
-  libraries:
-    description:
-      - Pure Python libraries that the node lacks, in a zip file as base64 text.
-      - The action plugin of this module fills it with copies from the controller. It is not meant to be given by hand.
-    type: str
-  docker_socket:
-    description:
-      - The daemon's local socket. Where the daemon listens on another one, as C(hosts) in C(daemon.json) or C(-H) in its
-        unit say, give that.
-    type: path
-    default: /var/run/docker.sock
-  docker_unit:
-    description: The daemon's systemd unit.
-    type: str
-    default: docker.service
-  state_dir:
-    description: Where the original files and the record of what was taken over are kept, mode 0700.
-    type: path
-    default: /var/lib/gpu-swarm
   drain_timeout:
     description:
       - How long to wait, in seconds, before a restart for the containers of swarm's services to end. For a node that was drained.
@@ -245,7 +76,11 @@ options:
     type: int
     default: 120
 extends_documentation_fragment:
+  - fleet.gpu_swarm.advertise
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.node_files
+  - fleet.gpu_swarm.node_labels
+  - fleet.gpu_swarm.nvml
 attributes:
   check_mode:
     support: full
@@ -523,12 +358,11 @@ import errno
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._bounded import run
-from ..module_utils._compat.checks import LOWERABLE
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._libraries import LIBRARIES, received
+from ..module_utils._libraries import received
 from ..module_utils._mask import mask, masked
 from ..module_utils._node.node import Node
-from ..module_utils._policy.forms import DEFAULT_RULES, FORMS
+from ..module_utils._node.options import argument_spec
 
 # What others compare with the swarm or with another look at this node. A kind may be called LICENSE-TOKEN, and its number is no secret.
 DATA = (
@@ -538,54 +372,7 @@ DATA = (
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent", "gathered"], "default": "present"},
-            "restart": {"type": "str", "choices": ["never", "if_needed"], "default": "if_needed"},
-            "when_busy": {"type": "str", "choices": ["refuse", "restart"], "default": "refuse"},
-            "advertise": {
-                "type": "list",
-                "elements": "dict",
-                "default": [dict(rule) for rule in DEFAULT_RULES],
-                "options": {
-                    "as": {"type": "str", "choices": list(FORMS), "required": True},
-                    **{name: {"type": option.type} for form in FORMS.values() for name, option in form.options.items()},
-                    "select": {
-                        "type": "dict",
-                        "options": {
-                            "uuid": {"type": "list", "elements": "str"},
-                            "pci_bus_id": {"type": "list", "elements": "str"},
-                            "index": {"type": "list", "elements": "int"},
-                            "model": {"type": "list", "elements": "str"},
-                            "min_memory_mib": {"type": "int"},
-                        },
-                    },
-                },
-            },
-            "extra_resources": {"type": "list", "elements": "str", "default": []},
-            "expect": {"type": "int"},
-            "allow_shrink": {"type": "bool", "default": False},
-            "accept_risks": {"type": "list", "elements": "str", "choices": list(LOWERABLE), "default": []},
-            "label_prefix": {"type": "str", "default": "gpu."},
-            "label_cpu_prefix": {"type": "str", "default": "cpu."},
-            "label_memory": {"type": "list", "elements": "int", "default": [16, 24, 40, 80]},
-            "label_compute_capability": {"type": "list", "elements": "str", "default": ["7.0", "8.0", "9.0"]},
-            "label_cuda": {"type": "list", "elements": "str", "default": ["12.0", "12.4", "13.0"]},
-            "daemon_config": {"type": "path", "default": "/etc/docker/daemon.json"},
-            "runtime_config": {"type": "path", "default": "/etc/nvidia-container-runtime/config.toml"},
-            "nvml_path": {"type": "path"},
-            "nvml_timeout": {"type": "int", "default": 60},
-            "library_path": {"type": "path"},
-            "libraries": LIBRARIES,
-            "docker_socket": {"type": "path", "default": "/var/run/docker.sock"},
-            "docker_unit": {"type": "str", "default": "docker.service"},
-            "state_dir": {"type": "path", "default": "/var/lib/gpu-swarm"},
-            "drain_timeout": {"type": "int", "default": 0},
-            "look_for_images": {"type": "bool", "default": False},
-            "timeout": {"type": "int", "default": 120},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     module.params["library_path"] = module.params["library_path"] or received(module.params["libraries"], module.tmpdir)
     node = Node(module.params, run=run, move=module.atomic_move, diff=module._diff)
     try:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import documentation
 import pytest
-import yaml
 from decisions import RUNTIME, absent, ours, params, seen
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._compat import checks, issues
@@ -19,7 +19,6 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snap
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.decision import decide
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import taken_over
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import shrink
-from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
 from tests.pages import known_traps
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -183,5 +182,5 @@ def test_a_refusal_for_fewer_gpus_is_in_the_table_by_its_name():
 
 
 def test_the_module_documents_what_can_be_accepted():
-    option = yaml.safe_load(gpu_node.DOCUMENTATION)["options"]["accept_risks"]
+    option = documentation.options("gpu_node")["accept_risks"]
     assert option["choices"] == list(checks.LOWERABLE)

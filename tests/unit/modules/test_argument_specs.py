@@ -16,19 +16,16 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.plugins.action import ActionBase
+from documentation import PLUGINS
+from documentation import options as documented
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_ledger
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
-PLUGINS = "ansible_collections.fleet.gpu_swarm.plugins"
 MODULES = {path.stem: path.read_text() for path in (ROOT / "plugins/modules").glob("*.py")}
 # By what a task of theirs goes on with, these hand what they do not know themselves to another module.
 WAITING = {"await_containers": await_containers, "await_ledger": await_ledger}
 ACTIONS = sorted(name for name, text in MODULES.items() if "AnsibleModule(" not in text and name not in WAITING)
-
-
-def documented(name):
-    return yaml.safe_load(importlib.import_module(f"{PLUGINS}.modules.{name}").DOCUMENTATION)["options"]
 
 
 def told(options):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import documentation
 import pytest
 import yaml
 from node_lab import DAEMON_JSON, UUIDS, gpu, node
@@ -19,7 +20,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import adv
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.forms import DEFAULT_RULES, FORMS, Form, Option, check_kind, kind_of
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
 
-DOCUMENTED = yaml.safe_load(gpu_node.DOCUMENTATION)["options"]["advertise"]
+DOCUMENTED = documentation.options("gpu_node")["advertise"]
 README = Path(__file__).resolve().parents[3] / "roles" / "gpu_node" / "README.md"
 ROLE = README.parent / "meta" / "argument_specs.yml"
 

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The options of the module gpu_node, as its argument specification.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._compat.checks import LOWERABLE
+from .._libraries import LIBRARIES
+from .._policy.forms import DEFAULT_RULES, FORMS
+
+
+def argument_spec() -> dict[str, Any]:
+    """What the module hands to Ansible."""
+    return {
+        "state": {"type": "str", "choices": ["present", "absent", "gathered"], "default": "present"},
+        "restart": {"type": "str", "choices": ["never", "if_needed"], "default": "if_needed"},
+        "when_busy": {"type": "str", "choices": ["refuse", "restart"], "default": "refuse"},
+        "advertise": _advertise(),
+        "extra_resources": {"type": "list", "elements": "str", "default": []},
+        "expect": {"type": "int"},
+        "allow_shrink": {"type": "bool", "default": False},
+        "accept_risks": {"type": "list", "elements": "str", "choices": list(LOWERABLE), "default": []},
+        "label_prefix": {"type": "str", "default": "gpu."},
+        "label_cpu_prefix": {"type": "str", "default": "cpu."},
+        "label_memory": {"type": "list", "elements": "int", "default": [16, 24, 40, 80]},
+        "label_compute_capability": {"type": "list", "elements": "str", "default": ["7.0", "8.0", "9.0"]},
+        "label_cuda": {"type": "list", "elements": "str", "default": ["12.0", "12.4", "13.0"]},
+        "daemon_config": {"type": "path", "default": "/etc/docker/daemon.json"},
+        "runtime_config": {"type": "path", "default": "/etc/nvidia-container-runtime/config.toml"},
+        "nvml_path": {"type": "path"},
+        "nvml_timeout": {"type": "int", "default": 60},
+        "library_path": {"type": "path"},
+        "libraries": LIBRARIES,
+        "docker_socket": {"type": "path", "default": "/var/run/docker.sock"},
+        "docker_unit": {"type": "str", "default": "docker.service"},
+        "state_dir": {"type": "path", "default": "/var/lib/gpu-swarm"},
+        "drain_timeout": {"type": "int", "default": 0},
+        "look_for_images": {"type": "bool", "default": False},
+        "timeout": {"type": "int", "default": 120},
+    }
+
+
+def _advertise() -> dict[str, Any]:
+    """The rules: the options of all forms, beside those of every rule."""
+    return {
+        "type": "list",
+        "elements": "dict",
+        "default": [dict(rule) for rule in DEFAULT_RULES],
+        "options": {
+            "as": {"type": "str", "choices": list(FORMS), "required": True},
+            **{name: {"type": option.type} for form in FORMS.values() for name, option in form.options.items()},
+            "select": {
+                "type": "dict",
+                "options": {
+                    "uuid": {"type": "list", "elements": "str"},
+                    "pci_bus_id": {"type": "list", "elements": "str"},
+                    "index": {"type": "list", "elements": "int"},
+                    "model": {"type": "list", "elements": "str"},
+                    "min_memory_mib": {"type": "int"},
+                },
+            },
+        },
+    }
