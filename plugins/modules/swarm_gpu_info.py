@@ -70,12 +70,8 @@ swarm:
   returned: success
   type: dict
   contains:
-    id:
-      description: The swarm's id.
-      type: str
-    node_id:
-      description: The node id of the manager that answered.
-      type: str
+    id: {type: str, description: The swarm's id.}
+    node_id: {type: str, description: The node id of the manager that answered.}
     state:
       description: The state of that node in its swarm, which is V(active).
       type: str
@@ -91,54 +87,26 @@ swarm:
       description: Who may change the swarm just now, or could until lately; see M(fleet.gpu_swarm.swarm_lease). Null if nobody.
       type: dict
       contains:
-        holder:
-          description: Who has it.
-          type: str
-        since:
-          description: When it was taken first. Null where that is not told.
-          type: str
-        expires_in:
-          description: Seconds until it ends; 0 or less if it has. Null if it does not end by itself.
-          type: int
+        holder: {type: str, description: Who has it.}
+        since: {type: str, description: When it was taken first. Null where that is not told.}
+        expires_in: {type: int, description: Seconds until it ends; 0 or less if it has. Null if it does not end by itself.}
 nodes:
   description: All nodes of the swarm, ordered by host name.
   returned: success
   type: list
   elements: dict
   contains:
-    id:
-      description: The node's id in the swarm.
-      type: str
-    hostname:
-      description: The node's host name; two nodes may share one.
-      type: str
-    addr:
-      description: The node's address as the managers see it.
-      type: str
-    role:
-      description: V(manager) or V(worker).
-      type: str
-    leader:
-      description: Whether the node leads the managers.
-      type: bool
-    reachability:
-      description: How the other managers reach it, such as V(reachable); null for a worker.
-      type: str
-    state:
-      description: V(ready), V(down), V(unknown) or V(disconnected).
-      type: str
-    availability:
-      description: V(active), V(pause) or V(drain).
-      type: str
-    former_availability:
-      description: The availability that M(fleet.gpu_swarm.swarm_nodes) noted before a change; null if none.
-      type: str
-    engine_version:
-      description: Version of the node's Docker Engine.
-      type: str
-    labels:
-      description: The node's labels.
-      type: dict
+    id: {type: str, description: The node's id in the swarm.}
+    hostname: {type: str, description: The node's host name; two nodes may share one.}
+    addr: {type: str, description: The node's address as the managers see it.}
+    role: {type: str, description: V(manager) or V(worker).}
+    leader: {type: bool, description: Whether the node leads the managers.}
+    reachability: {type: str, description: 'How the other managers reach it, such as V(reachable); null for a worker.'}
+    state: {type: str, description: 'V(ready), V(down), V(unknown) or V(disconnected).'}
+    availability: {type: str, description: 'V(active), V(pause) or V(drain).'}
+    former_availability: {type: str, description: The availability that M(fleet.gpu_swarm.swarm_nodes) noted before a change; null if none.}
+    engine_version: {type: str, description: Version of the node's Docker Engine.}
+    labels: {type: dict, description: The node's labels.}
     resources:
       description:
         - The node's generic resources by kind. A kind that a task holds and the node no longer advertises has a total of 0.
@@ -169,18 +137,12 @@ nodes:
       type: list
       elements: dict
       contains:
-        id:
-          description: The task's id.
-          type: str
-        service:
-          description: The service's name; its id where the service is gone.
-          type: str
+        id: {type: str, description: The task's id.}
+        service: {type: str, description: The service's name; its id where the service is gone.}
         name:
           description: The task's name as C(docker service ps) has it, the service's name with the slot or the node's id.
           type: str
-        state:
-          description: V(assigned), V(accepted), V(preparing), V(ready), V(starting) or V(running).
-          type: str
+        state: {type: str, description: 'V(assigned), V(accepted), V(preparing), V(ready), V(starting) or V(running).'}
         since:
           description:
             - When it came into that state, as RFC 3339 with nanoseconds, by the clock of the node (of the manager for
@@ -212,9 +174,7 @@ nodes:
             - Null for global services, each of whose tasks belongs to a node, and where the service is gone.
           type: bool
           version_added: 0.2.0
-        holding:
-          description: What the scheduler gave it, by kind, a list of names or the amount of a discrete kind.
-          type: dict
+        holding: {type: dict, description: 'What the scheduler gave it, by kind, a list of names or the amount of a discrete kind.'}
       sample:
         - id: oyl2ui5639bmnf3qq6mn5afae
           service: train
@@ -233,12 +193,7 @@ kinds:
       ready and active.
   returned: success
   type: dict
-  sample:
-    NVIDIA-GPU:
-      total: 2
-      held: 1
-      free: 1
-      schedulable: 1
+  sample: {NVIDIA-GPU: {total: 2, held: 1, free: 1, schedulable: 1}}
 pools:
   description:
     - Sums by kind over the nodes that are ready and active, which is what the scheduler has to give. C(nodes) that advertise
@@ -246,13 +201,7 @@ pools:
       reserves on one node.
   returned: success
   type: dict
-  sample:
-    NVIDIA-GPU:
-      nodes: 1
-      total: 2
-      held: 1
-      free: 1
-      most_free: 1
+  sample: {NVIDIA-GPU: {nodes: 1, total: 2, held: 1, free: 1, most_free: 1}}
 held_twice:
   description:
     - Named resources that more live tasks hold than the node has. A new leader of the managers can bring that about, since
@@ -261,22 +210,11 @@ held_twice:
   type: list
   elements: dict
   contains:
-    kind:
-      description: The kind.
-      type: str
-    value:
-      description: The resource's name, a GPU's UUID.
-      type: str
-    node:
-      description: The node's id.
-      type: str
-    hostname:
-      description: The node's host name.
-      type: str
-    holders:
-      description: Who holds it, as in C(held) of RV(nodes[].resources).
-      type: list
-      elements: dict
+    kind: {type: str, description: The kind.}
+    value: {type: str, description: "The resource's name, a GPU's UUID."}
+    node: {type: str, description: The node's id.}
+    hostname: {type: str, description: The node's host name.}
+    holders: {type: list, elements: dict, description: 'Who holds it, as in C(held) of RV(nodes[].resources).'}
 finished_jobs:
   description:
     - What ended tasks of replicated and global jobs were given, where the leader's Docker Engine is older than 29.6.0
@@ -288,31 +226,14 @@ finished_jobs:
   type: list
   elements: dict
   contains:
-    service:
-      description: The job's name.
-      type: str
-    node:
-      description: The node's id.
-      type: str
-    hostname:
-      description: The node's host name.
-      type: str
-    kind:
-      description: The kind.
-      type: str
-    amount:
-      description: How much of it the ended tasks were given together.
-      type: int
-    values:
-      description: The names of what they were given, each once; null for a discrete kind.
-      type: list
-      elements: str
-    tasks:
-      description: How many ended tasks that are.
-      type: int
-    clash:
-      description: Whether more is given out with them than the node has.
-      type: bool
+    service: {type: str, description: The job's name.}
+    node: {type: str, description: The node's id.}
+    hostname: {type: str, description: The node's host name.}
+    kind: {type: str, description: The kind.}
+    amount: {type: int, description: How much of it the ended tasks were given together.}
+    values: {type: list, elements: str, description: 'The names of what they were given, each once; null for a discrete kind.'}
+    tasks: {type: int, description: How many ended tasks that are.}
+    clash: {type: bool, description: Whether more is given out with them than the node has.}
 unreserved:
   description:
     - Services that can see GPUs without reserving a kind of GPUs by name, and that have a task on a node with GPUs or may be
@@ -327,12 +248,8 @@ unreserved:
   type: list
   elements: dict
   contains:
-    service:
-      description: The service's name.
-      type: str
-    variables:
-      description: The variables that show it GPUs, with their values.
-      type: dict
+    service: {type: str, description: The service's name.}
+    variables: {type: dict, description: 'The variables that show it GPUs, with their values.'}
     reserves:
       description:
         - The kinds that it does reserve. A service that reserves a share of a GPU's memory needs the variable, so those
@@ -344,11 +261,7 @@ unreserved:
       type: list
       elements: str
   sample:
-    - service: notebook
-      variables:
-        NVIDIA_VISIBLE_DEVICES: all
-      reserves: []
-      nodes: [gpu-01]
+    - {service: notebook, variables: {NVIDIA_VISIBLE_DEVICES: all}, reserves: [], nodes: [gpu-01]}
 reservations:
   description:
     - The services of which tasks run or wait that reserve generic resources, each with what one task reserves. A service that is
@@ -358,67 +271,32 @@ reservations:
   type: list
   elements: dict
   contains:
-    service:
-      description: The service's name.
-      type: str
-    tasks:
-      description: How many tasks run or wait.
-      type: int
-    wants:
-      description: What each of them reserves, by kind.
-      type: dict
+    service: {type: str, description: The service's name.}
+    tasks: {type: int, description: How many tasks run or wait.}
+    wants: {type: dict, description: 'What each of them reserves, by kind.'}
     able:
       description: Ids of the nodes that meet its constraints and are of its platform, whatever they advertise. Null where all do.
       type: list
       elements: str
-    nodes:
-      description: For a global service, the ids of the nodes that the tasks belong to; else null.
-      type: list
-      elements: str
+    nodes: {type: list, elements: str, description: 'For a global service, the ids of the nodes that the tasks belong to; else null.'}
   sample:
-    - service: train
-      tasks: 6
-      wants:
-        NVIDIA-GPU: 1
-      able: null
-      nodes: null
+    - {service: train, tasks: 6, wants: {NVIDIA-GPU: 1}, able: null, nodes: null}
 pending:
   description: Tasks that no node was found for, grouped by what they wait for, the largest group first.
   returned: success
   type: list
   elements: dict
   contains:
-    service:
-      description: The service's name.
-      type: str
-    count:
-      description: How many tasks wait.
-      type: int
-    tasks:
-      description: Their ids.
-      type: list
-      elements: str
-    node:
-      description: The node's id, for a task of a global service, which can run there or nowhere; else null.
-      type: str
-    hostname:
-      description: That node's host name.
-      type: str
-    state:
-      description: V(new) or V(pending).
-      type: str
-    since:
-      description: When the first of them came into that state, as RFC 3339, by the manager's clock.
-      type: str
-    age:
-      description: Whole seconds since then by the manager's clock; null where that is not known.
-      type: int
-    said:
-      description: The scheduler's own words (C(Status.Err) of the task, else C(Status.Message)).
-      type: str
-    wants:
-      description: What a task reserves of generic resources, by kind.
-      type: dict
+    service: {type: str, description: The service's name.}
+    count: {type: int, description: How many tasks wait.}
+    tasks: {type: list, elements: str, description: Their ids.}
+    node: {type: str, description: "The node's id, for a task of a global service, which can run there or nowhere; else null."}
+    hostname: {type: str, description: That node's host name.}
+    state: {type: str, description: V(new) or V(pending).}
+    since: {type: str, description: "When the first of them came into that state, as RFC 3339, by the manager's clock."}
+    age: {type: int, description: Whole seconds since then by the manager's clock; null where that is not known.}
+    said: {type: str, description: "The scheduler's own words (C(Status.Err) of the task, else C(Status.Message))."}
+    wants: {type: dict, description: 'What a task reserves of generic resources, by kind.'}
     missing:
       description:
         - What is missing, from constraints, platform, nodes that take no new tasks, generic resources, CPUs and memory.
@@ -451,9 +329,7 @@ findings:
         - The trap's name in C(docs/TRAPS.md), which is V(new-leader-claims-again), V(finished-jobs-count),
           V(variable-set-by-hand) or V(no-reservation-sees-all).
       type: str
-    text:
-      description: What goes wrong, who is concerned (at most five are named), and the remedy.
-      type: str
+    text: {type: str, description: 'What goes wrong, who is concerned (at most five are named), and the remedy.'}
 """
 
 from ansible.module_utils.basic import AnsibleModule
