@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A file, a function and a task file fit what a reader takes in at once. Exceptions may only shrink."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
+PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
+TASK_FILES = sorted([*(ROOT / "playbooks/tasks").rglob("*.yml"), *(ROOT / "roles").glob("*/tasks/**/*.yml")])
+FILE, FUNCTION, TASKS = 400, 40, 60
+
+# What is longer for now, and how many lines it may have at most. No line comes in here, and what has become short enough goes out.
+LONG_FUNCTIONS = {"plugins/module_utils/_node_spec/updates.py: plan_one": 47}
+LONG_TASK_FILES = {
+    "playbooks/tasks/away.yml": 155,
+    "playbooks/tasks/end.yml": 97,
+    "playbooks/tasks/maintain.yml": 69,
+    "playbooks/tasks/plan.yml": 119,
+    "playbooks/tasks/take_back.yml": 65,
+    "playbooks/tasks/take_back_end.yml": 73,
+    "roles/nvidia_container_toolkit/tasks/install.yml": 63,
+    "roles/nvidia_container_toolkit/tasks/repository.yml": 102,
+}
+
+
+def lengths(paths):
+    return {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+
+
+def function_lengths():
+    found = {}
+    for path in PLUGINS:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                found[f"{path.relative_to(ROOT)}: {node.name}"] = node.end_lineno - node.lineno + 1
+    return found
+
+
+def beyond(lengths, limit, exceptions):
+    """What is too long, and the exceptions that are none any more."""
+    long = {name: lines for name, lines in lengths.items() if lines > limit}
+    grown = {name: lines for name, lines in long.items() if lines > exceptions.get(name, limit)}
+    return grown, sorted(set(exceptions) - set(long))
+
+
+def test_no_plugin_is_longer_than_a_reader_keeps_in_mind():
+    assert len(PLUGINS) > 100
+    assert beyond(lengths(PLUGINS), FILE, {}) == ({}, [])
+
+
+def test_no_function_is_longer_than_a_screen():
+    assert beyond(function_lengths(), FUNCTION, LONG_FUNCTIONS) == ({}, [])
+
+
+def test_no_task_file_is_longer_than_a_page():
+    assert len(TASK_FILES) > 50
+    assert beyond(lengths(TASK_FILES), TASKS, LONG_TASK_FILES) == ({}, [])
