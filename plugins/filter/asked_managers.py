@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: asked_managers
-short_description: Names the managers that are only asked
+short_description: Names the managers that are only asked (internal)
 version_added: 0.2.0
 description:
   - Takes the inventory names of managers and returns those of which only the Docker API can be reached, which are the hosts with the
@@ -19,10 +19,9 @@ options:
     type: list
     elements: str
     required: true
-  variables:
-    description: The variable C(hostvars).
-    type: dict
-    required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.variables
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

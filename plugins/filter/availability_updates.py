@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: availability_updates
-short_description: Says what to ask of swarm_nodes to keep work away from hosts, or to give them back
+short_description: Says what to ask of swarm_nodes to keep work away from hosts, or to give them back (internal)
 version_added: 0.1.0
 description:
   - Takes hosts and what this run knows of them and returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) for
@@ -17,10 +17,6 @@ options:
     description: Names of hosts.
     type: list
     elements: str
-    required: true
-  variables:
-    description: The variable C(hostvars).
-    type: dict
     required: true
   to:
     description:
@@ -38,6 +34,9 @@ options:
     description: Whether hosts get their labels as decided together with their former availability.
     type: bool
     default: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.variables
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: evict
-short_description: Says what a change of a node may evict
+short_description: Says what a change of a node may evict (internal)
 version_added: 0.2.0
 description:
   - Takes what C(provision_disrupt) is for a host and returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes[].evict) for its node.
@@ -16,6 +16,8 @@ options:
     type: str
     choices: [never, services, all]
     required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: find_swarm
-short_description: Finds the hosts that run the swarm, or the one to initialise it on
+short_description: Finds the hosts that run the swarm, or the one to initialise it on (internal)
 version_added: 0.1.0
 description:
   - Looks through what hosts said about their swarm membership.
@@ -28,6 +28,8 @@ options:
     type: list
     elements: str
     required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -6,26 +6,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: finished_jobs
-short_description: Tells which finished jobs the change of hosts would run again
+short_description: Tells which finished jobs the change of hosts would run again (internal)
 version_added: 0.2.0
 description:
   - Takes names of hosts, and tells which jobs have finished on them that the swarm's leader would run again at the next update of
     their nodes. Leaders before 29.6.0 do that where what a job was given is given out again, or is not advertised any more.
-  - Hosts on which something went wrong do not count.
-positional: hostvars, ledger
+  - Hosts on which something went wrong do not count. The plan of the run says of each host whether finished jobs may be removed.
+positional: variables, ledger
 options:
   _input:
     description: The names of the hosts.
     type: list
     elements: str
-    required: true
-  hostvars:
-    description: The variables of all hosts. The plan of the run says of each whether finished jobs may be removed.
-    type: dict
-    required: true
-  ledger:
-    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
-    type: dict
     required: true
   remove:
     description: With V(true), the names of those that may be removed. With V(false), those that have to be waited for, in words.
@@ -35,6 +27,10 @@ options:
     description: Whether only hosts count whose nodes, by O(ledger), are still to be labelled or returned to service.
     type: bool
     default: false
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.variables
+  - fleet.gpu_swarm.internal.ledger
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: held_by
-short_description: Tells what runs on hosts and must not be stopped
+short_description: Tells what runs on hosts and must not be stopped (internal)
 version_added: 0.2.0
 description:
   - Takes hosts that are about to be changed and tells what on them has to end first, by the C(provision_disrupt) of each.
@@ -20,10 +20,6 @@ options:
     type: list
     elements: str
     required: true
-  variables:
-    description: The variable C(hostvars).
-    type: dict
-    required: true
   ledger:
     description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
     type: dict
@@ -31,6 +27,9 @@ options:
     description: The running containers, as M(fleet.gpu_swarm.gpu_node) tells them. By default those of its last assessment.
     type: list
     elements: dict
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.variables
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

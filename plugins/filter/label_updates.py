@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: label_updates
-short_description: Says what to ask of swarm_nodes to label hosts as it was decided
+short_description: Says what to ask of swarm_nodes to label hosts as it was decided (internal)
 version_added: 0.1.0
 description:
   - Takes hosts and what this run knows of them and returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) for
@@ -19,10 +19,6 @@ options:
     type: list
     elements: str
     required: true
-  variables:
-    description: The variable C(hostvars).
-    type: dict
-    required: true
   ledger:
     description: What M(fleet.gpu_swarm.swarm_gpu_info) returned. With it, only hosts whose labels differ are returned.
     type: dict
@@ -30,6 +26,9 @@ options:
     description: Whether, with O(ledger), hosts are returned too where a label of somebody else is in the way, for the error that names it.
     type: bool
     default: false
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.variables
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

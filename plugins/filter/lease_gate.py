@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: lease_gate
-short_description: Says why a run that does not hold the swarm's lease may change nothing
+short_description: Says why a run that does not hold the swarm's lease may change nothing (internal)
 version_added: 0.2.0
 description:
   - Takes the answer of M(fleet.gpu_swarm.swarm_lease). Who else holds the lease, since when, when it ends, and how to take it if
@@ -22,6 +22,8 @@ options:
       RV(fleet.gpu_swarm.swarm_lease#module:since) of an earlier answer. Where it differs, another run has had the lease meanwhile, and
       may have changed what this one has prepared.
     type: str
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

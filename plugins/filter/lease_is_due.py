@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: lease_is_due
-short_description: Says whether the swarm's lease is to be renewed
+short_description: Says whether the swarm's lease is to be renewed (internal)
 version_added: 0.2.0
 description:
   - Takes the answer of M(fleet.gpu_swarm.swarm_lease). True where this run has the lease and half of it is over, or had it, and O(ledger)
@@ -20,6 +20,8 @@ options:
   ledger:
     description: What M(fleet.gpu_swarm.swarm_gpu_info) returned since.
     type: dict
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

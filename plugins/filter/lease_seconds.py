@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: lease_seconds
-short_description: Says how long the swarm's lease has to last for a batch
+short_description: Says how long the swarm's lease has to last for a batch (internal)
 version_added: 0.2.0
 description:
   - Takes the hosts of a batch. Returns C(provision_lease), or by default as many seconds as the batch may take, by the settings of its
@@ -30,6 +30,8 @@ options:
     description: Whether the user's own tasks are run on each host.
     type: bool
     default: false
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: manager_addresses
-short_description: Says where the managers of a swarm can be joined
+short_description: Says where the managers of a swarm can be joined (internal)
 version_added: 0.1.0
 description:
   - Takes the manager's list of nodes and returns where its reachable managers listen.
@@ -17,6 +17,8 @@ options:
     type: list
     elements: raw
     required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

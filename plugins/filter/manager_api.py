@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: manager_api
-short_description: Says where the Docker API of a manager is
+short_description: Says where the Docker API of a manager is (internal)
 version_added: 0.2.0
 description:
   - Takes the inventory name of a manager and returns the connection options for modules that are delegated to that host.
@@ -20,10 +20,6 @@ options:
     description: The manager's name in the inventory.
     type: str
     required: true
-  variables:
-    description: The variable C(hostvars).
-    type: dict
-    required: true
   socket:
     description: The socket of a manager without C(swarm_manager_docker_host). By default what C(gpu_node_docker_socket) of that host says.
     type: str
@@ -32,6 +28,9 @@ options:
     type: str
     choices: [docker, uri]
     default: docker
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.variables
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

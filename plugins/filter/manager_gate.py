@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: manager_gate
-short_description: Says why a manager must not be restarted now
+short_description: Says why a manager must not be restarted now (internal)
 version_added: 0.1.0
 description:
   - Takes a manager that is about to be restarted. It must not be if an earlier one of the same run failed, or if the
@@ -22,14 +22,10 @@ options:
     type: list
     elements: str
     required: true
-  variables:
-    description: The variable C(hostvars).
-    type: dict
-    required: true
-  ledger:
-    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
-    type: dict
-    required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.variables
+  - fleet.gpu_swarm.internal.ledger
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: mask
-short_description: Hides the passwords in the URLs of a text
+short_description: Hides the passwords in the URLs of a text (internal)
 version_added: 0.2.0
 description:
   - Replaces what stands between a URL's user and its host, so that the text may be shown.
@@ -15,6 +15,8 @@ options:
     description: The text.
     type: str
     required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

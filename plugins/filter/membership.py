@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: membership
-short_description: Says what a host has to do to be a member of the swarm
+short_description: Says what a host has to do to be a member of the swarm (internal)
 version_added: 0.1.0
 description:
   - Compares what a host said about its swarm membership with the manager's list of nodes, by node id.
@@ -44,6 +44,8 @@ options:
     description: The host's name in the inventory. A node that belongs to another host by its label C(gpu-swarm.host) is an error.
     type: str
     version_added: 0.2.0
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: newly_pending
-short_description: Tells which services found room before and do not now
+short_description: Tells which services found room before and do not now (internal)
 version_added: 0.2.0
 description:
   - Takes the ledger of now and tells of which services tasks wait for room that had some when a run began.
@@ -23,6 +23,8 @@ options:
       Null where that is not to be looked at.
     type: dict
     required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

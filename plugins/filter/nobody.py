@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: nobody
-short_description: Tells why a run would have no host
+short_description: Tells why a run would have no host (internal)
 version_added: 0.2.0
 description:
   - Ansible skips a play over no hosts, and ends well. Where this filter tells something, that is to be an error.
@@ -26,6 +26,8 @@ options:
       - Only heeded where a playbook of this collection was started. One that imports it may be run for other hosts alone.
     type: list
     elements: str
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: not_shown
-short_description: Names the hosts of which the manager does not show what was decided
+short_description: Names the hosts of which the manager does not show what was decided (internal)
 version_added: 0.1.0
 description:
   - Compares what this run decided for hosts with the manager's ledger. Hosts that failed or wait do not count.
@@ -17,14 +17,10 @@ options:
     type: list
     elements: str
     required: true
-  variables:
-    description: The variable C(hostvars).
-    type: dict
-    required: true
-  ledger:
-    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
-    type: dict
-    required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.variables
+  - fleet.gpu_swarm.internal.ledger
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

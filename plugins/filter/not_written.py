@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: not_written
-short_description: Says why a node was not changed
+short_description: Says why a node was not changed (internal)
 version_added: 0.2.0
 description:
   - Takes the result of M(fleet.gpu_swarm.swarm_nodes). A node's change failed if the call did, and waits if the call refused it for the
@@ -25,6 +25,8 @@ options:
     description: What went wrong if the call failed, such as V(it could not be drained).
     type: str
     required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: planned
-short_description: Which hosts the plays after a plan are for
+short_description: Which hosts the plays after a plan are for (internal)
 version_added: 0.2.0
 description:
   - Takes the groups of the inventory, and finds the plan that the playbook has made which runs now, whatever other playbooks of the same
     run have left.
-  - Internal to the playbooks of this collection.
 options:
   _input:
     description: The variable C(groups).
@@ -21,6 +20,10 @@ options:
     description: The variable C(hostvars), or an empty dictionary where there is none yet.
     type: dict
     required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
+author:
+  - The fleet.gpu_swarm authors (@fleet)
 """
 
 EXAMPLES = r"""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: roll_gate
-short_description: Says why no further host may be changed now
+short_description: Says why no further host may be changed now (internal)
 version_added: 0.2.0
 description:
   - Takes the hosts of a run. Its roll stops when too many of them failed, when no manager answers, or when tasks wait for room
@@ -18,14 +18,6 @@ options:
     type: list
     elements: str
     required: true
-  variables:
-    description: The variable C(hostvars).
-    type: dict
-    required: true
-  ledger:
-    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
-    type: dict
-    required: true
   before:
     description: >-
       How many tasks of each service had room when the run began and how many waited, as RV(fleet.gpu_swarm.provision_plan#module:rooms) tells.
@@ -36,6 +28,10 @@ options:
     description: After so many failed hosts, no further one is changed.
     type: int
     required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.variables
+  - fleet.gpu_swarm.internal.ledger
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: swarm_work
-short_description: Tells what on a host ends, or loses its network, when the host leaves its swarm
+short_description: Tells what on a host ends, or loses its network, when the host leaves its swarm (internal)
 version_added: 0.2.0
 description:
   - Takes the running containers of a host. Tasks of services end, and what was started by hand is disconnected from the swarm's
@@ -18,6 +18,8 @@ options:
     type: list
     elements: dict
     required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.internal
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: await_containers
-short_description: Looks at a node until containers have ended there
+short_description: Looks at a node until containers have ended there (internal)
 version_added: 0.2.0
 description:
   - Runs M(fleet.gpu_swarm.gpu_node) with C(state=gathered) again and again, and prints once what is waited for. Other than with C(until), a
@@ -37,6 +37,7 @@ options:
     default: 2
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.internal
 attributes:
   check_mode:
     support: full

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: await_ledger
-short_description: Asks a manager about the swarm until work has ended or nodes are shown as decided
+short_description: Asks a manager about the swarm until work has ended or nodes are shown as decided (internal)
 version_added: 0.2.0
 description:
   - Runs M(fleet.gpu_swarm.swarm_gpu_info) again and again, and prints once what is waited for. Other than with C(until), a round in which
@@ -38,6 +38,7 @@ options:
 extends_documentation_fragment:
   - fleet.gpu_swarm.docker_client
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.internal
 attributes:
   check_mode:
     support: full

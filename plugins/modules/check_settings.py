@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: check_settings
-short_description: Fails where a variable of this collection has a wrong value or a misspelt name
+short_description: Fails where a variable of this collection has a wrong value or a misspelt name (internal)
 version_added: 0.2.0
 description:
   - Reads the variables of hosts, wherever they come from, and fails for a value that is none, such as V(soon) for C(provision_wait),
@@ -27,6 +27,7 @@ options:
     default: [gpu_node, nvidia_container_toolkit, swarm_member]
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.internal
 attributes:
   check_mode:
     support: full

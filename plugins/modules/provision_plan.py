@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: provision_plan
-short_description: Sorts the hosts of a fleet by what a run has to do on them
+short_description: Sorts the hosts of a fleet by what a run has to do on them (internal)
 version_added: 0.1.0
 description:
   - Takes the assessment of every host (the variable C(gpu_node_assessed), registered from
@@ -55,6 +55,7 @@ options:
     type: dict
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.internal
 attributes:
   check_mode:
     support: full

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: provision_report
-short_description: Compares a fleet with what its manager shows, and prints it as a table
+short_description: Compares a fleet with what its manager shows, and prints it as a table (internal)
 version_added: 0.1.0
 description:
   - Compares what was decided for every host (C(gpu_node_assessed), C(gpu_node_applied)) with the manager's ledger, and
@@ -50,6 +50,7 @@ options:
     default: present
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.internal
 attributes:
   check_mode:
     support: full

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_member_plan
-short_description: Decides what a host has to do to be a member of the swarm, or to leave it
+short_description: Decides what a host has to do to be a member of the swarm, or to leave it (internal)
 version_added: 0.2.0
 description:
   - Takes what hosts and managers said of their swarm, and returns what the tasks of the role C(swarm_member) go by. Fails with what
     stands in the way, and what helps.
-  - This action is internal to the collection, for that role.
   - Runs on the controller. Changes nothing.
 options:
   step:
@@ -63,6 +62,7 @@ options:
     default: ""
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.internal
 attributes:
   check_mode:
     support: full

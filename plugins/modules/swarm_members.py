@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_members
-short_description: Reads the nodes of a swarm, and on request how machines join it and what it holds
+short_description: Reads the nodes of a swarm, and on request how machines join it and what it holds (internal)
 version_added: 0.2.0
 description:
   - Reads the manager's list of nodes, as far as it says which node is which, with O(tokens=true) the join tokens, and with
     O(contents=true) the names of what would be lost with the swarm.
-  - This module is internal to the collection, for the role C(swarm_member) and the playbooks. M(community.docker.docker_swarm_info) is for everyone.
+  - For everyone, there is M(community.docker.docker_swarm_info).
 notes:
   - Use C(no_log) with O(tokens=true). Whoever has a token can join a machine to the swarm.
 author:
@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.info_module
   - fleet.gpu_swarm.docker_client
+  - fleet.gpu_swarm.internal
 options:
   tokens:
     description: Whether the join tokens are returned. No callback shows a result that has them.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: verify_report
-short_description: Puts what was tested on a fleet together, and prints it as a table
+short_description: Puts what was tested on a fleet together, and prints it as a table (internal)
 version_added: 0.2.0
 description:
   - Compares for every host what its GPUs, files and daemon are (C(gpu_node_assessed)) with what the manager shows, resources
@@ -29,6 +29,7 @@ options:
     required: true
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.internal
 attributes:
   check_mode:
     support: full

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What only the playbooks and roles of this collection are to use says so where users read."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+import yaml
+from documentation import PLUGINS
+
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
+FILTERS = sorted(f"filter.{path.stem}" for path in (ROOT / "plugins/filter").glob("*.py"))
+MODULES = [
+    "modules.await_containers",
+    "modules.await_ledger",
+    "modules.check_settings",
+    "modules.provision_plan",
+    "modules.provision_report",
+    "modules.swarm_member_plan",
+    "modules.swarm_members",
+    "modules.verify_report",
+]
+
+
+@pytest.mark.parametrize("name", FILTERS + MODULES)
+def test_it_says_that_it_is_internal(name):
+    said = yaml.safe_load(importlib.import_module(f"{PLUGINS}.{name}").DOCUMENTATION)
+    assert said["short_description"].endswith(" (internal)")
+    assert "fleet.gpu_swarm.internal" in said["extends_documentation_fragment"]
+
+
+def test_the_fragment_promises_nothing():
+    (note,) = yaml.safe_load(importlib.import_module(f"{PLUGINS}.doc_fragments.internal").ModuleDocFragment.DOCUMENTATION)["notes"]
+    assert "no stability is promised" in note
