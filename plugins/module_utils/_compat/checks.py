@@ -10,11 +10,11 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Sequence
+from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
 from .._policy import generic_resources
-from .issues import HANDLED, REFUSAL, TRAPS, WARNING
+from .issues import HANDLED, REFUSAL, TRAPS, WARNING, Trap, Version
 
 # The row whose answer is a line in config.toml.
 LEGACY_MODE = "jit-cdi-ignores-swarm-resource"
@@ -39,7 +39,7 @@ class Finding(NamedTuple):
     text: str
 
 
-_CONDITIONS = {
+_CONDITIONS: dict[str, Callable[[Facts], bool]] = {
     "named": lambda facts: bool(facts.gpu_kinds),
     "discrete": lambda facts: bool(facts.discrete_kinds),
     "memory": lambda facts: bool(facts.memory_kinds),
@@ -51,13 +51,13 @@ BY_ID = {trap.id: trap for trap in TRAPS}
 LOWERABLE = tuple(trap.id for trap in TRAPS if trap.when and trap.answer == REFUSAL)
 
 
-def check(facts, accepted=()):
+def check(facts: Facts, accepted: Collection[str] = ()) -> list[Finding]:
     """The findings, in the order of the table; a refusal that is accepted by its id is a warning."""
     check_accepted(accepted)
     return [_finding(trap, facts, accepted) for trap in TRAPS if trap.when and _is_hit(trap, facts)]
 
 
-def check_accepted(accepted):
+def check_accepted(accepted: Iterable[str]) -> None:
     unknown = sorted(set(accepted) - set(LOWERABLE))
     if unknown:
         raise GpuSwarmError(
@@ -66,11 +66,11 @@ def check_accepted(accepted):
         )
 
 
-def is_of(trap_id, component):
+def is_of(trap_id: str, component: str) -> bool:
     return trap_id in BY_ID and BY_ID[trap_id].component == component
 
 
-def affects(trap_id, version):
+def affects(trap_id: str, version: str | None) -> bool:
     """Is this version of the trap's component one that the trap is about?"""
     trap, parsed = BY_ID[trap_id], parse_version(version)
     if trap.versions is None:
@@ -78,13 +78,13 @@ def affects(trap_id, version):
     return parsed is not None and trap.versions[0] <= parsed < trap.versions[1]
 
 
-def parse_version(text):
+def parse_version(text: str | None) -> Version | None:
     """Three numbers of ``20.10.24+dfsg1``, ``23.0.2-ce`` or ``1.20.0``; None where there are none."""
     found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text or "")
     return tuple(int(part or 0) for part in found.groups()) if found else None
 
 
-def leader_findings(version, resources):
+def leader_findings(version: str | None, resources: Mapping[str, Any]) -> list[Finding]:
     """What a leader of this version does to tasks that hold any of ``resources`` (a dict as of generic_resources)."""
     named = [kind for kind, value in resources.items() if isinstance(value, list)]
     discrete = [kind for kind, value in resources.items() if not isinstance(value, list)]
@@ -92,13 +92,13 @@ def leader_findings(version, resources):
     return [finding for finding in check(facts) if finding.component == "leader"]
 
 
-def _is_hit(trap, facts):
+def _is_hit(trap: Trap, facts: Facts) -> bool:
     if not _CONDITIONS[trap.when](facts):
         return False
     return trap.versions is None or affects(trap.id, getattr(facts, trap.component))
 
 
-def _finding(trap, facts, accepted):
+def _finding(trap: Trap, facts: Facts, accepted: Collection[str]) -> Finding:
     version = getattr(facts, trap.component, None)
     name = {"engine": "Docker Engine", "toolkit": "NVIDIA Container Toolkit", "leader": "the swarm's leader, Docker Engine"}[trap.component]
     subject = "%s %s" % (name, version) if trap.versions else name
@@ -109,10 +109,10 @@ def _finding(trap, facts, accepted):
     return Finding(trap.id, trap.component, WARNING if lowered else trap.answer, text)
 
 
-def told(findings):
+def told(findings: Iterable[Finding]) -> list[str]:
     """What is warned of: warnings, and what was handled in a way that somebody should know."""
     return [finding.text for finding in findings if finding.answer in (WARNING, HANDLED)]
 
 
-def refused(findings):
+def refused(findings: Iterable[Finding]) -> list[dict[str, str]]:
     return [{"id": finding.id, "text": finding.text} for finding in findings if finding.answer == REFUSAL]

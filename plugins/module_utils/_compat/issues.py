@@ -11,9 +11,12 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Tuple
 
 HANDLED, WARNING, REFUSAL, DOCUMENTED = "handled", "warning", "refusal", "documented"
+
+
+Version = Tuple[int, ...]  # major, minor, patch
 
 
 class Trap(NamedTuple):
@@ -33,7 +36,7 @@ class Trap(NamedTuple):
     remedy: str
     proof: str
     when: str | None = None
-    versions: tuple | None = None
+    versions: tuple[Version, Version] | None = None
 
 
 _U = "tests/unit/"
