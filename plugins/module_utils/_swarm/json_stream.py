@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from typing import Any, Iterable, Iterator
 
 # Read in pieces of about this many characters: each piece ends within an object, which is then read twice.
 PIECE = 1 << 18
@@ -19,7 +20,7 @@ PIECE = 1 << 18
 _GAP = re.compile(r"[ \t\r\n]*[\[,]?[ \t\r\n]*")
 
 
-def objects(chunks, piece=PIECE):
+def objects(chunks: Iterable[bytes], piece: int = PIECE) -> Iterator[dict[str, Any]]:
     """Yields the list's objects. Raises ValueError where the text is no such list, or ends before its end."""
     read = json.JSONDecoder().raw_decode
     text, at = "", 0
@@ -38,7 +39,7 @@ def objects(chunks, piece=PIECE):
         raise ValueError("no list of objects, or one that is cut off, at %s" % (text[at : at + 60] or "its beginning"))
 
 
-def _pieces(chunks, size):
+def _pieces(chunks: Iterable[bytes], size: int) -> Iterator[str]:
     decode = codecs.getincrementaldecoder("utf-8")().decode
     waiting, length = [], 0
     for chunk in chunks:

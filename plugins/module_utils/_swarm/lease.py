@@ -14,21 +14,27 @@ import calendar
 import json
 import re
 import time
-from collections import namedtuple
+from typing import Any, Mapping, NamedTuple
 
-from .manager import SwarmError, until_written
+from .manager import Manager, SwarmError, until_written
 
 LABEL = "gpu-swarm.lease"
 
-# Times are whole seconds since 1970, None where a label tells none: it ends only by being taken.
-Lease = namedtuple("Lease", ["holder", "since", "until"])
+
+class Lease(NamedTuple):
+    """Times are whole seconds since 1970, None where a label tells none: it ends only by being taken."""
+
+    holder: str
+    since: int | None
+    until: int | None
+
 
 # As Go writes it. Python before 3.11 reads neither nine digits of a second nor a Z.
 RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|([+-])(\d\d):(\d\d))")
 FORMAT = "%Y-%m-%dT%H:%M:%S"
 
 
-def seconds(text):
+def seconds(text: str) -> int:
     found = RFC3339.fullmatch(text)
     if not found:
         raise ValueError("%r is no time of RFC 3339" % text)
@@ -37,11 +43,11 @@ def seconds(text):
     return calendar.timegm(time.strptime(moment, FORMAT)) + (offset if sign == "-" else -offset)
 
 
-def in_words(moment):
+def in_words(moment: int | None) -> str | None:
     return None if moment is None else time.strftime(FORMAT + "Z", time.gmtime(moment))
 
 
-def read(spec):
+def read(spec: Mapping[str, Any]) -> Lease | None:
     """The lease in a swarm's spec, or None. A label that somebody else wrote is held by what it says."""
     value = (spec.get("Labels") or {}).get(LABEL)
     if not value:
@@ -53,7 +59,7 @@ def read(spec):
         return Lease(value, None, None)
 
 
-def write(spec, lease):
+def write(spec: dict[str, Any], lease: Lease | None) -> dict[str, Any]:
     """The spec with that lease, or without one; everything else stays."""
     labels = {key: value for key, value in (spec.get("Labels") or {}).items() if key != LABEL}
     if lease:
@@ -61,22 +67,22 @@ def write(spec, lease):
     return dict(spec, Labels=labels)
 
 
-def told(spec, now):
+def told(spec: Mapping[str, Any], now: str | None) -> dict[str, Any] | None:
     """The lease in a swarm's spec as a module's result has it, or None. ``now`` is the manager's clock, as it writes it."""
     lease = read(spec)
     return lease and {"holder": lease.holder, "since": in_words(lease.since), "expires_in": _left(lease, seconds(now))}
 
 
-def _left(lease, now):
+def _left(lease: Lease | None, now: int) -> int | None:
     return lease.until - now if lease and lease.until is not None else None
 
 
-def counts(lease, now):
+def counts(lease: Lease | None, now: int) -> bool:
     """Whether there is a lease that has not ended."""
     return lease is not None and (lease.until is None or lease.until > now)
 
 
-def refuse_another(spec, clock, holder, what, remedy):
+def refuse_another(spec: Mapping[str, Any], clock: str, holder: str, what: str, remedy: str) -> None:
     """Raises where somebody else's lease counts. ``clock`` is the manager's, ``what`` says what is not done for it."""
     lease, now = read(spec), seconds(clock)
     if counts(lease, now) and lease.holder != holder:
@@ -85,7 +91,7 @@ def refuse_another(spec, clock, holder, what, remedy):
         raise SwarmError("%s, since another run changes this swarm: %s. Its lease %s. %s" % (what, lease.holder, ends, remedy))
 
 
-def taken(before, now, want):
+def taken(before: Lease | None, now: int, want: Mapping[str, Any]) -> Lease:
     """The lease after ``holder`` reached for it: ``before`` itself where somebody else has it."""
     ours = before is not None and before.holder == want["holder"]
     if counts(before, now) and not ours and not want["force"] and before.holder not in want["takeover"]:
@@ -94,15 +100,15 @@ def taken(before, now, want):
     return Lease(want["holder"], since, now + want["ttl"])
 
 
-def released(before, want):
+def released(before: Lease | None, want: Mapping[str, Any]) -> Lease | None:
     """The lease after ``holder`` gave up what is its own."""
     return None if before and before.holder == want["holder"] else before
 
 
-def settle(manager, want, check_mode):
+def settle(manager: Manager, want: Mapping[str, Any], check_mode: bool) -> tuple[Lease | None, Lease | None, int]:
     """(the lease before, the lease after, the time) of bringing the swarm to what is wanted."""
 
-    def attempt():
+    def attempt() -> tuple[Lease | None, Lease | None, int]:
         cluster, clock = manager.cluster()
         before, now = read(cluster["Spec"]), seconds(clock)
         after = released(before, want) if want["state"] == "absent" else taken(before, now, want)
@@ -113,7 +119,7 @@ def settle(manager, want, check_mode):
     return until_written(attempt)
 
 
-def check(want):
+def check(want: Mapping[str, Any]) -> None:
     """Refuses what cannot be a lease."""
     if not want["holder"]:
         raise SwarmError("holder is empty: say who holds the lease, such as 'alice@controller pid 1234'.")
@@ -121,7 +127,7 @@ def check(want):
         raise SwarmError("ttl is %s: give the seconds after which the lease ends, such as 900." % want["ttl"])
 
 
-def answer(before, after, now, want):
+def answer(before: Lease | None, after: Lease | None, now: int, want: Mapping[str, Any]) -> dict[str, Any]:
     """The module's result."""
     acquired = want["state"] == "present" and after.holder == want["holder"]
     from_other = acquired and counts(before, now) and before.holder != want["holder"]
@@ -136,5 +142,5 @@ def answer(before, after, now, want):
     }
 
 
-def _shown(lease):
+def _shown(lease: Lease | None) -> dict[str, Any]:
     return {LABEL: dict(holder=lease.holder, since=in_words(lease.since), until=in_words(lease.until))} if lease else {}

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from typing import Any, Callable, Collection, Iterator, Mapping, TypeVar
 
 from ansible.module_utils.basic import env_fallback
 
@@ -20,7 +21,7 @@ from .._errors import GpuSwarmError
 from . import json_stream
 
 # What the SDK raises; it lets errors of requests through while a daemon stops answering.
-FAILURES: tuple = ()
+FAILURES: tuple[type[Exception], ...] = ()
 SDK_ERROR = ""
 
 try:
@@ -36,10 +37,13 @@ else:
     class Client(APIClient):
         """Takes ca_path: requests prefers REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE to what a session was told (psf/requests#3829)."""
 
-        def merge_environment_settings(self, url, proxies, stream, verify, cert):
+        def merge_environment_settings(self, url: str, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
             told = self.verify if verify is None else verify
             return super().merge_environment_settings(url, proxies, stream, told, cert)
 
+
+# What a call answers.
+Answer = TypeVar("Answer")
 
 # A task that talks without end must not fill the module's memory.
 LOG_LINES = 1000
@@ -76,7 +80,7 @@ class OutOfSequence(SwarmError):
     """Someone else updated the object since it was read: read it again and decide again."""
 
 
-def connect(params):
+def connect(params: Mapping[str, Any]) -> Manager:
     """A Manager for the connection options of a module."""
     if SDK_ERROR:
         raise SwarmError(
@@ -94,11 +98,11 @@ def connect(params):
     return Manager(client, where, info["Swarm"], info.get("SystemTime"))
 
 
-def _wants_tls(params):
+def _wants_tls(params: Mapping[str, Any]) -> bool:
     return params["tls"] or params["validate_certs"]
 
 
-def unprotected(params):
+def unprotected(params: Mapping[str, Any]) -> list[str]:
     """What to warn of: an API that anybody may use who reaches it, or that anybody may offer, as a list of none or one."""
     if params["validate_certs"] or not params["docker_host"].startswith(("tcp://", "http://", "https://")):
         return []
@@ -117,12 +121,12 @@ UNVERIFIED = (
 )
 
 
-def _tls(params, environ):
+def _tls(params: Mapping[str, Any], environ: Mapping[str, str]) -> Any:
     if not _wants_tls(params):
         return False
     folder = environ.get("DOCKER_CERT_PATH")
 
-    def path(option, name):
+    def path(option: str, name: str) -> str | None:
         return params[option] or (os.path.join(folder, name) if folder else None)
 
     cert, key = path("client_cert", "cert.pem"), path("client_key", "key.pem")
@@ -142,7 +146,7 @@ def _tls(params, environ):
         raise SwarmError("%s. Correct ca_path, client_cert and client_key." % _words(exc)) from exc
 
 
-def unreachable(where, words):
+def unreachable(where: str, words: str) -> SwarmError:
     if "Permission" in words:
         remedy = "This user may not use it: run the task with become."
     else:
@@ -150,7 +154,7 @@ def unreachable(where, words):
     return SwarmError("The Docker daemon at %s does not answer: %s. %s" % (where, words, remedy), swarm_state="unreachable")
 
 
-def refuse_unless_manager(info, where):
+def refuse_unless_manager(info: Mapping[str, Any], where: str) -> None:
     """Judged by what the daemon says of itself, so that a cause is told before a call fails for it.
 
     /info, unlike /swarm, carries no join tokens.
@@ -182,20 +186,20 @@ NOT_A_MANAGER = {
 }
 
 
-def _words(exc):
+def _words(exc: Exception) -> str:
     """What the daemon, or the way to it, said; without the request's address, which the SDK puts in front."""
     text = str(getattr(exc, "explanation", None) or exc)
     return text.strip().rstrip(".")
 
 
-def _leaderless(words):
+def _leaderless(words: str) -> str | None:
     """Which of NOT_A_MANAGER says what these words mean, or None."""
     if "lost leader status" in words:
         return "lost_leader"
     return "no_quorum" if "does not have a leader" in words or "deadlineexceeded" in words.lower().replace(" ", "") else None
 
 
-def until_written(attempt):
+def until_written(attempt: Callable[[], Answer]) -> Answer:
     """The answer of ``attempt()``, which reads, decides and writes; again as long as someone else was faster."""
     for _attempt in range(ATTEMPTS):
         try:
@@ -208,7 +212,7 @@ def until_written(attempt):
 class Manager:
     """A manager's view of its swarm, as the plain JSON of the API. ``time`` is its clock when it was connected to."""
 
-    def __init__(self, client, where, swarm, time=None):
+    def __init__(self, client: Any, where: str, swarm: Mapping[str, Any], time: str | None = None) -> None:
         self._client = client
         self._where = where
         self.time = time
@@ -217,13 +221,13 @@ class Manager:
         self.spec = swarm["Cluster"].get("Spec") or {}
         self.autolocked = bool((self.spec.get("EncryptionConfig") or {}).get("AutoLockManagers"))
 
-    def nodes(self):
+    def nodes(self) -> list[dict[str, Any]]:
         return self._ask("list nodes", self._client.nodes)
 
-    def node(self, node_id):
+    def node(self, node_id: str) -> dict[str, Any]:
         return self._ask("read node %s" % node_id, self._client.inspect_node, node_id)
 
-    def tasks(self):
+    def tasks(self) -> Iterator[dict[str, Any]]:
         """Yields every task, one at a time: a big swarm's are a hundred megabytes, and several times that once read.
 
         No filter makes them fewer without a loss. The API filters by what tasks are desired to be, and the ones that are to
@@ -237,59 +241,59 @@ class Manager:
         except ValueError as exc:
             raise SwarmError("The manager at %s broke off its list of tasks: %s. Run this again." % (self._where, exc)) from exc
 
-    def services(self):
+    def services(self) -> list[dict[str, Any]]:
         return self._ask("list services", self._client.services)
 
-    def names(self):
+    def names(self) -> dict[str, list[str]]:
         """What ends with the swarm, by name and by the words of the API."""
         lists = {"services": self._client.services, "secrets": self._client.secrets, "configs": self._client.configs}
         return {kind: [item["Spec"]["Name"] for item in self._ask("list %s" % kind, call)] for kind, call in lists.items()}
 
-    def tasks_labelled(self, label):
+    def tasks_labelled(self, label: str) -> list[dict[str, Any]]:
         """The tasks of services with that label, such as ``name=value``."""
         return self._ask("list tasks", lambda: self._client.tasks(filters={"label": [label]}))
 
-    def services_labelled(self, label):
+    def services_labelled(self, label: str) -> list[dict[str, Any]]:
         return self._ask("list services", lambda: self._client.services(filters={"label": [label]}))
 
-    def create_service(self, spec):
+    def create_service(self, spec: Mapping[str, Any]) -> str:
         """The id of a new service. ``spec`` are the arguments of the SDK's create_service, in the API's own words."""
         return self._ask("create service %s" % spec["name"], lambda: self._client.create_service(**spec))["ID"]
 
-    def remove_service(self, service_id):
+    def remove_service(self, service_id: str) -> None:
         """Remove a service, unless somebody did."""
         try:
             self._ask("remove service %s" % service_id, self._client.remove_service, service_id)
         except NotFound:
             return
 
-    def service_log(self, service_id):
+    def service_log(self, service_id: str) -> str:
         """The last lines of what a service's tasks said."""
         return self._ask("read the log of service %s" % service_id, self._read_log, service_id)
 
-    def _read_log(self, service_id):
+    def _read_log(self, service_id: str) -> str:
         told = self._client.service_logs(service_id, stdout=True, stderr=True, tail=LOG_LINES, is_tty=False)
         return b"".join(told).decode("utf-8", "replace")
 
-    def update_node(self, node_id, version, spec):
+    def update_node(self, node_id: str, version: int, spec: Mapping[str, Any]) -> None:
         """Write the whole spec, if the node still is at that version."""
         self._ask("update node %s" % node_id, self._client.update_node, node_id, version, spec)
 
-    def cluster(self):
+    def cluster(self) -> tuple[dict[str, Any], str]:
         """(the swarm's own object, the time on this manager). Of /info: unlike /swarm, it carries no join tokens."""
         info = self._ask("read the swarm", self._client.info)
         refuse_unless_manager(info, self._where)
         return info["Swarm"]["Cluster"], info["SystemTime"]
 
-    def join_tokens(self):
+    def join_tokens(self) -> dict[str, str]:
         """The tokens with which machines join, by role."""
         return self._ask("read the join tokens", self._client.inspect_swarm)["JoinTokens"]
 
-    def update_cluster(self, version, spec, rotate=()):
+    def update_cluster(self, version: int, spec: Mapping[str, Any], rotate: Collection[str] = ()) -> None:
         """Write the whole spec of the swarm, if it still is at that version; replace the join tokens of the roles ``rotate``."""
         self._ask("update the swarm", self._client.update_swarm, version, spec, "worker" in rotate, "manager" in rotate)
 
-    def _stream(self, path):
+    def _stream(self, path: str) -> Any:
         """The SDK reads lists as a whole; it is a session of requests besides."""
         client = self._client
         response = client.get("%s/v%s%s" % (client.base_url, client.api_version, path), stream=True, timeout=client.timeout)
@@ -299,13 +303,13 @@ class Manager:
             raise create_api_error_from_http_exception(exc) from exc
         return response
 
-    def _ask(self, what, call, *args):
+    def _ask(self, what: str, call: Callable[..., Any], *args: Any) -> Any:
         try:
             return call(*args)
         except FAILURES as exc:
             raise self._failure(what, exc) from exc
 
-    def _failure(self, what, exc):
+    def _failure(self, what: str, exc: Exception) -> SwarmError:
         words = _words(exc)
         if "out of sequence" in words:
             return OutOfSequence("Could not %s: it was changed by someone else meanwhile. Run this again." % what)

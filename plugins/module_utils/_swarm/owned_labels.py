@@ -11,6 +11,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from typing import Any, Iterable, Mapping
 
 from .._errors import GpuSwarmError
 
@@ -23,12 +24,12 @@ KEEP, SET, REMOVE = "keep", "set", "remove"
 KEY = re.compile(r"[A-Za-z0-9_./-]+\Z")
 
 
-def normalise(labels, prefix, node_id):
+def normalise(labels: Mapping[Any, Any], prefix: str, node_id: str) -> dict[str, str]:
     """The wanted labels as swarm has them, strings to strings; a GpuSwarmError for what cannot be one."""
     return {_key(key, prefix, node_id): _value(key, value, node_id) for key, value in labels.items()}
 
 
-def _key(key, prefix, node_id):
+def _key(key: Any, prefix: str, node_id: str) -> str:
     if not isinstance(key, str) or not KEY.match(key):
         raise GpuSwarmError("labels of node %s: %r cannot be a label's key. Use letters, digits, '.', '-', '_' and '/'." % (node_id, key))
     if key.startswith(prefix):
@@ -38,7 +39,7 @@ def _key(key, prefix, node_id):
     return key
 
 
-def _value(key, value, node_id):
+def _value(key: Any, value: Any, node_id: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
@@ -46,23 +47,25 @@ def _value(key, value, node_id):
     raise GpuSwarmError("labels of node %s: the value of '%s' is %r. Give a string, a number or a boolean." % (node_id, key, value))
 
 
-def recorded(labels, prefix):
+def recorded(labels: Mapping[str, str], prefix: str) -> set[str]:
     """The keys that are ours."""
     return {key for key in labels.get(prefix + RECORD, "").split(",") if key}
 
 
-def bound_to(labels, prefix):
+def bound_to(labels: Mapping[str, str], prefix: str) -> str | None:
     """The host that a manager has bound this node to, None where it has not."""
     return labels.get(prefix + HOST)
 
 
-def mark(labels, host, how, prefix):
+def mark(labels: dict[str, str], host: str | None, how: str | None, prefix: str) -> dict[str, str]:
     """The labels with the mark of a node that is this host, or is bound to none yet."""
     others = {key: value for key, value in labels.items() if key != prefix + HOST}
     return {SET: dict(others, **{prefix + HOST: host}), REMOVE: others}.get(how, labels)
 
 
-def compute(now, wanted, prefix, keep=()):
+def compute(
+    now: Mapping[str, str], wanted: Mapping[str, str], prefix: str, keep: Iterable[str] = ()
+) -> tuple[dict[str, str], list[str]]:
     """(labels, clashes): the node's labels with ours as wanted, and the keys that someone else set otherwise.
 
     A label that already has the wanted value but is not recorded stays someone else's: we would not remove it later.
