@@ -10,12 +10,17 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any, Dict, Iterable, Mapping, Tuple
 
 # What the amounts of a discrete kind are counted under, as names are under themselves.
 AMOUNT = None
 
+# Node id -> (service, kind) -> {tasks, given}: what ended tasks of jobs were given.
+ByKind = Dict[Tuple[str, str], Dict[str, Any]]
+Finished = Dict[str, ByKind]
 
-def held_twice(records):
+
+def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The named resources of the ledger's nodes that more live tasks hold than the node has of them."""
     found = []
     for record in records:
@@ -29,7 +34,7 @@ def held_twice(records):
     return found
 
 
-def add_finished(finished, node_id, service, resources):
+def add_finished(finished: Finished, node_id: str, service: str, resources: Mapping[str, Any]) -> None:
     """Notes what an ended task of a job was given: ``finished`` is node id -> (service, kind) -> {tasks, given}."""
     by_kind = finished.setdefault(node_id, {})
     for kind, value in resources.items():
@@ -38,7 +43,7 @@ def add_finished(finished, node_id, service, resources):
         entry["given"].update(value if isinstance(value, list) else {AMOUNT: value})
 
 
-def finished_jobs(records, finished):
+def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> list[dict[str, Any]]:
     """What the ended tasks of jobs still have of each node, for a leader that counts it.
 
     Not its scheduler does, but its constraint enforcer, whenever an active node is updated: it adds up what live and
@@ -65,7 +70,7 @@ def finished_jobs(records, finished):
     return found
 
 
-def _overdrawn(kind, entry, by_kind):
+def _overdrawn(kind: str, entry: Mapping[str, Any] | None, by_kind: ByKind) -> set[str | None]:
     """What is given out more often than the node has it."""
     given, there = Counter(), Counter()
     for (dummy_service, one), finished in by_kind.items():

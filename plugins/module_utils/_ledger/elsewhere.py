@@ -11,12 +11,13 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from itertools import islice
+from typing import Any, Iterable, Mapping, Sequence
 
 from . import pending
 from .tasks import is_global
 
 
-def tell(records, nodes, services):
+def tell(records: Sequence[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]]) -> None:
     """Puts ``elsewhere`` to each task of the ledger's ``records`` of nodes."""
     by_id = {record["id"]: record for record in records}
     opened = [(node, by_id[node["ID"]]) for node in nodes if pending.is_open(by_id[node["ID"]])]
@@ -30,7 +31,7 @@ def tell(records, nodes, services):
             task["elsewhere"] = None if homes[name] is None else any(node_id != record["id"] for node_id in homes[name])
 
 
-def _homes(service, opened):
+def _homes(service: Mapping[str, Any] | None, opened: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str] | None:
     """Two nodes that could run its tasks, if there are so many: whichever a task is on, there is another one. None where the question
     is idle, since each of its tasks belongs to a node, or the service was removed."""
     if service is None or is_global(service):
@@ -40,7 +41,7 @@ def _homes(service, opened):
     return list(islice((node["ID"] for node, record in opened if pending.fits(spec, node) and _is_large_enough(wants, node, record)), 2))
 
 
-def _is_large_enough(wants, node, record):
+def _is_large_enough(wants: Mapping[str, float], node: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
     if not wants:
         return True
     total = pending.place(node, record, {}).total

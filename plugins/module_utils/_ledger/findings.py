@@ -9,14 +9,17 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Any, Mapping, Sequence
+
 from .._compat import checks
+from .._compat.issues import Trap
 from .._policy import generic_resources
 
 # So many are named; the rest of the ledger has them all.
 NAMED = 5
 
 
-def findings(told, leader):
+def findings(told: Mapping[str, Any], leader: str | None) -> list[dict[str, str]]:
     """[{id, text}] for a ledger, one for each trap that it shows: what goes wrong, who is concerned, and the remedy."""
     # A share of a GPU's memory comes without a device: such a service sets the variable rightly.
     seeing = [one for one in told["unreserved"] if not one["reserves"]]
@@ -29,30 +32,30 @@ def findings(told, leader):
     return [_finding(checks.BY_ID[trap_id], who) for trap_id, who in found if who]
 
 
-def _finding(trap, who):
+def _finding(trap: Trap, who: Sequence[str]) -> dict[str, str]:
     return {"id": trap.id, "text": "%s Here: %s. %s (%s; %s)" % (trap.wrong, shortened(who, "; "), trap.remedy, trap.id, trap.reference)}
 
 
-def shortened(names, separator=", "):
+def shortened(names: Sequence[str], separator: str = ", ") -> str:
     """The first of a list, and how many more there are."""
     more = ["and %d more" % (len(names) - NAMED)] if len(names) > NAMED else []
     return separator.join(list(names[:NAMED]) + more)
 
 
-def _twice(one):
+def _twice(one: Mapping[str, Any]) -> str:
     return "%s %s on node %s, held by %s" % (one["kind"], one["value"], one["hostname"], " and ".join(holder["name"] for holder in one["holders"]))
 
 
-def _finished(one, leader):
+def _finished(one: Mapping[str, Any], leader: str | None) -> str:
     what = shortened(one["values"]) if one["values"] else "%d %s" % (one["amount"], one["kind"])
     return "job %s on node %s with %s, under the leader's Docker Engine %s" % (one["service"], one["hostname"], what, leader)
 
 
-def _is_by_hand(one):
+def _is_by_hand(one: Mapping[str, Any]) -> bool:
     return any(name.startswith(generic_resources.ENV_PREFIX) for name in one["variables"])
 
 
-def _seeing(one):
+def _seeing(one: Mapping[str, Any]) -> str:
     variables = ", ".join("%s=%s" % item for item in one["variables"].items())
     where = "on node %s" % shortened(one["nodes"]) if one["nodes"] else "on whatever node it is placed"
     return "service %s with %s %s" % (one["service"], variables, where)

@@ -9,10 +9,12 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Any, Mapping, Sequence
+
 from .tasks import ENDED, is_job_service
 
 
-def unfinished(service, tasks):
+def unfinished(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> str | None:
     """Why the service is no finished job, or None. ``tasks`` are all of its tasks."""
     if not is_job_service(service):
         return "it is no job"
@@ -25,7 +27,7 @@ def unfinished(service, tasks):
     return None if complete >= wanted else "%d of %d of its tasks are complete" % (complete, wanted)
 
 
-def _completions(mode):
+def _completions(mode: Mapping[str, Any]) -> int:
     """A global job has a task on each node that it came to; one at least."""
     replicated = mode.get("ReplicatedJob")
     if replicated is None:
@@ -33,5 +35,5 @@ def _completions(mode):
     return replicated.get("TotalCompletions") or replicated.get("MaxConcurrent") or 1
 
 
-def _iteration(task):
+def _iteration(task: Mapping[str, Any]) -> int:
     return (task.get("JobIteration") or {}).get("Index", 0)

@@ -9,8 +9,10 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Any, Iterable, Mapping
 
-def leader_engine(nodes):
+
+def leader_engine(nodes: Iterable[Mapping[str, Any]]) -> str | None:
     """The engine version of the manager that leads, as it tells it; None if it cannot be told."""
     for node in nodes:
         if (node.get("ManagerStatus") or {}).get("Leader"):

@@ -10,7 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._compat import checks
 from .._policy import generic_resources
@@ -26,16 +26,22 @@ FORMER = "former-availability"
 class Reading(NamedTuple):
     """What one pass over the tasks found, by node id where it is of a node."""
 
-    tasks: dict  # the live ones, as they are told
-    held: dict  # (kind, entry) of each resource that one of them holds
-    reserved: dict  # [CPUs in billionths, bytes of memory]
-    finished: dict  # what ended tasks of jobs were given (of claims)
+    tasks: dict[str, list[dict[str, Any]]]  # the live ones, as they are told
+    held: dict[str, list[tuple[str, dict[str, Any]]]]  # (kind, entry) of each resource that one of them holds
+    reserved: dict[str, list[int]]  # [CPUs in billionths, bytes of memory]
+    finished: claims.Finished  # what ended tasks of jobs were given (of claims)
     restarts: Restarts  # of tasks whose attempts are limited
-    waiting: dict  # groups of tasks that no node was found for (of pending)
-    reserving: dict  # groups of tasks that reserve generic resources (of reservations)
+    waiting: pending.Waiting  # groups of tasks that no node was found for (of pending)
+    reserving: service_reservations.Reserving  # groups of tasks that reserve generic resources (of reservations)
 
 
-def ledger(nodes, tasks, services, prefix, now=None):
+def ledger(
+    nodes: Sequence[Mapping[str, Any]],
+    tasks: Iterable[Mapping[str, Any]],
+    services: Sequence[Mapping[str, Any]],
+    prefix: str,
+    now: float | None = None,
+) -> dict[str, Any]:
     """The whole ledger for the API's lists of nodes, tasks (any iterable) and services.
 
     ``now`` is the manager's time in seconds since 1970: ages are told by it.
@@ -64,7 +70,7 @@ def ledger(nodes, tasks, services, prefix, now=None):
 # -- the pass over the tasks -----------------------------------------------------------------------------------------
 
 
-def _read(tasks, services, now):
+def _read(tasks: Iterable[Mapping[str, Any]], services: Mapping[str, Mapping[str, Any]], now: float | None) -> Reading:
     reading = Reading({}, {}, {}, {}, Restarts(), {}, {})
     for task in tasks:
         state, node_id = task["Status"]["State"], task.get("NodeID")
@@ -74,7 +80,7 @@ def _read(tasks, services, now):
         if (movable or state in WAITING) and task.get("DesiredState") in WANTED:
             service_reservations.add(reading.reserving, task, service, _service_name(task, service), node_id)
         if state in HOLDING and node_id:
-            reading.restarts.see(task, _read_live(reading, task, service, node_id, movable, now))
+            reading.restarts.see(task, _read_live(reading, task, service, movable, now))
             continue
         reading.restarts.see(task)
         if state in WAITING and task.get("DesiredState") in WANTED:
@@ -85,12 +91,14 @@ def _read(tasks, services, now):
     return reading
 
 
-def _service_name(task, service):
+def _service_name(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> str:
     return service["Spec"]["Name"] if service else task.get("ServiceID")
 
 
-def _read_live(reading, task, service, node_id, movable, now):
-    status, service_name, holding = task["Status"], _service_name(task, service), assigned(task)
+def _read_live(reading: Reading, task: Mapping[str, Any], service: Mapping[str, Any] | None, movable: bool, now: float | None) -> dict[str, Any]:
+    """The record of a task that holds its resources; these are noted as well."""
+    status, node_id, holding = task["Status"], task["NodeID"], assigned(task)
+    service_name = _service_name(task, service)
     name, since = name_of(task, service_name), status.get("Timestamp")
     record = {
         "id": task["ID"],
@@ -123,7 +131,7 @@ def _read_live(reading, task, service, node_id, movable, now):
     return record
 
 
-def _read_reserved(reading, task, node_id):
+def _read_reserved(reading: Reading, task: Mapping[str, Any], node_id: str) -> None:
     reserved = reservations(task.get("Spec") or {})
     if reserved:
         sums = reading.reserved.setdefault(node_id, [0, 0])
@@ -134,7 +142,7 @@ def _read_reserved(reading, task, node_id):
 # -- nodes -----------------------------------------------------------------------------------------------------------
 
 
-def _node_record(node, reading, prefix):
+def _node_record(node: Mapping[str, Any], reading: Reading, prefix: str) -> dict[str, Any]:
     spec, description, status = node.get("Spec", {}), node.get("Description", {}), node.get("Status", {})
     manager = node.get("ManagerStatus") or {}
     labels = spec.get("Labels") or {}
@@ -157,14 +165,14 @@ def _node_record(node, reading, prefix):
     }
 
 
-def _address(status, manager):
+def _address(status: Mapping[str, Any], manager: Mapping[str, Any]) -> str | None:
     """As a node, a leader is often seen at an address that nobody else can use (moby#35437, moby#30119)."""
     if status.get("Addr") in ("0.0.0.0", "127.0.0.1") and manager.get("Addr"):
         return manager["Addr"].rsplit(":", 1)[0].strip("[]")
     return status.get("Addr")
 
 
-def _node_resources(description, held):
+def _node_resources(description: Mapping[str, Any], held: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
     resources = {}
     for kind, there in generic_resources.from_info(description.get("Resources", {}).get("GenericResources")).items():
         resources[kind] = _entry(there)
@@ -176,13 +184,13 @@ def _node_resources(description, held):
     return resources
 
 
-def _entry(there):
+def _entry(there: int | list[str]) -> dict[str, Any]:
     if isinstance(there, list):
         return {"type": "named", "total": len(there), "values": there, "free": None, "held": []}
     return {"type": "discrete", "total": there, "values": None, "free": None, "held": []}
 
 
-def _free(entry):
+def _free(entry: Mapping[str, Any]) -> int | list[str]:
     """As the scheduler counts it: what a finished task was given is free for it, with any leader (swarmkit#471)."""
     if entry["type"] == "discrete":
         return max(0, entry["total"] - sum(item.get("amount", 0) for item in entry["held"]))
@@ -200,7 +208,7 @@ def _free(entry):
 # -- the whole swarm -------------------------------------------------------------------------------------------------
 
 
-def _sums(records):
+def _sums(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     sums = {}
     for record in records:
         for kind, entry in record["resources"].items():
@@ -214,11 +222,11 @@ def _sums(records):
     return sums
 
 
-def _pools(records):
+def _pools(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     return _sums([record for record in records if pending.is_open(record)])
 
 
-def _kinds(records, pools):
+def _kinds(records: Iterable[Mapping[str, Any]], pools: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
     return {
         kind: {
             "total": sums["total"],

@@ -11,12 +11,13 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import ipaddress
+from typing import Any, Callable, Iterable, Mapping
 
 NODE_LABEL = "node.labels."
 ENGINE_LABEL = "engine.labels."
 _SAME_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
 
-_FIELDS = {
+_FIELDS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
     "node.id": lambda node: node.get("ID"),
     "node.hostname": lambda node: node.get("Description", {}).get("Hostname"),
     "node.role": lambda node: node.get("Spec", {}).get("Role"),
@@ -25,7 +26,7 @@ _FIELDS = {
 }
 
 
-def is_met(constraint, node):
+def is_met(constraint: str, node: Mapping[str, Any]) -> bool:
     """Whether the API's node meets one constraint, such as ``node.labels.gpu.model==T4``."""
     if "==" not in constraint and "!=" not in constraint:
         return True  # the scheduler looks over what it cannot read
@@ -38,24 +39,24 @@ def is_met(constraint, node):
     return value is not None and (value.lower() == wanted.lower()) == equal
 
 
-def is_on_node_label(constraint):
+def is_on_node_label(constraint: str) -> bool:
     return constraint.strip()[: len(NODE_LABEL)].lower() == NODE_LABEL
 
 
-def runs_on(platforms, node):
+def runs_on(platforms: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> bool:
     """Whether the node is of one of these platforms; an image that names none runs anywhere."""
     platform = node.get("Description", {}).get("Platform")
     return not platforms or (platform is not None and any(_fits(wanted, platform) for wanted in platforms))
 
 
-def _parse(constraint):
+def _parse(constraint: str) -> tuple[str, bool, str]:
     """(key, whether it is ``==``, value)"""
     operator = "==" if "==" in constraint else "!="
     key, dummy_operator, value = constraint.partition(operator)
     return key.strip(), operator == "==", value.strip()
 
 
-def _value(key, node):
+def _value(key: str, node: Mapping[str, Any]) -> str | None:
     """What the key is on this node; None for a key that swarm does not know, which no node meets."""
     name = key.lower()
     if name in _FIELDS:
@@ -68,7 +69,7 @@ def _value(key, node):
     return None
 
 
-def _same_address(wanted, address):
+def _same_address(wanted: str, address: Any) -> bool | None:
     """Whether the address is the wanted one, or in the wanted network; None if neither can be read."""
     try:
         return ipaddress.ip_address(address) in ipaddress.ip_network(wanted, strict=False)
@@ -76,11 +77,11 @@ def _same_address(wanted, address):
         return None
 
 
-def _fits(wanted, platform):
+def _fits(wanted: Mapping[str, Any], platform: Mapping[str, Any]) -> bool:
     architecture, system = _architecture(wanted), wanted.get("OS")
     return architecture in ("", _architecture(platform)) and system in (None, "", platform.get("OS"))
 
 
-def _architecture(platform):
+def _architecture(platform: Mapping[str, Any]) -> str:
     name = platform.get("Architecture") or ""
     return _SAME_ARCHITECTURE.get(name, name)

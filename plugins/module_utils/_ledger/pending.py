@@ -10,7 +10,7 @@ replicas on a node. Private to this collection: no stability is promised to othe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 
 from .._policy import generic_resources
 from . import node_match
@@ -22,19 +22,27 @@ CPUS, MEMORY = "=CPUs", "=GiB of memory"
 UNITS = {CPUS: 1e9, MEMORY: 2.0**30}
 
 
+# What tasks wait for, so that those that wait for the same are one group: service, node, what the scheduler says, needs.
+Waiting = Dict[Tuple[str, str, Tuple[str, str, str], str], Dict[str, Any]]
+
+
 class Place(NamedTuple):
-    node: dict  # of the API
-    record: dict  # of the ledger
-    total: dict
-    free: dict
+    node: Mapping[str, Any]  # of the API
+    record: Mapping[str, Any]  # of the ledger
+    total: dict[str, float]
+    free: dict[str, float]
 
 
-def is_open(record):
+# (constraints, platforms) -> the places that meet them.
+Fitting = Dict[Tuple[Tuple[str, ...], Tuple[Tuple[Any, Any], ...]], List[Place]]
+
+
+def is_open(record: Mapping[str, Any]) -> bool:
     """Whether the scheduler gives this node new tasks at all."""
     return record["state"] == "ready" and record["availability"] == "active"
 
 
-def add(waiting, task, service_name):
+def add(waiting: Waiting, task: Mapping[str, Any], service_name: str) -> None:
     """Puts a task to those that wait for the same: a service may have thousands, and one specification."""
     status, spec = task["Status"], task.get("Spec") or {}
     said = (status["State"], status.get("Message", ""), status.get("Err", ""))
@@ -45,12 +53,18 @@ def add(waiting, task, service_name):
     group["since"] = min(group["since"] or "", status.get("Timestamp") or "") or None
 
 
-def pending(waiting, nodes, records, reserved, now):
+def pending(
+    waiting: Waiting,
+    nodes: Iterable[Mapping[str, Any]],
+    records: Iterable[Mapping[str, Any]],
+    reserved: Mapping[str, Sequence[int]],
+    now: float | None,
+) -> list[dict[str, Any]]:
     """The groups as they are told, the largest first."""
     by_id = {record["id"]: record for record in records}
     # Of nobody's interest while nothing waits.
     places = [place(node, by_id[node["ID"]], reserved) for node in nodes] if waiting else []
-    fitting = {}
+    fitting: Fitting = {}
     found = []
     for (dummy_service, node_id, said, dummy_needs), group in waiting.items():
         wants = wanted_by(group["spec"])
@@ -73,7 +87,7 @@ def pending(waiting, nodes, records, reserved, now):
     return sorted(found, key=lambda one: (-one["count"], one["service"] or "", one["node"] or ""))
 
 
-def place(node, record, reserved):
+def place(node: Mapping[str, Any], record: Mapping[str, Any], reserved: Mapping[str, Sequence[int]]) -> Place:
     resources = node.get("Description", {}).get("Resources", {})
     used = reserved.get(node["ID"], (0, 0))
     total = {CPUS: resources.get("NanoCPUs", 0), MEMORY: resources.get("MemoryBytes", 0)}
@@ -84,14 +98,16 @@ def place(node, record, reserved):
     return Place(node, record, total, free)
 
 
-def wanted_by(spec):
+def wanted_by(spec: Mapping[str, Any]) -> dict[str, Any]:
     reserved = reservations(spec)
     wants = dict(generic_resources.from_info(reserved.get("GenericResources")))  # swarmkit takes amounts alone here
     wants.update({kind: reserved[key] for kind, key in ((CPUS, "NanoCPUs"), (MEMORY, "MemoryBytes")) if reserved.get(key)})
     return wants
 
 
-def _missing(spec, wants, places, node_id, fitting):
+def _missing(
+    spec: Mapping[str, Any], wants: Mapping[str, Any], places: Sequence[Place], node_id: str | None, fitting: Fitting
+) -> list[str]:
     """What keeps the tasks from every node, in words; [] where the ledger sees nothing that does."""
     placement = spec.get("Placement") or {}
     constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []
@@ -110,25 +126,25 @@ def _missing(spec, wants, places, node_id, fitting):
     return _too_large(wants, able) or _not_now(wants, able)
 
 
-def _fitting(constraints, platforms, places):
+def _fitting(constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Iterable[Place]) -> list[Place]:
     return [one for one in places if _fits(constraints, platforms, one.node)]
 
 
-def _fits(constraints, platforms, node):
+def _fits(constraints: Iterable[str], platforms: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> bool:
     return node_match.runs_on(platforms, node) and all(node_match.is_met(constraint, node) for constraint in constraints)
 
 
-def able(spec, nodes):
+def able(spec: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The API's nodes that a task of this specification could run on, if only they had what it reserves."""
     return [node for node in nodes if fits(spec, node)]
 
 
-def fits(spec, node):
+def fits(spec: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
     placement = spec.get("Placement") or {}
     return _fits(placement.get("Constraints") or [], placement.get("Platforms") or [], node)
 
 
-def _unfulfilled(constraints, platforms, places):
+def _unfulfilled(constraints: list[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> str:
     never = [constraint for constraint in constraints if not any(node_match.is_met(constraint, place.node) for place in places)]
     if never:
         return "no node meets %s" % " or ".join(never)
@@ -137,7 +153,7 @@ def _unfulfilled(constraints, platforms, places):
     return "no node meets all of %s" % ", ".join(constraints + (["the image's platform"] if platforms else []))
 
 
-def _too_large(wants, places):
+def _too_large(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
     """What no node has, even when it is idle."""
     told = []
     for kind, amount in wants.items():
@@ -147,7 +163,7 @@ def _too_large(wants, places):
     return told
 
 
-def _not_now(wants, places):
+def _not_now(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
     roomy = [place for place in places if all(place.free.get(kind, 0) >= amount for kind, amount in wants.items())]
     opened = [place for place in places if is_open(place.record)]
     if any(is_open(place.record) for place in roomy):
@@ -160,7 +176,7 @@ def _not_now(wants, places):
     return _short(wants, opened) or ["no node has all of it free at once: %s" % everything]
 
 
-def _short(wants, places):
+def _short(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
     told = []
     for kind, amount in wants.items():
         most, hostname = max((place.free.get(kind, 0), place.record["hostname"]) for place in places)
@@ -173,18 +189,18 @@ def _short(wants, places):
 # -- words -----------------------------------------------------------------------------------------------------------
 
 
-def _told(kind, amount, unit=False):
+def _told(kind: str, amount: float, unit: bool = False) -> str:
     number = "%d" % amount if kind not in UNITS else ("%.2f" % (amount / UNITS[kind])).rstrip("0").rstrip(".")
     return "%s %s" % (number, kind.lstrip("=")) if unit else number
 
 
-def _at(kind, amount, hostname):
+def _at(kind: str, amount: float, hostname: str) -> str:
     return "%s (%s)" % (_told(kind, amount), hostname) if amount else "0"
 
 
-def _names(places):
+def _names(places: Iterable[Place]) -> str:
     return shortened(["%s (%s)" % (place.record["hostname"], _why_closed(place.record)) for place in places])
 
 
-def _why_closed(record):
+def _why_closed(record: Mapping[str, Any]) -> str:
     return record["state"] if record["state"] != "ready" else record["availability"]

@@ -9,12 +9,19 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Any, Dict, Mapping, Sequence, Tuple
+
 from .._policy import generic_resources
 from . import pending
 from .tasks import is_global, reservations
 
+# (service, what its task needs, where it may run) -> the group of such tasks.
+Reserving = Dict[Tuple[str, str, str], Dict[str, Any]]
 
-def add(reserving, task, service, service_name, node_id):
+
+def add(
+    reserving: Reserving, task: Mapping[str, Any], service: Mapping[str, Any] | None, service_name: str, node_id: str | None
+) -> None:
     """Notes a task that runs or waits: ``reserving`` is (service, what it needs) -> group."""
     spec = task.get("Spec") or {}
     wants = generic_resources.from_info(reservations(spec).get("GenericResources"))
@@ -29,7 +36,7 @@ def add(reserving, task, service, service_name, node_id):
         group["nodes"].append(node_id)
 
 
-def told(reserving, nodes):
+def told(reserving: Reserving, nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The groups as they are told. What a node advertises does not count here: that is what a run may change."""
     found = []
     for group in reserving.values():

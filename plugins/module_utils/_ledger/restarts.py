@@ -11,20 +11,33 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Any, Mapping, NamedTuple, Sequence, Tuple
+
 from .tasks import epoch
 
 NANOSECONDS = 1e9
 UNKNOWN = float("inf")
 
+Key = Tuple[str, int, int]  # of a service, a slot of it, and a version of its specification
+
+
+class _Asked(NamedTuple):
+    """A record of a task that wants to know its restarts."""
+
+    record: dict[str, Any]
+    key: Key
+    made: str  # when its task was made, as the API has it
+    policy: Mapping[str, Any]
+
 
 class Restarts:
     """What one pass over the tasks tells of those whose attempts are limited."""
 
-    def __init__(self):
-        self._made = {}  # when the tasks of one slot and one version were made, as the API has it
-        self._asked = []  # (record, key, when its task was made, policy)
+    def __init__(self) -> None:
+        self._made: dict[Key, list[str]] = {}  # when the tasks of one slot and one version were made, as the API has it
+        self._asked: list[_Asked] = []
 
-    def see(self, task, *records):
+    def see(self, task: Mapping[str, Any], *records: dict[str, Any]) -> None:
         """Counts a task. ``records`` tell of it, and after settle() of its ``restarts_left`` and whether it is ``movable`` by them."""
         spec, slot = task.get("Spec") or {}, task.get("Slot")
         policy = spec.get("RestartPolicy")
@@ -34,16 +47,16 @@ class Restarts:
         key, made = (task.get("ServiceID"), slot, _version(spec)), task.get("CreatedAt")
         self._made.setdefault(key, []).append(made)
         for record in records:
-            self._asked.append((record, key, made, policy))
+            self._asked.append(_Asked(record, key, made, policy))
 
-    def settle(self):
+    def settle(self) -> None:
         """After the last task."""
         for record, key, made, policy in self._asked:
             record["restarts_left"] = max(0, policy["MaxAttempts"] - _used(self._made[key], made, policy))
             record["movable"] = record["movable"] and record["restarts_left"] > 0
 
 
-def _version(spec):
+def _version(spec: Mapping[str, Any]) -> int:
     """Restarts of another version of the service do not count. The API does not tell a task's, so it is known by what differs as a rule;
     two that differ in nothing else count as one."""
     container = spec.get("ContainerSpec") or {}
@@ -51,7 +64,7 @@ def _version(spec):
     return hash((container.get("Image"), spec.get("ForceUpdate"), words))
 
 
-def _used(all_made, made, policy):
+def _used(all_made: Sequence[str], made: str, policy: Mapping[str, Any]) -> int:
     """How many restarts count for a task that was made then. The first task of a slot is none."""
     if len(all_made) == 1:
         return 0
@@ -64,5 +77,5 @@ def _used(all_made, made, policy):
     return sum(1 for one in restarts if UNKNOWN in (one, begin) or one + 1 >= begin - window)
 
 
-def _moment(stamp):
+def _moment(stamp: str) -> float:
     return epoch(stamp) or UNKNOWN

@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any, Mapping
 
 from .._policy import generic_resources
 
@@ -26,30 +27,30 @@ JOBS = frozenset(["ReplicatedJob", "GlobalJob"])
 _EPOCH = datetime(1970, 1, 1)
 
 
-def assigned(task):
+def assigned(task: Mapping[str, Any]) -> dict[str, Any]:
     """What the scheduler gave a task, by kind. Docker's API reference and its engine disagree on the key's name."""
     return generic_resources.from_info(task.get("AssignedGenericResources") or task.get("GenericResources"))
 
 
-def reservations(spec):
+def reservations(spec: Mapping[str, Any]) -> dict[str, Any]:
     """What a task's specification reserves, as the API has it."""
     return (spec.get("Resources") or {}).get("Reservations") or {}
 
 
-def is_job(task, service):
+def is_job(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> bool:
     return "JobIteration" in task or is_job_service(service)
 
 
-def is_job_service(service):
+def is_job_service(service: Mapping[str, Any] | None) -> bool:
     return bool(service) and not JOBS.isdisjoint(service["Spec"].get("Mode", ()))
 
 
-def is_global(service):
+def is_global(service: Mapping[str, Any] | None) -> bool:
     """Whether each of its tasks belongs to a node, where it can run or nowhere."""
     return bool(service) and any(mode in service["Spec"].get("Mode", {}) for mode in ("Global", "GlobalJob"))
 
 
-def is_movable(task, service):
+def is_movable(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> bool:
     """Whether swarm starts another task in its place when this one is stopped.
 
     By the task's own policy (swarmkit orchestrator/task.go); whether a limit of attempts is used up is told by restarts.
@@ -59,12 +60,12 @@ def is_movable(task, service):
     return service is not None and condition != "none" and not is_job(task, service)
 
 
-def name_of(task, service_name):
+def name_of(task: Mapping[str, Any], service_name: str) -> str:
     """As 'docker service ps' has it."""
     return "%s.%s" % (service_name, task.get("Slot") or task.get("NodeID") or task["ID"])
 
 
-def epoch(stamp):
+def epoch(stamp: str | None) -> float | None:
     """Seconds since 1970 of a timestamp of the API (RFC 3339, nanoseconds, any zone); None if there is none."""
     try:
         moment = datetime.fromisoformat(stamp[:19])
@@ -76,7 +77,7 @@ def epoch(stamp):
     return seconds if seconds > 0 else None  # Go's zero time is in the year 1
 
 
-def age(stamp, now):
+def age(stamp: str | None, now: float | None) -> int | None:
     """Whole seconds since then, by the clock that ``now`` was read from; None where either is not known."""
     then = epoch(stamp)
     return None if then is None or now is None else max(0, int(now - then))

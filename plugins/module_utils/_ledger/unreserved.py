@@ -10,9 +10,12 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Any, Container, Iterable, Mapping, Sequence
+
 from .._policy import generic_resources
 from .._policy.labels import Options
 from . import node_match
+from .pending import Waiting
 from .tasks import is_job_service, reservations
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -22,7 +25,9 @@ CLOSING = frozenset(["", "void"])
 GPU_VALUES = ("GPU-", "MIG-")
 
 
-def unreserved(nodes, records, services, waiting):
+def unreserved(
+    nodes: Iterable[Mapping[str, Any]], records: Sequence[Mapping[str, Any]], services: Iterable[Mapping[str, Any]], waiting: Waiting
+) -> list[dict[str, Any]]:
     """[{service, variables, reserves, nodes}] for services that run on nodes with GPUs, or may be placed on one."""
     suspects = [(service, variables) for service, variables in ((one, _variables(one)) for one in services) if variables]
     if not suspects:
@@ -45,33 +50,33 @@ def unreserved(nodes, records, services, waiting):
     return sorted(found, key=lambda one: one["service"])
 
 
-def is_of_gpus(entry):
+def is_of_gpus(entry: Mapping[str, Any]) -> bool:
     """Whether a kind of the ledger is one of GPUs or MIG devices by name."""
     return entry["type"] == "named" and bool(entry["values"]) and all(value.startswith(GPU_VALUES) for value in entry["values"])
 
 
-def has_gpus(record):
+def has_gpus(record: Mapping[str, Any]) -> bool:
     """By what the node advertises, or by the label that gpu_node gives it: its GPUs may be handed out by memory alone."""
     return Options().prefix + "count" in record["labels"] or any(is_of_gpus(entry) for entry in record["resources"].values())
 
 
-def _variables(service):
+def _variables(service: Mapping[str, Any]) -> dict[str, str]:
     """The variables of this service that let its tasks see GPUs, with their values."""
     environment = (service["Spec"].get("TaskTemplate", {}).get("ContainerSpec") or {}).get("Env") or []
     told = dict(item.partition("=")[::2] for item in environment if item.startswith((VISIBLE + "=", generic_resources.ENV_PREFIX)))
     return {name: value for name, value in told.items() if not CLOSING.intersection(part.strip() for part in value.split(","))}
 
 
-def _active(records, waiting):
+def _active(records: Iterable[Mapping[str, Any]], waiting: Waiting) -> dict[str, set[str]]:
     """Service name -> the nodes that its tasks are on; with an empty set where they only wait."""
-    active = {group["service"]: set() for group in waiting.values()}
+    active: dict[str, set[str]] = {group["service"]: set() for group in waiting.values()}
     for record in records:
         for task in record["tasks"]:
             active.setdefault(task["service"], set()).add(record["id"])
     return active
 
 
-def _may_come(service, places, active):
+def _may_come(service: Mapping[str, Any], places: Iterable[Mapping[str, Any]], active: Container[str]) -> bool:
     # A job that is through comes nowhere.
     if is_job_service(service) and service["Spec"]["Name"] not in active:
         return False
