@@ -15,7 +15,6 @@ TASK_FILES = sorted([*(ROOT / "playbooks/tasks").rglob("*.yml"), *(ROOT / "roles
 FILE, FUNCTION, TASKS = 400, 40, 60
 
 # What is longer for now, and how many lines it may have at most. No line comes in here, and what has become short enough goes out.
-LONG_FUNCTIONS = {"plugins/module_utils/_node_spec/updates.py: plan_one": 47}
 LONG_TASK_FILES = {
     "playbooks/tasks/away.yml": 155,
     "playbooks/tasks/end.yml": 97,
@@ -54,7 +53,7 @@ def test_no_plugin_is_longer_than_a_reader_keeps_in_mind():
 
 
 def test_no_function_is_longer_than_a_screen():
-    assert beyond(function_lengths(), FUNCTION, LONG_FUNCTIONS) == ({}, [])
+    assert beyond(function_lengths(), FUNCTION, {}) == ({}, [])
 
 
 def test_no_task_file_is_longer_than_a_page():

@@ -11,10 +11,14 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Any, Iterable, Mapping, Sequence
+
 from .._compat import checks
+from .._compat.issues import Version
 from .._ledger import node_match
 from .._ledger.restarts import Restarts
 from .._ledger.tasks import ENDED, WANTED, assigned, is_job, is_movable
+from .updates import Change
 
 # At any update of an active node, the enforcer of such a leader rejects one of the tasks that hold this type of generic
 # resource, whatever was updated (moby#44378, swarmkit#3082, swarmkit#3162).
@@ -24,7 +28,7 @@ REJECTS_HOLDERS = {
 }
 
 
-def broken(constraints, labels):
+def broken(constraints: Iterable[str] | None, labels: Mapping[str, str]) -> str | None:
     """The first constraint on a node label that these labels do not meet, or None."""
     node = {"Spec": {"Labels": labels}}
     for constraint in constraints or []:
@@ -33,24 +37,26 @@ def broken(constraints, labels):
     return None
 
 
-def evictions(changes, engine, tasks, services):
+def evictions(
+    changes: Sequence[Change], engine: str | None, tasks: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]]
+) -> list[list[dict[str, Any]]]:
     """For each of these changes (as of updates) the tasks that lose their place through it, in one pass over the tasks.
 
     Several changes of one node are several answers to what would be. ``engine`` is the leader's version.
     """
-    found = [[] for _change in changes]
-    by_node = {}
+    found: list[list[dict[str, Any]]] = [[] for _change in changes]
+    by_node: dict[str, list[tuple[Change, list[dict[str, Any]]]]] = {}
     for change, records in zip(changes, found):
         if change["changed"]:
             by_node.setdefault(change["id"], []).append((change, records))
     by_id = {service["ID"]: service for service in services}
-    engine, restarts = checks.parse_version(engine), Restarts()
+    version, restarts = checks.parse_version(engine), Restarts()
     for task in tasks:
         losing = []
         if task.get("NodeID") in by_node and task.get("DesiredState") in WANTED and task["Status"]["State"] not in ENDED:
             service = by_id.get(task.get("ServiceID"))
             for change, records in by_node[task["NodeID"]]:
-                verdict = _verdict(change, task, service) or _rejected_by_mistake(change, task, engine)
+                verdict = _verdict(change, task, service) or _rejected_by_mistake(change, task, version)
                 if verdict:
                     records.append(_record(change, task, service, verdict))
                     losing.append(records[-1])
@@ -59,7 +65,7 @@ def evictions(changes, engine, tasks, services):
     return found
 
 
-def _verdict(change, task, service):
+def _verdict(change: Change, task: Mapping[str, Any], service: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """{reason, constraint, deferred} or None."""
     before, after = change["before"], change["after"]
     # No orchestrator of jobs handles a node's drain: their tasks run on.
@@ -80,7 +86,7 @@ def _verdict(change, task, service):
     return {"reason": "constraint", "constraint": constraint, "deferred": not active}
 
 
-def _rejected_by_mistake(change, task, engine):
+def _rejected_by_mistake(change: Change, task: Mapping[str, Any], engine: Version | None) -> dict[str, Any] | None:
     if engine is None or change["after"]["Availability"] != "active":
         return None
     for value in assigned(task).values():
@@ -90,7 +96,9 @@ def _rejected_by_mistake(change, task, engine):
     return None
 
 
-def _record(change, task, service, verdict):
+def _record(
+    change: Change, task: Mapping[str, Any], service: Mapping[str, Any] | None, verdict: Mapping[str, Any]
+) -> dict[str, Any]:
     record = {
         "service": service["Spec"]["Name"] if service else task.get("ServiceID"),
         "task": task["ID"],

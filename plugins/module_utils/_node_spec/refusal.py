@@ -9,10 +9,13 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections import namedtuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence
 
 from .._swarm.owned_labels import KEEP
-from .updates import plan_one
+from .updates import Change, Decision, Want, plan_one
+
+# Answers, for a list of changes, with the tasks that each of them evicts.
+Look = Callable[[Sequence[Change]], Sequence[List[Dict[str, Any]]]]
 
 ANY, MOVABLE, NONE = "any", "movable", "none"
 CHOICES = [ANY, MOVABLE, NONE]
@@ -21,11 +24,10 @@ CHOICES = [ANY, MOVABLE, NONE]
 WITHOUT_LABELS = {"labels": None, "mark": KEEP}
 NOTHING = {**WITHOUT_LABELS, "availability": None, "remember": False, "role": None}
 
-# ``evicted`` lose their place through what is written, ``refused`` are those for which less than the whole is.
-Decision = namedtuple("Decision", ["change", "evicted", "refused"])
 
-
-def decide(nodes, changes, wants, prefix, look):
+def decide(
+    nodes: Iterable[Mapping[str, Any]], changes: Sequence[Change], wants: Sequence[Want], prefix: str, look: Look
+) -> list[Decision]:
     """A Decision for each of these changes, which are of the API's ``nodes``, in the order of ``wants``.
 
     ``look`` answers, for a list of changes, with the tasks that each of them evicts (of eviction). It is asked once,
@@ -38,22 +40,22 @@ def decide(nodes, changes, wants, prefix, look):
     return [_choose(one, [next(answers) for _choice in one], _evict(want)) for one, want in zip(choices, wants)]
 
 
-def forbidden(evicted, evict):
+def forbidden(evicted: Iterable[dict[str, Any]], evict: str) -> list[dict[str, Any]]:
     """Those of these tasks that may not be evicted."""
     return [task for task in evicted if evict == NONE or (evict == MOVABLE and not task["movable"])]
 
 
-def _evict(want):
+def _evict(want: Want) -> str:
     return want.get("evict") or ANY
 
 
-def _choices(node, change, want, prefix):
+def _choices(node: Mapping[str, Any], change: Change, want: Want, prefix: str) -> list[Change]:
     """The change, and what is left of it, from most to nothing, if it may not be made."""
     if _evict(want) == ANY or not change["changed"]:
         return [change]
     return [change] + [plan_one(node, dict(want, **less), prefix) for less in (WITHOUT_LABELS, NOTHING)]
 
 
-def _choose(choices, evicted, evict):
+def _choose(choices: Sequence[Change], evicted: Sequence[list[dict[str, Any]]], evict: str) -> Decision:
     change, losing = next((choice, tasks) for choice, tasks in zip(choices, evicted) if not forbidden(tasks, evict))
     return Decision(change, losing, forbidden(evicted[0], evict))

@@ -10,18 +10,46 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import copy
+from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Sequence, TypedDict
 
 from .._ledger.ledger import FORMER
 from .._swarm import owned_labels
-from .._swarm.manager import OutOfSequence, SwarmError
+from .._swarm.manager import Manager, OutOfSequence, SwarmError
 
 AVAILABILITIES = ("active", "pause", "drain")
 PAUSED = "pause"
 # Every attempt reads the node anew, so losing this often in a row means that something updates it without end.
 ATTEMPTS = 10
 
+# One entry of the module's option `nodes`.
+Want = Dict[str, Any]
 
-def check(wants, prefix):
+
+class Change(TypedDict):
+    """What to make of one node, its specs as the API has them."""
+
+    id: str
+    hostname: str
+    version: int
+    before: dict[str, Any]
+    after: dict[str, Any]
+    changed: bool
+    problems: list[str]
+
+
+class Decision(NamedTuple):
+    """What of a change may be written: ``evicted`` lose their place through it, ``refused`` are those for which less than the whole is."""
+
+    change: Change
+    evicted: list[dict[str, Any]]
+    refused: list[dict[str, Any]]
+
+
+# Decides anew for nodes of the API, their changes and what is wanted of them.
+Decide = Callable[[Sequence[Mapping[str, Any]], Sequence[Change], Sequence[Want]], Sequence[Decision]]
+
+
+def check(wants: Iterable[Want], prefix: str) -> list[Want]:
     """The module's option `nodes`, with labels as swarm has them; refuses what contradicts itself."""
     if not prefix or not owned_labels.KEY.match(prefix):
         raise SwarmError("prefix %r: give a label key's beginning, such as 'gpu-swarm.'." % prefix)
@@ -42,7 +70,7 @@ def check(wants, prefix):
     return checked
 
 
-def plan(nodes, wants, prefix):
+def plan(nodes: Sequence[Mapping[str, Any]], wants: Sequence[Want], prefix: str) -> list[Change]:
     """A change for every want, in their order. Raises one error that names all that is wrong with any of them."""
     by_id = {node["ID"]: node for node in nodes}
     unknown = [want["id"] for want in wants if want["id"] not in by_id]
@@ -55,41 +83,14 @@ def plan(nodes, wants, prefix):
     return changes
 
 
-def plan_one(node, want, prefix):
+def plan_one(node: Mapping[str, Any], want: Want, prefix: str) -> Change:
     """What to make of one node: {id, hostname, version, before, after, changed, problems}."""
     before = node["Spec"]
-    after = copy.deepcopy(before)
     hostname = node.get("Description", {}).get("Hostname", "")
-    labels = dict(before.get("Labels") or {})
-    problems = []
-    if want["labels"] is not None:
-        labels, clashes = owned_labels.compute(labels, want["labels"], prefix, want.get("keep") or ())
-        problems = [
-            "node %s (%s) has label %s=%s, which is not ours, and %s is wanted"
-            % (hostname, node["ID"], key, before["Labels"][key], want["labels"][key])
-            for key in clashes
-        ]
-    host, bound = want.get("host"), owned_labels.bound_to(labels, prefix)
-    if host and bound not in (None, host):
-        problems.append(
-            "node %s (%s) belongs to the host %s by its label %s, and %s is not that host"
-            % (hostname, node["ID"], bound, prefix + owned_labels.HOST, host)
-        )
-    elif host:
-        labels = owned_labels.mark(labels, host, want.get("mark"), prefix)
-    mark = prefix + FORMER
-    availability = want["availability"]
-    if availability == "former":
-        availability, ours = read_mark(labels.pop(mark, None))
-        if availability not in AVAILABILITIES + (None,):
-            problems.append("node %s (%s) has label %s=%s, which is no availability" % (hostname, node["ID"], mark, availability))
-        if before["Availability"] != ours:
-            availability = None  # somebody has changed it since, and meant it
-    elif want["remember"]:
-        former, ours = read_mark(labels.get(mark))
-        if former is None or before["Availability"] != ours:
-            former = before["Availability"]  # a mark that somebody's change has made void says nothing
-        labels[mark] = former if availability in (None, PAUSED) else "%s/%s" % (former, availability)
+    name = "node %s (%s)" % (hostname, node["ID"])
+    labels, clashes = _labels(name, before, want, prefix)
+    labels, availability, void = _availability(name, before, want, labels, prefix + FORMER)
+    after = copy.deepcopy(before)
     after["Labels"] = labels
     after["Availability"] = availability or before["Availability"]
     after["Role"] = want.get("role") or before["Role"]
@@ -100,11 +101,47 @@ def plan_one(node, want, prefix):
         "before": before,
         "after": after,
         "changed": _seen(before) != _seen(after),
-        "problems": problems,
+        "problems": clashes + void,
     }
 
 
-def read_mark(value):
+def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tuple[dict[str, str], list[str]]:
+    """The labels of a node with those that are wanted and the mark of its host, and what is wrong with them."""
+    labels = dict(before.get("Labels") or {})
+    problems = []
+    if want["labels"] is not None:
+        labels, clashes = owned_labels.compute(labels, want["labels"], prefix, want.get("keep") or ())
+        problems = [
+            "%s has label %s=%s, which is not ours, and %s is wanted" % (name, key, before["Labels"][key], want["labels"][key]) for key in clashes
+        ]
+    host, bound = want.get("host"), owned_labels.bound_to(labels, prefix)
+    if host and bound not in (None, host):
+        problems.append("%s belongs to the host %s by its label %s, and %s is not that host" % (name, bound, prefix + owned_labels.HOST, host))
+    elif host:
+        labels = owned_labels.mark(labels, host, want.get("mark"), prefix)
+    return labels, problems
+
+
+def _availability(
+    name: str, before: Mapping[str, Any], want: Want, labels: Mapping[str, str], mark: str
+) -> tuple[dict[str, str], str | None, list[str]]:
+    """(the labels with or without the former availability, the availability or None to leave it, what is wrong with it)"""
+    labels, problems, availability = dict(labels), [], want["availability"]
+    if availability == "former":
+        availability, ours = read_mark(labels.pop(mark, None))
+        if availability not in AVAILABILITIES + (None,):
+            problems.append("%s has label %s=%s, which is no availability" % (name, mark, availability))
+        if before["Availability"] != ours:
+            availability = None  # somebody has changed it since, and meant it
+    elif want["remember"]:
+        former, ours = read_mark(labels.get(mark))
+        if former is None or before["Availability"] != ours:
+            former = before["Availability"]  # a mark that somebody's change has made void says nothing
+        labels[mark] = former if availability in (None, PAUSED) else "%s/%s" % (former, availability)
+    return labels, availability, problems
+
+
+def read_mark(value: str | None) -> tuple[str | None, str]:
     """(the availability before ours, ours) of a mark: ``active`` stands for ``active/pause``; (None, …) without one."""
     if value is None:
         return None, PAUSED
@@ -112,11 +149,11 @@ def read_mark(value):
     return former, ours or PAUSED
 
 
-def _seen(spec):
+def _seen(spec: Mapping[str, Any]) -> tuple[dict[str, str], str, str]:
     return (spec.get("Labels") or {}, spec["Availability"], spec["Role"])
 
 
-def _unknown(unknown, nodes):
+def _unknown(unknown: Iterable[str], nodes: Sequence[Mapping[str, Any]]) -> str:
     told = []
     for node_id in unknown:
         same_name = [node["ID"] for node in nodes if node.get("Description", {}).get("Hostname") == node_id]
@@ -125,13 +162,13 @@ def _unknown(unknown, nodes):
     return "No such node in this swarm: %s. Give node ids as the node's own 'docker info' shows them. Nothing was changed." % ", ".join(told)
 
 
-def _problems(problems):
+def _problems(problems: Iterable[str]) -> str:
     return "%s. Remove the label if nobody needs it ('docker node update --label-rm KEY NODE'), or want something else." % "; ".join(problems)
 
 
-def write(manager, decisions, wants, prefix, decide):
+def write(manager: Manager, decisions: Sequence[Decision], wants: Sequence[Want], prefix: str, decide: Decide) -> list[Decision]:
     """Write what differs; the decisions (of refusal) as they came to pass. ``decide`` makes new ones."""
-    done = []
+    done: list[Decision] = []
     for decision, want in zip(decisions, wants):
         change = decision.change
         try:
@@ -145,7 +182,7 @@ def write(manager, decisions, wants, prefix, decide):
     return done
 
 
-def _write_one(manager, decision, want, prefix, decide):
+def _write_one(manager: Manager, decision: Decision, want: Want, prefix: str, decide: Decide) -> Decision:
     for _attempt in range(ATTEMPTS):
         change = decision.change
         try:
@@ -162,9 +199,9 @@ def _write_one(manager, decision, want, prefix, decide):
     raise SwarmError("it was changed by someone else at each of %d attempts. Run this again." % ATTEMPTS)
 
 
-def diff(changes):
+def diff(changes: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Ansible's diff of the nodes that change."""
-    sides = {"before": {}, "after": {}}
+    sides: dict[str, dict[str, Any]] = {"before": {}, "after": {}}
     for change in changes:
         if change["changed"]:
             for side, shown in sides.items():
