@@ -9,10 +9,12 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Any, Iterable, Mapping, Sequence
+
 from .._dockerd.images import ID
 from .._errors import GpuSwarmError
 from .._policy.quantity import count_of
-from .plan import ALL, PLANNED, UNTESTED
+from .plan import ALL, PLANNED, UNTESTED, Check, Choose
 
 # Where nothing else is named and nothing is there.
 PULLED = "nvidia/cuda:13.0.0-base-ubuntu24.04"
@@ -21,7 +23,9 @@ NAMED, THERE, PULL = "named", "there", "pull"
 NO_IMAGE = "it has no image to test with, and no more nodes than verify_pulls (%s) pull one. Name an image (verify_image), or raise verify_pulls"
 
 
-def assigned(checks, image, there, pulls, choose):
+def assigned(
+    checks: Sequence[Check], image: str | None, there: Mapping[str, Iterable[Mapping[str, Any]]], pulls: Any, choose: Choose
+) -> list[Check]:
     """The checks with ``image`` for those that are planned, and without those for which there is none.
 
     ``image`` is the one that the user names, or empty; ``there`` are by node those that it has (as of _images.candidates);
@@ -37,13 +41,13 @@ def assigned(checks, image, there, pulls, choose):
     return [check if check["state"] != PLANNED else _with(check, images.get(check["node"]), pulls) for check in checks]
 
 
-def _with(check, image, pulls):
+def _with(check: Check, image: dict[str, str] | None, pulls: Any) -> Check:
     if image is None:
         return dict(check, state=UNTESTED, verdict=NO_IMAGE % pulls, asked=0, others=0, image=None)
     return dict(check, image=image)
 
 
-def _best(images):
+def _best(images: Iterable[Mapping[str, Any]] | None) -> dict[str, str] | None:
     """By its id: for a name a node asks the registry, also where it has that image (moby daemon/cluster/executor/container/adapter.go)."""
     for one in images or []:
         if ID.fullmatch(str(one.get("id"))):
@@ -51,11 +55,11 @@ def _best(images):
     return None
 
 
-def _image(reference, name, source):
+def _image(reference: str, name: str, source: str) -> dict[str, str]:
     return {"reference": reference, "name": name, "from": source}
 
 
-def _size(pulls, total):
+def _size(pulls: Any, total: int) -> int:
     size = total if str(pulls).strip().lower() == ALL else 0 if str(pulls).strip() == "0" else count_of(pulls, total)
     if size is None:
         raise GpuSwarmError("pulls: %r is no number of nodes. Give a number such as 3, a percentage such as 10%%, or 'all'." % pulls)

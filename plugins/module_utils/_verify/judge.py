@@ -10,11 +10,12 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._ledger.tasks import ENDED, assigned
 from .._policy import generic_resources
 from .images import THERE
-from .plan import FAILED, PASSED, UNTESTED
+from .plan import FAILED, PASSED, UNTESTED, Check
 
 # Full UUIDs, and MIG devices as drivers before 470 name them.
 DEVICE = re.compile(r"MIG-GPU-[0-9a-f-]{36}/\d+/\d+|(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -28,12 +29,22 @@ NO_GLIBC = (
 PROVISION = "Run fleet.gpu_swarm.provision for this node, with --check first to see what differs"
 
 
-def seen_in(log):
+class Outcome(NamedTuple):
+    """What came of a check."""
+
+    check: Check
+    task: Mapping[str, Any] | None  # of the API; None where swarm made none
+    log: str
+    unread: str | None  # why there is no log; None where there is nothing wrong with it
+
+
+def seen_in(log: str) -> list[str]:
     """The GPUs and MIG devices that a task listed.
 
     nvidia-smi lists MIG devices under their card: a card that is only the heading of such devices is not seen as a whole.
     """
-    seen, card = {}, None
+    seen: dict[str, bool] = {}
+    card = None
     for device in DEVICE.findall(log):
         if device.startswith("MIG-"):
             seen.pop(card, None)
@@ -43,27 +54,29 @@ def seen_in(log):
     return list(seen)
 
 
-def is_unplaced(task):
+def is_unplaced(task: Mapping[str, Any]) -> bool:
     """Whether the scheduler says that it has no place for a task."""
     return task["Status"]["State"] == "pending" and NOWHERE in task["Status"].get("Err", "")
 
 
-def judged(check, task, log, unread, timeout_s, node=None):
-    """The check with its outcome. ``task`` is None where swarm made none, ``unread`` says why its log could not be read.
+def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
+    """The check with its outcome.
 
     ``node`` is the ledger's record of the node from after the test, where what was found needs a second look.
     """
+    check, task, log, unread = outcome
     reserved = (assigned(task) if task else {}).get(check["kind"]) or []
     seen = seen_in(log)
-    state, verdict = _not_through(check, task, log, timeout_s, node) or (None, None)
+    state, verdict = _not_through(outcome, timeout_s, node) or (None, None)
     if state is None:
         problem = unread or _holders(reserved, node) or _difference(check, reserved, seen, log)
         state, verdict = (FAILED, problem) if problem else (PASSED, "sees what it holds and nothing else")
     return dict(check, reserved=reserved, seen=seen, state=state, verdict=verdict)
 
 
-def _not_through(check, task, log, timeout_s, node):
+def _not_through(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> tuple[str, str] | None:
     """State and verdict of a task that did not do what it was made for, else None."""
+    check, task = outcome.check, outcome.task
     if task is None:
         return FAILED, "swarm made no task within %d s. Look at the leader's log (journalctl -u docker)" % timeout_s
     status = task["Status"]
@@ -72,11 +85,11 @@ def _not_through(check, task, log, timeout_s, node):
     if status["State"] not in ENDED:
         return FAILED, _too_slow(status, check["image"]["name"], timeout_s)
     if status["State"] != "complete":
-        return _broken(check, status, log)
+        return _broken(check, status, outcome.log)
     return None
 
 
-def _unplaced(check, said, node):
+def _unplaced(check: Check, said: str, node: Mapping[str, Any] | None) -> tuple[str, str]:
     free = len((node or {}).get("resources", {}).get(check["kind"], {}).get("free") or [])
     if node and (free < check["asked"] or node["availability"] != "active"):
         return UNTESTED, "nothing free to test with: taken meanwhile"
@@ -85,7 +98,7 @@ def _unplaced(check, said, node):
     )  # fmt: skip
 
 
-def _too_slow(status, image, timeout_s):
+def _too_slow(status: Mapping[str, Any], image: str, timeout_s: int) -> str:
     if status["State"] == "preparing":
         return "still fetching the image %s after %d s. Give it more time (verify_timeout), or bring the image to the node" % (image, timeout_s)
     if status["State"] == "running":
@@ -94,7 +107,7 @@ def _too_slow(status, image, timeout_s):
     return "the task was still %s after %d s (%s). Look at the node's log (journalctl -u docker)" % (status["State"], timeout_s, said)
 
 
-def _broken(check, status, log):
+def _broken(check: Check, status: Mapping[str, Any], log: str) -> tuple[str, str]:
     said, image = status.get("Err") or status.get("Message") or "no reason told", check["image"]
     if "No such image" in said or "pull access denied" in said:
         return FAILED, "%s. Name an image that the node has or can pull (verify_image; now %s)" % (said, image["name"])
@@ -111,7 +124,7 @@ def _broken(check, status, log):
     )  # fmt: skip
 
 
-def _holders(reserved, node):
+def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | None:
     """What others hold as well, in words."""
     held = {one.get("value"): one for entry in (node or {}).get("resources", {}).values() for one in entry["held"]}
     twice = [value for value in reserved if value in held]
@@ -122,7 +135,7 @@ def _holders(reserved, node):
     )  # fmt: skip
 
 
-def _difference(check, reserved, seen, log):
+def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log: str) -> str | None:
     more = [device for device in seen if device not in reserved]
     unseen = [device for device in reserved if device not in seen]
     if len(reserved) != check["asked"]:
@@ -140,7 +153,7 @@ def _difference(check, reserved, seen, log):
     return None
 
 
-def _runtime(check):
+def _runtime(check: Check) -> str:
     """Why a runtime does not go by what swarm gave, and what to do."""
     return (
         "dockerd's default runtime is not nvidia, or swarm-resource in the toolkit's config.toml does not name %s, or is not heeded. %s"
@@ -148,11 +161,11 @@ def _runtime(check):
     )  # fmt: skip
 
 
-def _some(devices):
+def _some(devices: Sequence[str]) -> str:
     return devices[0] + (" and %d more" % (len(devices) - 1) if len(devices) > 1 else "")
 
 
-def ledger_problems(node, held_twice=()):
+def ledger_problems(node: Mapping[str, Any], held_twice: Iterable[Mapping[str, Any]] = ()) -> list[str]:
     """Where a node's part of the ledger does not add up, in words. ``held_twice`` is the ledger's list of that name."""
     twice = [one for one in held_twice if one["node"] == node["id"]]
     problems = ["%s %s is held by %s" % (one["kind"], one["value"], " and ".join(holder["name"] for holder in one["holders"])) for one in twice]

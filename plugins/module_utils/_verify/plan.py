@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from typing import Any, Callable, Dict, Iterable, Mapping, Sequence
 
 from .._errors import GpuSwarmError
 from .._policy.quantity import count_of
@@ -32,8 +33,12 @@ ASKS_ALL, ASKS_NONE = "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=void
 UTILITY = "NVIDIA_DRIVER_CAPABILITIES=utility"
 STOP_GRACE_NS = 1000000000
 
+Check = Dict[str, Any]
+# Picks so many of a list.
+Choose = Callable[[Sequence[str], int], Iterable[str]]
 
-def checks(nodes, wanted, gpus, sample, choose):
+
+def checks(nodes: Sequence[Mapping[str, Any]], wanted: Iterable[str] | None, gpus: Any, sample: Any, choose: Choose) -> list[Check]:
     """A list of checks for the ledger's ``nodes``, in the order of ``wanted`` (ids; None for every node that has GPUs).
 
     ``gpus`` are how many free GPUs of each kind to hold, ``sample`` is how many nodes to test, ``choose(list, k)`` picks them.
@@ -47,16 +52,16 @@ def checks(nodes, wanted, gpus, sample, choose):
     return [check if check["state"] != PLANNED or check["node"] in chosen else _left_out(check) for check in made]
 
 
-def _left_out(check):
+def _left_out(check: Check) -> Check:
     return dict(check, state=UNTESTED, verdict="not in the sample", asked=0, others=0)
 
 
-def gpu_kinds(node):
+def gpu_kinds(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The node's kinds that name GPUs or MIG devices, with their entries in the ledger."""
     return {kind: entry for kind, entry in node["resources"].items() if any(_GPU.match(value) for value in entry["values"] or [])}
 
 
-def _per_kind(gpus):
+def _per_kind(gpus: Any) -> int | None:
     """The number, or None for all."""
     if str(gpus).strip().lower() == ALL:
         return None
@@ -65,14 +70,14 @@ def _per_kind(gpus):
     return int(gpus)
 
 
-def _size(sample, total):
+def _size(sample: Any, total: int) -> int:
     size = total if str(sample).strip().lower() == ALL else count_of(sample, total)
     if size is None:
         raise GpuSwarmError("sample: %r is no number of nodes. Give a number such as 3, a percentage such as 10%%, or 'all'." % sample)
     return size
 
 
-def _checks_of(node_id, node, per_kind):
+def _checks_of(node_id: str, node: Mapping[str, Any] | None, per_kind: int | None) -> list[Check]:
     if node is None:
         return [_check(node_id, None, FAILED, "not in the swarm. Run fleet.gpu_swarm.provision for it")]
     if node["state"] != "ready":
@@ -86,20 +91,21 @@ def _checks_of(node_id, node, per_kind):
     return [_check_of_kind(node, kind, len(kinds[kind]["free"]), per_kind, total) for kind in sorted(kinds)]
 
 
-def _check_of_kind(node, kind, free, per_kind, total):
+def _check_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: int | None, total: int) -> Check:
     if not free:
-        return _check(node["id"], node, UNTESTED, "nothing free to test with", kind)
+        return dict(_check(node["id"], node, UNTESTED, "nothing free to test with"), kind=kind)
     asked = free if per_kind is None else min(per_kind, free)
-    return _check(node["id"], node, PLANNED, "", kind, asked, others=total - asked)
+    return dict(_check(node["id"], node, PLANNED, ""), kind=kind, asked=asked, others=total - asked)
 
 
-def _check(node_id, node, state, verdict, kind=None, asked=0, others=0):
+def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: str) -> Check:
+    """A check of a node, as yet of no GPU."""
     return {
         "node": node_id,
         "hostname": node["hostname"] if node else None,
-        "kind": kind,
-        "asked": asked,
-        "others": others,
+        "kind": None,
+        "asked": 0,
+        "others": 0,
         "reserved": [],
         "seen": [],
         "image": None,
@@ -108,7 +114,7 @@ def _check(node_id, node, state, verdict, kind=None, asked=0, others=0):
     }
 
 
-def argv(command):
+def argv(command: str) -> list[str]:
     """A command line as the list that a container is started with."""
     try:
         words = shlex.split(command)
@@ -119,7 +125,7 @@ def argv(command):
     return words
 
 
-def service(check, name, labels, command):
+def service(check: Check, name: str, labels: Mapping[str, str], command: Sequence[str]) -> dict[str, Any]:
     """The arguments of a service that holds the GPUs of a check on its very node, and says what it sees."""
     asks = ASKS_ALL if check["others"] else ASKS_NONE
     reservation = {"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["asked"]}}
@@ -144,7 +150,7 @@ def service(check, name, labels, command):
     }
 
 
-def left_behind(services, prefix, now):
+def left_behind(services: Iterable[Mapping[str, Any]], prefix: str, now: float) -> list[str]:
     """The ids of services of runs that were killed: ours, and past their time."""
     found = []
     for one in services:

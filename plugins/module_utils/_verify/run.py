@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import NamedTuple
+from typing import Any, Callable, Container, Iterable, Mapping, Sequence
 
 from .._errors import GpuSwarmError
 from .._ledger.tasks import ENDED, assigned
+from .._swarm.manager import Manager
 from . import judge as judgement
 from . import plan
+from .judge import Outcome
 
 POLL_S = 0.3
 # The scheduler says at once that it has no place, and tries again when a node's description changes.
@@ -25,14 +27,7 @@ UNPLACED_S = 10
 LEFT_ALONE_S = 60
 
 
-class Outcome(NamedTuple):
-    check: dict
-    task: dict  # of the API; None where swarm made none
-    log: str
-    unread: str  # why there is no log; None where there is nothing wrong with it
-
-
-def sweep(manager, prefix):
+def sweep(manager: Manager, prefix: str) -> int:
     """Removes what runs that were killed left behind; how many services that were."""
     found = plan.left_behind(manager.services_labelled(prefix + plan.RUN), prefix, time.time())
     for service_id in found:
@@ -40,7 +35,9 @@ def sweep(manager, prefix):
     return len(found)
 
 
-def carry_out(manager, planned, prefix, command, timeout_s):
+def carry_out(
+    manager: Manager, planned: Iterable[plan.Check], prefix: str, command: Sequence[str], timeout_s: int
+) -> list[Outcome]:
     """The outcomes of the planned checks, once their tasks have ended or the time is up."""
     run = uuid.uuid4().hex[:8]
     label = "%s%s=%s" % (prefix, plan.RUN, run)
@@ -57,8 +54,9 @@ def carry_out(manager, planned, prefix, command, timeout_s):
             manager.remove_service(one["ID"])
 
 
-def _await(manager, made, label, timeout_s):
-    begin, outcomes = time.monotonic(), {}
+def _await(manager: Manager, made: Mapping[str, plan.Check], label: str, timeout_s: int) -> list[Outcome]:
+    begin = time.monotonic()
+    outcomes: dict[str, Outcome] = {}
     while True:
         waited = time.monotonic() - begin
         tasks = {task["ServiceID"]: task for task in manager.tasks_labelled(label)}
@@ -71,11 +69,11 @@ def _await(manager, made, label, timeout_s):
         time.sleep(POLL_S)
 
 
-def _is_over(task, waited):
+def _is_over(task: Mapping[str, Any], waited: float) -> bool:
     return task["Status"]["State"] in ENDED or (waited > UNPLACED_S and judgement.is_unplaced(task))
 
 
-def _outcome(manager, service_id, check, task):
+def _outcome(manager: Manager, service_id: str, check: plan.Check, task: Mapping[str, Any] | None) -> Outcome:
     started = task and (task["Status"].get("ContainerStatus") or {}).get("ContainerID")
     try:
         return Outcome(check, task, manager.service_log(service_id) if started else "", None)
@@ -84,17 +82,19 @@ def _outcome(manager, service_id, check, task):
         return Outcome(check, task, "", exc.message)
 
 
-def judge(outcomes, timeout_s, before, look):
+def judge(
+    outcomes: Sequence[Outcome],
+    timeout_s: int,
+    before: Iterable[Mapping[str, Any]],
+    look: Callable[[], Iterable[Mapping[str, Any]]],
+) -> list[plan.Check]:
     """The checks with their verdicts. ``before`` are the nodes as the test began; ``look()`` asks the manager once more."""
     held = {one.get("value") for node in before for entry in node["resources"].values() for one in entry["held"]}
     nodes = {}
     if any(one.task and (judgement.is_unplaced(one.task) or _holds_any(one.task, held)) for one in outcomes):
         nodes = {node["id"]: node for node in look()}
-    return [
-        judgement.judged(one.check, one.task, one.log, one.unread, timeout_s=timeout_s, node=nodes.get(one.check["node"]))
-        for one in outcomes
-    ]
+    return [judgement.judged(one, timeout_s, nodes.get(one.check["node"])) for one in outcomes]
 
 
-def _holds_any(task, held):
+def _holds_any(task: Mapping[str, Any], held: Container[str]) -> bool:
     return any(value in held for values in assigned(task).values() if isinstance(values, list) for value in values)

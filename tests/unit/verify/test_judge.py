@@ -58,18 +58,18 @@ def done(*given, state="complete", err="", message="finished", **other):
 
 
 def judged(made, log="", asked=1, unread=None, record=None):
-    found = judge.judged(check(asked), made, log, unread, timeout_s=30, node=record)
+    found = judge.judged(judge.Outcome(check(asked), made, log, unread), timeout_s=30, node=record)
     return found["state"], found["verdict"]
 
 
 def test_a_task_that_sees_what_it_holds():
-    found = judge.judged(check(2), done(A, B), smi(B, A), None, timeout_s=30)
+    found = judge.judged(judge.Outcome(check(2), done(A, B), smi(B, A), None), timeout_s=30)
     assert found == dict(check(2), reserved=[A, B], seen=[B, A], state="passed", verdict=GOOD)
 
 
 def test_a_mig_device_under_its_card_is_what_was_given():
     made = dict(done(), GenericResources=named(MIG1, kind="MIG-1g.10gb"))
-    assert judge.judged(check(kind="MIG-1g.10gb"), made, smi(CARD, MIG1), None, timeout_s=1)["verdict"] == GOOD
+    assert judge.judged(judge.Outcome(check(kind="MIG-1g.10gb"), made, smi(CARD, MIG1), None), timeout_s=1)["verdict"] == GOOD
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,8 @@ def test_what_went_wrong_is_told_with_what_to_do(made, log, asked, words):
 def test_an_image_without_glibc_that_nobody_named_says_nothing_of_the_node():
     image = {"name": "app:7", "reference": "sha256:" + 64 * "0", "from": "there"}
     made = done(A, state="failed", err="task: non-zero exit (1)")
-    found = judge.judged(dict(check(), image=image), made, "exec /usr/bin/nvidia-smi: no such file or directory", None, timeout_s=30)
+    log = "exec /usr/bin/nvidia-smi: no such file or directory"
+    found = judge.judged(judge.Outcome(dict(check(), image=image), made, log, None), timeout_s=30)
     assert found["state"] == "untested"
     assert found["verdict"].startswith("the image app:7 has no glibc")
 
