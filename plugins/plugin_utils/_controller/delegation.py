@@ -45,7 +45,7 @@ class ManagerAction(ActionBase):
 
     MODULE: str
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         who = self._task.delegate_to or task_vars["inventory_hostname"]
         call = dict(module_name=self.MODULE, module_args=self.arguments(), task_vars=task_vars)
@@ -60,7 +60,7 @@ class NodeAction(ActionBase):
 
     MODULE: str
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         heed_facts(self._task, task_vars)
         answer = plain(self._execute_module(module_name=self.MODULE, task_vars=task_vars))

@@ -15,8 +15,10 @@ import io
 import os
 import sysconfig
 import zipfile
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -25,6 +27,9 @@ from ansible.utils.vars import merge_hash
 from .answer import plain
 from .become import explained
 from .delegation import answered, heed_facts
+
+# Runs a module with these arguments.
+Run = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 # What a host said of itself earlier in the run, as the roles register it.
 ASSESSED = "gpu_node_assessed"
@@ -35,31 +40,31 @@ class CarryingAction(ActionBase):
 
     MODULE = ""
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         heed_facts(self._task, task_vars)
         known = () if self._task.check_mode else lacking(task_vars)
         answer = carry(partial(self._run_module, task_vars), self._task.args, known)
         return merge_hash(result, self.finish(answer, self._task.delegate_to or task_vars["inventory_hostname"]))
 
-    def finish(self, answer, host):
+    def finish(self, answer: dict[str, Any], host: str) -> dict[str, Any]:
         """What the controller makes of the answer of this host."""
         return answer
 
-    def _run_module(self, task_vars, args):
-        def call():
+    def _run_module(self, task_vars: Any, args: Mapping[str, Any]) -> dict[str, Any]:
+        def call() -> dict[str, Any]:
             return self._execute_module(module_name=self.MODULE, module_args=dict(args), task_vars=task_vars)
 
         # A host that is asked in the name of others answers for itself alone.
         return answered(call, self._task.delegate_to) if self._task.delegate_to else explained(plain(call()), task_vars["inventory_hostname"])
 
 
-def lacking(task_vars):
+def lacking(task_vars: Mapping[str, Any]) -> list[str]:
     """What the host's assessment said that it lacks, so that the run that acts on it need not fail for that first."""
     return [name for name in (task_vars.get(ASSESSED) or {}).get("missing") or () if name in LIBRARIES]
 
 
-def carry(run, args, known=()):
+def carry(run: Run, args: Mapping[str, Any], known: Iterable[str] = ()) -> dict[str, Any]:
     """The answer of ``run(args)``; as long as it fails for want of something new that can be sent, run again with it.
 
     It goes along in the module's own arguments, which with pipelining costs no further round trip. A module stops at
@@ -76,12 +81,12 @@ def carry(run, args, known=()):
     return answer
 
 
-def wanted(answer):
+def wanted(answer: Mapping[str, Any]) -> list[str]:
     """What to send, by the module's own words. One that did its work is never run twice."""
     return [name for name in answer.get("missing") or () if name in LIBRARIES] if answer.get("failed") else []
 
 
-def pack(names):
+def pack(names: Iterable[str]) -> str:
     """The zip file with the libraries ``names`` as text; the same for the same libraries."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -91,7 +96,7 @@ def pack(names):
     return base64.b64encode(packed.getvalue()).decode("ascii")
 
 
-def _binding():
+def _binding() -> dict[str, Path]:
     spec = importlib.util.find_spec("pynvml")
     if spec is None or not spec.origin:
         raise AnsibleActionFail(
@@ -107,7 +112,7 @@ def _binding():
     return {"pynvml.py": source}
 
 
-def _toml_parser():
+def _toml_parser() -> dict[str, Path]:
     """tomli, or the standard library's copy of it under that name."""
     spec = importlib.util.find_spec("tomli")
     home = Path(spec.origin).parent if spec and spec.origin else Path(sysconfig.get_path("stdlib"), "tomllib")
