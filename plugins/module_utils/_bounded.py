@@ -99,7 +99,8 @@ def _outcome(work: Callable[[], Any]) -> dict[str, Any]:
 
 def _read(stream: IO[bytes], limit_s: float) -> bytes | None:
     """All that comes until the other side closes; None where that takes too long."""
-    parts, deadline = [], time.monotonic() + limit_s
+    parts: list[bytes] = []
+    deadline = time.monotonic() + limit_s
     while select.select([stream], [], [], max(0, deadline - time.monotonic()))[0]:
         part = stream.read(_CHUNK)
         if not part:

@@ -84,7 +84,7 @@ def run(params, check_mode):
     cluster, clock = manager.cluster()
     refuse_another(cluster["Spec"], clock, params["holder"], "No job was removed", AFTER)
     there = {service["ID"]: service for service in manager.services() if service["Spec"]["Name"] in params["services"]}
-    tasks = {service_id: [] for service_id in there}
+    tasks: dict[str, list] = {service_id: [] for service_id in there}
     for task in manager.tasks() if there else ():
         if task.get("ServiceID") in tasks:
             tasks[task["ServiceID"]].append(task)

@@ -219,7 +219,8 @@ def problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -> lis
 def edit(content: bytes | None, path: str, want: Want) -> Edited:
     """The file with our keys as wanted. Editing twice equals editing once."""
     file = _open_checked(content, path)
-    text, notes = file.text if file.text.strip() else "{}\n", []
+    notes: list[str] = []
+    text = file.text if file.text.strip() else "{}\n"
     if want.runtime_path is not None:
         text = _edit_runtime(text, want, path, notes)
     text = _add_moved(text, want)

@@ -84,7 +84,8 @@ def _raw(text: str, name: tuple[str, ...]) -> str | None:
 
 def edit(content: bytes | None, path: str, want: Want, loads: Loads | None = None) -> Edited:
     """The file with our keys as wanted. Editing twice equals editing once."""
-    loads, notes = loads or toml_parser(), []
+    notes: list[str] = []
+    loads = loads or toml_parser()
     original = _decode(content, path)
     text = _tidy(original, path, notes)
     before = _parse(text if notes else original, path, loads)

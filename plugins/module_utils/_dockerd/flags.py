@@ -76,7 +76,8 @@ class Taken(NamedTuple):
 def take(files: Sequence[UnitFile]) -> Taken:
     """Takes our options out of the files, which come in the order in which systemd reads them."""
     texts = {one.path: _decode(one) for one in files if one.content is not None}
-    edited, words, resources, notes = dict(texts), {}, [], []
+    edited, words, resources = dict(texts), {}, []
+    notes: list[str] = []
     used = _variables_used(files, texts)
     for one in files:
         if not one.ours or one.path not in texts:
@@ -237,7 +238,7 @@ def _variables_used(files: Sequence[UnitFile], texts: Mapping[str, str]) -> set[
 
 def _without_ours(text: str, one: UnitFile, used: Container[str]) -> tuple[str, list[tuple[str | None, list[Flag]]]]:
     """(the text, [(variable or None, the flags that were taken out)])."""
-    taken = []
+    taken: list[tuple[str | None, list[Flag]]] = []
     for line in reversed(_lines(text, one.kind == ENVIRONMENT)):
         if line.variable and line.variable not in used:
             continue

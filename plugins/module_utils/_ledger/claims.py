@@ -25,7 +25,7 @@ def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for record in records:
         for kind, entry in record["resources"].items():
-            holders = {}
+            holders: dict[str, list[Mapping[str, Any]]] = {}
             for item in entry["held"] if entry["type"] == "named" else ():
                 holders.setdefault(item.get("value"), []).append(item)
             for value, items in holders.items():
@@ -72,7 +72,8 @@ def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> l
 
 def _overdrawn(kind: str, entry: Mapping[str, Any] | None, by_kind: ByKind) -> set[str | None]:
     """What is given out more often than the node has it."""
-    given, there = Counter(), Counter()
+    given: Counter[str | None] = Counter()
+    there: Counter[str | None] = Counter()
     for (dummy_service, one), finished in by_kind.items():
         given.update(finished["given"] if one == kind else ())
     if entry:

@@ -209,7 +209,7 @@ def _free(entry: Mapping[str, Any]) -> int | list[str]:
 
 
 def _sums(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    sums = {}
+    sums: dict[str, dict[str, int]] = {}
     for record in records:
         for kind, entry in record["resources"].items():
             free = entry["free"] if entry["type"] == "discrete" else len(entry["free"])

@@ -40,7 +40,7 @@ class Interface(NamedTuple):
 
 def undecided() -> list[str]:
     """The addresses between which Docker could not choose, as ``10.0.0.5 (eth0)``; none where it can."""
-    found = {}
+    found: dict[str, list[str]] = {}
     for name, address in _ipv4() + parse_inet6(_read(IF_INET6)):
         if _is_up(name):
             found.setdefault(name, []).append(address)

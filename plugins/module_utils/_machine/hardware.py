@@ -34,7 +34,7 @@ def system_memory_mib() -> int | None:
 
 
 def parse_cpuinfo(text: str, machine: str) -> dict[str, Any]:
-    found = {"machine": machine, "vendor": None, "implementer": None, "part": None, "model": None, "features": []}
+    found: dict[str, Any] = {"machine": machine, "vendor": None, "implementer": None, "part": None, "model": None, "features": []}
     for line in text.strip().splitlines():
         key, separator, value = line.partition(":")
         if not separator:

@@ -165,7 +165,7 @@ def _shrunk(case: Case) -> list[dict[str, str]]:
     """[{id, text}] where this would be less than before and nobody consented."""
     params, seen, advertisement = case.params, case.seen, case.advertisement
     entries = [seen.record.get(params["daemon_config"])] + [seen.record.get(one.path) for one in seen.left]
-    record = next((entry["ours"] for entry in entries if restore.is_daemon(entry)), {})
+    record: Mapping[str, Any] = next((entry["ours"] for entry in entries if restore.is_daemon(entry)), {})
     running = seen.engine["generic_resources"] if seen.engine else None
     earlier = shrink.before(running, record, advertisement["owned_kinds"])
     text = shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"))

@@ -231,7 +231,7 @@ def _reached(
 
 def _together(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What stands in any of the dicts: lists joined, of other values the last."""
-    joined = {}
+    joined: dict[str, Any] = {}
     for ours in several:
         for key, value in ours.items():
             earlier = joined.get(key, [])

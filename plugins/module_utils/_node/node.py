@@ -63,7 +63,7 @@ class Node:
 
     def __init__(self, params: Mapping[str, Any], run: Run, move: Move, diff: bool = False) -> None:
         self.params = params
-        self.told = {}
+        self.told: dict[str, Any] = {}
         self._diff = diff
         self._run = run
         self.move = move
@@ -106,7 +106,7 @@ class Node:
 
     def look(self) -> Observation:
         """Reads everything once. Raises GpuSwarmError for what nobody but the user can mend."""
-        missing = []
+        missing: list[str] = []
         _libraries.use(self.params["library_path"], self.params["state_dir"])
         engine = self._engine(missing)
         read = self._gpus(missing)

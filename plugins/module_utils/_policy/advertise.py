@@ -43,7 +43,9 @@ def decide(
     or in its daemon: what a rule like these or a person gave out of these GPUs is then ours, under whatever name.
     """
     check_rules(rules)
-    shares, forgotten, owned = Shares(system_memory_mib), [], [[] for _rule in rules]
+    shares = Shares(system_memory_mib)
+    forgotten: list[Gpu] = []
+    owned: list[list[Gpu]] = [[] for _rule in rules]
     for gpu in sorted(gpus, key=lambda one: one["index"]):
         mine = next((mine for rule, mine in zip(rules, owned) if selects(rule, gpu)), forgotten)
         mine.append(gpu)
@@ -138,7 +140,7 @@ def drift(advertisement: Mapping[str, Any], shown: Sequence[Any] | None, listed:
     reasons = {gpu["uuid"]: gpu["reason"] for gpu in advertisement["left_out"] + advertisement["unselected"]}
     named = {kind: values for kind, values in decided.items() if isinstance(values, list)}
     reasons.update({value: f"it is decided to be {kind}" for kind, values in named.items() for value in values})
-    told = []
+    told: list[str] = []
     for kind in dict.fromkeys(list(decided) + sorted(ours)):
         compare = _drift_of_amount if isinstance(decided.get(kind), int) else _drift_of_kind
         told.extend(compare(kind, decided.get(kind, []), ours.get(kind, []), reasons))

@@ -77,7 +77,7 @@ def whole(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
 
 def by_model(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     """As whole(), with a kind per model: the user's for the first pattern that fits, else one made of the model's name."""
-    names = {}
+    names: dict[str, str] = {}
     for gpu in gpus:
         mapped = [kind for pattern, kind in (rule.get("kinds") or {}).items() if matches_model(gpu, pattern)]
         kind = mapped[0] if mapped else derived_kind(gpu.get("name") or gpu.get("model"))

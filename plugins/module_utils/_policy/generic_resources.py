@@ -47,7 +47,7 @@ def parse(entries: Iterable[str]) -> dict[str, Any]:
     A kind with one value that is an integer is discrete; several values must all be names; a value that stands twice
     counts twice. (swarmkit api/genericresource/parse.go)
     """
-    values = {}
+    values: dict[str, list[str]] = {}
     for entry in entries:
         kind, value = split(entry)
         values.setdefault(kind, []).append(value)
@@ -74,7 +74,7 @@ def _is_int64(value: str) -> bool:
 
 def entries(resources: Mapping[str, Any]) -> list[str]:
     """The dict back as a list of ``KIND=value``."""
-    listed = []
+    listed: list[str] = []
     for kind, value in resources.items():
         listed.extend(f"{kind}={one}" for one in (value if isinstance(value, list) else [value]))
     return listed

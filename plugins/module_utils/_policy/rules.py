@@ -59,7 +59,7 @@ def _check_clash(rules: Sequence[Rule]) -> None:
 
 def check_alike(kinds: Iterable[str], where: str = "advertise") -> None:
     """Kinds that differ only in case are two kinds to the swarm, and one to a task."""
-    seen = {}
+    seen: dict[str, str] = {}
     for kind in kinds:
         other = seen.setdefault(kind.upper(), kind)
         if other != kind:

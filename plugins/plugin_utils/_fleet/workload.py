@@ -131,7 +131,7 @@ def _one(item: Work) -> str:
 
 def age(seconds: int) -> str:
     """``3 h 5 min``: the two largest units that are not zero at the front."""
-    parts = []
+    parts: list[str] = []
     for size, unit in _UNITS:
         count, seconds = divmod(max(0, seconds), size)
         if count or parts:
