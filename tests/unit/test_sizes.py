@@ -22,8 +22,6 @@ LONG_TASK_FILES = {
     "playbooks/tasks/plan.yml": 119,
     "playbooks/tasks/take_back.yml": 65,
     "playbooks/tasks/take_back_end.yml": 73,
-    "roles/nvidia_container_toolkit/tasks/install.yml": 63,
-    "roles/nvidia_container_toolkit/tasks/repository.yml": 102,
 }
 
 
