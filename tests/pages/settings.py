@@ -9,8 +9,7 @@ import json
 import re
 from typing import Any
 
-from plugins.plugin_utils._settings import declaration as declaration
-from plugins.plugin_utils._settings import roles as roles
+from plugins.plugin_utils._settings import declaration, roles
 
 from .blocks import table
 

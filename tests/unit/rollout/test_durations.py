@@ -25,8 +25,6 @@ def test_the_call_that_restarts_dockerd_waits_where_it_is_all_that_is_done(needs
     assert restart_waits(Step(needs=needs), timeout, maintain) == waits
 
 
-
-
 def planned(*settings, to_change=None, lease=None):
     usual = {"provision_wait": 300, "provision_drain_timeout": 120, "maintain_timeout": 900}
     steps = {f"g{number}": {"settings": {**usual, **one}} for number, one in enumerate(settings, 1)}

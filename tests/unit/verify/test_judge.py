@@ -8,7 +8,7 @@ import pytest
 from swarm_api import A, B, named, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import judge as judge
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import judge
 
 C = "GPU-5fa2e7a4-8888-4c53-9d1f-0c9a7d1e2f32"
 CARD = "GPU-66eee2ba-3d74-58b2-809c-3b9aae9a088d"

@@ -9,7 +9,7 @@ from swarm_api import A, B, discrete, named, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import plan as plan
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import plan
 
 PREFIX = "gpu-swarm."
 C = "GPU-5fa2e7a4-8888-4c53-9d1f-0c9a7d1e2f32"
