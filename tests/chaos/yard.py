@@ -117,11 +117,14 @@ class Yard:
         self.say(told)
         if NODE in accident.ends:
             await_boot(node)
-            wait_until("every node to be there again", self._all_there)
+            self._await_nodes()
 
-    def _all_there(self) -> bool:
-        found = self.fleet[MANAGER].run("docker", "node", "ls", "--format", "{{.Status}}", check=False)
-        return found.split() == ["Ready"] * len(NODES)
+    def _await_nodes(self) -> None:
+        """A worker tries to reach its manager ever more seldom, up to each 8 s, and on a busy machine each try takes long."""
+        wait_until("every node to be there again", lambda: self._statuses() == ["Ready"] * len(NODES), seconds=180, shown=self._statuses)
+
+    def _statuses(self) -> list[str]:
+        return self.fleet[MANAGER].run("docker", "node", "ls", "--format", "{{.Status}}", check=False).split()
 
     def look(self) -> None:
         """Keeps what became of the drained node since the last look: a manager remembers only its last few events."""

@@ -42,11 +42,11 @@ def toolkit(**wanted: Any) -> tuple[str, str]:
     return "--extra-vars", json.dumps({f"nvidia_container_toolkit_{name}": value for name, value in wanted.items()})
 
 
-def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
-    """The condition's first answer that is true."""
+def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60, shown: Callable[[], Any] = lambda: "no more is known") -> Any:
+    """The condition's first answer that is true. If there is none in time, the failure says what is shown then."""
     end = time.monotonic() + seconds
     while not (answer := condition()):
-        assert time.monotonic() < end, f"gave up after {seconds:.0f} s of waiting for {what}"
+        assert time.monotonic() < end, f"gave up after {seconds:.0f} s of waiting for {what}: {shown()}"
         time.sleep(0.25)
     return answer
 

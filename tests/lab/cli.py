@@ -11,7 +11,11 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from docker.models.containers import Container
 
 from . import daemon, demo, fleet, images, inventory, nodes, packages
 from .lab import Lab, LabError
@@ -27,6 +31,18 @@ def up(lab: Lab, options: argparse.Namespace) -> int:
     settings = dict(item.partition("=")[::2] for item in options.set)
     description = fleet.read(path, options.name, settings)
     inventory.claim(lab, description.name)
+    created = _create(lab, description, options.keep)
+    say(f"boot: {', '.join(node.name for node in description.nodes)}")
+    with _whole(lab, description, options.keep):
+        nodes.boot_all(created)
+    written = inventory.write(lab, description, nodes.addresses(created))
+    say(f"{description.name} is up after {time.monotonic() - start:.1f} s; use: . {written.parent}/env")
+    print(written)
+    return 0
+
+
+def _create(lab: Lab, description: fleet.Fleet, keep: bool) -> list[Container]:
+    """The fleet's nodes, not started. One fleet at a time, since the daemon, images, driver and addresses are there once."""
     releases = {node.image for node in description.nodes}
     with daemon.locked(lab):
         daemon.start(lab)
@@ -35,17 +51,20 @@ def up(lab: Lab, options: argparse.Namespace) -> int:
         say(f"images: {', '.join(sorted(releases))} (the first time takes about a minute)")
         images.provide(lab, releases)
         packages.publish(lab, releases)
-    say(f"boot: {', '.join(node.name for node in description.nodes)}")
+        nodes.build_driver(lab)
+        with _whole(lab, description, keep):
+            return nodes.create_all(lab, description)
+
+
+@contextmanager
+def _whole(lab: Lab, description: fleet.Fleet, keep: bool) -> Iterator[None]:
+    """All of a fleet, or none of it."""
     try:
-        addresses = nodes.boot_all(lab, description)
+        yield
     except BaseException:
-        if not options.keep:
+        if not keep:
             nodes.remove(lab, description.name)
         raise
-    written = inventory.write(lab, description, addresses)
-    say(f"{description.name} is up after {time.monotonic() - start:.1f} s; use: . {written.parent}/env")
-    print(written)
-    return 0
 
 
 def down(lab: Lab, options: argparse.Namespace) -> int:

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import subprocess
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import docker
@@ -18,7 +20,7 @@ from . import variants
 from .archive import Files, archive
 from .daemon import NETWORK, client
 from .fleet import Fleet, Node, seeded
-from .lab import GATEWAY, HERE, REPOSITORY_HOST, Lab, LabError
+from .lab import GATEWAY, HERE, REPOSITORY_HOST, SUBNET, Lab, LabError
 from .packages import apt_files
 
 BOOT_LIMIT = 120  # seconds
@@ -108,18 +110,44 @@ def _host_config() -> dict[str, object]:
     }  # fmt: skip
 
 
-def boot(lab: Lab, engine: docker.DockerClient, fleet: str, node: Node) -> Container:
+def create_all(lab: Lab, fleet: Fleet) -> list[Container]:
+    """All nodes of a fleet, none of them started. One `up` at a time: addresses are what a lab has once."""
+    engine = client(lab)
+    wanted = {variants.tag(node): node for node in fleet.nodes}
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        list(pool.map(lambda node: variants.provide(lab, engine, node), wanted.values()))
+        return list(pool.map(lambda pair: _create(lab, engine, fleet.name, *pair), zip(fleet.nodes, free_addresses(engine), strict=False)))
+
+
+def free_addresses(engine: docker.DockerClient) -> Iterator[str]:
+    """Those that no node has, started or not.
+
+    Each node is given one for as long as it lives. Docker itself would pick another one at each start, where the former one went to a node
+    that was started meanwhile, and no swarm knows a manager that comes back under another address.
+    """
+    found = engine.containers.list(all=True, ignore_removed=True, filters={"label": FLEET_LABEL})
+    taken = {GATEWAY, *(address for container in found for address in addresses([container]).values())}
+    return (str(host) for host in ipaddress.ip_network(SUBNET).hosts() if str(host) not in taken)
+
+
+def addresses(containers: list[Container]) -> dict[str, str]:
+    """By the nodes' names."""
+    return {
+        container.labels[NODE_LABEL]: container.attrs["NetworkSettings"]["Networks"][NETWORK]["IPAMConfig"]["IPv4Address"]
+        for container in containers
+    }
+
+
+def _create(lab: Lab, engine: docker.DockerClient, fleet: str, node: Node, given: str) -> Container:
     config = {
         "Image": variants.tag(node), "Hostname": node.name,
         "Labels": {FLEET_LABEL: fleet, NODE_LABEL: node.name}, "StopSignal": "SIGRTMIN+3",
         "Env": [f"SYSTEMD_PROC_CMDLINE={KERNEL_LINE}"], "HostConfig": _host_config(),
+        "NetworkingConfig": {"EndpointsConfig": {NETWORK: {"IPAMConfig": {"IPv4Address": given}}}},
     }  # fmt: skip
     created = engine.api.create_container_from_config(config, container_name(fleet, node.name))
     container = engine.containers.get(created["Id"])
     container.put_archive("/", archive(node_files(lab, node)))
-    container.start()
-    await_boot(container)
-    container.reload()  # for its address
     return container
 
 
@@ -141,17 +169,15 @@ def await_boot(container: Container) -> None:
     raise LabError(f"node {container.name} did not boot in {BOOT_LIMIT} s; systemd says: {state}")
 
 
-def boot_all(lab: Lab, fleet: Fleet) -> dict[str, str]:
-    """All nodes at once; their addresses by name."""
-    build_driver(lab)
-    engine = client(lab)
-    wanted = {variants.tag(node): node for node in fleet.nodes}
+def boot_all(containers: list[Container]) -> None:
+    """All of them at once."""
+
+    def boot(container: Container) -> None:
+        container.start()
+        await_boot(container)
+
     with ThreadPoolExecutor(max_workers=16) as pool:
-        list(pool.map(lambda node: variants.provide(lab, engine, node), wanted.values()))
-        booted = list(pool.map(lambda node: boot(lab, engine, fleet.name, node), fleet.nodes))
-    return {
-        node.name: container.attrs["NetworkSettings"]["Networks"][NETWORK]["IPAddress"] for node, container in zip(fleet.nodes, booted, strict=True)
-    }
+        list(pool.map(boot, containers))
 
 
 def remove(lab: Lab, fleet: str) -> int:
