@@ -4,8 +4,8 @@
 
 """Work that may never end, done where it can be given up: calls into a driver in a child process, commands with a limit.
 
-Whoever hangs in the kernel (uninterruptible sleep, as in a driver that waits for its card) heeds no signal, not even SIGKILL: it is
-killed and not waited for. It holds nothing that others wait for: no output of the module, no lock of the node.
+Whoever hangs in the kernel (uninterruptible sleep, as in a driver that waits for its card) acts on no signal, not even SIGKILL: it is
+killed and not waited for. It keeps nothing open that others wait for: no output of the module, no lock of the node.
 
 Private to this collection: no stability is promised to others.
 """
@@ -43,7 +43,7 @@ class GivenUp(GpuSwarmError):
 def in_child(work: Callable[[], Any], limit_s: float) -> Any:
     """What ``work()`` returns, plain data, done in a child of this process that loads nothing anew.
 
-    A GpuSwarmError comes out as one with the same words and details. Raises TimeoutError where it takes longer; its words say
+    A GpuSwarmError comes out as one with the same message and details. Raises TimeoutError where it takes longer; its message says
     what became of the child.
     """
     reader, writer = os.pipe()
@@ -147,7 +147,7 @@ def run(argv: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> tuple[int, str
         out, err = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         raise GivenUp(
-            "'%s' did not end within %d s and was given up; %s. Look at 'journalctl --dmesg' for what it waits for, such as a disk or a "
+            "'%s' did not end within %d s and was given up; %s. Check 'journalctl --dmesg' for what it waits for, such as a disk or a "
             "driver that does not answer, and run this again." % (" ".join(argv[:3]), limit_s, _fate(process.pid, _stop(process))),
             hangs=os.path.basename(argv[0]),
         ) from None

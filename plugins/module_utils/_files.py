@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files of the user's, read and put back whole: content, mode, owner; a symbolic link stays one.
+"""The user's files, read and restored as a whole: content, mode, owner; a symbolic link stays one.
 
 Private to this collection: no stability is promised to others.
 """
@@ -79,7 +79,7 @@ def digest(data: bytes | None) -> str | None:
 
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
-    """A full disk is told with the file that it has no room for: the system names none."""
+    """An error about a full disk names the file that did not fit: the system names none."""
     try:
         yield
     except OSError as problem:
@@ -140,8 +140,8 @@ def remove(path: str) -> None:
         sync_directory(os.path.dirname(path))
 
 
-def put_back(snapshot: Snapshot, move: Move) -> None:
-    """Makes the file again what it was when the snapshot was taken."""
+def restore(snapshot: Snapshot, move: Move) -> None:
+    """The file gets the content, mode and owner of the snapshot."""
     if Snapshot.take(snapshot.path).to_json() == snapshot.to_json():
         return  # where the disk is full, what was never written need not be written back
     if snapshot.existed:

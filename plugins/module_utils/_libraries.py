@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Pure Python libraries of ours on a node: carried for one call, or kept under the state directory.
+"""This collection's pure Python libraries on a node: sent for one call, or kept under the state directory.
 
 A node may have no package index and a system Python that refuses pip. So the controller sends one zip file in the
 module's arguments (``libraries``) with what is missing; a call that may write keeps its content, byte-compiled, in
@@ -28,12 +28,12 @@ from ._errors import GpuSwarmError
 from ._files import naming
 
 STATE_DIR = "/var/lib/gpu-swarm"
-# The option of a module through which the controller sends them: no secret, but nothing that a log should hold.
+# The option of a module through which the controller sends them: no secret, but nothing for a log.
 LIBRARIES = {"type": "str", "no_log": True}
 
 
 def use(library_path: str | None = None, state_dir: str = STATE_DIR, first: bool = False) -> None:
-    """Lets imports find our libraries, after everything that the node has itself, or ``first``.
+    """Lets imports find these libraries, after everything that the node has itself, or ``first``.
 
     A directory as ``library_path`` is somebody's choice and comes first; a zip file is what the controller sent in
     need, and what is kept makes it needless.
@@ -128,7 +128,7 @@ def _fill(target: str, current: str, files: Mapping[str, bytes]) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-    # Judged by the source's hash: a rename keeps time stamps, but a backup that is put back does not.
+    # Judged by the source's hash: a rename keeps time stamps, but a backup that is restored does not.
     compileall.compile_dir(target, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
     os.chmod(target, 0o755)
 

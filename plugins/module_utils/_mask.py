@@ -21,7 +21,7 @@ _AT = r"(?:@|\\+u0040|\\+x40)"
 _COLON = r"(?::|\\+u003[aA]|\\+x3[aA])"
 # A blank ends a URL, and so does a quote that is not escaped.
 _CHAR = r"(?:\\+[^\s\\]|[^\s\"<>\\])"
-# As a URL has it, the last @ before the path ends the credentials: a password may hold one. A user alone may be a token.
+# As a URL has it, the last @ before the path ends the credentials: a password may contain one. A user alone may be a token.
 _AUTHORITY = rf"(?:(?!{_SLASH})(?![?#]){_CHAR})"
 _URL = re.compile(rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*{_COLON}{_SLASH}{_SLASH})(?P<who>{_AUTHORITY}+)(?={_AT})")
 # A password with a slash, ? or # is no valid URL, and a secret all the same. Digits before a slash are a port.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which keys an OpenPGP key file holds (pure): nodes need not have gpg, and a fingerprint is only a hash.
+"""Which keys an OpenPGP key file contains (pure): nodes need not have gpg, and a fingerprint is only a hash.
 
 RFC 4880 and RFC 9580, sections 4.2 (packets), 5.5.4 or 12.2 (fingerprints) and 6 (armor). Readers differ in what they take for armor: for
 Sequoia (sqv, rpm-sequoia) a block may be indented or quoted with "> ", and its empty line may be missing; gpg sees no key there. So what could

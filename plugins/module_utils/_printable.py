@@ -5,7 +5,7 @@
 """Text as it may go to a terminal or a log (pure).
 
 What moves the cursor, hides text or turns its direction is shown as an escape, ``\\x1b[2K`` or ``\\u202e``: with it, a name that a node
-says of itself could pass for other lines of the run. What is shown that way is not shown differently again.
+reports could pass for other lines of the run. What is shown that way is not shown differently again.
 Private to this collection: no stability is promised to others.
 """
 

@@ -109,20 +109,20 @@ def test_sweep_takes_only_what_a_killed_run_left(tmp_path):
     _files.sweep(str(tmp_path / "no-folder" / "daemon.json"))
 
 
-def test_put_back(tmp_path):
+def test_restore(tmp_path):
     path = tmp_path / "f"
     missing = Snapshot.take(str(path))
     path.write_bytes(b"before")
     path.chmod(0o600)
     taken = Snapshot.take(str(path))
     before = os.stat(path)
-    _files.put_back(taken, never)
+    _files.restore(taken, never)
     assert os.stat(path).st_ino == before.st_ino  # not written at all
     path.write_bytes(b"after")
-    _files.put_back(taken, move)
+    _files.restore(taken, move)
     assert path.read_bytes() == b"before"
-    _files.put_back(missing, never)
+    _files.restore(missing, never)
     assert not path.exists()
-    _files.put_back(taken, never)
+    _files.restore(taken, never)
     status = os.stat(path)
     assert (path.read_bytes(), mode_of(path), status.st_uid, status.st_gid) == (b"before", 0o600, before.st_uid, before.st_gid)

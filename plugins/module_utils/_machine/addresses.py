@@ -22,7 +22,7 @@ from typing import Iterable, NamedTuple
 
 SYS = "/sys/class/net"
 IF_INET6 = "/proc/net/if_inet6"
-# What Docker makes itself, and asks about by subnet.
+# What Docker makes itself, and checks by subnet.
 DOCKERS = re.compile(r"docker0|docker_gwbridge|br-[0-9a-f]{12}|veth[0-9a-f]{7}")
 SIOCGIFCONF = 0x8912
 IFREQ = 40 if struct.calcsize("P") == 8 else 32
@@ -81,13 +81,13 @@ def parse_ifconf(data: bytes) -> list[tuple[str, str]]:
 
 
 def _ipv4() -> list[tuple[str, str]]:
-    """From the kernel directly: a program such as ip costs more than all the rest of a look at the network."""
+    """From the kernel directly: a program such as ip costs more than all the rest of reading the network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         room = 64
         while True:
             buffer = array.array("B", bytes(room * IFREQ))
-            asked = struct.pack("iP", len(buffer), buffer.buffer_info()[0])
-            used = struct.unpack("iP", fcntl.ioctl(sock.fileno(), SIOCGIFCONF, asked))[0]
+            request = struct.pack("iP", len(buffer), buffer.buffer_info()[0])
+            used = struct.unpack("iP", fcntl.ioctl(sock.fileno(), SIOCGIFCONF, request))[0]
             if used < len(buffer):
                 return parse_ifconf(buffer.tobytes()[:used])
             room *= 2

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the kernel tells of a machine's CPU and memory, as plain data.
+"""What the kernel reports about a machine's CPU and memory, as plain data.
 
 Private to this collection: no stability is promised to others.
 """
@@ -46,7 +46,7 @@ def parse_cpuinfo(text: str, machine: str) -> dict[str, Any]:
 
 
 def parse_meminfo(text: str) -> int | None:
-    """The total in MiB; None if it is not told."""
+    """The total in MiB; None if the text has none."""
     found = re.search(r"^MemTotal:\s+(\d+) kB$", text, re.MULTILINE)
     return int(found.group(1)) // 1024 if found else None
 

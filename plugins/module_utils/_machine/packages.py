@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the package manager says of the toolkit's packages, read from its own files: no process is started.
+"""What the package manager records about the toolkit's packages, read from its own files: no process is started.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
 
-# Where it stands what is held, and how: dpkg(1) --set-selections, dnf-versionlock(8) of dnf 4 and of dnf 5, zypper(8) addlock.
+# The files that list held packages, and the form of a line: dpkg(1) --set-selections, dnf-versionlock(8) of dnf 4 and of dnf 5, zypper(8) addlock.
 HELD = (
     ("var/lib/dpkg/status", r"^Package: (%s)\nStatus: hold "),
     ("etc/dnf/plugins/versionlock.list", r"^(%s)-\d+:"),
@@ -36,18 +36,18 @@ def held(root: str = "/") -> list[str]:
 
 
 def half_installed(root: str = "/") -> bool:
-    """Whether dpkg was killed while it had the packages in hand: apt refuses any work until that is mended."""
+    """Whether dpkg was killed while it worked on the packages: apt refuses any work until that is fixed."""
     dpkg = os.path.join(root, "var/lib/dpkg")
     # After its status, what dpkg has done since it wrote that, in files with numbers for names.
-    told = [os.path.join(dpkg, "status"), *sorted(glob.glob(os.path.join(glob.escape(dpkg), "updates", "[0-9]*")))]
-    states = dict(pair for path in told for pair in _find(STATE, path))
+    files = [os.path.join(dpkg, "status"), *sorted(glob.glob(os.path.join(glob.escape(dpkg), "updates", "[0-9]*")))]
+    states = dict(pair for path in files for pair in _find(STATE, path))
     return any(state in HALF for state in states.values())
 
 
 def _find(line: str, path: str) -> list[Any]:
     """All places of a file at which a package stands like that. A file that is not there, or no longer, has none."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as told:
-            return re.findall(line % "|".join(map(re.escape, PACKAGES)), told.read(), re.MULTILINE)
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return re.findall(line % "|".join(map(re.escape, PACKAGES)), stream.read(), re.MULTILINE)
     except OSError:
         return []

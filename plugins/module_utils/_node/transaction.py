@@ -168,7 +168,7 @@ def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, 
     """Puts the files back, and the daemon into the state in which it was found; whether that went well, and in words."""
     try:
         for snapshot in before:
-            _files.put_back(snapshot, node.move)
+            _files.restore(snapshot, node.move)
     except Exception as problem:
         return False, "The files could not be put back: %s. %s has them; mend that and run this again." % (
             problem,

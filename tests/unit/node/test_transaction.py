@@ -716,7 +716,7 @@ def test_a_full_disk_on_the_way_back_is_told_and_mended_by_the_next_run(tmp_path
     it = node(tmp_path)
     before = it.everything()
     refuses(it)
-    monkeypatch.setattr(transaction._files, "put_back", full)
+    monkeypatch.setattr(transaction._files, "restore", full)
     with pytest.raises(GpuSwarmError, match="could not be put back: .*No space left.* has them; mend that and run this again") as problem:
         it.converge()
     assert problem.value.details["restored"] is False
