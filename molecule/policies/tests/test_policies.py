@@ -85,7 +85,7 @@ def settled(host: Host, name: str, expected: list[str]) -> list[dict[str, Any]]:
     return wait_until(f"tasks of {name} to be {expected}", tasks)
 
 
-# -- what the nodes hand out -----------------------------------------------------------------------------------------
+# -- what the nodes advertise -----------------------------------------------------------------------------------------
 
 
 def test_daemon_json_has_what_was_decided_and_nothing_else(nodes: dict[str, Host], decided: dict[str, dict[str, str]]) -> None:

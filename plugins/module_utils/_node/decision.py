@@ -90,7 +90,7 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
         drift=drift,
         running=running,
         diff=[node_drift.diff(item, writes[item.path]) for item in snapshots if item.path in writes],
-        warnings=adopted + node_drift.left_out(advertisement) + advertisement["warnings"] + checks.told(case.findings),
+        warnings=adopted + node_drift.left_out(advertisement) + advertisement["warnings"] + checks.warnings(case.findings),
         refused=shrunk + checks.refused(case.findings),
         adopted=adopted,
         runtime_stays=params["state"] == "absent" and _runtime_stays(case, edits),
@@ -173,7 +173,7 @@ def _shrunk(case: Case) -> list[dict[str, str]]:
 
 
 def _labels(params: Mapping[str, Any], seen: Observation, advertisement: Mapping[str, Any]) -> dict[str, str]:
-    given = {one["index"] for one in advertisement["handed_out"]}
+    given = {one["index"] for one in advertisement["advertised"]}
     gpus = [gpu for gpu in seen.gpus if gpu["index"] in given]
     failed = any(one["index"] not in given for one in advertisement["left_out"])
     return node_labels(gpus, seen.driver_version, seen.cuda_version, failed, options_of(params))

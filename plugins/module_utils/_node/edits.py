@@ -67,7 +67,7 @@ def _in_daemon_json(case: Case, path: str) -> Edit:
         ours["moved"] = moved
     if advertisement["memory_kinds"]:
         # An amount of memory does not tell whose it is.
-        ours["gpus"] = [one["uuid"] for one in advertisement["handed_out"] if one["uuid"]]
+        ours["gpus"] = [one["uuid"] for one in advertisement["advertised"] if one["uuid"]]
     # What was moved before and is gone now, somebody took out.
     want = daemon_json.Want(ours["resources"], ours["kinds"], earlier.get("resources", ()), moved=case.coming)
     daemon = daemon_json.edit(seen.daemon.data, path, want)

@@ -14,14 +14,14 @@ from typing import Any, Container, Iterable, Iterator, List, Mapping, Sequence, 
 from .._gpu.record import Gpu
 from . import generic_resources
 from .allocation import Shares
-from .forms import DEFAULT_RULES, hand_out
+from .forms import DEFAULT_RULES, advertise
 from .rules import check_alike, check_extra, check_rules, in_family, in_words, owned_kinds, selects
 from .selection import FULL_UUID, PolicyError, Rule
 
 __all__ = ["DEFAULT_RULES", "FULL_UUID", "PolicyError", "check_rules", "decide", "drift", "owned_kinds", "swarm_resource_drift"]
 
 
-# GPUs of which nothing is handed out, with the reason.
+# GPUs of which nothing is advertised, with the reason.
 Unselected = List[Tuple[Gpu, str]]
 
 NO_RULE = "no rule selects it"
@@ -40,7 +40,8 @@ def decide(
     """Gpu records and rules -> Advertisement, a plain dict. The first rule that selects a GPU owns it.
 
     ``extra`` are the user's own resources, as entries. ``present`` are the resources that the node has now, in its file
-    or in its daemon: what a rule like these or a person gave out of these GPUs is then ours, under whatever name.
+    or in its daemon: what a rule like these or a person advertised of these GPUs is then
+    owned by the rules, under whatever name.
     """
     check_rules(rules)
     shares = Shares(system_memory_mib)
@@ -51,7 +52,7 @@ def decide(
         mine.append(gpu)
     for rule, mine in zip(rules, owned):
         if mine:
-            hand_out(rule, mine, shares)
+            advertise(rule, mine, shares)
     unselected = [(gpu, NO_RULE) for gpu in forgotten] + [(gpu, "left to the host by a rule") for gpu in shares.to_host]
     unselected.sort(key=lambda one: one[0]["index"])
     idle = [in_words(rule, number) for number, rule in enumerate(rules) if not owned[number]]
@@ -61,9 +62,9 @@ def decide(
 def _advertisement(rules: Sequence[Rule], shares: Shares, unselected: Unselected, extra: Sequence[str], present: Mapping[str, Any]) -> dict[str, Any]:
     pairs = shares.resources()
     made = list(dict.fromkeys(kind for kind, _value in pairs))
-    ours = list(dict.fromkeys(owned_kinds(rules) + made + _taken_over(present, rules, shares, unselected)))
+    owned = list(dict.fromkeys(owned_kinds(rules) + made + _taken_over(present, rules, shares, unselected)))
     check_alike(owned_kinds(rules) + made)
-    check_extra(extra, ours)
+    check_extra(extra, owned)
     extra = list(extra)
     _check_one_form(made, pairs, shares)
     gpu_kinds = [kind for kind in made if kind not in shares.amounts]
@@ -71,14 +72,14 @@ def _advertisement(rules: Sequence[Rule], shares: Shares, unselected: Unselected
         "resources": [f"{kind}={value}" for kind, value in pairs] + extra,
         "kinds": made + list(generic_resources.parse(extra)),
         "gpu_kinds": gpu_kinds,
-        "owned_kinds": ours + list(generic_resources.parse(extra)),
+        "owned_kinds": owned + list(generic_resources.parse(extra)),
         "swarm_resource": ",".join(generic_resources.env_name(kind) for kind in gpu_kinds),
-        "handed_out": [dict(_named(gpu), devices=shares.parts(gpu)) for gpu in shares.gpus()],
+        "advertised": [dict(_named(gpu), devices=shares.parts(gpu)) for gpu in shares.gpus()],
         "left_out": sorted(shares.left_out, key=lambda one: one["index"]),
         "unselected": [dict(_named(gpu), reason=reason) for gpu, reason in unselected],
         "not_wanted": [uuid for gpu, reason in unselected if reason != NO_RULE for uuid in _uuids(gpu)],
         "forgotten": [dict(_named(gpu), uuids=_uuids(gpu)) for gpu, reason in unselected if reason == NO_RULE],
-        "memory_kinds": [kind for kind in ours if kind in shares.amounts],
+        "memory_kinds": [kind for kind in owned if kind in shares.amounts],
         "memory_mib": shares.memory_mib,
         "warnings": shares.warnings,
     }
@@ -98,23 +99,23 @@ def _check_one_form(made: Sequence[str], pairs: Sequence[tuple[str, Any]], share
     for kind in made:
         if kind in shares.amounts and [one for one, _value in pairs].count(kind) > 1:
             raise PolicyError(
-                f"advertise: the kind {kind} would be handed out more than once on this node. Give each rule with as=vram a kind of"
+                f"advertise: the kind {kind} would be advertised more than once on this node. Give each rule with as=vram a kind of"
                 " its own, and no other rule one of that name."
             )
 
 
 def _taken_over(present: Mapping[str, Any], rules: Sequence[Rule], shares: Shares, unselected: Unselected) -> list[str]:
-    """The kinds on the node that name what the rules decide: a family of theirs, or the very GPUs that they hand out.
+    """The kinds on the node that name what the rules decide: a family of theirs, or the very GPUs that they advertise.
 
     A GPU in a second kind would be a second inventory, and be given to two tasks at once.
     """
-    ours = [uuid for gpu in shares.gpus() for uuid in _uuids(gpu)] + [one["uuid"] for one in shares.left_out if one["uuid"]]
+    advertised = [uuid for gpu in shares.gpus() for uuid in _uuids(gpu)] + [one["uuid"] for one in shares.left_out if one["uuid"]]
     hosts_own = [uuid for gpu, _reason in unselected for uuid in _uuids(gpu)]
     found = []
     for kind, values in present.items():
         named = [value.lower() for value in values] if isinstance(values, list) else []
         about_gpus = bool(named) and all(value.startswith(("gpu-", "mig-")) and len(value) > len("gpu-") for value in named)
-        if in_family(kind, rules) or (about_gpus and _names_any(named, ours) and not _names_any(named, hosts_own)):
+        if in_family(kind, rules) or (about_gpus and _names_any(named, advertised) and not _names_any(named, hosts_own)):
             found.append(kind)
     return found
 
@@ -131,22 +132,22 @@ def drift(advertisement: Mapping[str, Any], shown: Sequence[Any] | None, listed:
     """Sentences on how the running daemon (``shown``: GenericResources of its /info) differs from what was decided.
 
     ``listed`` is what ``node-generic-resources`` of daemon.json says, or will say: with it the kinds of others are
-    compared too, and kinds that were ours under earlier rules.
+    compared too, and kinds that earlier rules owned.
     """
     decided = generic_resources.parse(advertisement["resources"])
     owned = {kind.upper() for kind in advertisement["owned_kinds"]}
     running = generic_resources.from_info(shown)
-    ours = {kind: value for kind, value in running.items() if kind.upper() in owned}
+    running_owned = {kind: value for kind, value in running.items() if kind.upper() in owned}
     reasons = {gpu["uuid"]: gpu["reason"] for gpu in advertisement["left_out"] + advertisement["unselected"]}
     named = {kind: values for kind, values in decided.items() if isinstance(values, list)}
     reasons.update({value: f"it is decided to be {kind}" for kind, values in named.items() for value in values})
-    told: list[str] = []
-    for kind in dict.fromkeys(list(decided) + sorted(ours)):
+    differences: list[str] = []
+    for kind in dict.fromkeys(list(decided) + sorted(running_owned)):
         compare = _drift_of_amount if isinstance(decided.get(kind), int) else _drift_of_kind
-        told.extend(compare(kind, decided.get(kind, []), ours.get(kind, []), reasons))
+        differences.extend(compare(kind, decided.get(kind, []), running_owned.get(kind, []), reasons))
     if listed is not None:
-        told.extend(_drift_of_others(generic_resources.parse(listed), running, owned))
-    return told
+        differences.extend(_drift_of_others(generic_resources.parse(listed), running, owned))
+    return differences
 
 
 def _drift_of_amount(kind: str, decided: Any, running: Any, _reasons: Mapping[str, str]) -> Iterator[str]:

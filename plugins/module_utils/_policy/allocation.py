@@ -18,12 +18,12 @@ from . import generic_resources
 from .selection import FULL_UUID, MIG_UUID, PolicyError, Rule, in_mig_mode, matches_model, place_name
 
 _IN_MIG_MODE = (
-    "it is in MIG mode, where a card cannot be handed out whole; a rule with 'as: mig' in front of this one hands out its parts"
+    "it is in MIG mode, where a card cannot be advertised whole; a rule with 'as: mig' in front of this one advertises its parts"
 )
 
 
 class Shares:
-    """What was handed out so far on one node, and what could not be."""
+    """What is advertised so far of one node, and what could not be."""
 
     def __init__(self, system_memory_mib: int | None = None) -> None:
         self.system_memory_mib = system_memory_mib
@@ -40,7 +40,7 @@ class Shares:
         self._given.setdefault(gpu["index"], (gpu, []))[1].append((kind, value))
 
     def cover(self, gpu: Gpu) -> None:
-        """Of this card something is handed out under another card's entry."""
+        """Something of this card is advertised under another card's entry."""
         self._given.setdefault(gpu["index"], (gpu, []))
 
     def leave(self, gpu: Gpu, reason: str, uuid: str | None = None) -> None:
@@ -52,14 +52,14 @@ class Shares:
         return [pair for _index, (_gpu, pairs) in sorted(self._given.items()) for pair in pairs]
 
     def gpus(self) -> list[Gpu]:
-        """The cards of which something is handed out."""
+        """The cards of which something is advertised."""
         return [gpu for _index, (gpu, _pairs) in sorted(self._given.items())]
 
     def parts(self, gpu: Gpu) -> list[str]:
-        """The MIG devices of this card that are handed out."""
+        """The MIG devices of this card that are advertised."""
         return [value for _kind, value in self._given[gpu["index"]][1] if isinstance(value, str) and value.startswith("MIG-")]
 
-    def holds(self, uuid: str) -> bool:
+    def contains(self, uuid: str) -> bool:
         return any(gpu.get("uuid") == uuid for gpu, _pairs in self._given.values())
 
 
@@ -109,7 +109,7 @@ def _failure(gpu: Gpu) -> str | None:
 
 
 def _unfit(gpu: Gpu, shares: Shares) -> str | None:
-    """Why this GPU cannot be handed out whole, or None."""
+    """Why this GPU cannot be advertised whole, or None."""
     uuid = gpu.get("uuid")
     if _failure(gpu):
         return _failure(gpu)
@@ -119,7 +119,7 @@ def _unfit(gpu: Gpu, shares: Shares) -> str | None:
         return f"{generic_resources.shorten(uuid)} is not a full GPU UUID, the toolkit would refuse it"
     if in_mig_mode(gpu):
         return _IN_MIG_MODE
-    if shares.holds(uuid):
+    if shares.contains(uuid):
         return "another GPU of this node has the same UUID"
     return None
 
@@ -155,18 +155,18 @@ def _leave_memory(gpu: Gpu, shares: Shares) -> str | None:
 
 
 def _size(rule: Rule, gpu: Gpu, shares: Shares) -> int:
-    """The MiB that the rule may hand out of, checked against what it keeps in reserve."""
+    """The MiB from which the rule advertises, checked against what it keeps in reserve."""
     size = gpu.get("memory_mib")
     if size is None:
         if not rule.get("system_memory"):
             raise PolicyError(
-                f"advertise: GPU {gpu['index']} ({gpu.get('name')}) has no memory of its own to tell the size of, as is usual"
-                " with unified memory. Hand it out whole with 'as: gpu', or add 'system_memory: true' to the rule with as=vram"
-                " to hand out the system's memory."
+                f"advertise: GPU {gpu['index']} ({gpu.get('name')}) has no memory of its own, as is usual"
+                " with unified memory. Advertise it whole with 'as: gpu', or add 'system_memory: true' to the rule with as=vram"
+                " to advertise the system's memory."
             )
         size = shares.system_memory_mib
         if size is None:
-            raise PolicyError("advertise: the system's memory could not be read from /proc/meminfo. Hand the GPU out with 'as: gpu'.")
+            raise PolicyError("advertise: the system's memory could not be read from /proc/meminfo. Advertise the GPU with 'as: gpu'.")
     reserve = int(rule.get("reserve_mib", 0))
     if size <= reserve:
         raise PolicyError(
@@ -179,7 +179,7 @@ def _size(rule: Rule, gpu: Gpu, shares: Shares) -> int:
 def _check_shared(rule: Rule, gpus: Sequence[Gpu]) -> None:
     if sum(gpu.get("memory_mib") is None for gpu in gpus) > 1:
         raise PolicyError(
-            f"advertise: {len(gpus)} GPUs share the system's memory, so it cannot be handed out once for each of them. Give one of"
+            f"advertise: {len(gpus)} GPUs share the system's memory, so it cannot be advertised once for each of them. Give one of"
             f" them to the rule for {rule['kind']} with 'select', and leave the others to the host with 'as: none'."
         )
 

@@ -42,19 +42,19 @@ class Form(NamedTuple):
     family: Callable[[Rule], str | None]
     amounts: bool  # whether its kinds are amounts of memory, and not lists of devices
     takes: Callable[[Gpu], bool]  # whether the form is for such a GPU at all; else the GPU goes on to the next rule
-    hand_out: Callable[[Rule, Sequence[Gpu], Shares], None]  # adds to the shares what it makes of the GPUs that the rule owns on the node
+    advertise: Callable[[Rule, Sequence[Gpu], Shares], None]  # adds to the shares what it makes of the GPUs that the rule owns on the node
 
 
 def form_of(rule: Rule) -> Form:
     return FORMS[rule["as"]]
 
 
-def hand_out(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
+def advertise(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     """Adds to ``shares`` what the rule makes of the GPUs that it owns."""
     form = form_of(rule)
     if form.amounts:
         shares.amounts.update(form.kinds(rule))
-    form.hand_out(dict(rule, kind=kind_of(rule)), gpus, shares)
+    form.advertise(dict(rule, kind=kind_of(rule)), gpus, shares)
 
 
 def kind_of(rule: Rule) -> str | None:
@@ -127,7 +127,7 @@ FORMS = {
             family=_no_family,
             amounts=False,
             takes=_any_gpu,
-            hand_out=allocation.whole,
+            advertise=allocation.whole,
         ),
         Form(
             name="model",
@@ -138,7 +138,7 @@ FORMS = {
             family=_no_family,
             amounts=False,
             takes=_any_gpu,
-            hand_out=allocation.by_model,
+            advertise=allocation.by_model,
         ),
         Form(
             name="vram",
@@ -154,7 +154,7 @@ FORMS = {
             family=lambda rule: re.escape(kind_of(rule)) + _PLACE,
             amounts=True,
             takes=_any_gpu,
-            hand_out=allocation.memory,
+            advertise=allocation.memory,
         ),
         Form(
             name="mig",
@@ -165,7 +165,7 @@ FORMS = {
             family=lambda rule: re.escape(kind_of(rule)) + _PROFILE,
             amounts=False,
             takes=in_mig_mode,
-            hand_out=allocation.mig,
+            advertise=allocation.mig,
         ),
         Form(
             name="none",
@@ -176,7 +176,7 @@ FORMS = {
             family=_no_family,
             amounts=False,
             takes=_any_gpu,
-            hand_out=allocation.to_host,
+            advertise=allocation.to_host,
         ),
     )
 }

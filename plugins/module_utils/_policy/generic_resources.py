@@ -105,5 +105,5 @@ def to_info(resources: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def shorten(value: Any, width: int = 60) -> str:
     """A value as it may stand in a message."""
-    text = mask(repr(value))  # before it is cut: half a URL cannot be told
+    text = mask(repr(value))  # before it is cut: half a URL is not recognised
     return text if len(text) <= width else text[: width - 1] + "…"

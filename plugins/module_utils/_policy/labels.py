@@ -58,9 +58,9 @@ def options_of(params: Mapping[str, Any]) -> Options:
 def node_labels(
     gpus: Sequence[Gpu], driver: str | None = None, cuda: str | None = None, failed: bool = False, options: Options | None = None
 ) -> dict[str, str]:
-    """The labels of a node that hands out ``gpus``; {} where it hands out none.
+    """The labels of a node that advertises ``gpus``; {} where it advertises none.
 
-    ``failed`` tells that another GPU of the node should be handed out and cannot be.
+    ``failed``: another GPU of the node should be advertised and cannot be.
     """
     options = options or Options()
     if not gpus or not options.prefix:

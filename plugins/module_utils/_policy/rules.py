@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The user's rules: are they meant well, which GPUs do they select, which kinds are theirs (pure).
+"""The user's rules: are they valid, which GPUs do they select, which kinds do they name (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -70,7 +70,7 @@ def check_alike(kinds: Iterable[str], where: str = "advertise") -> None:
 
 
 def _example() -> str:
-    return "A rule looks like {as: gpu, kind: NVIDIA-GPU}."
+    return "Example of a rule: {as: gpu, kind: NVIDIA-GPU}."
 
 
 # --- the user's own resources ---------------------------------------------------------------------------------------
@@ -89,12 +89,12 @@ def check_extra(extra: Any, owned: Iterable[str]) -> None:
         parsed = generic_resources.parse(entries)
     except generic_resources.ResourceError as error:
         raise PolicyError(f"{where}: {error} Correct it.") from error
-    ours = {kind.upper(): kind for kind in owned}
+    decided = {kind.upper(): kind for kind in owned}
     check_alike(parsed, where)
     for kind, values in parsed.items():
         check_kind(kind, where)
-        if kind.upper() in ours:
-            raise PolicyError(f"{where}: {ours[kind.upper()]} is a kind that 'advertise' decides. Rename {kind} or take it out.")
+        if kind.upper() in decided:
+            raise PolicyError(f"{where}: {decided[kind.upper()]} is a kind that 'advertise' decides. Rename {kind} or take it out.")
         for value in values if isinstance(values, list) else []:
             _check_extra_value(kind, value, values)
 
@@ -125,7 +125,7 @@ def in_words(rule: Rule, number: int) -> str:
 
 
 def owned_kinds(rules: Sequence[Rule]) -> list[str]:
-    """The kinds that the rules name, in their order: what stands under one of these is ours."""
+    """The kinds that the rules name, in their order: resources of these kinds belong to this collection."""
     return list(dict.fromkeys(kind for rule in rules for kind in form_of(rule).kinds(rule)))
 
 

@@ -4,8 +4,8 @@
 
 """A node does not advertise less than before unless its owner says so (pure).
 
-A card that fell off the bus or a MIG layout that was lost at a reboot looks to a decision like a smaller node, and so does
-a card that the rules forget. What a rule leaves to the host, its owner has decided.
+A card that fell off the bus or a MIG layout that was lost at a reboot makes a node smaller to a decision, and so does
+a card that the rules forget. What a rule leaves to the host is its owner's decision.
 Private to this collection: no stability is promised to others.
 """
 
@@ -21,14 +21,14 @@ BRING_BACK = "Bring back what is missing"
 
 
 class Before(NamedTuple):
-    """What a node has given out until now."""
+    """What a node has advertised until now."""
 
     values: list[str]  # UUIDs of GPUs and MIG devices, full or shortened
-    memory_mib: int  # the amounts under kinds of ours, of a node whose cards are not on record
+    memory_mib: int  # the amounts of kinds that the rules own, of a node whose cards are not on record
 
 
 def before(running: Sequence[Any] | None, record: Mapping[str, Any], owned_kinds: Iterable[str]) -> Before:
-    """What the node has given out until now: by its daemon (``GenericResources``) and by our record of it."""
+    """What the node has advertised until now: by its daemon (``GenericResources``) and by this collection's record."""
     owned = {kind.upper() for kind in owned_kinds}
     resources = {kind: value for kind, value in generic_resources.from_info(running).items() if kind.upper() in owned}
     values = [one for value in resources.values() if isinstance(value, list) for one in value]
@@ -39,14 +39,14 @@ def before(running: Sequence[Any] | None, record: Mapping[str, Any], owned_kinds
 
 
 def shrink(advertisement: Mapping[str, Any], earlier: Before, expect: int | str | None = None, allow: bool | None = False) -> str | None:
-    """Why this decision must not be carried out unasked, with both ways to ask for it; None if it may."""
+    """Why this decision needs consent, with both ways to give it; None if it needs none."""
     if allow:
         return None
     count = devices(advertisement)
     if expect is not None:
         return _too_few(advertisement, count, int(expect)) if count < int(expect) else None
     lost = _lost(advertisement, earlier)
-    nothing = advertisement["forgotten"] and not advertisement["handed_out"]
+    nothing = advertisement["forgotten"] and not advertisement["advertised"]
     if earlier.memory_mib > advertisement["memory_mib"] and (advertisement["memory_kinds"] or nothing):
         kinds = ", ".join(advertisement["memory_kinds"]) or "memory"
         lost.append(f"{kinds}: {earlier.memory_mib} MiB until now, and the GPUs of this node have {advertisement['memory_mib']}")
@@ -73,12 +73,12 @@ def _remedy(advertisement: Mapping[str, Any]) -> str:
 
 
 def devices(advertisement: Mapping[str, Any]) -> int:
-    """How many things are handed out: GPUs, whole or by their memory, and MIG devices."""
-    return sum(len(one["devices"]) or 1 for one in advertisement["handed_out"])
+    """How many devices are advertised: GPUs, whole or by their memory, and MIG devices."""
+    return sum(len(one["devices"]) or 1 for one in advertisement["advertised"])
 
 
 def _too_few(advertisement: Mapping[str, Any], count: int, expect: int) -> str:
-    reasons = [_told(one) for one in advertisement["left_out"]]
+    reasons = [_unfit(one) for one in advertisement["left_out"]]
     return (
         f"{expect} GPUs are expected on this node and {count} can be advertised{': ' if reasons else ''}{'; '.join(reasons)}."
         f" {_consent(BRING_BACK, count)}"
@@ -87,16 +87,16 @@ def _too_few(advertisement: Mapping[str, Any], count: int, expect: int) -> str:
 
 def _lost(advertisement: Mapping[str, Any], earlier: Before) -> list[str]:
     """In words, what is gone and not replaced; a card that a rule leaves to the host is its owner's decision."""
-    cards = [one["uuid"] for one in advertisement["handed_out"]]
-    parts = [uuid for one in advertisement["handed_out"] for uuid in one["devices"]]
-    told = []
+    cards = [one["uuid"] for one in advertisement["advertised"]]
+    parts = [uuid for one in advertisement["advertised"] for uuid in one["devices"]]
+    reasons = []
     for prefix, now in (("GPU-", cards), ("MIG-", parts)):
         then = [value for value in earlier.values if value.startswith(prefix)]
         lost = [value for value in then if not _is_any(value, now + advertisement["not_wanted"])]
         gained = [uuid for uuid in now if not any(_is_any(value, [uuid]) for value in then)]
         if len(lost) > len(gained):
-            told += [_why(value, advertisement) for value in lost]
-    return told
+            reasons += [_why(value, advertisement) for value in lost]
+    return reasons
 
 
 def _is_any(value: str, uuids: Iterable[str | None]) -> bool:
@@ -106,12 +106,12 @@ def _is_any(value: str, uuids: Iterable[str | None]) -> bool:
 def _why(value: str, advertisement: Mapping[str, Any]) -> str:
     found = [one for one in advertisement["left_out"] if _is_any(value, [one["uuid"]])]
     if found:
-        return _told(found[0])
+        return _unfit(found[0])
     if not advertisement["rules"]:
         return f"no rule is left for {value}"
     forgotten = [one for one in advertisement["forgotten"] if _is_any(value, one["uuids"])]
     return f"no rule selects GPU {forgotten[0]['index']} ({forgotten[0]['name']}, {value})" if forgotten else f"{value} is gone"
 
 
-def _told(left: Mapping[str, Any]) -> str:
+def _unfit(left: Mapping[str, Any]) -> str:
     return f"GPU {left['index']} ({left['name']}, {left['uuid']}) cannot be advertised: {left['reason']}"

@@ -89,7 +89,7 @@ def test_a_job_that_is_through_comes_nowhere(tasks, told):
     assert len(unreserved([service(mode="ReplicatedJob", env=[ALL])], tasks=tasks)) == told
 
 
-def test_a_node_whose_gpus_are_handed_out_by_memory_has_gpus():
+def test_a_node_whose_gpus_are_advertised_by_memory_has_gpus():
     shared = node("g1", {"gpu.count": "1"}, resources=discrete(8000))
     assert len(unreserved([service(env=[ALL])], [shared])) == 1
     assert unreserved([service(env=[ALL])], [node("g1", resources=discrete(8000, "SSD"))]) == []

@@ -205,7 +205,7 @@ def test_unknown_keys_and_the_rest_of_each_file_stay(node):
     assert [line for line in lines if not line.startswith(b"swarm-resource")] == CONFIG_TOML.splitlines(keepends=True)
 
 
-# --- every way to hand out a GPU --------------------------------------------------------------------------------------
+# --- every way to advertise a GPU --------------------------------------------------------------------------------------
 
 # what NVML shows, the rules -> the resources without their UUIDs, the line in config.toml
 POLICIES = {

@@ -20,7 +20,7 @@ def test_default_is_every_gpu_by_its_full_uuid_in_order_of_index():
         "gpu_kinds": ["NVIDIA-GPU"],
         "owned_kinds": ["NVIDIA-GPU"],
         "swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU",
-        "handed_out": [{"index": i, "uuid": uuid(i), "name": "NVIDIA H100 80GB HBM3", "devices": []} for i in (0, 1)],
+        "advertised": [{"index": i, "uuid": uuid(i), "name": "NVIDIA H100 80GB HBM3", "devices": []} for i in (0, 1)],
         "left_out": [],
         "unselected": [],
         "not_wanted": [],
@@ -51,7 +51,7 @@ def test_nothing_to_advertise(gpus):
         ({"uuid": uuid(0)}, "same UUID"),
     ],
 )
-def test_a_gpu_that_cannot_be_handed_out_is_named(changes, reason):
+def test_a_gpu_that_cannot_be_advertised_is_named(changes, reason):
     decided = decide([gpu(0), gpu(1, **changes)])
     assert decided["resources"] == [f"NVIDIA-GPU={uuid(0)}"]
     (left,) = decided["left_out"]

@@ -34,7 +34,7 @@ def _no_pauses(monkeypatch):
 def slots(monkeypatch):
     """A form that nobody but the registry knows: each GPU in a kind of its own, named by its index."""
 
-    def hand_out(rule, gpus, shares):
+    def advertise(rule, gpus, shares):
         for one in gpus:
             if one["health"]["state"] == "failed":
                 shares.leave(one, "it failed")
@@ -50,7 +50,7 @@ def slots(monkeypatch):
         family=lambda rule: re.escape(kind_of(rule)) + r"-\d+",
         amounts=False,
         takes=lambda one: True,
-        hand_out=hand_out,
+        advertise=advertise,
     )
     monkeypatch.setitem(FORMS, made.name, made)
     return [{"as": "slot", "kind": "BAY", "select": {"index": 0}}]

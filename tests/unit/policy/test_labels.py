@@ -89,7 +89,7 @@ def test_nvlink_is_a_label_where_cards_have_nvlink():
     assert labels(down, without)["nvlink"] == "mixed"
 
 
-def test_a_gpu_that_cannot_be_handed_out():
+def test_a_gpu_that_cannot_be_advertised():
     assert labels(H100, failed=True)["healthy"] == "false"
     assert labels(failed=True) == {}
 

@@ -92,7 +92,7 @@ def test_no_two_slots_have_one_name(one, other):
 
 
 VRAM = {"as": "vram", "reserve_mib": 512}
-# GPUs, the rule -> what is handed out
+# GPUs, the rule -> what is advertised
 MEMORY = {
     "one GPU": ([t4(0)], {}, ["VRAM=14848"]),
     "a kind of its own": ([t4(0)], {"kind": "MIB"}, ["MIB=14848"]),
@@ -114,7 +114,7 @@ def test_memory(gpus, rule, resources):
     decided = decide(gpus, [dict(VRAM, **rule)], system_memory_mib=120000)
     assert decided["resources"] == resources
     assert (decided["swarm_resource"], decided["gpu_kinds"]) == ("", [])
-    assert len(decided["handed_out"]) + len(decided["left_out"]) + len(decided["unselected"]) == len(gpus)
+    assert len(decided["advertised"]) + len(decided["left_out"]) + len(decided["unselected"]) == len(gpus)
 
 
 def test_a_sum_is_told_with_how_it_misplaces():
@@ -143,7 +143,7 @@ def test_a_reserve_that_leaves_nothing(reserve):
 
 def test_two_rules_cannot_give_one_amount():
     rules = [dict(VRAM, select={"index": 0}), VRAM]
-    with pytest.raises(PolicyError, match="VRAM would be handed out more than once"):
+    with pytest.raises(PolicyError, match="VRAM would be advertised more than once"):
         decide([t4(0), t4(1)], rules)
 
 
@@ -176,7 +176,7 @@ def test_a_mig_card_without_a_rule_for_it_is_left_out():
         (cut(0, "1g.10gb", **FAILED), [uuid(0)], "GPU is lost"),
     ],
 )
-def test_mig_devices_that_cannot_be_handed_out(card, uuids, reason):
+def test_mig_devices_that_cannot_be_advertised(card, uuids, reason):
     decided = decide([card], [{"as": "mig"}])
     assert decided["resources"] == []
     assert [one["uuid"] for one in decided["left_out"]] == uuids
@@ -345,8 +345,8 @@ def test_no_gpu_stands_in_two_inventories(gpus, rules):
     resources = generic_resources.parse(decided["resources"])  # dockerd would start with it
     values = [value for listed in resources.values() if isinstance(listed, list) for value in listed]
     assert len(values) == len(set(values))
-    # Each card is in one place: handed out in one form, or told why not.
-    out, left, unselected = ({one["index"] for one in decided[key]} for key in ("handed_out", "left_out", "unselected"))
+    # Each card is in one place: advertised in one form, or left out with a reason.
+    out, left, unselected = ({one["index"] for one in decided[key]} for key in ("advertised", "left_out", "unselected"))
     assert out | left | unselected == {one["index"] for one in gpus}
     assert not (out | left) & unselected
     assert not out & left

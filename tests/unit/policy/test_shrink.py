@@ -18,7 +18,7 @@ BOTH = named("NVIDIA-GPU", uuid(0), uuid(1))
 PARTS = named("MIG-1g.10gb", mig_uuid(0), mig_uuid(1))
 
 
-def told(gpus, rules=tuple(GPU), running=None, record=None, **consent):
+def refusal(gpus, rules=tuple(GPU), running=None, record=None, **consent):
     decided = decide(gpus, rules, present=generic_resources.from_info(running))
     return shrink(decided, before(running, record or {}, decided["owned_kinds"]), **consent)
 
@@ -57,7 +57,7 @@ LESS = {
         [f"no rule selects GPU 0 (NVIDIA H100 80GB HBM3, {mig_uuid(0)})"],
     ),
     "no rules": ([], [], None, {"resources": [f"NVIDIA-GPU={uuid(0)}"]}, [f"no rule is left for {uuid(0)}", "gpu_nodes", "gpu_node_allow_shrink"]),
-    "rules that forget a card that was handed out by its memory": (
+    "rules that forget a card that was advertised by its memory": (
         [t4(0)],
         [{"as": "vram", "select": {"index": 1}}],
         None,
@@ -96,15 +96,15 @@ NOT_LESS = {
 
 @pytest.mark.parametrize(("gpus", "rules", "running", "record", "words"), LESS.values(), ids=LESS)
 def test_less_than_before_needs_consent(gpus, rules, running, record, words):
-    text = told(gpus, rules, running, record)
+    text = refusal(gpus, rules, running, record)
     for word in words:
         assert word in text
-    assert told(gpus, rules, running, record, allow=True) is None
+    assert refusal(gpus, rules, running, record, allow=True) is None
 
 
 @pytest.mark.parametrize(("gpus", "rules", "running", "record"), NOT_LESS.values(), ids=NOT_LESS)
 def test_what_is_not_less(gpus, rules, running, record):
-    assert told(gpus, rules, running, record) is None
+    assert refusal(gpus, rules, running, record) is None
 
 
 @pytest.mark.parametrize(
@@ -120,10 +120,10 @@ def test_what_is_not_less(gpus, rules, running, record):
     ],
 )
 def test_a_number_is_expected(gpus, expect, words):
-    text = told(gpus, MIG_FIRST, BOTH, expect=expect)
+    text = refusal(gpus, MIG_FIRST, BOTH, expect=expect)
     assert text is None if words is None else words in text
-    assert told(gpus, MIG_FIRST, BOTH, expect=expect, allow=True) is None
+    assert refusal(gpus, MIG_FIRST, BOTH, expect=expect, allow=True) is None
 
 
 def test_fewer_than_expected_on_a_fresh_node():
-    assert "8 GPUs are expected" in told([gpu(0)], expect=8)
+    assert "8 GPUs are expected" in refusal([gpu(0)], expect=8)
