@@ -307,7 +307,7 @@ CARDS = (
         "no-memory-of-its-own", "nvml", "unified memory: Jetson Orin, GB10",
         "NVML answers NotSupported for the memory.",
         "NVIDIA NVML API reference",
-        REFUSAL, "Such a GPU is handed out whole; its memory as the system's only with 'system_memory: true'.",
+        REFUSAL, "Such a GPU is advertised whole; its memory as the system's only with 'system_memory: true'.",
         _U + "policy/test_policies.py::test_memory_that_nobody_can_tell",
     ),
     Trap(

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which of the known traps wait for a node (pure): its versions and what it is to advertise in, findings out.
+"""Which known issues a node has (pure): its versions and what it is to advertise in, findings out.
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,7 +21,7 @@ LEGACY_MODE = "jit-cdi-ignores-swarm-resource"
 
 
 class Facts(NamedTuple):
-    """Versions as their components tell them, None where there is none; kinds by what they are."""
+    """Versions as their components report them, None where there is none; kinds by what they are."""
 
     engine: str | None = None
     toolkit: str | None = None
@@ -61,7 +61,7 @@ def check_accepted(accepted: Iterable[str]) -> None:
     unknown = sorted(set(accepted) - set(LOWERABLE))
     if unknown:
         raise GpuSwarmError(
-            "accept_risks: %s cannot be accepted; it takes: %s. docs/TRAPS.md tells what each of them means."
+            "accept_risks: %s cannot be accepted; it takes: %s. docs/TRAPS.md explains each of them."
             % (", ".join(generic_resources.shorten(one) for one in unknown), ", ".join(LOWERABLE))
         )
 
@@ -85,7 +85,7 @@ def parse_version(text: str | None) -> Version | None:
 
 
 def leader_findings(version: str | None, resources: Mapping[str, Any]) -> list[Finding]:
-    """What a leader of this version does to tasks that hold any of ``resources`` (a dict as of generic_resources)."""
+    """What a leader of this version does to tasks with any of ``resources`` (a dict as of generic_resources)."""
     named = [kind for kind, value in resources.items() if isinstance(value, list)]
     discrete = [kind for kind, value in resources.items() if not isinstance(value, list)]
     facts = Facts(leader=version, gpu_kinds=named, discrete_kinds=discrete)
@@ -109,8 +109,8 @@ def _finding(trap: Trap, facts: Facts, accepted: Collection[str]) -> Finding:
     return Finding(trap.id, trap.component, WARNING if lowered else trap.answer, text)
 
 
-def told(findings: Iterable[Finding]) -> list[str]:
-    """What is warned of: warnings, and what was handled in a way that somebody should know."""
+def warnings(findings: Iterable[Finding]) -> list[str]:
+    """The text of each warning, and of what was handled in a way that an operator should know."""
     return [finding.text for finding in findings if finding.answer in (WARNING, HANDLED)]
 
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What goes wrong with GPUs on Docker Swarm and is looked for on a fleet, as one table of data.
+"""What goes wrong with GPUs on Docker Swarm and is checked on a fleet, as one table of data.
 
-The code asks it (:mod:`._gates`). It goes to the nodes with each module, so what no code reads is in the whole table, of which
+The code that reads it: :mod:`.checks`. It goes to the nodes with each module, so what no code reads is in the whole table, of which
 docs/TRAPS.md is made: tests/pages/known_traps.py.
 Private to this collection: no stability is promised to others.
 """
@@ -23,8 +23,8 @@ class Trap(NamedTuple):
     """One row.
 
     ``affected`` says it in words; ``versions`` is the same for code, from the first affected version to the first that is
-    not (None: any), of the ``component`` engine, leader or toolkit. ``when`` names the condition in checks that must hold
-    besides. Rows without ``when`` are found where they arise. ``proof`` is a test (path::name) or ``cited``.
+    not (None: any), of the ``component`` engine, leader or toolkit. ``when`` names the condition in checks that must be true
+    as well. Rows without ``when`` are found where they arise. ``proof`` is a test (path::name) or ``cited``.
     """
 
     id: str
@@ -66,7 +66,7 @@ TRAPS = (
         " every GPU of its node. No setting of the toolkit closes this without disabling the swarm's variables too.",
         "seen with 1.20.0",
         WARNING, "Reserve a GPU, or set NVIDIA_VISIBLE_DEVICES=void (not none) on a service that must not see one. What only the"
-        " image sets is not told.",
+        " image sets is not reported.",
         _U + "ledger/test_findings.py::test_who_sees_gpus_without_a_reservation",
     ),
     Trap(
@@ -80,8 +80,8 @@ TRAPS = (
         "new-leader-claims-again", "leader", "any version",
         "A new leader counts running tasks anew, from the front of its list: a GPU can be given to two tasks.",
         "swarmkit manager/scheduler/nodeinfo.go",
-        WARNING, "Restart one of the tasks ('docker service update --force'), and look at who holds what: fleet.gpu_swarm.swarm_gpu_info.",
-        _U + "ledger/test_findings.py::test_a_gpu_that_two_tasks_hold",
+        WARNING, "Restart one of the tasks ('docker service update --force'), and check which task has which GPU: fleet.gpu_swarm.swarm_gpu_info.",
+        _U + "ledger/test_findings.py::test_a_gpu_that_is_allocated_to_two_tasks",
     ),
     Trap(
         "memory-gives-no-device", "toolkit", "any version",
@@ -94,7 +94,7 @@ TRAPS = (
     ),
     Trap(
         "named-tasks-rejected", "engine", "20.10 to 23.0.1",
-        "Tasks that hold a GPU can be rejected: 'assigned node no longer meets constraints'.",
+        "Tasks with an allocated GPU can be rejected: 'assigned node no longer meets constraints'.",
         "moby#44378, swarmkit#3082",
         WARNING, "Upgrade Docker Engine to 25.0.3 or newer, the managers first.",
         _U + "compat/test_checks.py::test_check",
@@ -102,7 +102,7 @@ TRAPS = (
     ),
     Trap(
         "discrete-tasks-rejected", "engine", "23.0.2 to 25.0.2",
-        "Tasks that hold an amount of a discrete kind, such as VRAM, are rejected.",
+        "Tasks with an allocated amount of a discrete kind, such as VRAM, are rejected.",
         "swarmkit#3162",
         REFUSAL, "Upgrade Docker Engine to 25.0.3 or newer, or advertise whole GPUs.",
         _U + "compat/test_checks.py::test_check",
@@ -110,7 +110,7 @@ TRAPS = (
     ),
     Trap(
         "old-leader-evicts-gpu-tasks", "leader", "before 23.0.2",
-        "At any update of a node (label, availability) the leader evicts a task there that holds a GPU.",
+        "At any update of a node (label, availability) the leader evicts a task there with an allocated GPU.",
         "moby#44378, swarmkit#3082",
         WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer; until then expect each change to cost a task.",
         _U + "node_spec/test_eviction.py::test_old_leaders_reject_holders_at_any_update",
@@ -118,7 +118,7 @@ TRAPS = (
     ),
     Trap(
         "old-leader-evicts-discrete-tasks", "leader", "23.0.2 to 25.0.2",
-        "At any update of a node (label, availability) the leader evicts a task there that holds a discrete kind.",
+        "At any update of a node (label, availability) the leader evicts a task there with an allocated amount of a discrete kind.",
         "swarmkit#3162",
         WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer; until then expect each change to cost a task.",
         _U + "compat/test_checks.py::test_check",

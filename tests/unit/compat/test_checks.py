@@ -69,7 +69,7 @@ def test_a_refusal_is_lowered_by_its_name_and_no_other():
     assert [one["id"] for one in checks.refused(check(facts))] == ["kind-gpu-line-is-dropped", "discrete-tasks-rejected"]
     lowered = check(facts, ["discrete-tasks-rejected"])
     assert [one["id"] for one in checks.refused(lowered)] == ["kind-gpu-line-is-dropped"]
-    (warning,) = checks.told(lowered)
+    (warning,) = checks.warnings(lowered)
     assert "rejected" in warning
     assert "accept_risks" not in warning
 

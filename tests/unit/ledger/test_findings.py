@@ -27,7 +27,7 @@ def ended(task_id, given, state="complete", **options):
     return task(task_id, given=given, state=state, desired="complete", service="s2", job=True, **options)
 
 
-def test_a_gpu_that_two_tasks_hold():
+def test_a_gpu_that_is_allocated_to_two_tasks():
     tasks = [task("t1", given=named(A)), task("t2", given=named(B), slot=2), task("t3", given=named(A), slot=3, state="starting")]
     result = told([node(resources=named(A, B))], tasks)
     (twice,) = result["held_twice"]
