@@ -1,0 +1,80 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Code uses the terms of docs/GLOSSARY.md: in names, messages, comments and documentation alike."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.pages import glossary, paths
+from tests.pages.made import DOCS
+
+# Files that are written in these terms, as patterns below the root of the collection. No pattern goes out again.
+COVERED = (
+    "plugins/module_utils/*.py",
+    "plugins/module_utils/_machine/*.py",
+    "plugins/module_utils/_policy/*.py",
+    "plugins/module_utils/_compat/*.py",
+)
+
+# Other forms of the glossary's words. There, they may be somebody else's: sudo asks for a password.
+FORMS = {
+    "ask": "query",
+    "asks": "query",
+    "asking": "query",
+    "tell": "report",
+    "telling": "report",
+    "mends": "fix",
+    "mending": "fix",
+    "heed": "apply",
+    "heeds": "apply",
+    "heeded": "apply",
+    "hands out": "advertise or allocated",
+    "hand out": "advertise or allocated",
+    "gave back": "return to service",
+    "take back": "deprovision",
+    "takes back": "deprovision",
+    "a look": "observation",
+    "look again": "inspect",
+    "looks again": "inspect",
+}
+
+# What is left out before words are looked for, with the reason: names and texts that are a contract, or somebody else's words.
+ALLOWED: dict[str, str] = {}
+
+
+WORDS = {**glossary.replaced((DOCS / "GLOSSARY.md").read_text(encoding="utf-8")), **FORMS}
+ANY = re.compile(rf"(?<![a-z])(?:{'|'.join(map(re.escape, sorted(WORDS, key=len, reverse=True)))})(?![a-z])", re.IGNORECASE)
+
+
+def used(text: str) -> list[str]:
+    """``line: word: say term`` for each of the words, also as a part of a name."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        for phrase in ALLOWED:
+            line = line.replace(phrase, " ")
+        found += [f"{number}: {word}: say {WORDS[word.lower()]}" for word in ANY.findall(line.replace("_", " "))]
+    return found
+
+
+@pytest.mark.parametrize("pattern", COVERED)
+def test_code_uses_the_terms_of_the_glossary(pattern):
+    files = sorted(paths.ROOT.glob(pattern))
+    assert files
+    found = {str(file.relative_to(paths.ROOT)): used(file.read_text(encoding="utf-8")) for file in files}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_words_are_found_in_names_messages_and_comments():
+    assert used("mine = self.told + is_ours(x)") == ["1: told: say report", "1: ours: say of this collection"]
+    assert used("a\n'Mend that'  # given_back") == ["2: Mend: say fix", "2: given back: say return to service"]
+    assert used("task, flask, hours, foretold, amended, stellar") == []
+
+
+def test_no_exception_is_left_over():
+    text = "\n".join(file.read_text(encoding="utf-8") for pattern in COVERED for file in paths.ROOT.glob(pattern))
+    assert [phrase for phrase, reason in ALLOWED.items() if phrase not in text or not reason] == []
