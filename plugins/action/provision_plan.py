@@ -99,8 +99,8 @@ class ActionModule(ActionBase):
         if any(step.groups for step in steps.values()):
             return  # the table comes at the end of the run
         if absent:
-            rows = [provision.row_given_back(host, steps[host.name], provision.state_given_back(steps[host.name], None, None)) for host in hosts]
-            self._display.display("\n" + provision.table(rows, provision.HEADINGS_GIVEN_BACK) + "\n")
+            rows = [provision.deprovision_row(host, steps[host.name], provision.deprovision_state(steps[host.name], None, None)) for host in hosts]
+            self._display.display("\n" + provision.table(rows, provision.DEPROVISION_HEADINGS) + "\n")
             return
         rows = []
         for host in hosts:

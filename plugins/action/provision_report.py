@@ -10,7 +10,7 @@ from ..plugin_utils._fleet.identity import problems
 from ..plugin_utils._fleet.inventory import hosts_of
 from ..plugin_utils._fleet.model import LABEL, Step
 from ..plugin_utils._fleet.outcome import Outcome, State, Verdict, outcome_of
-from ..plugin_utils._plan.deprovision import TakeBack
+from ..plugin_utils._plan.deprovision import DeprovisionStep
 from ..plugin_utils._report import provision
 from ..plugin_utils._report.rerun import this_command
 from ..plugin_utils._rollout.eviction import refused_by_node
@@ -44,7 +44,7 @@ class ActionModule(ActionBase):
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             }
         )
-        tell = self._given_back if args["state"] == "absent" else self._provisioned
+        tell = self._deprovisioned if args["state"] == "absent" else self._provisioned
         variables = _of_this_plan(task_vars, args["steps"])
         ids = node_ids(variables, variables)
         states, table = tell(hosts_of(task_vars, list(args["steps"]), ASSESSED, self._templar.template), args, variables, ids)
@@ -79,21 +79,21 @@ class ActionModule(ActionBase):
             rows.append(provision.row(host, node, states[host.name]))
         return states, provision.table(rows)
 
-    def _given_back(self, hosts, args, variables, _ids):
+    def _deprovisioned(self, hosts, args, variables, _ids):
         nodes, kept, states, rows = _nodes(args["ledger"]), refused_by_node(args["refused"]), {}, []
         # A manager that left has no swarm to tell of.
         left = [name for name in args["managers"] if (variables.get(name, {}).get("swarm_member_state") or {}).get("state") == "inactive"]
         answered = bool(nodes) or left == args["managers"]
         for host in hosts:
-            step = TakeBack(**args["steps"][host.name])
+            step = DeprovisionStep(**args["steps"][host.name])
             # By the id that it had: whether the manager has forgotten it is the question.
             node_id = step.entry or step.node_id
             node, outcome = nodes.get(node_id), outcome_of(variables[host.name])
-            states[host.name] = provision.state_given_back(step, node, outcome, kept=kept.get(node_id or "", ()), answered=answered)
+            states[host.name] = provision.deprovision_state(step, node, outcome, kept=kept.get(node_id or "", ()), answered=answered)
             applied = variables[host.name].get("gpu_node_applied") or {}
             files = "restart_required" in applied and not applied.get("failed")
-            rows.append(provision.row_given_back(host, step, states[host.name], files))
-        return states, provision.table(rows, provision.HEADINGS_GIVEN_BACK)
+            rows.append(provision.deprovision_row(host, step, states[host.name], files))
+        return states, provision.table(rows, provision.DEPROVISION_HEADINGS)
 
 
 def _of_this_plan(task_vars, names):

@@ -96,7 +96,7 @@ def test_check_tells_the_plan_and_touches_nothing(fleet: Fleet, inventory: Path,
     run = take_back(fleet, inventory, "--check", "--diff")
     assert run.rc == 0, run.output
     for words in (
-        "d3    removes node labels; gives its files back; restarts dockerd;", "d1    removes", "ends the swarm",
+        "d3    removes node labels; restores its files; restarts dockerd;", "d1    removes", "ends the swarm",
         "d2    removes node labels; leaves the swarm",
     ):  # fmt: skip
         assert words in run.output, run.output

@@ -48,16 +48,16 @@ class State(Enum):
 
     # What the end of a run finds of a host that has no outcome.
     READY = ("ready", "ready", Verdict.DONE)  # as it is to be; what else there is to know follows, such as a drain by an operator
-    ABSENT = ("absent", "given back", Verdict.DONE)  # after deprovision: nothing is left there that was to go
+    ABSENT = ("absent", "deprovisioned", Verdict.DONE)  # after deprovision: nothing is left there that was to go
     NOT_KNOWN = ("not_known", "not known: no manager answered at the end")
     NOT_A_MEMBER = ("not_a_member", "not in the swarm")
     NOT_READY = ("not_ready", "{} for the manager")  # in the manager's list, in a state that takes no tasks
     # Still paused or drained, with the mark of a run.
-    NOT_RETURNED = ("not_returned", "still on {}: its former availability, {}, could not be given back. Run this again")
+    NOT_RETURNED = ("not_returned", "still on {}: its former availability, {}, could not be restored. Run this again")
     NOT_SHOWN = ("not_shown",)  # the manager shows other resources than were decided, in words
     STILL_LISTED = ("still_listed", "it left the swarm, but the manager still lists it. Run this again")
     STILL_A_MEMBER = ("still_a_member", "still in the swarm: {}")  # though it was to leave
-    STILL_LABELLED = ("still_labelled", "the manager still shows labels of ours. Run this again")
+    STILL_LABELLED = ("still_labelled", "the manager still shows labels of this collection. Run this again")
 
     def of(self, *details: str, more: str = "") -> HostState:
         """This state with its text; ``more`` follows it."""

@@ -28,7 +28,7 @@ LEAVING = "gpu-swarm-leaving"
 # What is taken back, in this order: in words before it is done, and after.
 WORDS = {
     "labels": ("removes node labels", "node labels"),
-    "configure": ("gives its files back", "files"),
+    "configure": ("restores its files", "files"),
     "restart": ("restarts dockerd", "generic resources"),
     "hold": ("no longer holds the toolkit's version", ""),
     "packages": ("removes the NVIDIA Container Toolkit", "toolkit"),
@@ -46,7 +46,7 @@ Holds = Mapping[str, list[str]]
 
 
 @dataclass
-class TakeBack(Step):
+class DeprovisionStep(Step):
     """``labels`` are those of ours that the node has from here on, ``entry`` is what an earlier run left in the list."""
 
     labels: dict[str, str] = field(default_factory=dict)
@@ -59,12 +59,12 @@ class TakeBack(Step):
         return self.error or self.stays
 
 
-def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, TakeBack]:
+def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, DeprovisionStep]:
     """The step of each host, by name. ``holds`` is None where nobody could tell what the swarm holds."""
     nodes = swarm.nodes
     hosts = identified(hosts, nodes)
     gone: dict[str, str] = {}
-    steps: dict[str, TakeBack] = {}
+    steps: dict[str, DeprovisionStep] = {}
 
     def turn(host: Host) -> tuple[bool, bool]:
         node = nodes.get(host.node_id or "", {})
@@ -82,14 +82,14 @@ def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, Take
     return {host.name: steps[host.name] for host in hosts}
 
 
-def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[str, str], holds: Holds | None) -> TakeBack:
+def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[str, str], holds: Holds | None) -> DeprovisionStep:
     error = host.unfit or _held_by_hand(host) or _used_by_docker(host) or _cannot(host, node, swarm) or _manager_error(host, node, swarm, gone)
     if error or not host.assessed:
-        return TakeBack(error=error)
+        return DeprovisionStep(error=error)
     stays = _stays(host, node, swarm, gone, holds) if _is_last(host, node, swarm, gone) else None
     leaves = _would_leave(host) and not stays
     entry = None if _in_a_swarm(host) else _left_behind(host, swarm)
-    step = TakeBack(stays=stays, entry=entry, labels={LEAVING: host.name} if leaves and node else {}, disrupt=host.disrupt)
+    step = DeprovisionStep(stays=stays, entry=entry, labels={LEAVING: host.name} if leaves and node else {}, disrupt=host.disrupt)
     # It goes with the node, or with the other labels: until then it says whose entry this is.
     step.mark = owned_labels.KEEP if leaves else owned_labels.REMOVE
     step.needs = _needs(host, node, leaves, entry, _is_last(host, node, swarm, gone))
@@ -145,7 +145,7 @@ def _labels_of_ours(node: Mapping[str, Any]) -> set[str]:
     return (owned_labels.recorded(node["labels"], LABEL_PREFIX) | {BOUND}) & set(node["labels"])
 
 
-def _stops(step: TakeBack) -> str:
+def _stops(step: DeprovisionStep) -> str:
     if {"restart", "packages"} & set(step.needs):
         return CONTAINERS
     # A node that leaves stops swarm's tasks and disconnects what is on swarm's networks; else what was started by hand runs on.
@@ -241,12 +241,12 @@ def _names(nodes: list[dict[str, Any]]) -> str:
     return ", ".join(sorted(node["hostname"] for node in nodes))
 
 
-def _impact(step: TakeBack, holds: Holds | None) -> list[str]:
+def _impact(step: DeprovisionStep, holds: Holds | None) -> list[str]:
     lost = _held(holds or {}) if "dissolve" in step.needs else []
     told = [WORDS[need][0] for need in step.needs if not (need == "leave" and "dissolve" in step.needs)]
     return [*told, "destroys " + ", ".join(lost)] if lost else told
 
 
-def taken_back(step: TakeBack) -> str:
-    """What a run that went well took back."""
+def removed(step: DeprovisionStep) -> str:
+    """What a run that went well removed."""
     return ", ".join(words for need in step.needs if (words := WORDS[need][1]))

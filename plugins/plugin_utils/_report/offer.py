@@ -21,24 +21,24 @@ NOTHING = "–"
 def advertised(answer: Mapping[str, Any], node: Mapping[str, Any] | None) -> str:
     """``4 NVIDIA-GPU``, and where something else was decided ``4 NVIDIA-GPU (decided: 8)``.
 
-    ``answer`` is the host's latest of gpu_node; ``node`` its entry in the manager's ledger. Of a host that is in no swarm, its
-    own daemon says what it offers.
+    ``answer`` is the host's latest answer of gpu_node, ``node`` its entry in the manager's ledger. For a host in no swarm, the
+    resources of its own daemon are shown.
     """
     shown = _running(answer) if node is None else _shown(node)
-    told = _in_words(shown) or NOTHING
+    text = _in_words(shown) or NOTHING
     differs = _differs(answer, shown)
-    return told if differs is None else f"{told} (decided: {_decided(differs, shown)})"
+    return text if differs is None else f"{text} (decided: {_decided(differs, shown)})"
 
 
 def free(node: Mapping[str, Any] | None) -> str:
-    """What the manager has to give away there. GPUs and MiB have no sum: of several kinds, each is told."""
+    """What the manager can still allocate there. GPUs and MiB have no sum: several kinds are listed one by one."""
     resources = (node or {}).get("resources") or {}
     counts = _counts({kind: entry["free"] for kind, entry in resources.items() if entry["total"]})
     return str(*counts.values()) if len(counts) == 1 else _in_words(counts) or NOTHING
 
 
 def _shown(node: Mapping[str, Any]) -> dict[str, Any]:
-    """A kind that only tasks hold is listed there too; the node offers none of it."""
+    """The ledger also lists a kind that only tasks have allocated; the node offers none of it."""
     resources = node["resources"]
     return {kind: entry["values"] if entry["type"] == "named" else entry["total"] for kind, entry in resources.items() if entry["total"]}
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The tables that a run prints (pure): what it is about to do, and what the fleet looks like at its end.
+"""The tables that a run prints (pure): what it is about to do, and the state of the fleet at its end.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from .._fleet.model import MARKED, WINDOWS, Host, Step
 from .._fleet.outcome import HostState, Outcome, State, Verdict
-from .._plan.deprovision import UP_TO_FILES, TakeBack, taken_back
+from .._plan.deprovision import UP_TO_FILES, DeprovisionStep, removed
 from .._plan.provision import label_change
 from .._rollout.updates import difference
 from . import offer
@@ -24,7 +24,7 @@ from .rerun import Again
 from .table import render
 
 HEADINGS = ("node", "model", "GPUs", "VRAM", "advertised", "free", "state")
-HEADINGS_GIVEN_BACK = ("node", "taken back", "state")
+DEPROVISION_HEADINGS = ("node", "removed", "state")
 MIB_PER_GIB = 1024
 
 
@@ -37,14 +37,14 @@ def impact(steps: Mapping[str, Step]) -> str:
 def _step_words(step: Step) -> str:
     # A node in its window is given back as a matter of course; this one was left paused by an earlier run.
     left = MARKED in step.groups and not WINDOWS & set(step.groups)
-    told = ["gets its former availability back"] if left else ["stays paused"] if step.away and step.error else []
+    first = ["returns to service"] if left else ["stays paused"] if step.away and step.error else []
     stays = ["remains in the swarm: " + step.problem] if step.problem and not step.error else []
     if step.error:
-        return "; ".join([*told, "cannot go on: " + step.error])
+        return "; ".join([*first, "cannot go on: " + step.error])
     if step.waits_for:
         how = "waits for" if step.left_alone else "paused, waits for"
-        return "; ".join([*told, f"{how} {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}", *stays])
-    return "; ".join(told + step.impact + stays)
+        return "; ".join([*first, f"{how} {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}", *stays])
+    return "; ".join(first + step.impact + stays)
 
 
 def state_of(
@@ -53,7 +53,7 @@ def state_of(
     """Ready, or the one thing that keeps this host from it.
 
     ``node`` is the host's entry in the manager's ledger, ``outcome`` why the host did not get through this run; ``answered``
-    tells whether there is a ledger at all, ``kept`` are the tasks for which its labels or availability were not written.
+    is whether there is a ledger at all, ``kept`` are the tasks for which its labels or availability were not written.
     """
     missed = _not_done(step, outcome, node) or _refused(node, kept)
     if missed:
@@ -67,13 +67,13 @@ def state_of(
     different = difference(host.assessed or {}, node)
     if different:
         return State.NOT_SHOWN.of(different)
-    told = [] if node["availability"] == "active" else [node["availability"]]
-    told += [f"GPU {gpu['index']} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
-    return State.READY.of(more="".join(f", {text}" for text in told))
+    notes = [] if node["availability"] == "active" else [node["availability"]]
+    notes += [f"GPU {gpu['index']} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
+    return State.READY.of(more="".join(f", {text}" for text in notes))
 
 
 def by_verdict(states: Mapping[str, HostState]) -> dict[Verdict, list[str]]:
-    """The hosts by what became of them."""
+    """The hosts by their verdict."""
     return {verdict: [name for name, state in states.items() if state.verdict is verdict] for verdict in Verdict}
 
 
@@ -84,8 +84,8 @@ def summary(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]]
         return ""
     again = command(left)
     more = [f"and the values that this run had for {', '.join(again.others)} (-e), which may be secrets"] if again.others else []
-    told = [f"{verdict.value}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict is not Verdict.DONE]
-    return "\n".join([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *told, "", f"To go on: {again.command}", *more])
+    others = [f"{verdict.value}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict is not Verdict.DONE]
+    return "\n".join([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *others, "", f"To go on: {again.command}", *more])
 
 
 def _not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) -> HostState | None:
@@ -101,8 +101,8 @@ def _not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) 
 
 
 def _refused(node: dict[str, Any] | None, kept: Iterable[str]) -> HostState | None:
-    told = ", ".join(kept)
-    return State.WAITING.of(told, more="; paused" if node and node.get("former_availability") else "") if told else None
+    tasks = ", ".join(kept)
+    return State.WAITING.of(tasks, more="; paused" if node and node.get("former_availability") else "") if tasks else None
 
 
 def _and_away(state: HostState, node: dict[str, Any] | None) -> HostState:
@@ -116,10 +116,10 @@ def _still_away(node: dict[str, Any]) -> HostState:
     return State.NOT_RETURNED.of(node["availability"], node["former_availability"])
 
 
-def state_given_back(
-    step: TakeBack, node: dict[str, Any] | None, outcome: Outcome | None, kept: Iterable[str] = (), answered: bool = True
+def deprovision_state(
+    step: DeprovisionStep, node: dict[str, Any] | None, outcome: Outcome | None, kept: Iterable[str] = (), answered: bool = True
 ) -> HostState:
-    """Given back, or the one thing that is left on this host. See state_of(); where no manager is left, that is an answer."""
+    """Deprovisioned, or the one thing that is left on this host. See state_of(); where no manager is left, that is an answer."""
     missed = _not_done(step, outcome, node) or _refused(node, kept)
     if missed:
         return missed
@@ -136,17 +136,17 @@ def state_given_back(
     return State.ABSENT.of()
 
 
-def row_given_back(host: Host, step: TakeBack, state: HostState, files: bool = False) -> list[str]:
-    """``files`` tells whether those were restored, and so what comes before them, though the run may not have got through."""
+def deprovision_row(host: Host, step: DeprovisionStep, state: HostState, files: bool = False) -> list[str]:
+    """``files``: they were restored, and so was what comes before them, even where the run failed later."""
     through = state.state in (State.ABSENT, State.STILL_A_MEMBER)
-    done = taken_back(step if through else replace(step, needs=[need for need in step.needs if files and need in UP_TO_FILES]))
+    done = removed(step if through else replace(step, needs=[need for need in step.needs if files and need in UP_TO_FILES]))
     return [host.name, done or "–", state.text]
 
 
 def left_behind(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """What the swarm still lists of hosts that have joined it anew, in words. ``ids`` are the hosts' node ids, ``nodes`` the ledger's.
 
-    Only told: two hosts may share a host name, and the other one may be down for an hour.
+    Only reported: two hosts may share a host name, and the other one may be down for an hour.
     """
     down = [node for node in nodes.values() if node["state"] == "down" and node["id"] not in ids.values()]
     return [
@@ -174,7 +174,7 @@ def row(host: Host, node: dict[str, Any] | None, state: HostState) -> list[str]:
 
 
 def vram(gpus: list[dict[str, Any]]) -> str:
-    """The node's GPU memory as a person says it: ``8 × 79.6 GiB``."""
+    """The node's GPU memory for people: ``8 × 79.6 GiB``."""
     sizes = Counter(gpu["memory_mib"] for gpu in gpus if gpu["memory_mib"])
     return " + ".join(f"{count} × {size / MIB_PER_GIB:.1f} GiB" for size, count in sizes.items()) or "–"
 

@@ -46,13 +46,13 @@ def about(
     node_id: str | None,
     mistaken: str | None = None,
 ) -> Found:
-    """``assessed`` is what gpu_node said of the host, ``node`` the manager's record of it, ``tested`` swarm_gpu_verify's result,
+    """``assessed`` is the host's answer of gpu_node, ``node`` the manager's record of it, ``tested`` swarm_gpu_verify's result,
     ``mistaken`` why the node id that the host shows is not believed."""
     if not assessed or assessed.get("unreachable") or assessed.get("failed"):
         why = (assessed or {}).get("msg") or "the host did not answer"
         return Found([], [f"could not be read: {why}"])
     if not (assessed.get("engine") or {}).get("running"):
-        return Found([], ["dockerd does not run. Look at its log (journalctl -u docker), or run fleet.gpu_swarm.provision for it"])
+        return Found([], ["dockerd does not run. See its log (journalctl -u docker), or run fleet.gpu_swarm.provision for it"])
     if mistaken:
         return Found([], [mistaken])
     if node is None:
@@ -63,13 +63,13 @@ def about(
 
 def _disagreements(assessed: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
     """Where GPUs, files, daemon and manager do not agree."""
-    told = [refused["text"] for refused in assessed.get("refused") or []]
+    found = [refused["text"] for refused in assessed.get("refused") or []]
     if assessed["drift"]:
-        told.append(f"drift: {'; '.join(assessed['drift'])}. {PROVISION}")
+        found.append(f"drift: {'; '.join(assessed['drift'])}. {PROVISION}")
     shown = difference(assessed, node)
-    if shown and not told:  # of which this is only what follows
-        told.append(f"{shown}. {PROVISION}")
-    return told + [f"label {text}. {PROVISION}" for text in _untrue(assessed, node["labels"])]
+    if shown and not found:  # else it only follows from the drift
+        found.append(f"{shown}. {PROVISION}")
+    return found + [f"label {text}. {PROVISION}" for text in _untrue(assessed, node["labels"])]
 
 
 def _untrue(assessed: Mapping[str, Any], labels: Mapping[str, str]) -> list[str]:
@@ -85,7 +85,7 @@ def _named(check: Mapping[str, Any]) -> str:
 
 
 def rows(name: str, found: Found) -> list[list[str]]:
-    """A line for each kind that was tested, and one for what is wrong with the node itself. What to do is told elsewhere."""
+    """A line for each kind that was tested, and one for what is wrong with the node itself. The remedies are reported elsewhere."""
     lines = [_row(name, check) for check in found.checks]
     return lines + [[name, NOTHING, NOTHING, f"FAILED: {_begin(text)}"] for text in found.node]
 
@@ -117,14 +117,14 @@ def images(names: Mapping[str, str], tested: Mapping[str, Any]) -> list[str]:
     return [f"{words}: {', '.join(found)}" for words, found in used.items()]
 
 
-def told(
+def summary(
     lines: Sequence[Sequence[str]], hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any], used: Sequence[str] = ()
 ) -> str:
     """The table, and under it the sum, and the images that were used."""
     checks = tested.get("checks") or []
     passed = {check["node"] for check in checks if check["state"] == PASSED}
     seen = sum(len(check["seen"]) for check in checks if check["state"] == PASSED)
-    parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}", f"proved by a task: {len(passed)}", f"GPUs held and seen: {seen}"]
+    parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}", f"proved by a task: {len(passed)}", f"GPUs allocated and seen: {seen}"]
     if any(check["state"] == PLANNED for check in checks):
         parts = parts[:2] + ["nothing was started (check mode)"]
     return "\n".join([render(HEADINGS, lines), "", "; ".join(parts), *used])

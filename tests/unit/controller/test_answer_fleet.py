@@ -106,8 +106,8 @@ def run(found):
             provision(hosts, known, maintain)
         steps = plan_deprovision.plan(hosts, known, {})
         for one in hosts:
-            state = report_provision.state_given_back(steps[one.name], known.nodes.get(one.node_id or ""), None)
-            report_provision.row_given_back(one, steps[one.name], state)
+            state = report_provision.deprovision_state(steps[one.name], known.nodes.get(one.node_id or ""), None)
+            report_provision.deprovision_row(one, steps[one.name], state)
             report_verify.about(one.assessed, known.nodes.get(one.node_id or ""), {}, one.node_id)
 
 

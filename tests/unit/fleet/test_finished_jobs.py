@@ -16,7 +16,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.action.provision_plan import _s
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.finished_jobs import in_the_way
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, IDLE, LABEL, MARKED
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import heed_finished_jobs
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import TakeBack
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import DeprovisionStep
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import only_paused, plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import availability_updates
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import finished_jobs as on
@@ -131,13 +131,13 @@ def test_one_that_is_left_alone_may_return_to_service(remove, told):
     assert planned(one, finished(), remove=remove, **away)["gpu-1"].groups == [MARKED, END]
 
 
-TAKEN_BACK = {"drift": ["x"], "restart_required": True, "resources": [], "advertised": []}
+DEPROVISIONED = {"drift": ["x"], "restart_required": True, "resources": [], "advertised": []}
 M1 = member("m1", role="manager", leader=True, bound=False, labels={}, shown=(), hostname="host-m1")
 NO_LOSS = {"services": [], "secrets": [], "configs": []}
 WAITS = ([WORDS], True, [END], False)
 
 
-def taken_back(one, *nodes, holds=None, remove=False, clash=False):
+def deprovisioned(one, *nodes, holds=None, remove=False, clash=False):
     known = swarm(*nodes)
     known.ledger["finished_jobs"] = [finished(clash=clash)]
     return _steps([one], known, {"state": "absent", "holds": holds or NO_LOSS}, {"provision_remove_finished_jobs": remove})[0]["gpu-1"]
@@ -145,16 +145,16 @@ def taken_back(one, *nodes, holds=None, remove=False, clash=False):
 
 # the host, its node, what holds the swarm -> (what it waits for, whether it is left alone, its groups, whether jobs may be removed)
 ABSENT = {
-    "it stays a member": (replace(host(**TAKEN_BACK), leave=False), {}, WAITS),
-    "it leaves": (host(**TAKEN_BACK), {}, ([], False, [IDLE, MARKED, END], None)),
+    "it stays a member": (replace(host(**DEPROVISIONED), leave=False), {}, WAITS),
+    "it leaves": (host(**DEPROVISIONED), {}, ([], False, [IDLE, MARKED, END], None)),
     "it is to leave, and returns to service as long as it waits": (
-        host(disrupt="never", **TAKEN_BACK),
+        host(disrupt="never", **DEPROVISIONED),
         {"tasks": [task("train.1", "train")], "availability": "pause", "former_availability": "active"},
         (["service train"], True, [MARKED, END], False),
     ),
-    "its GPU stays advertised": (replace(host(**{**TAKEN_BACK, "advertised": SAME}), leave=False), {}, ([], False, [IDLE, MARKED, END], False)),
+    "its GPU stays advertised": (replace(host(**{**DEPROVISIONED, "advertised": SAME}), leave=False), {}, ([], False, [IDLE, MARKED, END], False)),
     "it waits for other work too": (
-        replace(host(disrupt="never", **TAKEN_BACK), leave=False),
+        replace(host(disrupt="never", **DEPROVISIONED), leave=False),
         {"tasks": [task("train.1", "train")], "availability": "pause", "former_availability": "active"},
         (["service train"], True, [MARKED, END], False),
     ),
@@ -163,13 +163,13 @@ ABSENT = {
 
 @pytest.mark.parametrize(("one", "node", "expected"), ABSENT.values(), ids=ABSENT)
 def test_what_is_taken_back_from_a_node_that_stays_is_an_update(one, node, expected):
-    step = taken_back(one, member("n1", hostname="host-n1", **node), M1)
-    assert isinstance(step, TakeBack)
+    step = deprovisioned(one, member("n1", hostname="host-n1", **node), M1)
+    assert isinstance(step, DeprovisionStep)
     assert (step.waits_for, step.left_alone, step.groups, step.remove_jobs) == expected
 
 
 def test_with_consent_it_is_removed_before_that():
-    step = taken_back(replace(host(**TAKEN_BACK), leave=False), member("n1", hostname="host-n1"), M1, remove=True)
+    step = deprovisioned(replace(host(**DEPROVISIONED), leave=False), member("n1", hostname="host-n1"), M1, remove=True)
     assert (step.waits_for, step.jobs, step.groups, step.remove_jobs) == ([], ["sweep"], [IDLE, MARKED, END], True)
     assert "removes finished job sweep" in step.impact
 
@@ -177,10 +177,10 @@ def test_with_consent_it_is_removed_before_that():
 def test_the_last_manager_that_stays_waits_too_and_says_why_it_stays():
     held = {"services": ["web"], "secrets": [], "configs": []}
     last = member("n1", role="manager", leader=True, hostname="host-n1")
-    step = taken_back(host(**TAKEN_BACK), last, holds=held)
+    step = deprovisioned(host(**DEPROVISIONED), last, holds=held)
     assert (step.waits_for, step.left_alone, step.groups, step.remove_jobs) == WAITS
     assert "service web" in str(step.problem)
-    step = taken_back(host(**TAKEN_BACK), last)  # the swarm ends with it
+    step = deprovisioned(host(**DEPROVISIONED), last)  # the swarm ends with it
     assert (step.waits_for, step.needs[-2:]) == ([], ["leave", "dissolve"])
 
 

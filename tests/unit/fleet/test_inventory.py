@@ -13,7 +13,7 @@ from host_vars import GROUPS, HostVars
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_plan as action
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import HOLD, hosts_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, FETCH, LABEL, MARKED, PREPARE, WINDOW, Host, Step
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import TakeBack
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import DeprovisionStep
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import hosts_in, plan, to_change
 
 
@@ -159,7 +159,7 @@ def test_in_check_mode_packages_are_looked_for_and_what_cannot_go_on_fails():
     groups = action._checked(STEPS)
     assert groups == {FETCH: ["fresh"], END: ["stranger", "left"]}
     assert action._checked({name: STEPS[name] for name in ("done", "drift", "busy", "gone")}) == {}
-    assert action._checked({"last": TakeBack(groups=[END], stays="the swarm would end")}) == {END: ["last"]}
+    assert action._checked({"last": DeprovisionStep(groups=[END], stays="the swarm would end")}) == {END: ["last"]}
 
 
 def test_check_mode_fails_a_host_without_docker_and_no_other():

@@ -31,7 +31,7 @@ OUTCOMES = {
     ("state", "details", "text", "verdict"),
     [
         (State.READY, [], "ready", Verdict.DONE),
-        (State.ABSENT, [], "given back", Verdict.DONE),
+        (State.ABSENT, [], "deprovisioned", Verdict.DONE),
         (State.WAITING, ["container x (for 3 h)"], "waiting for container x (for 3 h)", Verdict.WAITING),
         (State.UNTOUCHED, ["its turn did not come"], "untouched: its turn did not come", Verdict.UNTOUCHED),
         (State.FAILED, ["{'x': 1}"], "failed: {'x': 1}", Verdict.FAILED),
@@ -43,13 +43,13 @@ OUTCOMES = {
         (
             State.NOT_RETURNED,
             ["drain", "active"],
-            "still on drain: its former availability, active, could not be given back. Run this again",
+            "still on drain: its former availability, active, could not be restored. Run this again",
             Verdict.FAILED,
         ),
         (State.NOT_SHOWN, ["the manager shows 1 of 2 NVIDIA-GPU"], "the manager shows 1 of 2 NVIDIA-GPU", Verdict.FAILED),
         (State.STILL_LISTED, [], "it left the swarm, but the manager still lists it. Run this again", Verdict.FAILED),
         (State.STILL_A_MEMBER, ["it is the last"], "still in the swarm: it is the last", Verdict.FAILED),
-        (State.STILL_LABELLED, [], "the manager still shows labels of ours. Run this again", Verdict.FAILED),
+        (State.STILL_LABELLED, [], "the manager still shows labels of this collection. Run this again", Verdict.FAILED),
     ],
 )
 def test_a_state_has_one_text_and_one_verdict(state, details, text, verdict):

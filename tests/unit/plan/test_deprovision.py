@@ -11,7 +11,7 @@ from fleet_lab import assessed, ledger, member, swarm, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, IDLE, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, Host, Swarm
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import deprovision
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import LEAVING, TakeBack, taken_back
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import LEAVING, DeprovisionStep, removed
 
 OURS = "gpu-swarm.labels"
 EMPTY = {"services": [], "secrets": [], "configs": []}
@@ -308,19 +308,19 @@ def test_the_plan_and_the_table_in_words():
     step = step_of(host(kept=True, packages=True, **TAKEN), swarm(M1, entry()))
     assert step.impact == [
         "removes node labels",
-        "gives its files back",
+        "restores its files",
         "restarts dockerd",
         "removes the NVIDIA Container Toolkit",
         "clears /var/lib/gpu-swarm",
         "leaves the swarm",
     ]
-    assert taken_back(step) == "node labels, files, generic resources, toolkit, membership"
-    assert taken_back(TakeBack(needs=["state"])) == ""
+    assert removed(step) == "node labels, files, generic resources, toolkit, membership"
+    assert removed(DeprovisionStep(needs=["state"])) == ""
 
 
 def test_a_step_travels_as_plain_data():
     step = step_of(host(containers=BUSY, **TAKEN), swarm(M1, entry()))
-    assert TakeBack(**asdict(step)) == step
+    assert DeprovisionStep(**asdict(step)) == step
 
 
 def test_the_mark_of_a_node_goes_with_it_or_with_the_labels():

@@ -10,7 +10,7 @@ from node_lab import gpu
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, MARKED, PREPARE, WINDOW, Host, Step
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import HostState, Outcome, State, Verdict
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import TakeBack
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import DeprovisionStep
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import provision
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.rerun import Again
 
@@ -35,7 +35,7 @@ def test_the_impact_of_a_run():
     assert provision.impact({}) == ""
 
 
-BACK = "gets its former availability back"
+BACK = "returns to service"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_told(step, wo
             Step(),
             member(availability="pause", former_availability="active"),
             None,
-            "still on pause: its former availability, active, could not be given back. Run this again",
+            "still on pause: its former availability, active, could not be restored. Run this again",
         ),
         (Step(), member(state="down"), None, "down for the manager"),
         (Step(), member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
@@ -101,7 +101,7 @@ def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state)
     verdict = Verdict.FAILED if outcome else Verdict.WAITING
     for found in (
         provision.state_of(host(), Step(), node, outcome, kept=["task a", "task b"]),
-        provision.state_given_back(TakeBack(needs=["labels"]), node, outcome, kept=["task a", "task b"]),
+        provision.deprovision_state(DeprovisionStep(needs=["labels"]), node, outcome, kept=["task a", "task b"]),
     ):
         assert (found.text, found.verdict) == (state, verdict)
 
@@ -118,7 +118,7 @@ def test_a_node_that_stays_paused_is_reported_with_what_returns_it(step, outcome
     node = member(availability="pause", former_availability="active")
     told = f"{begin}. Still on pause: it returns to service with the first run that finds nothing wrong with it"
     assert provision.state_of(host(), step, node, outcome).text == told
-    assert provision.state_given_back(TakeBack(error=step.error), node, outcome).text == told
+    assert provision.deprovision_state(DeprovisionStep(error=step.error), node, outcome).text == told
 
 
 def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
@@ -222,54 +222,54 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
 @pytest.mark.parametrize(
     ("step", "node", "outcome", "state"),
     [
-        (TakeBack(), None, None, "given back"),
-        (TakeBack(needs=["leave"]), None, None, "given back"),
-        (TakeBack(needs=["labels"]), member(labels={"rack": "r1"}, bound=None), None, "given back"),
-        (TakeBack(needs=["labels"]), member(labels={"rack": "r1"}), None, "the manager still shows labels of ours. Run this again"),
-        (TakeBack(needs=["leave"]), member(labels={}), None, "it left the swarm, but the manager still lists it. Run this again"),
-        (TakeBack(needs=["entry"], entry="n1"), member(labels={}), None, "it left the swarm, but the manager still lists it. Run this again"),
-        (TakeBack(needs=["labels"]), member(), None, "the manager still shows labels of ours. Run this again"),
-        (TakeBack(stays="it is the last"), member(labels={}), None, "still in the swarm: it is the last"),
+        (DeprovisionStep(), None, None, "deprovisioned"),
+        (DeprovisionStep(needs=["leave"]), None, None, "deprovisioned"),
+        (DeprovisionStep(needs=["labels"]), member(labels={"rack": "r1"}, bound=None), None, "deprovisioned"),
+        (DeprovisionStep(needs=["labels"]), member(labels={"rack": "r1"}), None, "the manager still shows labels of this collection. Run this again"),
+        (DeprovisionStep(needs=["leave"]), member(labels={}), None, "it left the swarm, but the manager still lists it. Run this again"),
+        (DeprovisionStep(needs=["entry"], entry="n1"), member(labels={}), None, "it left the swarm, but the manager still lists it. Run this again"),
+        (DeprovisionStep(needs=["labels"]), member(), None, "the manager still shows labels of this collection. Run this again"),
+        (DeprovisionStep(stays="it is the last"), member(labels={}), None, "still in the swarm: it is the last"),
         (
-            TakeBack(stays="it is the last"),
+            DeprovisionStep(stays="it is the last"),
             member(labels={}, availability="drain", former_availability="active"),
             None,
-            "still on drain: its former availability, active, could not be given back. Run this again",
+            "still on drain: its former availability, active, could not be restored. Run this again",
         ),
-        (TakeBack(waits_for=["service train"], left_alone=True, stays="it is the last"), member(), None, "waiting for service train"),
-        (TakeBack(needs=["leave"]), member(), FAILED, "failed: dockerd did not start"),
-        (TakeBack(error="locked"), None, None, "failed: locked"),
+        (DeprovisionStep(waits_for=["service train"], left_alone=True, stays="it is the last"), member(), None, "waiting for service train"),
+        (DeprovisionStep(needs=["leave"]), member(), FAILED, "failed: dockerd did not start"),
+        (DeprovisionStep(error="locked"), None, None, "failed: locked"),
     ],
 )
 def test_what_is_left_on_a_host_that_is_given_back(step, node, outcome, state):
-    assert provision.state_given_back(step, node, outcome).text == state
+    assert provision.deprovision_state(step, node, outcome).text == state
 
 
 @pytest.mark.parametrize(
     ("step", "state"),
     [
-        (TakeBack(needs=["labels"]), State.NOT_KNOWN),
-        (TakeBack(needs=["leave"]), State.NOT_KNOWN),
-        (TakeBack(needs=["entry"], entry="n9"), State.NOT_KNOWN),
-        (TakeBack(groups=[MARKED, END]), State.NOT_KNOWN),
-        (TakeBack(needs=["configure", "restart"]), State.ABSENT),  # of a host in no swarm
+        (DeprovisionStep(needs=["labels"]), State.NOT_KNOWN),
+        (DeprovisionStep(needs=["leave"]), State.NOT_KNOWN),
+        (DeprovisionStep(needs=["entry"], entry="n9"), State.NOT_KNOWN),
+        (DeprovisionStep(groups=[MARKED, END]), State.NOT_KNOWN),
+        (DeprovisionStep(needs=["configure", "restart"]), State.ABSENT),  # of a host in no swarm
     ],
 )
 def test_what_no_manager_could_confirm_is_not_given_back(step, state):
-    assert provision.state_given_back(step, None, None, answered=False) == state.of()
-    assert provision.state_given_back(step, None, None).text == "given back"
+    assert provision.deprovision_state(step, None, None, answered=False) == state.of()
+    assert provision.deprovision_state(step, None, None).text == "deprovisioned"
 
 
 def test_only_what_went_well_is_told_as_taken_back():
-    step = TakeBack(needs=["labels", "leave"])
-    assert provision.row_given_back(host(), step, State.ABSENT.of()) == ["gpu-1", "node labels, membership", "given back"]
-    assert provision.row_given_back(host(), step, State.FAILED.of("x")) == ["gpu-1", "–", "failed: x"]
-    broken_off = TakeBack(needs=["labels", "configure", "restart", "packages", "leave"])
-    assert provision.row_given_back(host(), broken_off, State.FAILED.of("x"), files=True)[1] == "node labels, files, generic resources"
-    assert provision.row_given_back(host(), TakeBack(needs=["labels"]), State.STILL_A_MEMBER.of("x"))[1] == "node labels"
-    assert provision.row_given_back(host(), TakeBack(), State.ABSENT.of())[1] == "–"
+    step = DeprovisionStep(needs=["labels", "leave"])
+    assert provision.deprovision_row(host(), step, State.ABSENT.of()) == ["gpu-1", "node labels, membership", "deprovisioned"]
+    assert provision.deprovision_row(host(), step, State.FAILED.of("x")) == ["gpu-1", "–", "failed: x"]
+    broken_off = DeprovisionStep(needs=["labels", "configure", "restart", "packages", "leave"])
+    assert provision.deprovision_row(host(), broken_off, State.FAILED.of("x"), files=True)[1] == "node labels, files, generic resources"
+    assert provision.deprovision_row(host(), DeprovisionStep(needs=["labels"]), State.STILL_A_MEMBER.of("x"))[1] == "node labels"
+    assert provision.deprovision_row(host(), DeprovisionStep(), State.ABSENT.of())[1] == "–"
 
 
 def test_a_manager_that_remains_is_told_beforehand():
-    steps = {"m1": TakeBack(needs=["labels"], groups=[END], impact=["removes node labels"], stays="it is the last")}
+    steps = {"m1": DeprovisionStep(needs=["labels"], groups=[END], impact=["removes node labels"], stays="it is the last")}
     assert provision.impact(steps).splitlines()[2:] == ["m1    removes node labels; remains in the swarm: it is the last"]

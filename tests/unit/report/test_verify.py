@@ -123,13 +123,13 @@ def test_which_image_was_used_where_and_why_is_told_under_the_table():
         "image cuda:13\\x1b[2J, which is pulled, since the node has none that would do: g3",
         "image mine:1, which was named: g5",
     ]
-    assert report.told([["a", "b", "c", "d"]], ["g1"], {}, {}, used).splitlines()[-3:] == used
+    assert report.summary([["a", "b", "c", "d"]], ["g1"], {}, {}, used).splitlines()[-3:] == used
 
 
 def test_the_sum_under_the_table():
     lines = [["a", "1 NVIDIA-GPU", "1", "passed"]]
     tested = {"checks": [check(), check(kind="MIG"), check("failed", node="n2")]}
-    told = report.told(lines, ["a", "b"], {"b": ["x"]}, tested)
-    assert told.splitlines()[-1] == "nodes: 2; with something wrong: 1; proved by a task: 1; GPUs held and seen: 2"
-    planned = report.told(lines, ["a"], {}, {"checks": [check("planned")]})
+    text = report.summary(lines, ["a", "b"], {"b": ["x"]}, tested)
+    assert text.splitlines()[-1] == "nodes: 2; with something wrong: 1; proved by a task: 1; GPUs allocated and seen: 2"
+    planned = report.summary(lines, ["a"], {}, {"checks": [check("planned")]})
     assert planned.splitlines()[-1] == "nodes: 1; with something wrong: 0; nothing was started (check mode)"
