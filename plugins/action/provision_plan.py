@@ -14,7 +14,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, left_out
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
 from ..plugin_utils._plan import deprovision, warnings
-from ..plugin_utils._plan.consent import heed_finished_jobs, heed_reservations
+from ..plugin_utils._plan.consent import check_reservations, plan_finished_jobs
 from ..plugin_utils._plan.first_manager import where_it_begins
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ..plugin_utils._plan.provision import hosts_in, in_batches, only_paused, plan, to_change
@@ -121,12 +121,12 @@ def _steps(hosts, swarm, args, settings):
     """The step of each host, and the services that lose their place with the user's consent. ``settings`` are those of the run."""
     remove_jobs = settings["provision_remove_finished_jobs"]
     if args["state"] == "absent":
-        given_back = deprovision.plan(hosts, swarm, args["holds"])
-        heed_finished_jobs(hosts, given_back, swarm, remove_jobs)
-        return {host.name: replace(given_back[host.name], settings=host.settings) for host in hosts}, []
+        deprovisioned = deprovision.plan(hosts, swarm, args["holds"])
+        plan_finished_jobs(hosts, deprovisioned, swarm, remove_jobs)
+        return {host.name: replace(deprovisioned[host.name], settings=host.settings) for host in hosts}, []
     steps = plan(hosts, swarm, args["maintain"])
-    lost = heed_reservations(hosts, steps, swarm, settings["provision_allow_pending"])
-    heed_finished_jobs(hosts, steps, swarm, remove_jobs)
+    lost = check_reservations(hosts, steps, swarm, settings["provision_allow_pending"])
+    plan_finished_jobs(hosts, steps, swarm, remove_jobs)
     for host in hosts:
         step = steps[host.name]
         step.settings = host.settings

@@ -7,7 +7,7 @@ from __future__ import annotations
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils._fleet import identity
-from ..plugin_utils._fleet.inventory import heard
+from ..plugin_utils._fleet.inventory import current_answer
 from ..plugin_utils._report import verify
 from ..plugin_utils._rollout.updates import ASSESSED, node_id_of
 
@@ -45,4 +45,4 @@ class ActionModule(ActionBase):
 
 def _assessed(task_vars, names):
     alive = set(task_vars["ansible_play_hosts"])
-    return {name: heard(task_vars["hostvars"].raw_get(name).get(ASSESSED), name in alive) for name in names}
+    return {name: current_answer(task_vars["hostvars"].raw_get(name).get(ASSESSED), name in alive) for name in names}

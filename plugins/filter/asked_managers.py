@@ -42,12 +42,12 @@ _value:
 from ansible.errors import AnsibleFilterError
 
 from ..module_utils._errors import GpuSwarmError
-from ..plugin_utils._controller.manager_api import asked
+from ..plugin_utils._controller.manager_api import external
 
 
 def _asked_managers(names, variables):
     try:
-        return asked(names, variables)
+        return external(names, variables)
     except GpuSwarmError as problem:
         raise AnsibleFilterError(problem.message) from problem
 

@@ -77,7 +77,7 @@ def test_a_version_that_somebody_holds_is_not_changed(fleet: Fleet, inventory: P
     before = (held_by_hand.files(), held_by_hand.started())
     run = fleet.playbook(inventory, "--limit", "g1", *toolkit(version="1.20.0"))
     assert run.rc == 2
-    assert "somebody holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: true" in run.failures("g1")[-1]
+    assert "the package manager holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: true" in run.failures("g1")[-1]
     assert ((held_by_hand.files(), held_by_hand.started()), versions(fleet)["g1"]) == (before, was)
 
     run = fleet.playbook(inventory, "--limit", "g1", *toolkit(version="1.20.0", hold=False))

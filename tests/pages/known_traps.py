@@ -219,7 +219,7 @@ TASKS = (
         " restart, and plain containers are seen by none of this.",
         "seen with 26.1.5",
         HANDLED, "A node is paused, and left alone while anything runs there that a restart would stop.",
-        _U + "plan/test_provision.py::test_nobodys_work_is_stopped_unasked",
+        _U + "plan/test_provision.py::test_work_is_stopped_only_with_consent",
     ),
     Trap(
         "leaving-disconnects", "swarm", "any version",
@@ -269,7 +269,7 @@ TASKS = (
         "The packages' post-install runs 'systemctl daemon-reload', which can take running containers' GPUs.",
         "NVIDIA/nvidia-container-toolkit packaging",
         HANDLED, "A change of the toolkit counts as a restart: it waits until nothing runs on the node.",
-        _U + "plan/test_provision.py::test_nobodys_work_is_stopped_unasked",
+        _U + "plan/test_provision.py::test_work_is_stopped_only_with_consent",
     ),
     Trap(
         "recipes-of-old", "engine", "hand-made nodes",

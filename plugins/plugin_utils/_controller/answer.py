@@ -18,7 +18,7 @@ from ...module_utils._policy import generic_resources
 from ...module_utils._printable import printable, printable_lines
 
 # What Ansible acts on wherever it stands in the result of a task (plugins/strategy and executor/task_executor of ansible-core), and
-# none of our modules returns. Variables of the run above all: those of the first host hold for a call that is made once for all.
+# none of our modules returns. Variables of the run above all: in a call that is made once for all hosts, those of the first host count.
 ACTED_ON = frozenset(
     ("ansible_facts", "ansible_stats", "add_host", "add_group", "results", "unreachable", "skipped", "failed_when_result", "ansible_job_id")
 )

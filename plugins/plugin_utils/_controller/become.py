@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A module that never ran, since nobody on the host could become root (pure).
+"""A module that never ran, since the task could not become root on the host (pure).
 
-Ansible shows that as a result that it could not read, and what sudo said only in ``module_stderr``.
+Ansible shows that as a result that it could not read, and the words of sudo only in ``module_stderr``.
 Private to this collection: no stability is promised to others.
 """
 
@@ -34,9 +34,9 @@ def explained(answer: dict[str, Any], host: str) -> dict[str, Any]:
     """The answer; where no module ran since the task could not become root on ``host``, with that as its message."""
     if not answer.get("failed") or "module_stderr" not in answer:
         return answer
-    said = f"{answer['module_stderr']}\n{answer.get('module_stdout') or ''}"
+    output = f"{answer['module_stderr']}\n{answer.get('module_stdout') or ''}"
     for pattern, words in CAUSES:
-        found = re.search(pattern, said)
+        found = re.search(pattern, output)
         if found:
             who = next((group for group in found.groups() if group), "sudo")
             rest = {key: value for key, value in answer.items() if key != "exception"}  # which Ansible would show in place of the message

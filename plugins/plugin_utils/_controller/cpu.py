@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node's CPU by name, from what its kernel told: archspec knows which features make a micro-architecture.
+"""A node's CPU by name, from what its kernel reports: archspec knows which features make a micro-architecture.
 
 archspec stays on the controller: it describes the machine that it runs on, but its table is open to any question.
 Private to this collection: no stability is promised to others.
@@ -28,7 +28,7 @@ X86 = "x86_64"
 ARM = "aarch64"
 
 MISSING = (
-    "The controller has no archspec, so the labels that name a node's CPU cannot be told; those that the nodes have stay as"
+    "The controller has no archspec, so the labels that name a node's CPU are not known; those that the nodes have stay as"
     " they are. Install it: 'pip install archspec' into the Python that runs Ansible, or add it to the execution environment."
     " Or leave these labels out with label_cpu_prefix: '' (role: gpu_node_label_cpu_prefix)."
 )
@@ -39,7 +39,7 @@ class ArchspecMissing(Exception):
 
 
 def cpu_labels(cpu: Mapping[str, Any] | None) -> dict[str, str]:
-    """``microarchitecture`` and ``x86_64_level`` under the asked prefix; {} where nothing is asked for or known."""
+    """``microarchitecture`` and ``x86_64_level`` under the given prefix; {} without a prefix, or where nothing is known."""
     prefix = cpu["label_prefix"] if cpu else ""
     if not cpu or not prefix:
         return {}

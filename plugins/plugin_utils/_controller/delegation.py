@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Questions to a manager in the name of many hosts: one that cannot be reached fails, and is not "unreachable".
+"""Queries to a manager in the name of many hosts: one that cannot be reached fails, and is not "unreachable".
 
-With run_once, Ansible gives up every host of the play when the one that was asked is unreachable, whatever
-ignore_unreachable says. A failure can be told of each host, and another manager be asked.
+With run_once, Ansible drops every host of the play when the one that is delegated to is unreachable, also with
+ignore_unreachable. A failure can be reported for each host, and another manager queried.
 Private to this collection: no stability is promised to others.
 """
 
@@ -25,14 +25,14 @@ from .facts import problem
 
 
 def answered(call: Callable[[], dict[str, Any]], who: str) -> dict[str, Any]:
-    """The answer of ``call()`` without what Ansible would act on, or that the host ``who`` cannot be reached."""
+    """The answer of ``call()`` without what Ansible would act on, or a failure: the host ``who`` cannot be reached."""
     try:
         return explained(plain(call()), who)
     except AnsibleConnectionFailure as failure:
         return {"failed": True, "msg": printable(f"{who} cannot be reached: {failure}")}
 
 
-def heed_facts(task: Any, task_vars: Mapping[str, Any]) -> None:
+def refuse_facts(task: Any, task_vars: Mapping[str, Any]) -> None:
     """Fails the host whose own facts would decide what this task does. Not a task that is for all hosts and delegated: it would
     fail for all of them."""
     wrong = None if task.delegate_to else problem(task_vars)
@@ -41,7 +41,7 @@ def heed_facts(task: Any, task_vars: Mapping[str, Any]) -> None:
 
 
 class ManagerAction(ActionBase):
-    """Runs the module ``MODULE`` as it was asked to."""
+    """Runs the module ``MODULE`` with the arguments of the task."""
 
     MODULE: str
 
@@ -62,6 +62,6 @@ class NodeAction(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
-        heed_facts(self._task, task_vars)
+        refuse_facts(self._task, task_vars)
         answer = plain(self._execute_module(module_name=self.MODULE, task_vars=task_vars))
         return merge_hash(result, explained(answer, self._task.delegate_to or task_vars["inventory_hostname"]))

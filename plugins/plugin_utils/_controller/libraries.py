@@ -26,7 +26,7 @@ from ansible.utils.vars import merge_hash
 
 from .answer import plain
 from .become import explained
-from .delegation import answered, heed_facts
+from .delegation import answered, refuse_facts
 
 # Runs a module with these arguments.
 Run = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -42,7 +42,7 @@ class CarryingAction(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
-        heed_facts(self._task, task_vars)
+        refuse_facts(self._task, task_vars)
         known = () if self._task.check_mode else lacking(task_vars)
         answer = carry(partial(self._run_module, task_vars), self._task.args, known)
         return merge_hash(result, self.finish(answer, self._task.delegate_to or task_vars["inventory_hostname"]))
@@ -60,7 +60,7 @@ class CarryingAction(ActionBase):
 
 
 def lacking(task_vars: Mapping[str, Any]) -> list[str]:
-    """What the host's assessment said that it lacks, so that the run that acts on it need not fail for that first."""
+    """What the host lacks by its assessment, so that the run that acts on it need not fail for that first."""
     return [name for name in (task_vars.get(ASSESSED) or {}).get("missing") or () if name in LIBRARIES]
 
 
@@ -82,7 +82,7 @@ def carry(run: Run, args: Mapping[str, Any], known: Iterable[str] = ()) -> dict[
 
 
 def wanted(answer: Mapping[str, Any]) -> list[str]:
-    """What to send, by the module's own words. One that did its work is never run twice."""
+    """What to send, by the module's own answer. One that did its work is never run twice."""
     return [name for name in answer.get("missing") or () if name in LIBRARIES] if answer.get("failed") else []
 
 

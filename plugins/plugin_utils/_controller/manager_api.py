@@ -6,7 +6,7 @@
 
 A call to a manager is made on the manager's own inventory host. By default that is the manager, where the API is a socket. With
 the variable ``swarm_manager_docker_host`` it is the machine from which the API can be reached over the network, often the
-controller: such a manager is asked and told, and nothing is ever done on that host.
+controller: such an external manager is used through its API only, and nothing is ever changed on its host.
 Private to this collection: no stability is promised to others.
 """
 
@@ -63,15 +63,15 @@ def uri(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"url": f"https://{place}", "validate_certs": verified, **files}
 
 
-def asked(managers: Iterable[str], variables: Variables) -> list[str]:
-    """Those of the managers that are only asked. What would go wrong later is refused."""
+def external(managers: Iterable[str], variables: Variables) -> list[str]:
+    """The external ones of the managers. What would fail later is refused."""
     found = [name for name in managers if name in variables and variables[name].get(WHERE)]
     for name in found:
         api(name, variables)
         both = [group for group in MEMBERS if group in variables[name].get("group_names", [])]
         if both:
             raise GpuSwarmError(
-                f"{name} has {WHERE}, so it is only asked and nothing is done on it, but it is in the group {' and '.join(both)} too. "
+                f"{name} has {WHERE}, so it is an external manager and nothing is changed on it, but it is in the group {' and '.join(both)} too. "
                 f"Take it out of there, or remove {WHERE}."
             )
     return found

@@ -4,7 +4,7 @@
 
 """Which labels a node may have by its own answer (pure).
 
-Labels decide where tasks run and who may see their data, so a node that somebody controls must not choose its own: of what it
+Labels decide where tasks run and who may see their data, so whoever controls a node must not choose them: of what it
 answers, only that stays that is under the prefixes which the inventory has for it.
 Private to this collection: no stability is promised to others.
 """
@@ -33,7 +33,7 @@ def prefixes(args: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def judged(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_prefix: str) -> dict[str, Any]:
-    """The answer of gpu_node with the labels that the node may have, those included that the controller can tell and the node cannot."""
+    """The answer of gpu_node with the labels that the node may have, and with those that only the controller knows."""
     if "labels" not in answer:
         return answer
     answer = {**answer, "labels_unknown": []}
@@ -42,7 +42,7 @@ def judged(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_prefix: str) 
     labels = {key: value for key, value in answer["labels"].items() if key not in dropped}
     if len(labels) > MOST:
         dropped, labels = [*dropped, *list(labels)[MOST:]], dict(list(labels.items())[:MOST])
-    warnings = [_told(host, dropped, gpu_prefix)] if dropped else []
+    warnings = [_dropped(host, dropped, gpu_prefix)] if dropped else []
     try:
         labels.update(cpu_labels(dict(cpu, label_prefix=cpu_prefix)) if is_cpu(cpu) else {})
     except ArchspecMissing as missing:
@@ -58,7 +58,7 @@ def _may_be(key: Any, value: Any, prefix: str) -> bool:
     return key.startswith(prefix) and not key.startswith(RESERVED) and bool(KEY.fullmatch(key) and VALUE.fullmatch(value))
 
 
-def _told(host: str, dropped: list[Any], prefix: str) -> str:
+def _dropped(host: str, dropped: list[Any], prefix: str) -> str:
     shown = ", ".join(repr(key)[:60] for key in dropped[:5]) + (", …" if len(dropped) > 5 else "")
     return (
         f"{host}: its answer has node labels that it may not set, and they were dropped: {shown}. A node sets labels under "

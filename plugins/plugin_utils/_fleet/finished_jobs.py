@@ -4,8 +4,8 @@
 
 """Finished jobs that an update of their node would run again (pure).
 
-A leader before 29.6.0 counts at each update of an active node what the ended tasks of jobs there were given. Where that is given out
-again, or is advertised no more, it rejects the ended task, and the job's next one is queued (moby#52652).
+A leader before 29.6.0 counts at each update of an active node what the ended tasks of jobs there had
+allocated. Where that is allocated again, or no longer advertised, it rejects the ended task, and the job's next one is queued (moby#52652).
 Private to this collection: no stability is promised to others.
 """
 

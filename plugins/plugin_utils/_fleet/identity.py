@@ -4,7 +4,7 @@
 
 """Which node of the swarm a host of the inventory is (pure).
 
-A host says its node id itself, and whoever controls the host can say any. So the first run that labels a node binds it to the
+A host reports its own node id, and whoever controls the host can report any. So the first run that labels a node binds it to the
 host by a node label, which only managers can change: from then on no other host passes for that node.
 Private to this collection: no stability is promised to others.
 """

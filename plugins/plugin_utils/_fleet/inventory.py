@@ -21,7 +21,7 @@ TOOLKIT, HOLD = "nvidia_container_toolkit_version", "nvidia_container_toolkit_ho
 DISRUPT, MOVE = "provision_disrupt", "swarm_member_move"
 LEAVE, PACKAGES = "deprovision_leave", "deprovision_packages"
 ADVERTISE = "swarm_member_advertise_addr"
-FAILED_BEFORE = "an earlier task of this run failed on this host, so it is left out. Mend that and run this again."
+FAILED_BEFORE = "an earlier task of this run failed on this host, so it is left out. Fix that and run this again."
 SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, *FOR_TASKS)
 
 
@@ -30,23 +30,23 @@ def hosts_of(
 ) -> list[Host]:
     """The hosts in ``names``; their latest result among the registered variables ``results`` is their assessment.
 
-    One that failed tells nothing of the node that an earlier one has not told.
+    A failed result is used only where there is no other: it says nothing about the node.
     ``template(value)`` is the value of a template that stands at the play.
     """
     settings = values(task_vars, names, SETTINGS, template)
     return [_host(task_vars, name, results, settings[name]) for name in names]
 
 
-def heard(answer: dict[str, Any] | None, alive: bool) -> dict[str, Any] | None:
-    """What a host has answered. Of one that is not ``alive``, since an earlier task of this run failed there, that: its answer may be to
-    another playbook of the same run."""
+def current_answer(answer: dict[str, Any] | None, alive: bool) -> dict[str, Any] | None:
+    """The answer of a host. For one that is not ``alive``, since an earlier task of this run failed there, the answer is that failure:
+    the one it has may be from another playbook of the same run."""
     return answer if alive or not answer or _failed(answer) else {"failed": True, "msg": FAILED_BEFORE}
 
 
 def left_out(hosts: list[Host], alive: Iterable[str]) -> list[Host]:
     """The hosts; ``alive`` are those on which no task of this run has failed."""
     known = set(alive)
-    return [replace(host, assessed=heard(host.assessed, host.name in known)) for host in hosts]
+    return [replace(host, assessed=current_answer(host.assessed, host.name in known)) for host in hosts]
 
 
 def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], settings: Mapping[str, Any]) -> Host:

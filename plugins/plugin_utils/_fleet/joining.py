@@ -19,7 +19,7 @@ from .membership import Answer, Node, find_swarm, membership, swarm_of
 
 # What a host said of itself, the newest last: the roles' assessment, and this role's own look, which it takes where nobody assessed the
 # host, or after it changed something.
-ANSWERS = ("gpu_node_assessed", "__swarm_member_looked")
+ANSWERS = ("gpu_node_assessed", "__swarm_member_inspected")
 # What the role keeps of each host: its Decision, and whether the swarm may count it among its managers while it is no working one.
 DECISION, SETTLED = "__swarm_member_plan", "__swarm_member_settled"
 
@@ -29,7 +29,7 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Survey:
-    """Who runs the swarm, by what the hosts of a run and the managers that were asked have said."""
+    """Who runs the swarm, by the answers of the hosts of a run and of the managers that were queried."""
 
     live: list[str]  # the hosts that run it, the best to ask first
     init_on: str | None  # the host to initialise it on
@@ -49,7 +49,7 @@ class Known:
     host: str  # its name in the inventory
     answer: Answer  # what it said of itself
     found: Survey
-    listed: Mapping[str, Any]  # the manager's answer with its nodes, as swarm_members returns it; empty if it was not asked
+    listed: Mapping[str, Any]  # the manager's answer with its nodes, as swarm_members returns it; empty if it was not queried
 
     @property
     def nodes(self) -> list[Node] | None:
@@ -60,7 +60,7 @@ class Known:
 class Decision:
     """What a host has to do to be what it is to be."""
 
-    action: str = "none"  # none, join, recover, move, promote, demote, or unknown; as membership says
+    action: str = "none"  # none, join, recover, move, promote, demote, or unknown; see membership()
     node_id: str = ""  # its id in the swarm, where it is a member
     initialises: bool = False  # it makes the swarm
     joins: bool = False  # it joins one that there is, or that another host makes
@@ -85,9 +85,9 @@ class Leave:
 # -- who runs the swarm --------------------------------------------------------------------------------------------------
 
 
-def answers_of(variables: Variables, names: Iterable[str], asked: Iterable[Mapping[str, Any]]) -> dict[str, Answer]:
-    """What hosts said, by name. ``asked`` are the results of a loop over managers; what a host said itself goes before that."""
-    found: dict[str, Answer] = {result["item"]: result for result in asked}
+def answers_of(variables: Variables, names: Iterable[str], queried: Iterable[Mapping[str, Any]]) -> dict[str, Answer]:
+    """The answers of hosts, by name. ``queried`` are the results of a loop over managers; a host's own answer goes before that."""
+    found: dict[str, Answer] = {result["item"]: result for result in queried}
     for name in dict.fromkeys(names):
         if name in variables:  # of a name that the inventory does not have, hostvars makes something undefined
             host = variables[name]
@@ -150,13 +150,13 @@ def decide(known: Known, role: str, move: bool) -> Decision:
 
 
 def _unlisted(known: Known) -> str | None:
-    """Why the manager that was asked for its list of nodes did not give it, or None."""
+    """Why the manager did not return its list of nodes, or None."""
     if not known.listed or known.nodes is not None:
         return None
     manager = known.found.manager
     reason = known.found.complaint or str(known.listed.get("msg") or "").strip().rstrip(".") or "no reason given"
     return (
-        f"The manager {manager} did not tell its list of nodes: {reason}. If more than half of the swarm's managers "
+        f"The manager {manager} did not return its list of nodes: {reason}. If more than half of the swarm's managers "
         "are down, there is no quorum: bring one of them back. See 'docker node ls' there."
     )
 
@@ -180,7 +180,7 @@ def promotion_error(host: str, manager: str, variables: Variables, names: Iterab
         return None
     return (
         f"{', '.join(unsettled)} was to become a manager before {host} and is not yet a working one; another one now could cost the swarm "
-        f"its quorum. This host was left as it was. Look at 'docker node ls' on {manager} and at 'journalctl -u docker' on that host, and "
+        f"its quorum. This host was left as it was. See 'docker node ls' on {manager} and 'journalctl -u docker' on that host, and "
         "run again."
     )
 
@@ -216,8 +216,8 @@ def leave(known: Known, dissolve: bool, entry: str) -> Leave:
     )
 
 
-def _unanswered(known: Known, somebody: bool) -> str | None:
-    if somebody:
+def _unanswered(known: Known, has_manager: bool) -> str | None:
+    if has_manager:
         return None
     return (
         f"No manager of the swarm of {known.host} answered (managers {', '.join(known.answer['swarm'].get('managers') or [])}). Bring one "

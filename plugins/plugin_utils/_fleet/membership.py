@@ -4,7 +4,7 @@
 
 """Who runs the swarm, and what a host has to do to be a member of it. Pure: plain data in, plain data out.
 
-An *answer* is what gpu_node returned in check mode on a host, also where it failed; a host that could not be asked has none.
+An *answer* is what gpu_node returned in check mode on a host, also where it failed; a host that could not be reached has none.
 Nodes are keyed by id and never by hostname, since two nodes may share one.
 """
 
@@ -28,10 +28,10 @@ UNKNOWN = "unknown"
 
 
 def swarm_of(answer: Any) -> dict[str, Any] | None:
-    """What a host said about its membership, or None where it did not say.
+    """A host's answer about its membership, or None where it has none.
 
-    A look that failed over something else, NVML for one, tells it all the same. A stopped dockerd does not: the node may
-    well be a member of a swarm.
+    An assessment that failed over something else, such as NVML, has it all the same. One with a stopped dockerd does not: the
+    node may well be a member of a swarm.
     """
     if not isinstance(answer, Mapping) or answer.get("unreachable"):
         return None
@@ -44,7 +44,7 @@ def _has_no_engine(answer: Any) -> bool:
 
 
 def _why_silent(host: str, answer: Any) -> str:
-    """Why a host did not tell its membership, and what helps."""
+    """Why a host's membership is not known, and what helps."""
     answer = answer if isinstance(answer, Mapping) else {}
     if _has_no_engine(answer):
         return f"Docker Engine is not installed on {host}: install it"
@@ -52,7 +52,7 @@ def _why_silent(host: str, answer: Any) -> str:
         return f"dockerd is not running on {host}: start it"
     if answer.get("msg"):
         return printable(f"{host}: {str(answer['msg']).strip().splitlines()[0].rstrip('.')}")
-    return f"{host}: it was not asked or did not answer"
+    return f"{host}: it was not queried or did not answer"
 
 
 def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Iterable[str]) -> dict[str, Any]:
@@ -101,12 +101,12 @@ def _why_no_swarm_may_be_made(
     if locked:
         return f"The swarm is locked on {', '.join(locked)}, {LOCKED}, and run this again."
     silent = [host for host in managers if host not in swarms]
-    told = [_why_silent(host, answers.get(host)) for host in silent]
-    told += [f"{host}: swarm state {swarms[host]['state']}, not a working manager{_complaint(swarms[host])}" for host in bound]
-    if told:
+    reasons = [_why_silent(host, answers.get(host)) for host in silent]
+    reasons += [f"{host}: swarm state {swarms[host]['state']}, not a working manager{_complaint(swarms[host])}" for host in bound]
+    if reasons:
         return (
             "No working swarm manager was found, and a new swarm is only initialised if every manager of the inventory "
-            f"answers and none is in a swarm. {'; '.join(told)}. "
+            f"answers and none is in a swarm. {'; '.join(reasons)}. "
             "Bring these hosts back, or take them out of the group swarm_managers."
         )
     if strangers:
@@ -167,7 +167,7 @@ def membership(
     """
     swarm = swarm_of(answer)
     if swarm is None or _has_no_engine(answer):
-        return _plan("none", f"This host cannot be asked about its swarm. {_why_silent('this host', answer)}.")
+        return _plan("none", f"This host's swarm membership is not known. {_why_silent('this host', answer)}.")
     state, node_id = swarm["state"], str(swarm.get("node_id") or "")
     if state == "inactive":
         return _plan("join")
@@ -202,16 +202,16 @@ def _plan(action: str, error: str | None = None, node_id: str = "") -> dict[str,
 
 
 def _bad_state(state: str, error: Any) -> str:
-    said = f" ({error})" if error else ""
+    detail = f" ({error})" if error else ""
     if state == "locked":
         return f"The swarm is locked on this node, {LOCKED}, and run again."
     if state == "pending":
         return (
-            f"This node is still trying to reach a swarm (state pending){said}. Wait until it has, or give it up with "
+            f"This node is still trying to reach a swarm (state pending){detail}. Wait until it has, or end that with "
             "'docker swarm leave --force', and run again."
         )
     return (
-        f"This node is in swarm state {state}{said}, and it was a member before, so nothing is thrown away unasked. If its "
+        f"This node is in swarm state {state}{detail}, and it was a member before, so nothing is removed without consent. If its "
         "certificate expired or its manager moved, repair that; if the membership is worth nothing, run "
         "'docker swarm leave --force' on it and run again."
     )

@@ -31,7 +31,7 @@ MARKED = "gpu_swarm_marked"  # to be returned to service: paused in this run, or
 END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
 
 # The needs for which nothing may run there.
-HURTS = frozenset(("toolkit", "restart", "maintain"))
+DISRUPTIVE = frozenset(("toolkit", "restart", "maintain"))
 
 
 @dataclass
@@ -39,8 +39,8 @@ class Host:
     """One host of the fleet as the inventory has it and as its assessment found it.
 
     ``toolkit`` is the version that the host is to have, None for any; ``hold`` whether the package manager is to keep it,
-    None to leave that as it is. ``disrupt`` says what may be stopped there.
-    ``leave`` and ``packages`` say what deprovision is to take back, ``kept`` whether there is a directory of ours.
+    None to leave that as it is. ``disrupt`` is what may be stopped there.
+    ``leave`` and ``packages`` are what deprovision is to remove, ``kept`` whether /var/lib/gpu-swarm exists.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Host:
 
     @property
     def shown_id(self) -> str | None:
-        """The node id by the host's own word."""
+        """The node id by the host's own answer."""
         return ((self.assessed or {}).get("swarm") or {}).get("node_id")
 
 
@@ -120,7 +120,7 @@ class Swarm:
             return str(self.found["error"])
         if self.found.get("live") and not self.nodes:
             reason = (self.ledger or {}).get("msg") or "it lacks the Docker SDK for Python, which provision without --check installs"
-            return f"The manager {self.found['live'][0]} could not be asked about the swarm: {reason}"
+            return f"The manager {self.found['live'][0]} could not be queried about the swarm: {reason}"
         return None
 
 

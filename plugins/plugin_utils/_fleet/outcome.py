@@ -20,7 +20,7 @@ FACT = "gpu_swarm_outcome"
 
 
 class Verdict(str, Enum):
-    """What a run has to say of a host in the end. Under the table, the values stand before the hosts' names."""
+    """The result of a run for a host. Under the table, the values stand before the hosts' names."""
 
     DONE = "done"  # exit status 0
     WAITING = "waiting"  # exit status 75, as long as no host has one of the next two
@@ -40,9 +40,9 @@ class State(Enum):
         return member
 
     # Why a host did not get through a run: its outcome.
-    FAILED = ("failed", "failed: {}")  # it is as it was before, and the reason tells why
+    FAILED = ("failed", "failed: {}")  # it is as it was before, and the reason is why
     WAITING = ("waiting", "waiting for {}", Verdict.WAITING)  # paused, until what runs there has ended
-    LOST = ("lost", "lost: {}")  # it does not answer any more: nobody knows how it is
+    LOST = ("lost", "lost: {}")  # it does not answer any more: its state is not known
     OUT = ("out", "out: {}")  # its maintenance was begun and not finished, or its change could not be undone: it is not as it was before
     UNTOUCHED = ("untouched", "untouched: {}", Verdict.UNTOUCHED)  # its turn did not come
 
@@ -84,7 +84,7 @@ class Outcome(NamedTuple):
     """Why a host did not get through a run.
 
     A play cannot say it by failing: with batches, Ansible would end the whole run there, and leave healthy hosts half-way.
-    So each host keeps its outcome as a fact, ``{state, reason}``, and the last play tells.
+    So each host keeps its outcome as a fact, ``{state, reason}``, and the last play reports it.
     ``kept_away``: its turn did not come, and another run may have paused it since for reasons of its own.
     """
 
@@ -98,6 +98,6 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(variables: Mapping[str, Any]) -> Outcome | None:
-    """The outcome that a host's variables hold; None where all went well so far."""
+    """The outcome in a host's variables; None where all went well so far."""
     kept = variables.get(FACT)
     return Outcome(State(str(kept["state"])), printable_lines(str(kept["reason"])), bool(kept.get("kept_away"))) if kept else None

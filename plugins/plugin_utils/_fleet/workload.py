@@ -4,7 +4,7 @@
 
 """What runs on a node, and what may be done with it (pure).
 
-Two look at a node: its own daemon knows every container, the swarm's manager knows every task, also one whose image is
+A node is read from two sides: its own daemon knows every container, the swarm's manager knows every task, also one whose image is
 still being pulled and which has no container yet.
 Private to this collection: no stability is promised to others.
 """
@@ -92,11 +92,11 @@ def what_is_stopped(stops: str, work: list[Work]) -> list[Work]:
 
 
 def in_words(work: Iterable[Work]) -> list[str]:
-    """As an owner knows it: services with the number of their tasks, and by name what is to be waited for."""
+    """As an owner knows it: services with the number of their tasks, and by name what must end first."""
     work = list(work)
     services = Counter(item.service for item in work if item.movable)
-    told = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in services.items()]
-    return told + [_one(item) for item in work if not item.movable]
+    services_in_words = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in services.items()]
+    return services_in_words + [_one(item) for item in work if not item.movable]
 
 
 def what_becomes(ends: Iterable[Work], leaves: bool = False) -> list[tuple[str, list[str]]]:

@@ -22,11 +22,11 @@ MOST_CANARIES = 3
 
 
 def batches(idle: Mapping[str, str], busy: Mapping[str, str], setting: Any = None) -> list[list[str]]:
-    """The hosts in their order, in batches. ``idle`` and ``busy`` tell the GPUs of each host by its name: of those on which nothing
+    """The hosts in their order, in batches. ``idle`` and ``busy`` are the GPUs of each host by its name: of those on which nothing
     runs, and of those that carry work.
 
     ``setting`` is ``provision_batch``: a number, a percentage, or a list of these of which the last one goes on, as for
-    Ansible's ``serial``. It is for those that carry work; of the idle ones it says how many are canaries, the others follow at once.
+    Ansible's ``serial``. It is for those that carry work; of the idle ones it is the number of canaries, the others follow at once.
     Without it the canaries are one host of each model, a few at a time, and of those that carry work the others follow in tenths.
     """
     if setting in (None, "", []):

@@ -22,7 +22,7 @@ from .reservations import Loss, consented, decided_totals, is_open, losses, refu
 UPDATED = {*WINDOWS, LABEL, MARKED}
 
 
-def heed_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, allowed: Any) -> list[Loss]:
+def check_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, allowed: Any) -> list[Loss]:
     """Refuses, on the hosts that would take it away, what services reserve and would find nowhere any more. Returns the losses
     that were consented to."""
     nodes, changes, joining = swarm.nodes, {}, []
@@ -44,7 +44,7 @@ def heed_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swar
     return [loss for loss in found if consented(loss.service, allowed)]
 
 
-def heed_finished_jobs(hosts: Iterable[Host], steps: dict[str, AnyStep], swarm: Swarm, remove: bool) -> None:
+def plan_finished_jobs(hosts: Iterable[Host], steps: dict[str, AnyStep], swarm: Swarm, remove: bool) -> None:
     """Has a host wait whose update would run a finished job again, or, with consent, remove that first.
 
     Only where the run updates the node: elsewhere nothing is judged, and no job removed."""

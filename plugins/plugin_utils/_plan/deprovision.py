@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run has to take back, host by host (pure): the assessments and the manager's ledger in, groups of hosts out.
+"""What a run has to remove, host by host (pure): the assessments and the manager's ledger in, groups of hosts out.
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,7 +19,7 @@ from .._fleet.membership import demotion_error, membership
 from .._fleet.model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, Step, Swarm
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS
 from .._settings.declaration import ALL
-from .provision import as_docker_has_them, heed_work, identified, settle
+from .provision import apply_disruption_policy, as_docker_has_them, identified, settle
 
 # The label with which a node goes: the host's name. An entry that a killed run left behind is known by it, since the host
 # itself has no node id any more, and host names of nodes are not unique.
@@ -41,13 +41,13 @@ WORDS = {
 # What of it is done once the files are.
 UP_TO_FILES = ("labels", "configure", "restart")
 
-# What the swarm holds, by the names that Docker's API has for it: services, secrets, configs.
-Holds = Mapping[str, list[str]]
+# What is in the swarm, by the names that Docker's API has for it: services, secrets, configs.
+Contents = Mapping[str, list[str]]
 
 
 @dataclass
 class DeprovisionStep(Step):
-    """``labels`` are those of ours that the node has from here on, ``entry`` is what an earlier run left in the list."""
+    """``labels`` are those of this collection that the node has from here on, ``entry`` is what an earlier run left in the list."""
 
     labels: dict[str, str] = field(default_factory=dict)
     stays: str | None = None  # why it remains a member, though it was to leave
@@ -59,8 +59,8 @@ class DeprovisionStep(Step):
         return self.error or self.stays
 
 
-def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, DeprovisionStep]:
-    """The step of each host, by name. ``holds`` is None where nobody could tell what the swarm holds."""
+def plan(hosts: list[Host], swarm: Swarm, contents: Contents | None) -> dict[str, DeprovisionStep]:
+    """The step of each host, by name. ``contents`` is None where those of the swarm could not be read."""
     nodes = swarm.nodes
     hosts = identified(hosts, nodes)
     gone: dict[str, str] = {}
@@ -73,7 +73,7 @@ def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, Depr
     # Each manager is judged as if all before it had left.
     for host in sorted(hosts, key=turn):
         node = nodes.get(host.node_id or "")
-        step = settle(_decide(host, node, swarm, gone, holds), host, node)
+        step = settle(_decide(host, node, swarm, gone, contents), host, node)
         if step.entry:
             gone[step.entry] = host.name
         elif node and "leave" in step.needs and not step.left_alone:
@@ -82,29 +82,29 @@ def plan(hosts: list[Host], swarm: Swarm, holds: Holds | None) -> dict[str, Depr
     return {host.name: steps[host.name] for host in hosts}
 
 
-def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[str, str], holds: Holds | None) -> DeprovisionStep:
-    error = host.unfit or _held_by_hand(host) or _used_by_docker(host) or _cannot(host, node, swarm) or _manager_error(host, node, swarm, gone)
+def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[str, str], contents: Contents | None) -> DeprovisionStep:
+    error = host.unfit or _packages_held(host) or _used_by_docker(host) or _cannot(host, node, swarm) or _manager_error(host, node, swarm, gone)
     if error or not host.assessed:
         return DeprovisionStep(error=error)
-    stays = _stays(host, node, swarm, gone, holds) if _is_last(host, node, swarm, gone) else None
+    stays = _stays(host, node, swarm, gone, contents) if _is_last(host, node, swarm, gone) else None
     leaves = _would_leave(host) and not stays
     entry = None if _in_a_swarm(host) else _left_behind(host, swarm)
     step = DeprovisionStep(stays=stays, entry=entry, labels={LEAVING: host.name} if leaves and node else {}, disrupt=host.disrupt)
-    # It goes with the node, or with the other labels: until then it says whose entry this is.
+    # It goes with the node, or with the other labels: until then it shows whose entry this is.
     step.mark = owned_labels.KEEP if leaves else owned_labels.REMOVE
     step.needs = _needs(host, node, leaves, entry, _is_last(host, node, swarm, gone))
-    step.impact = _impact(step, holds)
+    step.impact = _impact(step, contents)
     step.stops = _stops(step)
     if step.needs:
         windowed = [WINDOW_MANAGERS if node and node["role"] == "manager" else IDLE, MARKED]
-        heed_work(step, host, node, swarm, windowed if node else [PREPARE])
+        apply_disruption_policy(step, host, node, swarm, windowed if node else [PREPARE])
     return step
 
 
 def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | None, last: bool) -> list[str]:
     assessed = host.assessed or {}
     needs = {
-        "labels": bool(node and (_labels_of_ours(node) - {LEAVING} if leaves else _labels_of_ours(node))),
+        "labels": bool(node and (_own_labels(node) - {LEAVING} if leaves else _own_labels(node))),
         "configure": bool(assessed["drift"]),
         "restart": assessed["restart_required"],
         # That it is held is ours to take back where the inventory speaks of it.
@@ -118,19 +118,19 @@ def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | N
     return [name for name, needed in needs.items() if needed]
 
 
-def _held_by_hand(host: Host) -> str | None:
-    """Packages that somebody wants kept, and that were to be removed: the package manager would refuse halfway."""
+def _packages_held(host: Host) -> str | None:
+    """Packages that others hold, and that were to be removed: the package manager would refuse halfway."""
     held = (host.assessed or {}).get("toolkit_held") or []
     if not (host.packages and host.gpu and held) or host.hold is not None:
         return None
     return (
-        f"The NVIDIA Container Toolkit was to be removed, and somebody holds {', '.join(held)}. With nvidia_container_toolkit_hold: false "
-        "they are let go; with deprovision_packages: false they stay."
+        f"The NVIDIA Container Toolkit was to be removed, and the package manager holds {', '.join(held)}. With "
+        "nvidia_container_toolkit_hold: false the hold is removed; with deprovision_packages: false the packages stay."
     )
 
 
 def _used_by_docker(host: Host) -> str | None:
-    """Packages that were to be removed, and that hold the program of a runtime that was there before."""
+    """Packages that were to be removed, and that contain the program of a runtime that was there before."""
     assessed = host.assessed or {}
     if not (host.packages and host.gpu and assessed["toolkit_version"] and assessed.get("runtime_stays")):
         return None
@@ -141,7 +141,7 @@ def _used_by_docker(host: Host) -> str | None:
     )
 
 
-def _labels_of_ours(node: Mapping[str, Any]) -> set[str]:
+def _own_labels(node: Mapping[str, Any]) -> set[str]:
     return (owned_labels.recorded(node["labels"], LABEL_PREFIX) | {BOUND}) & set(node["labels"])
 
 
@@ -178,7 +178,7 @@ def _cannot(host: Host, node: dict[str, Any] | None, swarm: Swarm) -> str | None
     if not swarm.nodes:
         reason = swarm.error if swarm.found.get("live") else "None of its managers answered"
         return (
-            f"This host is in a swarm. {reason}. Mend that and run this again; if the swarm is worth nothing, run "
+            f"This host is in a swarm. {reason}. Fix that and run this again; if the swarm is worth nothing, run "
             "'docker swarm leave --force' on this host first."
         )
     if node is None and host.leave:
@@ -211,7 +211,7 @@ def _manager_error(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: 
     return demotion_error(as_docker_has_them(swarm), node["id"], leaving=gone)
 
 
-def _stays(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[str, str], holds: Holds | None) -> str | None:
+def _stays(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[str, str], contents: Contents | None) -> str | None:
     """Why the last manager does not leave: the swarm would end with it."""
     others = [other for node_id, other in swarm.nodes.items() if node_id not in gone and node_id != host.node_id]
     if others:
@@ -219,19 +219,19 @@ def _stays(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[
             f"it is the swarm's last manager, and {_names(others)} would be left without one. Run this again when they have "
             "left; a node that is gone for good is taken off the list with 'docker node rm --force'."
         )
-    if holds is None:
-        return "it is the swarm's last manager, and what the swarm holds could not be read. Run this again."
-    held = _held(holds)
-    if held and host.disrupt != ALL:
+    if contents is None:
+        return "it is the swarm's last manager, and what is in the swarm could not be read. Run this again."
+    lost = _named(contents)
+    if lost and host.disrupt != ALL:
         return (
-            f"it is the swarm's last manager, and {', '.join(held)} would be lost with the swarm. Remove what nobody needs and run "
+            f"it is the swarm's last manager, and {', '.join(lost)} would be lost with the swarm. Remove what nobody needs and run "
             f"this again, or consent to the loss with provision_disrupt: {ALL}."
         )
     return None
 
 
-def _held(holds: Holds) -> list[str]:
-    return [f"{kind[:-1]} {name}" for kind, names in holds.items() for name in names]
+def _named(contents: Contents) -> list[str]:
+    return [f"{kind[:-1]} {name}" for kind, names in contents.items() for name in names]
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
@@ -241,10 +241,10 @@ def _names(nodes: list[dict[str, Any]]) -> str:
     return ", ".join(sorted(node["hostname"] for node in nodes))
 
 
-def _impact(step: DeprovisionStep, holds: Holds | None) -> list[str]:
-    lost = _held(holds or {}) if "dissolve" in step.needs else []
-    told = [WORDS[need][0] for need in step.needs if not (need == "leave" and "dissolve" in step.needs)]
-    return [*told, "destroys " + ", ".join(lost)] if lost else told
+def _impact(step: DeprovisionStep, contents: Contents | None) -> list[str]:
+    lost = _named(contents or {}) if "dissolve" in step.needs else []
+    steps = [WORDS[need][0] for need in step.needs if not (need == "leave" and "dissolve" in step.needs)]
+    return [*steps, "destroys " + ", ".join(lost)] if lost else steps
 
 
 def removed(step: DeprovisionStep) -> str:

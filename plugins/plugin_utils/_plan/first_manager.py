@@ -16,7 +16,7 @@ from .._fleet.model import Host
 
 
 def where_it_begins(found: Mapping[str, Any], hosts: Iterable[Host]) -> dict[str, Any]:
-    """What find_swarm found; where Docker could not choose the address that the first node tells the others, with that as its error.
+    """What find_swarm found; where Docker could not choose the address that the first node advertises, with that as its error.
 
     A host that joins needs no choice: the manager sees where it comes from.
     """
@@ -28,7 +28,7 @@ def where_it_begins(found: Mapping[str, Any], hosts: Iterable[Host]) -> dict[str
         **found,
         "init_on": None,
         "error": (
-            f"There is no swarm yet, and on {first.name}, where it is to begin, Docker cannot choose the address that other nodes are told: "
+            f"There is no swarm yet, and on {first.name}, where it is to begin, Docker cannot choose the address to advertise: "
             f"{', '.join(map(str, undecided))}. Set swarm_member_advertise_addr of {first.name} to one of these addresses, or to an interface that "
             "has only one."
         ),

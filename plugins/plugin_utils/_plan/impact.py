@@ -18,8 +18,8 @@ from .._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
 from . import toolkit
 
 
-def tell_impact(step: Step, host: Host, new: bool) -> None:
-    """``new`` tells whether the swarm begins on this host."""
+def describe_impact(step: Step, host: Host, new: bool) -> None:
+    """``new``: the swarm begins on this host."""
     assessed = host.assessed or {}
     if "toolkit" in step.needs:
         now, wanted = assessed["toolkit_version"], toolkit.version_of(step.toolkit)
@@ -51,8 +51,8 @@ def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) 
         node = nodes.get(host.node_id or "")
         if node is None or not {WINDOW, WINDOW_MANAGERS, LABEL} & set(steps[host.name].groups):
             continue
-        held = {kind: entry["total"] if entry["type"] == "discrete" else [] for kind, entry in node["resources"].items() if entry.get("held")}
-        for finding in checks.leader_findings(leader, held):
+        allocated = {kind: entry["total"] if entry["type"] == "discrete" else [] for kind, entry in node["resources"].items() if entry.get("held")}
+        for finding in checks.leader_findings(leader, allocated):
             named.setdefault(finding.text, []).append(host.name)
     return [f"{', '.join(names)}: {text}" for text, names in named.items()]
 
@@ -82,6 +82,6 @@ def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:
 
 
 def _gpus_by_kind(resources: dict[str, Any]) -> dict[str, set[str]]:
-    """The named resources whose values are GPUs or MIG devices; other kinds of the node are not ours to tell of."""
+    """The named resources whose values are GPUs or MIG devices; other kinds of the node are not reported."""
     named = {kind: values for kind, values in resources.items() if isinstance(values, list)}
     return {kind: set(values) for kind, values in named.items() if all(one.startswith(("GPU-", "MIG-")) for one in values)}

@@ -52,8 +52,8 @@ def _found(groups: Mapping[str, Sequence[str]], wanted: Sequence[str]) -> str:
         f"{close[0]} by {group}" for group in others if (close := difflib.get_close_matches(group.lower().replace("-", "_"), wanted, 1, 0.75))
     ]
     has = f"It has the groups {', '.join(others)}" if others else "It has no groups"
-    asked = f" Did you mean {' and '.join(meant)}?" if meant else ""
-    return f"{has}.{asked} Put hosts into {_either(wanted)}, and run this again."
+    question = f" Did you mean {' and '.join(meant)}?" if meant else ""
+    return f"{has}.{question} Put hosts into {_either(wanted)}, and run this again."
 
 
 def _either(names: Sequence[str]) -> str:

@@ -18,12 +18,12 @@ from ...module_utils._machine import packages
 from ...module_utils._swarm import owned_labels
 from .._fleet.identity import LABEL_PREFIX, problems
 from .._fleet.membership import membership
-from .._fleet.model import END, FETCH, HURTS, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
+from .._fleet.model import DISRUPTIVE, END, FETCH, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, must_stay, what_becomes, what_is_stopped, work_on
 from .._settings.declaration import ALL, NEVER, SERVICES
 from . import toolkit
 from .batches import batches
-from .impact import tell_impact
+from .impact import describe_impact
 
 LOCKS = (
     "dockerd has to be restarted, which would lock this manager, since its swarm is autolocked. Run 'docker swarm update "
@@ -32,7 +32,7 @@ LOCKS = (
 
 
 def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None) -> dict[str, Step]:
-    """The step of each host, by name. ``maintain`` says for what besides every member gets a window."""
+    """The step of each host, by name. ``maintain`` describes a maintenance: with it, every member gets a window."""
     nodes = swarm.nodes
     hosts = identified(hosts, nodes)
     # What is to be a manager is one before another is demoted.
@@ -73,7 +73,7 @@ def only_paused(steps: Mapping[str, Step]) -> list[str]:
 
 
 def to_change(groups: Mapping[str, Iterable[str]]) -> list[str]:
-    """The hosts on which anything is to be done, by hosts_in(). What is fetched, nobody notices."""
+    """The hosts on which anything is to be done, by hosts_in(). A download disturbs nobody."""
     return list(dict.fromkeys(name for group, names in groups.items() if group not in (END, FETCH) for name in names))
 
 
@@ -82,7 +82,7 @@ def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[An
 
 
 def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
-    """The step with what holds for every host, whatever is done there."""
+    """The step with what is common to every host, whatever is done there."""
     step.leader, step.node_id = bool(node and node.get("leader")), node["id"] if node else None
     step.away = bool(node and node.get("former_availability"))
     # By a run that was killed, or over something that failed. Only a clean assessment returns it to service: nobody knows what a node
@@ -114,22 +114,22 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     step = Step(needs=needs, disrupt=host.disrupt, toolkit=toolkit.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
-    tell_impact(step, host, new=swarm.found.get("init_on") == host.name)
+    describe_impact(step, host, new=swarm.found.get("init_on") == host.name)
     if maintain:
         step.impact.append(f"{maintain} and reboots" if host.settings.get("maintain_reboot") else maintain)
     step.stops = _stops(set(step.needs))
-    heed_work(step, host, node, swarm, _groups(step, node))
+    apply_disruption_policy(step, host, node, swarm, _groups(step, node))
     return step
 
 
 def _stops(needs: set[str]) -> str:
-    if HURTS & needs:
+    if DISRUPTIVE & needs:
         return CONTAINERS
     return TASKS if "move" in needs else NOTHING
 
 
-def heed_work(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm, groups: list[str]) -> None:
-    """What runs there decides whether the change may come now, and how. ``groups`` are its groups if it may."""
+def apply_disruption_policy(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm, groups: list[str]) -> None:
+    """By provision_disrupt and what runs there, whether the change may come now, and how. ``groups`` are its groups if it may."""
     work = what_is_stopped(step.stops, work_on((host.assessed or {})["containers"], node))
     stay = must_stay(work, host.disrupt)
     # Where the node is emptied first, its labels change while nothing is there that they could evict.
@@ -143,9 +143,9 @@ def heed_work(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm,
     ends = [item for item in work if item not in stay]
     cut_off = [item for item in ends if step.stops == TASKS and not item.service]
     becomes = what_becomes((item for item in ends if item not in cut_off), leaves="leave" in step.needs)
-    for word, told in [*becomes, ("disconnects", in_words(cut_off)), ("evicts", moved)]:
-        if told:
-            step.impact.append(f"{word} {', '.join(told)}")
+    for word, names in [*becomes, ("disconnects", in_words(cut_off)), ("evicts", moved)]:
+        if names:
+            step.impact.append(f"{word} {', '.join(names)}")
 
 
 def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) -> tuple[list[str], list[str]]:
@@ -202,10 +202,10 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
 
 def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
     needs, groups = set(step.needs), [FETCH] if "toolkit" in step.needs else []
-    hurts = bool({"toolkit", "restart", "maintain"} & needs)
-    if hurts and node:
+    disruptive = bool({"toolkit", "restart", "maintain"} & needs)
+    if disruptive and node:
         groups += [WINDOW_MANAGERS if node["role"] == "manager" else IDLE, MARKED]
-    elif hurts or {"configure", "hold"} & needs:
+    elif disruptive or {"configure", "hold"} & needs:
         groups.append(PREPARE)
     if {"join", "role", "docker_sdk"} & needs:
         groups.append(JOIN)
@@ -224,10 +224,10 @@ def label_change(node: Mapping[str, Any], wanted: Mapping[str, str], keep: Seque
 
 
 def _clash(node: Mapping[str, Any], wanted: Mapping[str, str]) -> str | None:
-    """A label that somebody else set to another value than ours would be."""
+    """A label that others set to another value than was decided."""
     dummy_labels, clashes = owned_labels.compute(node["labels"], wanted, LABEL_PREFIX)
-    told = [f"{key} is {node['labels'][key]!r}, set by somebody else, and {wanted[key]!r} was decided" for key in clashes]
-    if not told:
+    clashing = [f"{key} is {node['labels'][key]!r}, not set by this collection, and {wanted[key]!r} was decided" for key in clashes]
+    if not clashing:
         return None
     keys = " ".join(f"--label-rm {key}" for key in clashes)
-    return f"node label {'; '.join(told)}. If nobody needs it: docker node update {keys} {node['id']}"
+    return f"node label {'; '.join(clashing)}. If nobody needs it: docker node update {keys} {node['id']}"

@@ -4,7 +4,7 @@
 
 """The services that would have no place once a run has changed what nodes advertise (pure).
 
-By the totals of the nodes, as if nothing held anything: what is free changes by itself, and what no node has does not.
+By the totals of the nodes, as if nothing were allocated: what is free changes by itself, and what no node has does not.
 Private to this collection: no stability is promised to others.
 """
 

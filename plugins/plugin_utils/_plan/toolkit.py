@@ -46,8 +46,8 @@ def error(wanted: str | None, hold: bool | None, assessed: Mapping[str, Any]) ->
     if hold is not None or not held or not there or version_of(wanted) in (None, there):
         return None
     return (
-        f"Version {version_of(wanted)} of the NVIDIA Container Toolkit is wanted and {there} is there, "
-        f"where somebody holds {', '.join(held)}. With nvidia_container_toolkit_hold: true the new version is held, with false none is."
+        f"Version {version_of(wanted)} of the NVIDIA Container Toolkit is wanted and {there} is installed, "
+        f"where the package manager holds {', '.join(held)}. With nvidia_container_toolkit_hold: true the new version is held, with false none is."
     )
 
 

@@ -22,8 +22,8 @@ def named(answer: dict[str, Any], host: str, noted: Iterable[str] = (), later: b
     rest = {key: value for key, value in answer.items() if key not in ("warnings", NOTED)}
     if later:
         return {**rest, NOTED: texts}
-    told = [text if text.startswith(f"{host}: ") else f"{host}: {text}" for text in texts if text not in list(noted)]
-    return {**rest, "warnings": told} if told else rest
+    shown = [text if text.startswith(f"{host}: ") else f"{host}: {text}" for text in texts if text not in list(noted)]
+    return {**rest, "warnings": shown} if shown else rest
 
 
 def _text(warning: Any) -> str:

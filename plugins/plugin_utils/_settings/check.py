@@ -69,7 +69,7 @@ def as_message(problems: Problems) -> str:
 
 
 def _of_play(task_vars: Mapping[str, Any], settings: Mapping[str, Setting]) -> dict[str, Any]:
-    """What stands at the play, such as at import_playbook: it holds for all hosts, and no host's variables show it."""
+    """What stands at the play, such as at import_playbook: it counts for all hosts, and no host's variables show it."""
     raw = task_vars["hostvars"].raw_get(task_vars["inventory_hostname"])
     return {key: value for key, value in task_vars.items() if key not in raw or (key in settings and value != raw[key])}
 
@@ -118,6 +118,6 @@ def _wrong(
             # Templating a host's variables costs far more than reading them, so only what needs it is templated.
             text = problem(settings[key], templated(key) if is_template(value) else value)
         except AnsibleError as error:
-            text = f"{key} is {shown(settings[key], value)}, which cannot be worked out: {mask(str(error))}. Set it right, or leave it out."
+            text = f"{key} is {shown(settings[key], value)}, which cannot be evaluated: {mask(str(error))}. Set it right, or leave it out."
         if text:
             yield text

@@ -27,8 +27,8 @@ class Setting:
     """One variable that a user may set. ``type``, ``choices`` and ``elements`` are those of Ansible's argument specs.
 
     ``low`` is the least number that makes sense, ``unit`` what is counted. ``default`` is None where nothing is set by default, and
-    ``empty`` tells whether an empty value means the same. ``once``: it counts for the whole run, not for a host. ``wants`` says what
-    its value has to be, where its type does not. ``meaning`` is a line, what else a user has to know stands in ``details``.
+    ``empty``: an empty value means the same. ``once``: it counts for the whole run, not for a host. ``wants`` is what its value has
+    to be, where the type does not say it all. ``meaning`` is a line, what else a user has to know stands in ``details``.
     """
 
     name: str
@@ -53,8 +53,8 @@ PLAYBOOKS = (
         "provision_disrupt", "str", SERVICES, "what a change may do to what runs on a host", choices=DISRUPTIONS,
         details="`services` moves what swarm starts again elsewhere, and waits for one-shot tasks, jobs, plain containers and tasks that have "
         "used up their restart attempts (`--restart-max-attempts`). `never` leaves a host alone while anything runs there that the change would "
-        "stop, and lists it as waiting. `all` is your consent to stop what runs; with deprovision also to lose what the swarm's last manager "
-        "holds.",
+        "stop, and lists it as waiting. `all` is your consent to stop what runs; with deprovision also to lose what is in the swarm when its last "
+        "manager leaves.",
     ),
     Setting(
         "provision_wait", "int", 300, "for so long a batch waits for what must not be stopped", unit=SECONDS,
@@ -101,8 +101,8 @@ PLAYBOOKS = (
     Setting("deprovision_packages", "bool", False, "whether the NVIDIA Container Toolkit and its repository are removed"),
     Setting(
         "swarm_manager_docker_host", "str", None, "the Docker API of a manager that is run by others",
-        details="Such as `tcp://m1.example.org:2376`. It is only asked; nothing is done on its machine. The README of the role `swarm_member` has an "
-        "example.",
+        details="Such as `tcp://m1.example.org:2376`. Only this API is used; nothing is changed on its machine. The README of the role "
+        "`swarm_member` has an example.",
     ),
     Setting(
         "swarm_manager_docker_tls", "dict", None, "how that API is reached",
@@ -128,16 +128,16 @@ def is_template(value: Any) -> bool:
     return isinstance(value, str) and ("{{" in value or "{%" in value)
 
 
-def holds_template(value: Any) -> bool:
+def contains_template(value: Any) -> bool:
     """Whether it is a template, or a list or mapping with one in it."""
     if isinstance(value, Mapping):
-        return any(map(holds_template, value.values()))
-    return any(map(holds_template, value)) if isinstance(value, (list, tuple)) else is_template(value)
+        return any(map(contains_template, value.values()))
+    return any(map(contains_template, value)) if isinstance(value, (list, tuple)) else is_template(value)
 
 
 def converted(setting: Setting, value: Any) -> Any:
-    """The value as what its setting is declared to be. Nothing is the default, and so is what is none: problem() says of that what is
-    wrong."""
+    """The value as what its setting is declared to be. Nothing is the default, and so is what is none: problem() reports what is
+    wrong with that."""
     if value in (None, ""):
         return setting.default
     try:
@@ -151,7 +151,7 @@ _AS: dict[str, Callable[[Any], Any]] = {"int": lambda value: int(float(value)), 
 
 
 def problem(setting: Setting, value: Any) -> str | None:
-    """What is wrong with this value, in words; None where nothing is. Templates in a list are not looked into."""
+    """What is wrong with this value, in words; None where nothing is. Templates in a list are not evaluated."""
     wanted = _wanted(setting, value)
     if wanted is None:
         return None
@@ -222,7 +222,7 @@ def _either(choices: Iterable[Any]) -> str:
 
 
 def shown(setting: Setting, value: Any) -> str:
-    """The value as a message may have it. A mapping may hold keys and passwords under any name, also where it was written as text."""
+    """The value as a message may have it. A mapping may contain keys and passwords under any name, also where it was written as text."""
     return NOT_SHOWN if setting.type == "dict" and value not in (None, "") else mask(_shown(value))
 
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A module that did not take its options, told in the words of the role that fills them (pure).
+"""A module that refused its options, explained with the names of the role's variables (pure).
 
-Ansible says that it could not convert a str to an int, and neither which variable that is nor what it is to be.
+Ansible reports that it could not convert a str to an int, and neither which variable that is nor what its value has to be.
 Private to this collection: no stability is promised to others.
 """
 
@@ -27,11 +27,11 @@ def explained(answer: dict[str, Any], role: str, options: Mapping[str, Any]) -> 
         return answer
     settings = {setting.name: setting for setting in of_roles([role]) if not setting.choices}  # of choices Ansible names all itself
     known = [(settings[f"{role}_{name}"], name, value) for name, value in options.items() if f"{role}_{name}" in settings]
-    told = [text for setting, name, value in known if (text := problem(_as_option(setting, name), value))]
-    if not told:
+    problems = [text for setting, name, value in known if (text := problem(_as_option(setting, name), value))]
+    if not problems:
         return answer
     # Where Ansible printed its own words from, it prints these now.
-    return {**{key: value for key, value in answer.items() if key != "exception"}, "msg": " ".join(told)}
+    return {**{key: value for key, value in answer.items() if key != "exception"}, "msg": " ".join(problems)}
 
 
 def _as_option(setting: Setting, option: str) -> Setting:

@@ -6,7 +6,7 @@
 
 A plan reads them once for the whole run. The tasks read them from the plan, and not the variables: a task knows no defaults, and a
 variable of that name may have changed since, such as by facts that a host returned.
-What is wrong with a value is told by _settings_check; here it counts as the default, so that one host's mistake keeps no other from
+What is wrong with a value is reported by _settings/check; here it counts as the default, so that one host's mistake keeps no other from
 being changed.
 Private to this collection: no stability is promised to others.
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 
-from .declaration import PLAYBOOKS, Setting, converted, holds_template
+from .declaration import PLAYBOOKS, Setting, contains_template, converted
 from .roles import declared
 
 Template = Callable[[Any], Any]
@@ -48,7 +48,7 @@ def values(task_vars: Mapping[str, Any], names: Iterable[str], wanted: Iterable[
 
 
 def _of_play(task_vars: Mapping[str, Any], settings: Iterable[Setting], template: Template) -> dict[str, Any]:
-    """What stands at the play, such as at import_playbook: it holds for all hosts, and no host's variables show it."""
+    """What stands at the play, such as at import_playbook: it counts for all hosts, and no host's variables show it."""
     raw = task_vars["hostvars"].raw_get(task_vars["inventory_hostname"])
     there = [one for one in settings if one.name in task_vars and (one.name not in raw or task_vars[one.name] != raw[one.name])]
     return {one.name: _value(one, task_vars[one.name], lambda one=one: template(task_vars[one.name])) for one in there}  # type: ignore[misc]
@@ -62,6 +62,6 @@ def _of_host(hostvars: Any, name: str, settings: Iterable[Setting]) -> dict[str,
 def _value(setting: Setting, written: Any, templated: Callable[[], Any]) -> Any:
     try:
         # Templating a host's variables costs far more than reading them, so only what needs it is templated.
-        return setting.default if written is None else converted(setting, templated() if holds_template(written) else written)
+        return setting.default if written is None else converted(setting, templated() if contains_template(written) else written)
     except AnsibleError:
         return setting.default

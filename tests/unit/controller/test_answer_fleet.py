@@ -116,8 +116,8 @@ def provision(hosts, known, maintain):
     impact.leader_warnings(hosts, steps, known)
     impact.toolkit_warnings(hosts, steps)
     plan_provision.hosts_in(steps, plan_provision.in_batches(hosts, steps))
-    consent.heed_reservations(hosts, steps, known, [])
-    consent.heed_finished_jobs(hosts, steps, known, False)
+    consent.check_reservations(hosts, steps, known, [])
+    consent.plan_finished_jobs(hosts, steps, known, False)
     report_provision.impact(steps)
     for one in hosts:
         node = known.nodes.get(one.node_id or "")

@@ -15,7 +15,7 @@ from node_lab import UUIDS, resources
 from ansible_collections.fleet.gpu_swarm.plugins.action.provision_plan import _steps
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.finished_jobs import in_the_way
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, IDLE, LABEL, MARKED
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import heed_finished_jobs
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import plan_finished_jobs
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import DeprovisionStep
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import only_paused, plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import availability_updates
@@ -58,7 +58,7 @@ def planned(one, *jobs, remove=False, **of_node):
     known = swarm(member("n1", **of_node), member("n2"))
     known.ledger["finished_jobs"] = list(jobs)
     steps = plan([one], known)
-    heed_finished_jobs([one], steps, known, remove)
+    plan_finished_jobs([one], steps, known, remove)
     return steps
 
 

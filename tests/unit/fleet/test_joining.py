@@ -70,7 +70,7 @@ class Fleet:
     me: str = "w1"
     looked: dict[str, Any] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
-    nodes: list[dict[str, Any]] | None = None  # of the manager's list; None if it was not asked
+    nodes: list[dict[str, Any]] | None = None  # of the manager's list; None if it was not queried
     refused: str = ""  # what a manager said that did not give its list
     managers: tuple[str, ...] = ("m1", "m2")
     in_play: tuple[str, ...] | None = None
@@ -83,7 +83,7 @@ class Fleet:
     @property
     def variables(self) -> dict[str, dict[str, Any]]:
         made: dict[str, dict[str, Any]] = {name: {} for name in [*self.managers, *self.playing, *self.assessed]}
-        for key, answers in (("gpu_node_assessed", self.assessed), ("__swarm_member_looked", self.looked)):
+        for key, answers in (("gpu_node_assessed", self.assessed), ("__swarm_member_inspected", self.looked)):
             for name, answer in answers.items():
                 made[name][key] = answer
         return made
@@ -210,7 +210,7 @@ def test_what_a_host_has_to_do(case):
 REFUSED = {
     "no manager is named": (replace(NEW, managers=()), "No manager is named"),
     "a manager is silent": (Fleet({"m1": FRESH, "m2": DEAD, "w1": FRESH}), "m2: No route to host"),
-    "a manager was not asked": (Fleet({"m1": FRESH, "w1": FRESH}), "m2: it was not asked"),
+    "a manager was not queried": (Fleet({"m1": FRESH, "w1": FRESH}), "m2: it was not queried"),
     "the host is of another swarm": (OTHERS, "Set swarm_member_move: true"),
     "the host manages another swarm": (
         Fleet({"m1": manager("i1"), "w1": manager("x9")}, nodes=ONE, move=True), "manager of another swarm. Leaving could destroy that swarm"
@@ -238,7 +238,7 @@ REFUSED = {
     ),
     "the manager does not give its list": (
         replace(RUNS, nodes=None, refused="The swarm has no quorum."),
-        "The manager m1 did not tell its list of nodes: The swarm has no quorum. If more than half of the swarm's managers are down",
+        "The manager m1 did not return its list of nodes: The swarm has no quorum. If more than half of the swarm's managers are down",
     ),
     "the manager has said why it does not": (
         Fleet({"m1": manager("i1", error="rpc error: no leader"), "w1": FRESH}, refused="500"), "its list of nodes: rpc error: no leader. If more"
@@ -273,7 +273,7 @@ def test_a_manager_that_the_inventory_does_not_have():
 
 
 def test_what_a_playbook_has_emptied_for_the_next_one_of_a_run_is_no_answer():
-    assert answers_of({"m1": {"gpu_node_assessed": FRESH, "__swarm_member_looked": {}}}, ["m1"], []) == {"m1": FRESH}
+    assert answers_of({"m1": {"gpu_node_assessed": FRESH, "__swarm_member_inspected": {}}}, ["m1"], []) == {"m1": FRESH}
 
 
 # -- one manager after the other -----------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def test_each_demotion_counts_those_before_it(me, words):
 
 def test_no_demotion_without_the_managers_list():
     fleet = Fleet({"m1": manager("i1"), "w1": manager("i2")}, refused="timed out")
-    assert "The manager m1 did not tell its list of nodes: timed out. If" in demotion_error(fleet.known(), {}, ())
+    assert "The manager m1 did not return its list of nodes: timed out. If" in demotion_error(fleet.known(), {}, ())
 
 
 # -- how a host leaves ---------------------------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ STAYING = {
     "no manager answered": (
         Fleet({"w1": worker("i3")}, refused="a worker"), True, "No manager of the swarm of w1 answered (managers 192.0.2.1:2377)"
     ),
-    "the list was not given": (replace(RUNS, nodes=None, refused="timed out"), True, "The manager m1 did not tell its list of nodes: timed out. If"),
+    "no list": (replace(RUNS, nodes=None, refused="timed out"), True, "The manager m1 did not return its list of nodes: timed out. If"),
     "it is in another swarm": (OTHERS, True, "w1 (node id x9) is not in the swarm of m1. Run 'docker swarm leave'"),
     "it shows another one's node": (
         replace(RUNS, nodes=[node("i1", "manager"), node("i3", host="w2")]), True, "which belongs to the host w2 by the node's label"

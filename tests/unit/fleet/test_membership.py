@@ -123,7 +123,7 @@ NOT_FOUND = {
         ["a"],
         "b: live-restore is true.",
     ),
-    "a manager was not asked": ({"a": FRESH}, ["a", "b"], ["a"], "b: it was not asked"),
+    "a manager was not queried": ({"a": FRESH}, ["a", "b"], ["a"], "b: it was not queried"),
     "a manager is a worker of some swarm": ({"a": FRESH, "b": WORKER}, ["a", "b"], ["a"], "b: swarm state active"),
     "a manager's swarm is locked": ({"a": answer("locked")}, ["a"], ["a"], "The swarm is locked on a, as"),
     "one of two managers is locked": (

@@ -43,8 +43,8 @@ def bare(node_id="n1", **other):
 M1 = bare("m1", role="manager", leader=True)
 
 
-def plan(hosts, known, holds=None):
-    return deprovision.plan(hosts, known, EMPTY if holds is None else holds)
+def plan(hosts, known, contents=None):
+    return deprovision.plan(hosts, known, EMPTY if contents is None else contents)
 
 
 def step_of(one, known, *others, **options):
@@ -69,7 +69,7 @@ STEPS = {
     "only the libraries": (host(node_id=None, kept=True), swarm(), ["state"], OUTSIDE),
     "the toolkit": (host(node_id=None, packages=True), swarm(), ["packages"], OUTSIDE),
     "a version that we hold": (host(node_id=None, hold=True, toolkit_held=HELD), swarm(), ["hold"], OUTSIDE),
-    "a version that somebody holds": (host(node_id=None, toolkit_held=HELD), swarm(), [], []),
+    "a version that is held": (host(node_id=None, toolkit_held=HELD), swarm(), [], []),
     "a toolkit that we hold": (host(node_id=None, packages=True, hold=True, toolkit_held=HELD), swarm(), ["hold", "packages"], OUTSIDE),
     "a toolkit of which the inventory says that nobody is to hold it": (
         host(node_id=None, packages=True, hold=False, toolkit_held=HELD),
@@ -99,9 +99,9 @@ def test_what_is_taken_back(one, known, needs, groups):
     assert bool(step.impact) == bool(needs)
 
 
-def test_packages_that_somebody_holds_are_not_removed_unasked():
+def test_packages_that_are_held_are_not_removed_without_consent():
     step = step_of(host(node_id=None, packages=True, kept=True, toolkit_held=HELD), swarm())
-    assert "somebody holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: false" in step.error
+    assert "the package manager holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: false" in step.error
     assert (step.needs, step.groups) == ([], [END])
 
 
@@ -147,7 +147,7 @@ STOPPED = {
 
 
 @pytest.mark.parametrize(("what", "stopped"), STOPPED.values(), ids=STOPPED)
-def test_nobodys_work_is_stopped_unasked(what, stopped):
+def test_work_is_stopped_only_with_consent(what, stopped):
     known = swarm(M1, entry(tasks=[task("train.1.x", "train")]))
     step = step_of(host(containers=BUSY, **what), known)
     assert (step.waits_for, step.left_alone, step.groups) == (stopped, bool(stopped), [END] if stopped else WORKER)
@@ -238,8 +238,8 @@ LAST = {
     "another node": ([bare("w9")], EMPTY, "all", "host-w9 would be left without one"),
     "a service": ([], dict(EMPTY, services=["shop"]), "never", "service shop would be lost with the swarm"),
     "everything": ([], {"services": ["a"], "secrets": ["b"], "configs": ["c"]}, "never", "service a, secret b, config c would be lost"),
-    "who knows": ([], None, "never", "what the swarm holds could not be read"),
-    "even by consent": ([], None, "all", "what the swarm holds could not be read"),
+    "who knows": ([], None, "never", "what is in the swarm could not be read"),
+    "even by consent": ([], None, "all", "what is in the swarm could not be read"),
 }
 
 
@@ -256,7 +256,7 @@ def test_the_last_manager_stays_and_is_given_back_all_the_same(others, holds, di
 
 
 def test_with_consent_the_swarm_ends_with_what_it_holds():
-    step = step_of(host(node_id="m1", disrupt="all"), swarm(M1), holds=dict(EMPTY, services=["shop"], configs=["c"]))
+    step = step_of(host(node_id="m1", disrupt="all"), swarm(M1), contents=dict(EMPTY, services=["shop"], configs=["c"]))
     assert (step.problem, step.impact) == (None, ["ends the swarm, being its last manager", "destroys service shop, config c"])
 
 
@@ -281,7 +281,7 @@ ERRORS = {
     "locked": ({"swarm": {"state": "locked", "node_id": ""}}, swarm(M1), "docker swarm unlock"),
     "lost": ({"swarm": {"state": "error", "node_id": "n1", "error": "expired"}}, swarm(M1), "(expired)"),
     "no manager answered": ({"swarm": ACTIVE}, swarm(), "None of its managers answered"),
-    "no list": ({"swarm": ACTIVE}, Swarm({"live": ["m"]}, {"msg": "no quorum"}), "could not be asked about the swarm: no quorum"),
+    "no list": ({"swarm": ACTIVE}, Swarm({"live": ["m"]}, {"msg": "no quorum"}), "could not be queried about the swarm: no quorum"),
     "another swarm": ({"node_id": "x9"}, swarm(M1), "is in a swarm that is not that of m"),
     "a wrong setting": ({"wrong": "deprovision_leave is 'x'"}, swarm(M1, entry()), "deprovision_leave is 'x'"),
 }

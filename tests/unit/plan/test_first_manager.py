@@ -25,7 +25,7 @@ def test_nothing_is_done_anywhere_before_the_first_node_knows_its_address():
     hosts = [inactive("m1", CHOICE), inactive("g1", CHOICE)]
     found = where_it_begins(FOUND, hosts)
     assert found["error"].startswith(
-        "There is no swarm yet, and on m1, where it is to begin, Docker cannot choose the address that other nodes are told: "
+        "There is no swarm yet, and on m1, where it is to begin, Docker cannot choose the address to advertise: "
         "10.0.0.5 (eth0), 10.1.0.5 (eth1). Set swarm_member_advertise_addr of m1 to"
     )
     steps = plan(hosts, Swarm(found))

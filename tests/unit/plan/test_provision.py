@@ -114,7 +114,7 @@ ANOTHER_TOOLKIT = {"toolkit": "1.20.0", "toolkit_version": "1.19.0"}
 STRANGER = {"node_id": "elsewhere", "move": True}
 
 # a change that hurts, the swarm, the groups while nothing runs there
-HURTS = {
+DISRUPTIVE = {
     "a restart": (RESTART, swarm(member()), WINDOWED),
     "another toolkit": (ANOTHER_TOOLKIT, swarm(member()), [FETCH, *WINDOWED]),
     "a move and a restart": ({**STRANGER, **RESTART}, swarm(member()), [PREPARE, JOIN, LABEL, END]),
@@ -122,8 +122,8 @@ HURTS = {
 }
 
 
-@pytest.mark.parametrize(("change", "known", "groups"), HURTS.values(), ids=HURTS)
-def test_nobodys_work_is_stopped_unasked(change, known, groups):
+@pytest.mark.parametrize(("change", "known", "groups"), DISRUPTIVE.values(), ids=DISRUPTIVE)
+def test_work_is_stopped_only_with_consent(change, known, groups):
     busy = [*BUSY[2:], ("train.1.x", "train")]
     consented = [WINDOW if group == IDLE else group for group in groups]
     step = step_of(host(containers=busy, disrupt="never", **change), known)
@@ -279,7 +279,7 @@ def test_the_toolkit_is_held(hold, held, needs, impact):
 def test_a_version_that_somebody_holds_is_changed_only_where_the_inventory_speaks_of_it(hold):
     step = step_of(replace(host(toolkit="1.20.0", toolkit_version="1.19.1", toolkit_held=list(PACKAGES[3:])), hold=hold), swarm(member()))
     if hold is None:
-        assert "somebody holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: true" in step.error
+        assert "the package manager holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: true" in step.error
     else:
         assert (step.error, step.needs) == (None, ["toolkit"])  # which holds it or lets it go in the same breath
 
@@ -395,17 +395,17 @@ def test_an_old_leader_is_warned_of(version, answer, words):
 
 LIVE = {"live": ["m1"], "init_on": None, "error": None}
 NOBODY = {"live": [], "init_on": None, "error": "No working swarm manager was found. m1: No route to host."}
-UNASKED = "The manager m1 could not be asked about the swarm: "
+UNREAD = "The manager m1 could not be queried about the swarm: "
 
 
 @pytest.mark.parametrize(
     ("known", "error"),
     [
         (Swarm(NOBODY), NOBODY["error"]),
-        (Swarm(LIVE, {"failed": True, "msg": "The swarm does not have a leader."}), UNASKED + "The swarm does not have a leader."),
-        (Swarm(LIVE, {"unreachable": True, "msg": "No route to host"}), UNASKED + "No route to host"),
-        (Swarm(LIVE, {"skipped": True}), UNASKED + "it lacks the Docker SDK for Python, which provision without --check installs"),
-        (Swarm(LIVE, None), UNASKED + "it lacks the Docker SDK for Python, which provision without --check installs"),
+        (Swarm(LIVE, {"failed": True, "msg": "The swarm does not have a leader."}), UNREAD + "The swarm does not have a leader."),
+        (Swarm(LIVE, {"unreachable": True, "msg": "No route to host"}), UNREAD + "No route to host"),
+        (Swarm(LIVE, {"skipped": True}), UNREAD + "it lacks the Docker SDK for Python, which provision without --check installs"),
+        (Swarm(LIVE, None), UNREAD + "it lacks the Docker SDK for Python, which provision without --check installs"),
     ],
 )
 @pytest.mark.parametrize("disrupt", ["never", "all"])
@@ -484,8 +484,8 @@ def test_a_label_of_somebody_else_is_that_hosts_error_alone():
     assert (steps["a"].error, steps["a"].groups) == (None, WINDOWED)
     assert (steps["b"].needs, steps["b"].groups) == ([], [END])
     assert steps["b"].error == (
-        "node label gpu.count is '7', set by somebody else, and '2' was decided; "
-        "gpu.model is 'T4', set by somebody else, and 'NVIDIA-H100-80GB-HBM3' was decided. "
+        "node label gpu.count is '7', not set by this collection, and '2' was decided; "
+        "gpu.model is 'T4', not set by this collection, and 'NVIDIA-H100-80GB-HBM3' was decided. "
         "If nobody needs it: docker node update --label-rm gpu.count --label-rm gpu.model n2"
     )
 
@@ -565,7 +565,7 @@ def test_a_step_travels_as_plain_data():
 
 
 def test_an_answer_of_a_manager_without_nodes_is_no_ledger():
-    assert Swarm(LIVE, ledger()).error.startswith(UNASKED)
+    assert Swarm(LIVE, ledger()).error.startswith(UNREAD)
     assert Swarm({"live": [], "init_on": "m1", "error": None}, {"skipped": True}).error is None
 
 

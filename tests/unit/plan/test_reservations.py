@@ -12,7 +12,7 @@ from fleet_lab import host, ledger, member, swarm
 from node_lab import UUIDS, gpu, resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger import ledger as swarm_ledger
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import heed_reservations
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import check_reservations
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.reservations import consented, decided_totals, losses, without
 
@@ -111,7 +111,7 @@ def planned(*hosts, groups, allowed=(), nodes=("n1", "n2")):
     known = swarm(*(member(node) for node in nodes))
     known.ledger["reservations"] = list(groups)
     steps = plan(list(hosts), known)
-    return steps, heed_reservations(list(hosts), steps, known, allowed)
+    return steps, check_reservations(list(hosts), steps, known, allowed)
 
 
 def test_a_host_that_would_take_the_kind_away_cannot_go_on():

@@ -275,7 +275,7 @@ def test_a_template_that_cannot_be_worked_out():
         raise AnsibleError("'wait' is undefined")
 
     (text,) = checked({"g1": {}}, play={"provision_wait": "{{ wait }}"}, template=template)[0].run
-    assert text == "provision_wait is '{{ wait }}', which cannot be worked out: 'wait' is undefined. Set it right, or leave it out."
+    assert text == "provision_wait is '{{ wait }}', which cannot be evaluated: 'wait' is undefined. Set it right, or leave it out."
 
 
 def test_each_host_is_read_once():
