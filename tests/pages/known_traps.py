@@ -68,8 +68,8 @@ ISOLATION = (
         "'nvidia-ctk runtime configure' overwrites runtimes.nvidia, with --cdi.enabled all of features, fails on an empty"
         " daemon.json, drops what follows the document, and keeps no backup.",
         "seen with 1.20.0",
-        HANDLED, "daemon.json is edited without it: only our keys change, the rest stays byte for byte.",
-        _U + "config/test_text_properties.py::test_json_edit_changes_only_ours",
+        HANDLED, "daemon.json is edited without it: only the keys of this collection change, the rest stays byte for byte.",
+        _U + "config/test_text_properties.py::test_json_edit_changes_only_what_is_owned",
     ),
     BY_ID["no-reservation-sees-all"],
     BY_ID["variable-set-by-hand"],

@@ -36,7 +36,7 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 class Want(NamedTuple):
     """What daemon.json should say.
 
-    ``kinds`` are ours whoever wrote them; ``written`` are the entries that we wrote before, under whatever kind.
+    ``kinds`` are owned by the policy, whoever wrote them; ``written`` are the entries that this collection wrote before, of whatever kind.
     ``runtime_path`` None leaves the runtime alone. ``moved`` are entries of others, which stood elsewhere before.
     """
 
@@ -95,7 +95,7 @@ def _loads(text: str, path: str) -> dict[str, Any]:
     if isinstance(doc, dict):
         return doc
     raise ConfigError(
-        f"{path}: it holds {_json_type(doc)} where dockerd takes an object ({{…}}). Correct the file, then run again."
+        f"{path}: it contains {_json_type(doc)} where dockerd takes an object ({{…}}). Correct the file, then run again."
     )
 
 
@@ -117,7 +117,7 @@ def _json_type(value: Any) -> str:
 
 
 def _open_checked(content: bytes | None, path: str) -> _File:
-    """For an edit: the file, after every reason why our keys could not be set has been looked for."""
+    """For an edit: the file, after a check for everything that would keep this collection's keys from being set."""
     file = _open(content, path)
     if file.doc:
         box = json_text.scan(file.text)
@@ -163,7 +163,7 @@ def _check_types(doc: Mapping[str, Any], path: str) -> None:
             refuse(f"an entry of {RESOURCES}", one, 'a string such as "SSD=1"')
 
 
-# --- what to tell ---------------------------------------------------------------------------------------------------
+# --- problems -------------------------------------------------------------------------------------------------------
 
 
 class Flag(NamedTuple):
@@ -182,7 +182,7 @@ _FLAGS = {
 
 
 def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
-    """The flags in dockerd's arguments that make it refuse a daemon.json with our keys.
+    """The flags in dockerd's arguments that make it refuse a daemon.json with this collection's keys.
 
     ``--add-runtime`` is none of them: dockerd merges it with ``runtimes`` (moby daemon/config, skipDuplicates).
     """
@@ -197,27 +197,27 @@ def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
 
 def problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -> list[str]:
     """Sentences on what keeps this daemon out of a swarm or from starting, whatever is edited."""
-    told = []
+    found = []
     if doc.get("live-restore") is True:
-        told.append(
+        found.append(
             f"{path}: live-restore is true, and a daemon with live-restore cannot be in a swarm;"
             " remove the key (containers then stop when dockerd is restarted)."
         )
     if any(word in ("--live-restore", "--live-restore=true") for word in argv):
-        told.append("dockerd is started with --live-restore and cannot be in a swarm; remove the flag from its unit.")
+        found.append("dockerd is started with --live-restore and cannot be in a swarm; remove the flag from its unit.")
     for flag in conflicting_flags(argv):
-        told.append(
+        found.append(
             f"dockerd is started with {flag.name}={flag.value}, and refuses to start when {path} says"
             f" {flag.key} too; remove the flag from its unit."
         )
-    return told
+    return found
 
 
 # --- editing --------------------------------------------------------------------------------------------------------
 
 
 def edit(content: bytes | None, path: str, want: Want) -> Edited:
-    """The file with our keys as wanted. Editing twice equals editing once."""
+    """The file with this collection's keys as wanted. Editing twice equals editing once."""
     file = _open_checked(content, path)
     notes: list[str] = []
     text = file.text if file.text.strip() else "{}\n"
@@ -226,7 +226,7 @@ def edit(content: bytes | None, path: str, want: Want) -> Edited:
     text = _add_moved(text, want)
     text = _edit_resources(text, RESOURCES, want, path, notes)
     if SINGULAR in file.doc:
-        notes.append(f"{path}: dockerd ignores the key {SINGULAR}; the right one is {RESOURCES}, where ours are now.")
+        notes.append(f"{path}: dockerd ignores the key {SINGULAR}; the right one is {RESOURCES}, where this node's resources are now.")
         text = _edit_singular(text, want)
     _check_resources(json_text.scan(text).find(RESOURCES), path)
     return Edited(content if text == file.text else file.encode(text), notes)
@@ -261,22 +261,22 @@ def _edit_runtime(text: str, want: Want, path: str, notes: list[str]) -> str:
     return text
 
 
-def _is_ours(entry: str, want: Want) -> bool:
+def _is_owned(entry: str, want: Want) -> bool:
     kind = entry.split("=", 1)[0].strip().upper()
     return kind in {one.upper() for one in want.kinds} or entry in want.written or entry in want.resources
 
 
-def _ours(value: Any, want: Want) -> list[str]:
-    """The entries of ours in a key's value, which may be anything where dockerd does not read it."""
+def _owned(value: Any, want: Want) -> list[str]:
+    """The entries in a key's value that the policy owns; the value may be anything where dockerd does not read it."""
     listed = value if isinstance(value, list) else []
-    return [entry for entry in listed if isinstance(entry, str) and _is_ours(entry, want)]
+    return [entry for entry in listed if isinstance(entry, str) and _is_owned(entry, want)]
 
 
 def _add_moved(text: str, want: Want) -> str:
-    """What others gave as flags goes behind what they wrote here; what is ours to decide does not come along."""
+    """What others gave as flags goes behind what they wrote here; what the policy decides does not come along."""
     item = json_text.scan(text).find(RESOURCES)
     there = item.value if item else []
-    added = [one for one in dict.fromkeys(want.moved) if one not in there and not _is_ours(one, want)]
+    added = [one for one in dict.fromkeys(want.moved) if one not in there and not _is_owned(one, want)]
     if not added:
         return text
     return _splice(text, item, [], added) if item else _put(text, [RESOURCES], added)
@@ -287,30 +287,30 @@ def _edit_resources(text: str, key: str, want: Want, path: str, notes: list[str]
     item = box.find(key)
     if item is None:
         return _put(text, [key], list(want.resources)) if want.resources else text
-    mine = _ours(item.value, want)
-    for entry in mine:
+    owned = _owned(item.value, want)
+    for entry in owned:
         if entry not in want.resources and entry not in want.written:
-            notes.append(f"{path}: {key} listed {generic_resources.shorten(entry)}, which is ours to decide.")
-    return _splice(text, item, mine, want.resources)
+            notes.append(f"{path}: {key} listed {generic_resources.shorten(entry)}, which the policy decides.")
+    return _splice(text, item, owned, want.resources)
 
 
 def _edit_singular(text: str, want: Want) -> str:
     box = json_text.scan(text)
     item = box.find(SINGULAR)
-    mine = _ours(item.value, want)
-    if mine and len(mine) == len(item.value):
+    owned = _owned(item.value, want)
+    if owned and len(owned) == len(item.value):
         return json_text.remove(text, box, SINGULAR)
-    return _splice(text, item, mine, ()) if mine else text
+    return _splice(text, item, owned, ()) if owned else text
 
 
-def _splice(text: str, item: json_text.Item, mine: Sequence[str], resources: Sequence[str]) -> str:
-    """The list with ``resources`` in place of the entries ``mine``; the others keep their places and bytes."""
+def _splice(text: str, item: json_text.Item, owned: Sequence[str], resources: Sequence[str]) -> str:
+    """The list with ``resources`` in place of the entries ``owned``; the others keep their places and bytes."""
     box = json_text.scan(text, item.value_at)
     style = json_text.style_of(text, json_text.scan(text))
-    raws = [None if one.value in mine else text[one.value_at : one.end] for one in box.items]
+    raws = [None if one.value in owned else text[one.value_at : one.end] for one in box.items]
     at = raws.index(None) if None in raws else len(raws)
-    ours = [json.dumps(entry, ensure_ascii=False) for entry in resources]
-    raws = [raw for raw in raws[:at] if raw] + ours + [raw for raw in raws[at:] if raw]
+    added = [json.dumps(entry, ensure_ascii=False) for entry in resources]
+    raws = [raw for raw in raws[:at] if raw] + added + [raw for raw in raws[at:] if raw]
     if [json.loads(raw) for raw in raws] == item.value:
         return text
     return text[: item.value_at] + json_text.join(json_text.Place(text, box, style, 2), raws) + text[item.end :]
@@ -361,8 +361,8 @@ def _restore_runtime(text: str, former: _File, want: Want) -> str:
         text = _restore(text, DEFAULT_RUNTIME, former)
     runtimes, entry = doc.get(RUNTIMES, {}), doc.get(RUNTIMES, {}).get(RUNTIME)
     before = former.doc.get(RUNTIMES, {})
-    ours = dict(before.get(RUNTIME, {}), path=want.runtime_path)
-    if entry != ours or before.get(RUNTIME) == ours:
+    edited = dict(before.get(RUNTIME, {}), path=want.runtime_path)
+    if entry != edited or before.get(RUNTIME) == edited:
         return text
     if {key: value for key, value in runtimes.items() if key != RUNTIME} == {
         key: value for key, value in before.items() if key != RUNTIME
@@ -376,8 +376,8 @@ def _restore_runtime(text: str, former: _File, want: Want) -> str:
 
 def _restore_resources(text: str, former: _File, want: Want) -> str:
     singular = former.doc.get(SINGULAR)
-    if _ours(singular, want):
-        left = [entry for entry in singular if entry not in _ours(singular, want)]
+    if _owned(singular, want):
+        left = [entry for entry in singular if entry not in _owned(singular, want)]
         if json.loads(text).get(SINGULAR, []) == left:
             text = _restore(text, SINGULAR, former)
     item = json_text.scan(text).find(RESOURCES)
@@ -385,8 +385,8 @@ def _restore_resources(text: str, former: _File, want: Want) -> str:
         return text
     before = former.doc.get(RESOURCES, [])
     came = [one for one in want.moved if one not in before]
-    mine, formerly_mine = [one for one in item.value if one in want.resources or one in came], _ours(before, want)
-    if [one for one in item.value if one not in mine] == [one for one in before if one not in formerly_mine]:
+    owned, formerly_owned = [one for one in item.value if one in want.resources or one in came], _owned(before, want)
+    if [one for one in item.value if one not in owned] == [one for one in before if one not in formerly_owned]:
         return _restore(text, RESOURCES, former)
-    # What somebody put back by hand already must not stand twice.
-    return _splice(text, item, mine, [one for one in formerly_mine if one in mine or one not in item.value])
+    # What somebody restored by hand already must not be listed twice.
+    return _splice(text, item, owned, [one for one in formerly_owned if one in owned or one not in item.value])

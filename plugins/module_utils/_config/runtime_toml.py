@@ -120,7 +120,7 @@ def _parse(text: str, path: str, loads: Loads) -> dict[str, Any]:
 
 
 def _tidy(text: str, path: str, notes: list[str]) -> str:
-    """Without the lines that recipes leave behind: ours repeated, or in a table, where nobody reads it."""
+    """Without the lines that recipes leave behind: the same line again, or in a table, where nobody reads it."""
     active = toml_text.find(text, SWARM)
     astray = [one for one in toml_text.statements(text) if one.what == "key" and one.name[1:][-1:] == SWARM]
     if len(active) > 1:
@@ -213,14 +213,14 @@ def _restore(text: str, name: tuple[str, ...], former: str) -> str:
 
 
 def _without_line(text: str, line: toml_text.Statement, name: tuple[str, ...], former: str) -> str:
-    """Without our line, and without its table if that came with it and holds nothing else.
+    """Without the line that was added, and without its table if that came with it and contains nothing else.
 
     NVIDIA's package writes the file anew at each upgrade, and a key's commented default only where the key is not set.
     """
     default = toml_text.commented(former, name)
     if default and not toml_text.commented(text, name):
-        ours = text[line.start : line.end]
-        return text[: line.start] + former[default.start : default.end].strip() + ours[len(ours.rstrip()) :] + text[line.end :]
+        added = text[line.start : line.end]
+        return text[: line.start] + former[default.start : default.end].strip() + added[len(added.rstrip()) :] + text[line.end :]
     text = toml_text.drop(text, line)
     header = toml_text.find(text, line.table, "table") if line.table else []
     if header and not toml_text.find(former, line.table, "table") and not _inside(text, line.table):

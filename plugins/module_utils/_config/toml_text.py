@@ -124,7 +124,7 @@ def drop(text: str, statement: Statement) -> str:
 
 
 def put(text: str, name: tuple[str, ...], raw: str) -> str:
-    """The text with ``name = raw``: in place, or else where a reader would look for it."""
+    """The text with ``name = raw``: in place, or else where a reader would expect it."""
     found = find(text, name)
     if found:
         return text[: found[0].value_at] + raw + text[found[0].value_end :]

@@ -214,7 +214,7 @@ def test_adoptions_are_told():
     before = {"default-runtime": "runc", "node-generic-resources": ["nvidia-gpu=GPU-c143e771", *BOTH]}
     assert edit(json.dumps(before).encode(), PATH, WANT).notes == [
         f"{PATH}: default-runtime was 'runc'.",
-        f"{PATH}: node-generic-resources listed 'nvidia-gpu=GPU-c143e771', which is ours to decide.",
+        f"{PATH}: node-generic-resources listed 'nvidia-gpu=GPU-c143e771', which the policy decides.",
     ]
 
 

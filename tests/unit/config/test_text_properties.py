@@ -94,7 +94,7 @@ def edit_json(content, want):
     return daemon_json.edit(content, PATH, want).content
 
 
-def is_ours(entry, want):
+def is_owned(entry, want):
     return entry.split("=")[0].upper() in KINDS or entry in want.written
 
 
@@ -103,7 +103,7 @@ def others(doc, want):
     rest = {key: value for key, value in doc.items() if key not in (*OUR_KEYS, "node-generic-resource")}
     rest["runtimes"] = {key: value for key, value in doc.get("runtimes", {}).items() if key != "nvidia"}
     for key in ("node-generic-resources", "node-generic-resource"):
-        rest[key] = [entry for entry in doc.get(key, []) if not is_ours(entry, want)]
+        rest[key] = [entry for entry in doc.get(key, []) if not is_owned(entry, want)]
     nvidia = doc.get("runtimes", {}).get("nvidia", {})
     rest["nvidia"] = {key: value for key, value in nvidia.items() if key != "path"}
     return rest
@@ -111,12 +111,12 @@ def others(doc, want):
 
 @examples
 @given(documents(), layouts(), wants)
-def test_json_edit_changes_only_ours(doc, write, want):
+def test_json_edit_changes_only_what_is_owned(doc, write, want):
     before, after = document(write(doc)), document(edit_json(write(doc), want))
     assert others(after, want) == others(before, want)
     assert [key for key in after if key in before] == [key for key in before if key in after]
-    ours = [entry for entry in after.get("node-generic-resources", []) if is_ours(entry, want)]
-    assert ours == want.resources
+    owned = [entry for entry in after.get("node-generic-resources", []) if is_owned(entry, want)]
+    assert owned == want.resources
     generic_resources.parse(after.get("node-generic-resources", []))
     if want.runtime_path:
         assert after["default-runtime"] == "nvidia"
@@ -287,7 +287,7 @@ def without_mode(doc):
 
 @examples
 @given(toml_texts(recipes=False), toml_wants)
-def test_toml_edit_changes_only_ours(text, want):
+def test_toml_edit_changes_only_what_is_owned(text, want):
     before, after = tomli.loads(text), tomli.loads(edit_toml(text.encode(), want).decode())
     assert after.get("swarm-resource", "") == want.swarm_resource
     if want.mode:

@@ -296,7 +296,7 @@ def kind(name):
 # what is wrong -> (files, options, words of the message in their order; {d} and {r} are the files)
 BAD = {
     "daemon.json that is no JSON": ({"daemon": b"{a: 1}"}, {}, ["{d}: it is not JSON", "line 1", "Correct the file, then run again."]),
-    "a JSON list": ({"daemon": b"[1]"}, {}, ["{d}: it holds a list where dockerd takes an object", "Correct the file"]),
+    "a JSON list": ({"daemon": b"[1]"}, {}, ["{d}: it contains a list where dockerd takes an object", "Correct the file"]),
     "garbage at the end": ({"daemon": b"{}\n}"}, {}, ["{d}: it is not JSON", "line 2", "Correct the file"]),
     "runtimes that is no object": ({"daemon": b'{"runtimes": [1]}'}, {}, ["{d}: runtimes is a list ([1])", "an object", "Correct the file"]),
     "resources that are no list": (
