@@ -337,7 +337,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.tasks import epoch
-from ..module_utils._swarm.lease import told
+from ..module_utils._swarm import lease
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect, unprotected
 
 
@@ -349,7 +349,7 @@ def run(params):
     if not params["ledger"]:
         return {"changed": False, "swarm": swarm}
     result = ledger(manager.nodes(), manager.tasks(), manager.services(), params["prefix"], epoch(manager.time))
-    swarm["lease"] = told(manager.spec, manager.time)
+    swarm["lease"] = lease.result(manager.spec, manager.time)
     return dict(result, changed=False, swarm=swarm)
 
 

@@ -33,7 +33,7 @@ def objects(chunks: Iterable[bytes], piece: int = PIECE) -> Iterator[dict[str, A
             try:
                 value, at = read(text, start)
             except ValueError:
-                break  # the rest of it is still to come, or never comes: told below
+                break  # the rest of it is still to come, or never comes: reported below
             yield value
     if "".join(text[at:].split()) not in ("]", "[]", "null"):
         raise ValueError("no list of objects, or one that is cut off, at %s" % (text[at : at + 60] or "its beginning"))

@@ -4,7 +4,7 @@
 
 """Who may change a swarm just now: a lease in a label of the swarm itself, which ends by the manager's clock.
 
-What becomes of it (pure), and writing it as one versioned update, so that of two who reach for it one gets it.
+What becomes of it (pure), and writing it as one versioned update, so that of two runs that want it one gets it.
 Private to this collection: no stability is promised to others.
 """
 
@@ -22,7 +22,7 @@ LABEL = "gpu-swarm.lease"
 
 
 class Lease(NamedTuple):
-    """Times are whole seconds since 1970, None where a label tells none: it ends only by being taken."""
+    """Times are whole seconds since 1970, None where a label has none: it ends only by being taken."""
 
     holder: str
     since: int | None
@@ -48,7 +48,7 @@ def in_words(moment: int | None) -> str | None:
 
 
 def read(spec: Mapping[str, Any]) -> Lease | None:
-    """The lease in a swarm's spec, or None. A label that somebody else wrote is held by what it says."""
+    """The lease in a swarm's spec, or None. A label that somebody else wrote is a lease whose holder is its text."""
     value = (spec.get("Labels") or {}).get(LABEL)
     if not value:
         return None
@@ -67,7 +67,7 @@ def write(spec: dict[str, Any], lease: Lease | None) -> dict[str, Any]:
     return dict(spec, Labels=labels)
 
 
-def told(spec: Mapping[str, Any], now: str | None) -> dict[str, Any] | None:
+def result(spec: Mapping[str, Any], now: str | None) -> dict[str, Any] | None:
     """The lease in a swarm's spec as a module's result has it, or None. ``now`` is the manager's clock, as it writes it."""
     lease = read(spec)
     return lease and {"holder": lease.holder, "since": in_words(lease.since), "expires_in": _left(lease, seconds(now))}
@@ -91,17 +91,17 @@ def refuse_another(spec: Mapping[str, Any], clock: str, holder: str, what: str, 
         raise SwarmError("%s, since another run changes this swarm: %s. Its lease %s. %s" % (what, lease.holder, ends, remedy))
 
 
-def taken(before: Lease | None, now: int, want: Mapping[str, Any]) -> Lease:
-    """The lease after ``holder`` reached for it: ``before`` itself where somebody else has it."""
-    ours = before is not None and before.holder == want["holder"]
-    if counts(before, now) and not ours and not want["force"] and before.holder not in want["takeover"]:
+def acquired_by(before: Lease | None, now: int, want: Mapping[str, Any]) -> Lease:
+    """The lease after ``holder`` tried to acquire it: ``before`` itself where somebody else has it."""
+    own = before is not None and before.holder == want["holder"]
+    if counts(before, now) and not own and not want["force"] and before.holder not in want["takeover"]:
         return before
-    since = before.since if ours and before.since is not None else now
+    since = before.since if own and before.since is not None else now
     return Lease(want["holder"], since, now + want["ttl"])
 
 
 def released(before: Lease | None, want: Mapping[str, Any]) -> Lease | None:
-    """The lease after ``holder`` gave up what is its own."""
+    """The lease after ``holder`` released its own."""
     return None if before and before.holder == want["holder"] else before
 
 
@@ -111,7 +111,7 @@ def settle(manager: Manager, want: Mapping[str, Any], check_mode: bool) -> tuple
     def attempt() -> tuple[Lease | None, Lease | None, int]:
         cluster, clock = manager.cluster()
         before, now = read(cluster["Spec"]), seconds(clock)
-        after = released(before, want) if want["state"] == "absent" else taken(before, now, want)
+        after = released(before, want) if want["state"] == "absent" else acquired_by(before, now, want)
         if not check_mode and after != before:
             manager.update_cluster(cluster["Version"]["Index"], write(cluster["Spec"], after))
         return before, after, now

@@ -35,11 +35,11 @@ else:
     FAILURES = (DockerException, RequestException)
 
     class Client(APIClient):
-        """Takes ca_path: requests prefers REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE to what a session was told (psf/requests#3829)."""
+        """Takes ca_path: requests prefers REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE to the session's own setting (psf/requests#3829)."""
 
         def merge_environment_settings(self, url: str, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
-            told = self.verify if verify is None else verify
-            return super().merge_environment_settings(url, proxies, stream, told, cert)
+            own = self.verify if verify is None else verify
+            return super().merge_environment_settings(url, proxies, stream, own, cert)
 
 
 # What a call answers.
@@ -155,13 +155,13 @@ def unreachable(where: str, words: str) -> SwarmError:
 
 
 def refuse_unless_manager(info: Mapping[str, Any], where: str) -> None:
-    """Judged by what the daemon says of itself, so that a cause is told before a call fails for it.
+    """Judged by what the daemon reports about itself, so that a cause is reported before a call fails for it.
 
     /info, unlike /swarm, carries no join tokens.
     """
     swarm = info.get("Swarm") or {}
     state = swarm.get("LocalNodeState") or "inactive"
-    said = " (%s)" % swarm["Error"] if swarm.get("Error") else ""
+    error = " (%s)" % swarm["Error"] if swarm.get("Error") else ""
     if state == "active" and not swarm.get("ControlAvailable"):
         state = "worker"
     elif state == "active" and not (swarm.get("Cluster") or {}).get("ID"):
@@ -170,18 +170,18 @@ def refuse_unless_manager(info: Mapping[str, Any], where: str) -> None:
         return
     known = ", ".join(sorted(peer["Addr"] for peer in swarm.get("RemoteManagers") or []))
     text = NOT_A_MANAGER.get(state, NOT_A_MANAGER["error"])
-    raise SwarmError(text.format(where=where, state=state, said=said, known=known or "none known here"), swarm_state=state)
+    raise SwarmError(text.format(where=where, state=state, error=error, known=known or "none known here"), swarm_state=state)
 
 
 NOT_A_MANAGER = {
     "inactive": "The Docker daemon at {where} is in no swarm. Initialise or join one first, or run this on a manager.",
-    "pending": "The Docker daemon at {where} is still joining its swarm{said}. Run this again when it is through, or on another manager: {known}.",
-    "locked": "The swarm on {where} is locked{said}. Unlock it there with 'docker swarm unlock' and its unlock key.",
+    "pending": "The Docker daemon at {where} is still joining its swarm{error}. Run this again when it is through, or on another manager: {known}.",
+    "locked": "The swarm on {where} is locked{error}. Unlock it there with 'docker swarm unlock' and its unlock key.",
     "worker": "The Docker daemon at {where} is a worker, and only a manager can answer. Run this on a manager: {known}.",
-    "no_quorum": "The swarm on {where} has no quorum{said}. Bring back so many managers that more than half of them answer; managers: {known}.",
-    "lost_leader": "The swarm on {where} lost its leader just now{said}. It has no quorum unless another manager takes over: bring back so many"
+    "no_quorum": "The swarm on {where} has no quorum{error}. Bring back so many managers that more than half of them answer; managers: {known}.",
+    "lost_leader": "The swarm on {where} lost its leader just now{error}. It has no quorum unless another manager takes over: bring back so many"
     " managers that more than half of them answer, and run this again; managers: {known}.",
-    "error": "The Docker daemon at {where} is in swarm state '{state}'{said}. Read its log (journalctl -u docker);"
+    "error": "The Docker daemon at {where} is in swarm state '{state}'{error}. Read its log (journalctl -u docker);"
     " run this on another manager meanwhile: {known}.",
 }
 
@@ -222,16 +222,16 @@ class Manager:
         self.autolocked = bool((self.spec.get("EncryptionConfig") or {}).get("AutoLockManagers"))
 
     def nodes(self) -> list[dict[str, Any]]:
-        return self._ask("list nodes", self._client.nodes)
+        return self._call("list nodes", self._client.nodes)
 
     def node(self, node_id: str) -> dict[str, Any]:
-        return self._ask("read node %s" % node_id, self._client.inspect_node, node_id)
+        return self._call("read node %s" % node_id, self._client.inspect_node, node_id)
 
     def tasks(self) -> Iterator[dict[str, Any]]:
         """Yields every task, one at a time: a big swarm's are a hundred megabytes, and several times that once read.
 
         No filter makes them fewer without a loss. The API filters by what tasks are desired to be, and the ones that are to
-        shut down, most of them dead for long, may still hold a GPU; a job's are desired to be complete before and after.
+        shut down, most of them ended long ago, may still have a GPU allocated; a job's are desired to be complete before and after.
         """
         try:
             with self._stream("/tasks") as response:
@@ -242,56 +242,56 @@ class Manager:
             raise SwarmError("The manager at %s broke off its list of tasks: %s. Run this again." % (self._where, exc)) from exc
 
     def services(self) -> list[dict[str, Any]]:
-        return self._ask("list services", self._client.services)
+        return self._call("list services", self._client.services)
 
     def names(self) -> dict[str, list[str]]:
         """What ends with the swarm, by name and by the words of the API."""
         lists = {"services": self._client.services, "secrets": self._client.secrets, "configs": self._client.configs}
-        return {kind: [item["Spec"]["Name"] for item in self._ask("list %s" % kind, call)] for kind, call in lists.items()}
+        return {kind: [item["Spec"]["Name"] for item in self._call("list %s" % kind, call)] for kind, call in lists.items()}
 
     def tasks_labelled(self, label: str) -> list[dict[str, Any]]:
         """The tasks of services with that label, such as ``name=value``."""
-        return self._ask("list tasks", lambda: self._client.tasks(filters={"label": [label]}))
+        return self._call("list tasks", lambda: self._client.tasks(filters={"label": [label]}))
 
     def services_labelled(self, label: str) -> list[dict[str, Any]]:
-        return self._ask("list services", lambda: self._client.services(filters={"label": [label]}))
+        return self._call("list services", lambda: self._client.services(filters={"label": [label]}))
 
     def create_service(self, spec: Mapping[str, Any]) -> str:
         """The id of a new service. ``spec`` are the arguments of the SDK's create_service, in the API's own words."""
-        return self._ask("create service %s" % spec["name"], lambda: self._client.create_service(**spec))["ID"]
+        return self._call("create service %s" % spec["name"], lambda: self._client.create_service(**spec))["ID"]
 
     def remove_service(self, service_id: str) -> None:
         """Remove a service, unless somebody did."""
         try:
-            self._ask("remove service %s" % service_id, self._client.remove_service, service_id)
+            self._call("remove service %s" % service_id, self._client.remove_service, service_id)
         except NotFound:
             return
 
     def service_log(self, service_id: str) -> str:
-        """The last lines of what a service's tasks said."""
-        return self._ask("read the log of service %s" % service_id, self._read_log, service_id)
+        """The last lines of the logs of a service's tasks."""
+        return self._call("read the log of service %s" % service_id, self._read_log, service_id)
 
     def _read_log(self, service_id: str) -> str:
-        told = self._client.service_logs(service_id, stdout=True, stderr=True, tail=LOG_LINES, is_tty=False)
-        return b"".join(told).decode("utf-8", "replace")
+        lines = self._client.service_logs(service_id, stdout=True, stderr=True, tail=LOG_LINES, is_tty=False)
+        return b"".join(lines).decode("utf-8", "replace")
 
     def update_node(self, node_id: str, version: int, spec: Mapping[str, Any]) -> None:
         """Write the whole spec, if the node still is at that version."""
-        self._ask("update node %s" % node_id, self._client.update_node, node_id, version, spec)
+        self._call("update node %s" % node_id, self._client.update_node, node_id, version, spec)
 
     def cluster(self) -> tuple[dict[str, Any], str]:
         """(the swarm's own object, the time on this manager). Of /info: unlike /swarm, it carries no join tokens."""
-        info = self._ask("read the swarm", self._client.info)
+        info = self._call("read the swarm", self._client.info)
         refuse_unless_manager(info, self._where)
         return info["Swarm"]["Cluster"], info["SystemTime"]
 
     def join_tokens(self) -> dict[str, str]:
         """The tokens with which machines join, by role."""
-        return self._ask("read the join tokens", self._client.inspect_swarm)["JoinTokens"]
+        return self._call("read the join tokens", self._client.inspect_swarm)["JoinTokens"]
 
     def update_cluster(self, version: int, spec: Mapping[str, Any], rotate: Collection[str] = ()) -> None:
         """Write the whole spec of the swarm, if it still is at that version; replace the join tokens of the roles ``rotate``."""
-        self._ask("update the swarm", self._client.update_swarm, version, spec, "worker" in rotate, "manager" in rotate)
+        self._call("update the swarm", self._client.update_swarm, version, spec, "worker" in rotate, "manager" in rotate)
 
     def _stream(self, path: str) -> Any:
         """The SDK reads lists as a whole; it is a session of requests besides."""
@@ -303,7 +303,7 @@ class Manager:
             raise create_api_error_from_http_exception(exc) from exc
         return response
 
-    def _ask(self, what: str, call: Callable[..., Any], *args: Any) -> Any:
+    def _call(self, what: str, call: Callable[..., Any], *args: Any) -> Any:
         try:
             return call(*args)
         except FAILURES as exc:
@@ -315,8 +315,8 @@ class Manager:
             return OutOfSequence("Could not %s: it was changed by someone else meanwhile. Run this again." % what)
         state = _leaderless(words)
         if state:
-            told = NOT_A_MANAGER[state].format(where=self._where, said=" (%s)" % words, known="see 'docker node ls'")
-            return SwarmError(told, swarm_state="no_quorum")
+            message = NOT_A_MANAGER[state].format(where=self._where, error=" (%s)" % words, known="see 'docker node ls'")
+            return SwarmError(message, swarm_state="no_quorum")
         if isinstance(exc, APIError) and exc.status_code == 404:
             return NotFound("The manager at %s would not %s: %s." % (self._where, what, words))
         if isinstance(exc, APIError):

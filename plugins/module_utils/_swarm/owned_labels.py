@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which labels a node should carry (pure), when some of them are ours and some are not.
+"""Which labels a node should carry (pure), when some of them are of this collection and some are not.
 
-Ours are those whose keys stand in the node's label "<prefix>labels". Only these are changed or removed.
+Of this collection are those whose keys are listed in the node's label "<prefix>labels". Only these are changed or removed.
 Private to this collection: no stability is promised to others.
 """
 
@@ -48,7 +48,7 @@ def _value(key: Any, value: Any, node_id: str) -> str:
 
 
 def recorded(labels: Mapping[str, str], prefix: str) -> set[str]:
-    """The keys that are ours."""
+    """The keys that this collection recorded."""
     return {key for key in labels.get(prefix + RECORD, "").split(",") if key}
 
 
@@ -66,18 +66,18 @@ def mark(labels: dict[str, str], host: str | None, how: str | None, prefix: str)
 def compute(
     now: Mapping[str, str], wanted: Mapping[str, str], prefix: str, keep: Iterable[str] = ()
 ) -> tuple[dict[str, str], list[str]]:
-    """(labels, clashes): the node's labels with ours as wanted, and the keys that someone else set otherwise.
+    """(labels, clashes): the node's labels with this collection's as wanted, and the keys that someone else set otherwise.
 
-    A label that already has the wanted value but is not recorded stays someone else's: we would not remove it later.
-    Labels of ours whose keys begin with one of ``keep`` stay although they are not wanted.
+    A label that already has the wanted value but is not recorded stays someone else's: it would not be removed later.
+    Recorded labels whose keys begin with one of ``keep`` stay although they are not wanted.
     """
-    ours = recorded(now, prefix)
-    kept = {key: now[key] for key in ours if key in now and keep and key.startswith(tuple(keep))}
+    owned = recorded(now, prefix)
+    kept = {key: now[key] for key in owned if key in now and keep and key.startswith(tuple(keep))}
     wanted = dict(kept, **wanted)
-    clashes = sorted(key for key in wanted if key in now and key not in ours and now[key] != wanted[key])
-    ours_next = {key for key in wanted if key in ours or key not in now}
-    labels = {key: value for key, value in now.items() if key not in ours and key != prefix + RECORD}
-    labels.update((key, wanted[key]) for key in ours_next)
-    if ours_next:
-        labels[prefix + RECORD] = ",".join(sorted(ours_next))
+    clashes = sorted(key for key in wanted if key in now and key not in owned and now[key] != wanted[key])
+    owned_next = {key for key in wanted if key in owned or key not in now}
+    labels = {key: value for key, value in now.items() if key not in owned and key != prefix + RECORD}
+    labels.update((key, wanted[key]) for key in owned_next)
+    if owned_next:
+        labels[prefix + RECORD] = ",".join(sorted(owned_next))
     return labels, clashes

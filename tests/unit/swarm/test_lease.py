@@ -261,4 +261,4 @@ def test_what_was_acquired_is_renewed_when_half_of_it_is_over():
     ],
 )
 def test_a_lease_is_told_as_it_stands(value, told):
-    assert swarm_lease.told(FakeManager(value).kept["Spec"], CLOCK) == told
+    assert swarm_lease.result(FakeManager(value).kept["Spec"], CLOCK) == told
