@@ -378,10 +378,10 @@ def main():
     try:
         result = node.assess() if module.check_mode or module.params["state"] == "gathered" else node.converge()
     except GpuSwarmError as problem:
-        module.fail_json(msg=mask(problem.message), **masked(dict(node.told, **problem.details), DATA))
+        module.fail_json(msg=mask(problem.message), **masked(dict(node.facts, **problem.details), DATA))
     except OSError as problem:
         remedy = "Add 'become: true'" if problem.errno in (errno.EACCES, errno.EPERM) else "Mend that"
-        module.fail_json(msg="%s: %s. %s, and run this again." % (problem.filename, problem.strerror, remedy), **masked(node.told, DATA))
+        module.fail_json(msg="%s: %s. %s, and run this again." % (problem.filename, problem.strerror, remedy), **masked(node.facts, DATA))
     for text in result.pop("warnings"):
         module.warn(mask(text))
     module.exit_json(**masked(result, DATA))

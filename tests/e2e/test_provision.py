@@ -364,7 +364,7 @@ def test_a_task_that_takes_too_long_to_end_keeps_its_node_as_it_was(fleet: Fleet
         before, since = (busy.files(), busy.started()), fleet["m1"].run("date", "+%s.%N")
         run = fleet.playbook(inventory, "--limit", "g1", *advertised_as("SLOW"), "--extra-vars", "provision_drain_timeout=1")
         assert run.rc == 2, run.output
-        assert "slow. They did not end within 1 s after the node was drained: look at their stop_grace_period" in run.failures("g1")[-1]
+        assert "slow. They did not end within 1 s after the node was drained: check their stop_grace_period" in run.failures("g1")[-1]
         assert (busy.files(), busy.started()) == before
         assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
         assert away(fleet, "g1") == ("active", None)

@@ -20,7 +20,7 @@ _PREDEFINED = ("bridge", "host", "none")
 def not_drained(timeout_s: float) -> str:
     """What to do about those that a drain did not end in its time."""
     return (
-        f"They did not end within {timeout_s:g} s after the node was drained: look at their stop_grace_period, or give them more time"
+        f"They did not end within {timeout_s:g} s after the node was drained: check their stop_grace_period, or give them more time"
         " (drain_timeout; provision_drain_timeout of the playbooks)"
     )
 

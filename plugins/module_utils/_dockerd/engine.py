@@ -4,8 +4,8 @@
 
 """The Docker daemon of this machine: what it runs with, what it carries, and how to restart it.
 
-Reads the Docker API over the local socket with ``http.client`` (the Docker SDK need not be there) and asks systemd
-about the unit. Private to this collection: no stability is promised to others.
+Reads the Docker API over the local socket with ``http.client`` (the Docker SDK need not be there) and the unit's
+state from systemd. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from . import containers as container_list
 from . import images as image_list
 from .unit import EngineError, Run, Unit
 
-# Says of the daemon, as Engine.look shows it, what is not as wanted; None when all is well.
+# Names what is not as wanted with the daemon, as Engine.inspect returns it; None when all is well.
 Healthy = Callable[[Mapping[str, Any]], Optional[str]]
 
 SBIN = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"))
@@ -74,20 +74,20 @@ class Engine:
     def _answer(self, path: str, timeout: float = REQUEST_TIMEOUT_S) -> tuple[Any, Any]:
         """Answer of ``GET path`` as data, and its headers; (None, None) where nothing listens."""
         try:
-            return self._ask(path, timeout)
+            return self._request(path, timeout)
         except _CUT:
             # systemd hangs up on who waits at the socket of a unit that it cannot start; the next one is refused.
             with contextlib.suppress(*_CUT):
-                return self._ask(path, timeout)
+                return self._request(path, timeout)
         raise self._no_answer(path, "the connection was cut")
 
     def _no_answer(self, path: str, problem: object) -> EngineError:
         return EngineError(
-            "%s: GET %s: %s. Set docker_socket to the socket of Docker Engine; if it is that, look at 'journalctl -u %s' "
+            "%s: GET %s: %s. Set docker_socket to the socket of Docker Engine; if it is that, check 'journalctl -u %s' "
             "and run this again." % (self.socket_path, path, problem, self.unit)
         )
 
-    def _ask(self, path: str, timeout: float) -> tuple[Any, Any]:
+    def _request(self, path: str, timeout: float) -> tuple[Any, Any]:
         connection = _UnixConnection(self.socket_path, timeout)
         try:
             connection.request("GET", path)
@@ -100,7 +100,7 @@ class Engine:
             ) from None
         except socket.timeout:
             raise EngineError(
-                "%s: GET %s was not answered within %d s: the daemon hangs. Look at 'journalctl -u %s', restart it when "
+                "%s: GET %s was not answered within %d s: the daemon hangs. Check 'journalctl -u %s', restart it when "
                 "what runs on the node allows that, and run this again." % (self.socket_path, path, timeout, self.unit)
             ) from None
         except (FileNotFoundError, ConnectionRefusedError):
@@ -115,7 +115,7 @@ class Engine:
             refuse("podman", self.socket_path)
         if response.status != 200:
             raise EngineError(
-                "%s: GET %s answered %d: %s. Look at 'journalctl -u %s'."
+                "%s: GET %s answered %d: %s. Check 'journalctl -u %s'."
                 % (self.socket_path, path, response.status, body.strip()[:300], self.unit)
             )
         try:
@@ -126,13 +126,13 @@ class Engine:
                 % (self.socket_path, path, body[:60])
             ) from None
 
-    def look(self) -> dict[str, Any] | None:
+    def inspect(self) -> dict[str, Any] | None:
         """Everything that a run needs to know of this daemon, in one dict; None where Docker is not installed.
 
-        Raises GpuSwarmError for a stand-in that cannot be a swarm node of ours: podman, snap, rootless.
+        Raises GpuSwarmError for a stand-in that cannot be a node of a GPU swarm: podman, snap, rootless.
         """
-        unit = self._service.look()
-        # Not /version too: dockerd runs two programs to answer it, which doubles the time that a look takes.
+        unit = self._service.inspect()
+        # Not /version too: dockerd runs two programs to answer it, which doubles the time of this.
         info, headers = self._answer("/info")
         if info is None:
             return self._not_running(unit)
@@ -191,7 +191,7 @@ class Engine:
         return listed
 
     def images(self) -> list[dict[str, Any]]:
-        """Those that a test can be run in, the best first; none where the daemon does not tell."""
+        """Those that a test can be run in, the best first; none where the daemon does not answer."""
         with contextlib.suppress(EngineError):
             return image_list.candidates(self._listed("/images/json"))
         return []
@@ -210,7 +210,7 @@ class Engine:
     def validate(self, config_file: str) -> str | None:
         """Lets dockerd itself judge a configuration file; returns its complaint, or None.
 
-        Docker Engine before 23.0 has no such option (moby#42393) and is not asked.
+        Docker Engine before 23.0 has no such option (moby#42393) and is not run.
         """
         dockerd = shutil.which("dockerd", path=SBIN)
         if not dockerd:
@@ -230,24 +230,24 @@ class Engine:
         self._service.reload()
 
     def wait(self, healthy: Healthy, timeout_s: float) -> dict[str, Any]:
-        """Waits until ``healthy(view)`` is None; raises EngineError with what it said last, or why no start succeeded."""
+        """Waits until ``healthy(view)`` is None; raises EngineError with its last complaint, or why no start succeeded."""
         deadline = time.monotonic() + timeout_s
         while True:
             complaint, view = self._complaint(healthy)
             if complaint is None:
                 return view
             if time.monotonic() > deadline:
-                told = ". ".join(part.rstrip(".") for part in (complaint, self.reason()) if part)
-                raise EngineError("%s is not as wanted after %d s: %s" % (self.unit, timeout_s, told))
+                reasons = ". ".join(part.rstrip(".") for part in (complaint, self.reason()) if part)
+                raise EngineError("%s is not as wanted after %d s: %s" % (self.unit, timeout_s, reasons))
             time.sleep(POLL_S)
 
     def _complaint(self, healthy: Healthy) -> tuple[str | None, dict[str, Any] | None]:
-        """What is not as wanted, in words, and the view that tells it."""
+        """What is not as wanted, in words, and the view that shows it."""
         pending = self._service.pending()
         if pending:
             return pending, None
         try:
-            view = self.look()
+            view = self.inspect()
         except EngineError as problem:
             return problem.message, None
         if not view or not view["running"]:
@@ -306,7 +306,7 @@ def _runtime(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unknown_swarm() -> dict[str, Any]:
-    """Of a node that cannot be asked: it may be a member, manager even, that is only down."""
+    """Of a node that does not answer: it may be a member, manager even, that is only down."""
     return dict(swarm_of({}), state="unknown")
 
 
@@ -318,8 +318,8 @@ def swarm_without_engine(root_dir: str = ROOT_DIR) -> dict[str, Any]:
 def half_joined(state: str, root_dir: str | None) -> bool:
     """True where a join never got through: no Raft state and no certificate of an earlier membership.
 
-    state.json and docker-state.json tell nothing: dockerd writes both as soon as it tries to join.
-    Only then may ``docker swarm leave --force`` be used without asking; in every other case the node may hold the
+    state.json and docker-state.json prove nothing: dockerd writes both as soon as it tries to join.
+    Only then may ``docker swarm leave --force`` be used without consent; in every other case the node may have the
     swarm's state or only have an expired certificate (moby#29242).
     """
     if state != "error" or not root_dir:

@@ -35,16 +35,16 @@ UNIT, DROP_IN, ENVIRONMENT = "unit", "drop-in", "environment"
 
 
 class UnitFile(NamedTuple):
-    """A file that has a say in how dockerd is started: of what kind, and whether it is ours to edit."""
+    """A file that decides how dockerd is started: of what kind, and whether this collection may edit it."""
 
     path: str
     kind: str
     content: bytes | None
-    ours: bool
+    editable: bool
 
 
 class Flag(NamedTuple):
-    """An option with its value, in the words that say it."""
+    """An option with its value, and the words of the command line that it stands in."""
 
     name: str
     value: str | None
@@ -55,14 +55,14 @@ class Flag(NamedTuple):
         return self.name if self.value is None else "%s=%s" % (self.name, self.value)
 
     @property
-    def said(self) -> list[str]:
+    def arguments(self) -> list[str]:
         return [word.text for word in self.words]
 
 
 class Taken(NamedTuple):
     """What is to become of the files ({path: new bytes, None to remove it}), and what was in them.
 
-    ``words``: {path: [{"variable": name, or None for ExecStart, "words": […]}]}, to be put back one day. ``resources``:
+    ``words``: {path: [{"variable": name, or None for ExecStart, "words": […]}]}, to be restored later. ``resources``:
     entries for node-generic-resources. ``command``: what systemd will then start. ``notes``: sentences.
     """
 
@@ -74,26 +74,26 @@ class Taken(NamedTuple):
 
 
 def take(files: Sequence[UnitFile]) -> Taken:
-    """Takes our options out of the files, which come in the order in which systemd reads them."""
+    """Takes this collection's options out of the files, which come in the order in which systemd reads them."""
     texts = {one.path: _decode(one) for one in files if one.content is not None}
     edited, words, resources = dict(texts), {}, []
     notes: list[str] = []
     used = _variables_used(files, texts)
     for one in files:
-        if not one.ours or one.path not in texts:
+        if not one.editable or one.path not in texts:
             continue
-        text = _mended(texts[one.path], one, notes)
-        edited[one.path], taken = _without_ours(text, one, used)
+        text = _corrected(texts[one.path], one, notes)
+        edited[one.path], taken = _without_managed(text, one, used)
         if taken:
             words[one.path] = [{"variable": variable, "words": [flag.text for flag in found]} for variable, found in taken]
             found = [flag for dummy_variable, some in taken for flag in some]
             resources += [flag.value or "" for flag in found if flag.name in _RESOURCES]
-            told = ", ".join(dict.fromkeys(flag.text for flag in found))
-            notes.append("%s: dockerd was given %s there; daemon.json says now what it is to be." % (one.path, told))
+            options = ", ".join(dict.fromkeys(flag.text for flag in found))
+            notes.append("%s: dockerd was started with %s there; daemon.json has that setting now." % (one.path, options))
     for one in files:
-        if one.path in words and one.kind == DROP_IN and _says_nothing(one, files, edited):
+        if one.path in words and one.kind == DROP_IN and _is_redundant(one, files, edited):
             del edited[one.path]
-            notes.append("%s: it held nothing else, and was removed." % one.path)
+            notes.append("%s: it contained nothing else, and was removed." % one.path)
     changed = {path: edited[path].encode("utf-8") if path in edited else None for path in texts if edited.get(path) != texts[path]}
     return Taken(changed, words, resources, command(files, edited), notes)
 
@@ -103,7 +103,7 @@ def kind_of(path: str) -> str:
 
 
 def started_with(files: Sequence[UnitFile], contents: Mapping[str, bytes | None]) -> list[str]:
-    """What systemd starts once the files hold ``contents`` ({path: bytes, or None where there is none})."""
+    """What systemd starts once the files have ``contents`` ({path: bytes, or None where there is none})."""
     there = {one.path: one for one in files}
     there.update((path, UnitFile(path, kind_of(path), content, True)) for path, content in contents.items())
     known = [one for one in there.values() if one.content is not None]
@@ -112,7 +112,7 @@ def started_with(files: Sequence[UnitFile], contents: Mapping[str, bytes | None]
     return command(known, {one.path: _decode(one) for one in known})
 
 
-def put_back(content: bytes | None, kind: str, taken: Iterable[Mapping[str, Any]]) -> tuple[bytes, list[str]]:
+def restore(content: bytes | None, kind: str, taken: Iterable[Mapping[str, Any]]) -> tuple[bytes, list[str]]:
     """(the file with the words that were taken out of it, those for which there is no place any more)."""
     text, homeless = (content or b"").decode("utf-8", "replace"), []
     for part in taken:
@@ -163,7 +163,7 @@ def resources_in(taken: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def adds_runtime(argv: Sequence[str]) -> bool:
-    """Whether a runtime of our name is added, whatever its program."""
+    """Whether a runtime named nvidia is added, whatever its program."""
     return any(flag.name == _ADD_RUNTIME and (flag.value or "").startswith(RUNTIME + "=") for flag in flags_of(argv))
 
 
@@ -172,7 +172,7 @@ def is_dockerd(argv: Sequence[str]) -> bool:
     return bool(argv) and _program(argv) == "dockerd"
 
 
-def is_ours(flag: Flag) -> bool:
+def is_managed(flag: Flag) -> bool:
     if flag.name == _ADD_RUNTIME:
         name, dummy, path = (flag.value or "").partition("=")
         return name == RUNTIME and os.path.basename(path) == os.path.basename(RUNTIME_PATH)
@@ -217,7 +217,7 @@ def _expanded(word: str, values: Mapping[str, list[str]]) -> list[str]:
 # -- taking out ------------------------------------------------------------------------------------------------------
 
 
-def _mended(text: str, one: UnitFile, notes: list[str]) -> str:
+def _corrected(text: str, one: UnitFile, notes: list[str]) -> str:
     """The text without the misprint that keeps dockerd from starting."""
     for line in reversed(_lines(text, one.kind == ENVIRONMENT)):
         for flag in reversed(flags(line.words)):
@@ -230,19 +230,19 @@ def _mended(text: str, one: UnitFile, notes: list[str]) -> str:
 
 
 def _variables_used(files: Sequence[UnitFile], texts: Mapping[str, str]) -> set[str]:
-    """The names of the variables that any ExecStart hands to dockerd, also one that another file hides now."""
+    """The names of the variables that any ExecStart passes to dockerd, also one that another file hides now."""
     lines = [line for one in files if one.path in texts and one.kind != ENVIRONMENT for line in _lines(texts[one.path]) if not line.variable]
     found = [_VARIABLE.match(word.text) for line in lines for word in line.words]
     return {name.group(1) for name in found if name}
 
 
-def _without_ours(text: str, one: UnitFile, used: Container[str]) -> tuple[str, list[tuple[str | None, list[Flag]]]]:
+def _without_managed(text: str, one: UnitFile, used: Container[str]) -> tuple[str, list[tuple[str | None, list[Flag]]]]:
     """(the text, [(variable or None, the flags that were taken out)])."""
     taken: list[tuple[str | None, list[Flag]]] = []
     for line in reversed(_lines(text, one.kind == ENVIRONMENT)):
         if line.variable and line.variable not in used:
             continue
-        mine = [flag for flag in flags(line.words) if is_ours(flag) and not _is_opaque(text, flag)]
+        mine = [flag for flag in flags(line.words) if is_managed(flag) and not _is_opaque(text, flag)]
         if mine:
             text = unit_text.remove(text, line.words, [word for flag in mine for word in flag.words])
             taken.insert(0, (line.variable, mine))
@@ -250,12 +250,12 @@ def _without_ours(text: str, one: UnitFile, used: Container[str]) -> tuple[str, 
 
 
 def _is_opaque(text: str, flag: Flag) -> bool:
-    """A value that only systemd or a shell can tell."""
+    """A value that only systemd or a shell can compute."""
     raw = "".join(text[word.start : word.end] for word in flag.words)
     return "$" in raw or "\\" in raw or "%" in raw
 
 
-def _says_nothing(one: UnitFile, files: Sequence[UnitFile], edited: Mapping[str, str]) -> bool:
+def _is_redundant(one: UnitFile, files: Sequence[UnitFile], edited: Mapping[str, str]) -> bool:
     """Whether dockerd would be started the same without this drop-in."""
     settings = unit_text.settings(edited[one.path])
     if any((setting.section, setting.name) != ("Service", _EXEC) for setting in settings):
@@ -266,9 +266,9 @@ def _says_nothing(one: UnitFile, files: Sequence[UnitFile], edited: Mapping[str,
 
 
 def _meaning(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """The program and what it is told that it would not do anyway."""
-    told = [(flag.name, flag.value) for flag in flags_of(argv[1:])]
-    return _program(argv) if argv else "", sorted(str(one) for one in told if one not in _DEFAULTS)
+    """The program and its options, without those that are its defaults."""
+    options = [(flag.name, flag.value) for flag in flags_of(argv[1:])]
+    return _program(argv) if argv else "", sorted(str(one) for one in options if one not in _DEFAULTS)
 
 
 def _program(argv: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ DROP_INS = ADMINISTRATORS + "systemd/system/%s.d/*.conf"
 
 
 class EngineError(GpuSwarmError):
-    """The daemon did not do what it was asked to."""
+    """The daemon did not do what was requested."""
 
 
 class Unit:
@@ -47,8 +47,8 @@ class Unit:
         self._acted_at: int | None = None
         self._restarts = 0
 
-    def look(self) -> dict[str, Any]:
-        """What systemd says of it now; {} where there is no such unit, or no systemd."""
+    def inspect(self) -> dict[str, Any]:
+        """What systemd reports about it now; {} where there is no such unit, or no systemd."""
         rc, out, dummy = self._run(["systemctl", "show", "--property", PROPERTIES, self.name])
         lines = [line.split("=", 1) for line in out.splitlines() if "=" in line]
         shown = dict(lines)
@@ -74,7 +74,7 @@ class Unit:
         Where the unit's files have changed, they are read anew before, unless that is not to be.
         """
         # Only with a restart: containers that run on can lose their GPUs by it (NVIDIA/nvidia-container-toolkit#48).
-        if reread and self.look().get("needs_reload"):
+        if reread and self.inspect().get("needs_reload"):
             self._run(["systemctl", "daemon-reload"])
         # A refused configuration can use up the unit's start limit, which would bar the way back too.
         self._run(["systemctl", "reset-failed", self.name])
@@ -89,15 +89,15 @@ class Unit:
         rc, out, err = self._run(argv)
         if rc != 0:
             raise EngineError("%s %s: %s" % (self.name, failed, (err or out).strip()))
-        self._restarts = self.look().get("restarts", 0)
+        self._restarts = self.inspect().get("restarts", 0)
 
     def pending(self) -> str | None:
-        """What systemd is still at, in words, or None; raises EngineError as soon as a start has failed.
+        """What systemd still does, in words, or None; raises EngineError as soon as a start has failed.
 
         While a restart is pending the old process can still answer, and a failed unit that systemd tries again and
-        again looks for moments as if it were starting.
+        again seems to be starting for moments.
         """
-        now = self.look()
+        now = self.inspect()
         if not now:
             return None
         gave_up = not now["job"] and (now["state"] == "failed" or now["step"] == "auto-restart")
@@ -113,15 +113,15 @@ class Unit:
             argv += ["--since", "@%d" % self._acted_at]
         try:
             rc, out, dummy = self._run(argv)
-        except GivenUp:  # what went wrong is told all the same
+        except GivenUp:  # what went wrong is reported without it
             return ""
         return reason_from_journal(out) if rc == 0 else ""
 
 
 def reason_from_journal(text: str) -> str:
     """The line in which dockerd says why it gives up; '' if there is none."""
-    told = re.compile(r"failed to (start|load|create)|unable to configure|unknown flag|invalid|conflict|fatal", re.I)
-    lines = [line.strip() for line in text.splitlines() if told.search(line)]
+    cause = re.compile(r"failed to (start|load|create)|unable to configure|unknown flag|invalid|conflict|fatal", re.I)
+    lines = [line.strip() for line in text.splitlines() if cause.search(line)]
     # Not what systemd says of it: "docker.service: Failed with …", "Failed to start docker.service - Docker …".
     lines = [line for line in lines if not re.match(r"\S+\.service: |Failed to start ", line)]
     return mask(lines[-1])[:600] if lines else ""
@@ -145,7 +145,7 @@ def running_flags(pid: int) -> list[str]:
 def unit_files(unit: str, shown: Mapping[str, str], environment: Sequence[str]) -> list[tuple[str, str, bool]]:
     """[(path, kind, whether it is the administrator's)] of the files that say how the unit is started, as systemd reads them.
 
-    Drop-ins that were written after the last daemon-reload count too: the next one makes them hold.
+    Drop-ins that were written after the last daemon-reload count too: the next one puts them in force.
     """
     drop_ins = {os.path.basename(path): path for path in _paths(shown.get("DropInPaths", ""))}
     for path in glob.glob(DROP_INS % glob.escape(unit)):

@@ -91,7 +91,7 @@ def append(text: str, line: Sequence[Word], added: Iterable[str]) -> str:
 
 
 def fill(text: str, setting: Setting, added: Iterable[str]) -> str:
-    """The text with the words ``added`` as the value of a variable that holds none."""
+    """The text with the words ``added`` as the value of a variable that has none."""
     start, end = _within_quotes(text, setting.at, setting.to)
     value = " ".join(added)
     return text[:start] + (value if start > setting.at else '"%s"' % value) + text[end:]

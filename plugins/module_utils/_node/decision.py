@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is to be done on one node (pure): what was seen and the options in, a decision out.
+"""What is to be done on one node (pure): an observation and the options in, a decision out.
 
 Private to this collection: no stability is promised to others.
 """
@@ -28,10 +28,10 @@ from .running import Running
 class Decision(NamedTuple):
     """What is to be done on a node, and why."""
 
-    advertisement: dict[str, Any]  # as of _advertise.decide, with the labels
+    advertisement: dict[str, Any]  # as of advertise.decide, with the labels
     writes: dict[str, bytes | None]  # by path, in their order: new bytes, or None to remove the file
-    ours: dict[str, dict[str, Any]]  # by path, what we put in, for the record
-    released: list[str]  # the paths that hold nothing of ours any more
+    inserted: dict[str, dict[str, Any]]  # by path, what this collection puts in, for the record
+    released: list[str]  # the paths that contain no change of this collection any more
     act: str | None  # what the daemon needs: restart | reload
     restart: bool  # whether it must be started anew
     changed: bool
@@ -41,13 +41,13 @@ class Decision(NamedTuple):
     warnings: list[str]
     refused: list[dict[str, str]]  # id and text of why this must not be carried out
     adopted: list[str]  # what of somebody's settings is taken over, in sentences, which are among the warnings too
-    runtime_stays: bool  # whether Docker keeps a runtime nvidia of somebody's where ours is taken out
+    runtime_stays: bool  # whether Docker keeps a runtime nvidia of somebody's where this collection's is removed
     reread: bool  # whether systemd may read the units anew
-    reread_back: bool  # whether it may where all is put back
+    reread_on_undo: bool  # whether it may when the change is undone
 
 
 def decide(params: Mapping[str, Any], seen: Observation) -> Decision:
-    """The decision for a node; raises GpuSwarmError for what only the user can mend."""
+    """The decision for a node; raises GpuSwarmError for what only the user can fix."""
     case = _case(params, seen)
     return _decision(case, file_edits.edits_of(case))
 
@@ -82,7 +82,7 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
     return Decision(
         advertisement=advertisement,
         writes=writes,
-        ours={path: edit.ours for path, edit in edits.items()},
+        inserted={path: edit.inserted for path, edit in edits.items()},
         released=list(edits) if params["state"] == "absent" else [one.path for one in seen.left],
         act=act,
         restart=act == "restart",
@@ -95,7 +95,7 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
         adopted=adopted,
         runtime_stays=params["state"] == "absent" and _runtime_stays(case, edits),
         reread=not _not_in_force(seen, edits),
-        reread_back=all(edits[path].ours.get("in_force", True) for path in edits),
+        reread_on_undo=all(edits[path].inserted.get("in_force", True) for path in edits),
     )
 
 
@@ -120,25 +120,25 @@ def _flags_then(seen: Observation, edits: Mapping[str, Edit]) -> Sequence[str]:
 
 
 def _not_in_force(seen: Observation, edits: Mapping[str, Edit]) -> list[str]:
-    """The files that are given back, and with which dockerd had never been started. At best it does not need them, at worst
+    """The files that are restored, and with which dockerd had never been started. At best it does not need them, at worst
     it does not start with them: that is for whoever wrote them."""
-    back = [path for path in (one.path for one in seen.own) if path in edits and edits[path].content is not None]
-    return [path for path in back if not edits[path].ours.get("in_force", True)]
+    restored = [path for path in (one.path for one in seen.own) if path in edits and edits[path].content is not None]
+    return [path for path in restored if not edits[path].inserted.get("in_force", True)]
 
 
 def _starts_otherwise(seen: Observation, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None]) -> bool:
-    """Whether dockerd must be proven to start: as it is told to by its unit now, which it was not when it was started."""
+    """Whether dockerd must be proven to start as its unit is now, which is not as it was when it was started."""
     own = {one.path for one in seen.own}
-    units, ours_once = own & set(writes) - set(_not_in_force(seen, edits)), own & set(seen.record)
-    old_flags = seen.engine["running"] and any(dockerd_flags.is_ours(flag) for flag in dockerd_flags.flags_of(seen.engine["flags"]))
-    return bool(units or old_flags or (ours_once and seen.engine["needs_reload"]))
+    units, recorded = own & set(writes) - set(_not_in_force(seen, edits)), own & set(seen.record)
+    old_flags = seen.engine["running"] and any(dockerd_flags.is_managed(flag) for flag in dockerd_flags.flags_of(seen.engine["flags"]))
+    return bool(units or old_flags or (recorded and seen.engine["needs_reload"]))
 
 
-# -- what is thought of it -------------------------------------------------------------------------------------------
+# -- parts of the decision -------------------------------------------------------------------------------------------
 
 
 def _present(params: Mapping[str, Any], seen: Observation, coming: Sequence[str]) -> dict[str, Any]:
-    """What the node has now, in its files and in its daemon; what cannot be read as resources is told by others."""
+    """What the node has now, in its files and in its daemon; what cannot be read as resources is reported elsewhere."""
     listed = daemon_json.parse(seen.daemon.data, params["daemon_config"]).get(daemon_json.RESOURCES)
     found = {}
     for entries in (listed if isinstance(listed, list) else [], coming):
@@ -180,7 +180,7 @@ def _labels(params: Mapping[str, Any], seen: Observation, advertisement: Mapping
 
 
 def _without_nulls(value: Any) -> Any:
-    """The rules without the options that were left unset, which Ansible hands over as nulls."""
+    """The rules without the options that were left unset, which Ansible passes as nulls."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):

@@ -20,32 +20,33 @@ from .restore import Edit
 
 def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None], act: str | None) -> list[str]:
     """Each difference in words; [] exactly when there is nothing to do."""
-    params, seen, told = case.params, case.seen, []
+    params, seen = case.params, case.seen
+    found: list[str] = []
     running = seen.engine and seen.engine["running"]
     if params["state"] == "absent":
-        told = ["%s still holds what was put there" % path for path in writes]
+        found = ["%s still contains changes of this collection" % path for path in writes]
     elif edits:
         left = [one.path for one in seen.left if one.path in writes]
         after = daemon_json.parse(edits[params["daemon_config"]].content, params["daemon_config"])
-        told = advertise.drift(case.advertisement, _shown(case), after.get(daemon_json.RESOURCES) or [])
+        found = advertise.drift(case.advertisement, _shown(case), after.get(daemon_json.RESOURCES) or [])
         line = runtime_toml.get(seen.runtime.data)["swarm_resource"] if seen.runtime.existed else None
-        told += advertise.swarm_resource_drift(case.advertisement, line)
-        told += ["%s still holds what was put there, and is named by no option any more" % path for path in left]
+        found += advertise.swarm_resource_drift(case.advertisement, line)
+        found += ["%s still contains changes of this collection, and no option names it any more" % path for path in left]
         if running and act == "reload":
-            told.append("the default runtime is %s, not nvidia" % seen.engine["default_runtime"])
+            found.append("the default runtime is %s, not nvidia" % seen.engine["default_runtime"])
     if seen.engine and not running and edits:
-        told.append("dockerd is not running")
-    if act and not told:
-        told.append("dockerd was started before its files were changed")
-    if writes and not told:
-        told = ["%s differs from what was decided" % path for path in writes]
-    if seen.unfinished and not told:
-        told.append("a run that was killed has left its notes")
-    return told
+        found.append("dockerd is not running")
+    if act and not found:
+        found.append("dockerd was started before its files were changed")
+    if writes and not found:
+        found = ["%s differs from what was decided" % path for path in writes]
+    if seen.unfinished and not found:
+        found.append("a run that was killed has left its journal")
+    return found
 
 
 def _shown(case: Case) -> list[dict[str, Any]]:
-    """What the node advertises now: what the running daemon says, or what one would that was started with the file."""
+    """What the node advertises now: what the running daemon reports, or what one would report that was started with the file."""
     seen, path = case.seen, case.params["daemon_config"]
     if seen.engine and seen.engine["running"]:
         return seen.engine["generic_resources"]

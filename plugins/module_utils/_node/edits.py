@@ -36,7 +36,7 @@ def edits_of(case: Case) -> dict[str, Edit]:
 
 
 def _put_in(case: Case) -> Iterator[tuple[str, Edit]]:
-    """(path, edit) of all files, with ours put in and what dockerd was given as flags moved."""
+    """(path, edit) of all files: with this collection's settings, and with what were options of dockerd's command line."""
     params, seen, taken = case.params, case.seen, case.taken
     _check_coming(case)
     path = params["daemon_config"]
@@ -61,17 +61,17 @@ def _put_in(case: Case) -> Iterator[tuple[str, Edit]]:
 def _in_daemon_json(case: Case, path: str) -> Edit:
     seen, advertisement = case.seen, case.advertisement
     earlier = seen.record.get(path, {}).get("ours", {})
-    ours: dict[str, Any] = {"resources": advertisement["resources"], "kinds": advertisement["owned_kinds"]}
+    inserted: dict[str, Any] = {"resources": advertisement["resources"], "kinds": advertisement["owned_kinds"]}
     moved = list(dict.fromkeys([*earlier.get("moved", []), *case.coming]))
     if moved:
-        ours["moved"] = moved
+        inserted["moved"] = moved
     if advertisement["memory_kinds"]:
-        # An amount of memory does not tell whose it is.
-        ours["gpus"] = [one["uuid"] for one in advertisement["advertised"] if one["uuid"]]
+        # An amount of memory does not show which GPUs it is of.
+        inserted["gpus"] = [one["uuid"] for one in advertisement["advertised"] if one["uuid"]]
     # What was moved before and is gone now, somebody took out.
-    want = daemon_json.Want(ours["resources"], ours["kinds"], earlier.get("resources", ()), moved=case.coming)
+    want = daemon_json.Want(inserted["resources"], inserted["kinds"], earlier.get("resources", ()), moved=case.coming)
     daemon = daemon_json.edit(seen.daemon.data, path, want)
-    return Edit(daemon.content, [*case.taken.notes, *daemon.notes], ours)
+    return Edit(daemon.content, [*case.taken.notes, *daemon.notes], inserted)
 
 
 def _in_runtime_config(case: Case) -> Edit:
@@ -108,7 +108,7 @@ def _check_coming(case: Case) -> None:
 
 
 def _mode(case: Case) -> str | None:
-    """The runtime's mode where a toolkit needs one, its former one where our mode is needed no more, else None."""
+    """The runtime's mode where a toolkit needs one, its former one where that is needed no more, else None."""
     if any(finding.id == checks.LEGACY_MODE for finding in case.findings):
         return _LEGACY
     seen, entry = case.seen, case.seen.record.get(case.params["runtime_config"])
@@ -120,22 +120,22 @@ def _mode(case: Case) -> str | None:
 def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:
     """What keeps the daemon from starting with the file, by the flags that it runs with and those of its next start."""
     seen, taken = case.seen, case.taken
-    told = daemon_json.problems(doc, path)
+    found = daemon_json.problems(doc, path)
     if seen.engine:
         flags = taken.command[1:] if taken.command else seen.engine["unit_flags"]
-        told += [text for text in _of_flags(doc, path, flags) if text not in told]
-        running = [text for text in _of_flags(doc, path, _of_next_start(seen.engine["flags"], taken)) if text not in told]
+        found += [text for text in _of_flags(doc, path, flags) if text not in found]
+        running = [text for text in _of_flags(doc, path, _of_next_start(seen.engine["flags"], taken)) if text not in found]
         if running:
-            told += [*running, "The daemon runs with that; where it was taken out already, restart the daemon."]
-    return told
+            found += [*running, "The daemon runs with that; where it was taken out already, restart the daemon."]
+    return found
 
 
 def _of_next_start(flags: Sequence[str], taken: dockerd_flags.Taken) -> Sequence[str]:
-    """Without those of our options that dockerd runs with and its unit does not say any more: they end with the process. A
+    """Without those of this collection's options that dockerd runs with and its unit does not have any more: they end with the process. A
     script around dockerd may well add them again."""
     if not dockerd_flags.is_dockerd(taken.command):
         return flags
-    return [word for flag in dockerd_flags.flags_of(flags) if not dockerd_flags.is_ours(flag) for word in flag.said]
+    return [word for flag in dockerd_flags.flags_of(flags) if not dockerd_flags.is_managed(flag) for word in flag.arguments]
 
 
 def _of_flags(doc: Mapping[str, Any], path: str, flags: Sequence[str]) -> list[str]:
@@ -143,7 +143,7 @@ def _of_flags(doc: Mapping[str, Any], path: str, flags: Sequence[str]) -> list[s
 
 
 def _other_config(path: str, flags: Sequence[str]) -> list[str]:
-    """dockerd told by a flag to read another file than the one that we are to edit."""
+    """Where a flag has dockerd read another file than the one to be edited."""
     for here, word in enumerate(flags):
         name, equals, value = word.partition("=")
         if name == "--config-file":

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What we remember on a node: a lock, the journal of a change under way, the record of what we took over.
+"""What is kept on a node: a lock, the journal of a change under way, the record of the files that were changed.
 
-``journal.json`` is written before the first byte of the user's files changes and holds these files as they were.
+``journal.json`` is written before the first byte of the user's files changes and has these files as they were.
 It is there only while a change is under way or after a run was killed; the next run finds it and goes on from the
-same starting point. ``record.json`` outlives runs: the original files, the former values of our keys, and the hash
-of what we wrote, so that ``state: absent`` can give everything back.
+same starting point. ``record.json`` outlives runs: the original files, the former values of the keys that were changed, and
+the hash of what was written, so that ``state: absent`` can restore everything.
 
 Private to this collection: no stability is promised to others.
 """
@@ -31,7 +31,7 @@ FILE_MODE = 0o600
 LOCK_POLL_S = 0.1
 BACKUPS = "backup"
 
-# By path, of each file that holds something of ours: what it was, what we put in and what we wrote.
+# By path, of each file that this collection changed: what it was, what was put in and what was written.
 Record = Dict[str, Dict[str, Any]]
 
 
@@ -82,7 +82,7 @@ class State:
     def open_journal(self, before: Iterable[_files.Snapshot], intended: Mapping[str, tuple[bytes | None, Mapping[str, Any] | None]]) -> None:
         """Notes the files as they are before a change, and what each is about to become.
 
-        ``intended`` is ``{path: (new bytes, what is on record of the file once it holds them)}``. Where runs were killed
+        ``intended`` is ``{path: (new bytes, what is on record of the file once it has them)}``. Where runs were killed
         one after another, what each of them meant to write stays noted.
         """
         entries = []
@@ -94,9 +94,9 @@ class State:
         self._write(self._journal, {"version": 1, "before": entries})
 
     def starting_point(self, current: _files.Snapshot) -> _files.Snapshot:
-        """The file as it was before our change: ``current``, or what a run that was killed had noted of it.
+        """The file as it was before the change: ``current``, or what a run that was killed had noted of it.
 
-        The note counts only while the file holds the bytes that the killed run found or meant to write; anything else
+        The note counts only while the file has the bytes that the killed run found or meant to write; anything else
         is somebody's edit since then, which must not be lost.
         """
         noted, steps = self._noted(current.path)
@@ -112,10 +112,10 @@ class State:
         return None, []
 
     def unfinished(self) -> bool:
-        """Whether a run was killed before it could put away what it had in hand."""
-        in_hand = [os.path.basename(path) for path in (self._journal, self.candidate)]
+        """Whether a run was killed before it could finish and remove its journal."""
+        working_files = [os.path.basename(path) for path in (self._journal, self.candidate)]
         names = os.listdir(self.directory) if os.path.isdir(self.directory) else []
-        return any(name in in_hand or name.startswith(_files.TEMPORARY) for name in names)
+        return any(name in working_files or name.startswith(_files.TEMPORARY) for name in names)
 
     def close_journal(self) -> None:
         _files.remove(self._journal)
@@ -157,15 +157,15 @@ class State:
         return os.path.join(self.directory, BACKUPS, path.lstrip("/") + "." + stamp)
 
     def sweep_originals(self, files: Record) -> None:
-        """Removes backups that nobody needs: what they hold is on record, or is the file itself again."""
+        """Removes backups that nobody needs: what they contain is on record, or is the file itself again."""
         kept = {entry.get("backup") for entry in files.values()}
         root = os.path.join(self.directory, BACKUPS)
         for folder, dummy, names in os.walk(root, topdown=False):
             for backup in [os.path.join(folder, name) for name in names]:
                 path = "/" + os.path.relpath(backup, root).rpartition(".")[0]
-                held = [_files.Snapshot.take(path).sha256]
-                held += [_files.Snapshot.from_json(files[path]["original"]).sha256] if path in files else []
-                if backup not in kept and _files.Snapshot.take(backup).sha256 in held:
+                known = [_files.Snapshot.take(path).sha256]
+                known += [_files.Snapshot.from_json(files[path]["original"]).sha256] if path in files else []
+                if backup not in kept and _files.Snapshot.take(backup).sha256 in known:
                     _files.remove(backup)
             if not os.listdir(folder):
                 os.rmdir(folder)
@@ -176,7 +176,7 @@ class State:
         else:
             _files.remove(self._record)
 
-    # -- files of our own ----------------------------------------------------------------------------------------
+    # -- the record's own files ----------------------------------------------------------------------------------------
 
     def _write(self, path: str, data: Mapping[str, Any]) -> None:
         text = json.dumps(data, indent=1, sort_keys=True) + "\n"
@@ -193,7 +193,7 @@ class State:
             return {}
         except ValueError as problem:
             raise GpuSwarmError(
-                "%s: our own record cannot be read (%s). Restore it from a backup, or move it away to start "
+                "%s: this collection's own record cannot be read (%s). Restore it from a backup, or move it away to start "
                 "with the node's files as they are now." % (path, problem)
             ) from problem
 
@@ -215,7 +215,7 @@ def _try_lock(stream: IO[str]) -> bool:
 def _reached(
     current: _files.Snapshot, noted: _files.Snapshot, steps: Sequence[Mapping[str, Any]], entry: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """The record of a file that a killed run had in hand, by what it holds now; None where that was not to be ours."""
+    """The record of a file that a killed run was about to change, by what it contains now; None where it was to be restored."""
     reached = [step["record"] for step in steps if step["sha256"] == current.sha256]
     if reached:
         return reached[-1]
@@ -224,7 +224,7 @@ def _reached(
         return None
     if noted.sha256 != current.sha256:
         # Edited since: what any of the runs put in may be in there.
-        return dict(meant[-1], ours=_together([item["ours"] for item in meant]), pristine=False)
+        return {**meant[-1], "ours": _together([item["ours"] for item in meant]), "pristine": False}
     # As it was found, but the daemon may not run with it any more.
     return dict(entry) if entry else dict(meant[-1], original=current.to_json(), written=current.sha256, pristine=True)
 
@@ -232,27 +232,27 @@ def _reached(
 def _together(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What stands in any of the dicts: lists joined, of other values the last."""
     joined: dict[str, Any] = {}
-    for ours in several:
-        for key, value in ours.items():
+    for inserted in several:
+        for key, value in inserted.items():
             earlier = joined.get(key, [])
             joined[key] = earlier + [one for one in value if one not in earlier] if isinstance(value, list) else value
     return joined
 
 
 def taken_over(
-    snapshot: _files.Snapshot, ours: Mapping[str, Any], written: bytes | None, earlier: Mapping[str, Any] | None, backup: str | None = None
+    snapshot: _files.Snapshot, inserted: Mapping[str, Any], written: bytes | None, earlier: Mapping[str, Any] | None, backup: str | None = None
 ) -> dict[str, Any]:
-    """The record of one file after we wrote it.
+    """The record of one file after it was written.
 
-    ``ours`` is what we put in, or took out. ``backup`` is where its original is kept the first time, if it existed.
+    ``inserted`` is what this collection put in, or took out. ``backup`` is where its original is kept the first time, if it existed.
     ``earlier`` is the file's record from before, or None at the first time. The original
-    bytes can come back as they are only while nobody else edits the file between our writes (``pristine``); from then
-    on only what is ours is taken out.
+    bytes can come back as they are only while nobody else edits the file between this collection's writes (``pristine``);
+    from then on only its changes are taken out.
     """
     return {
         "original": earlier["original"] if earlier else snapshot.to_json(),
         "backup": earlier.get("backup") if earlier else backup if snapshot.existed else None,
-        "ours": ours,
+        "ours": inserted,
         "written": _files.digest(written),
         "pristine": earlier is None or (earlier["pristine"] and snapshot.sha256 == earlier["written"]),
     }

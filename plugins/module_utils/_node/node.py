@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One node: look at it, decide what it should be, and make it so.
+"""One node: inspect it, decide what it should be, and make it so.
 
-Looking (:meth:`Node.look`) does the reading, :mod:`._decision` thinks, :mod:`._transaction` writes.
+:meth:`Node.inspect` reads, :mod:`.decision` decides, :mod:`.transaction` writes.
 Private to this collection: no stability is promised to others.
 """
 
@@ -35,7 +35,7 @@ from .transaction import apply
 
 def _own(units: Iterable[UnitFile]) -> list[str]:
     """The paths of an administrator's units."""
-    return [one.path for one in units if one.ours]
+    return [one.path for one in units if one.editable]
 
 
 def _shown(engine: Mapping[str, Any] | None) -> list[str]:
@@ -43,7 +43,7 @@ def _shown(engine: Mapping[str, Any] | None) -> list[str]:
     return sorted(generic_resources.entries(generic_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
 
 
-# The option of dockerd that names the address which others are told.
+# The option of dockerd that names the address that other nodes get.
 DEFAULT_ADDRESS = "swarm-default-advertise-addr"
 # Of the engine, what is nobody else's business: flags can hold passwords, as those of a proxy.
 PRIVATE = ("swarm", "flags", "unit_flags", "unit_files", "needs_reload")
@@ -55,15 +55,15 @@ class Node:
     ``params`` are the options of the module gpu_node, ``run(argv)`` returns ``(rc, stdout, stderr)``, ``move(src,
     dest)`` replaces a file atomically, ``diff`` says whether the result is to show what changes in the files.
 
-    ``told`` is what is known of the engine and its swarm so far: others need it also of a node with which something
-    else is wrong.
+    ``facts`` is what is known of the engine and its swarm so far: it is returned also where something else is wrong with
+    the node.
     """
 
     root = "/"  # where the package manager's files lie; a test has its own
 
     def __init__(self, params: Mapping[str, Any], run: Run, move: Move, diff: bool = False) -> None:
         self.params = params
-        self.told: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
         self._diff = diff
         self._run = run
         self.move = move
@@ -73,10 +73,10 @@ class Node:
     def assess(self) -> dict[str, Any]:
         """What is and what should be; changes nothing. Returns the module's result."""
         self._needs_root()
-        seen = self.look()
+        seen = self.inspect()
         decision = decide(self.params, seen)
         result = self._result(seen, decision, changed=decision.changed)
-        # Told of before it is done by those who ask, and warned of when it is done.
+        # A plan lists it before it is done; it is a warning when it is done.
         result["warnings"] = [text for text in result["warnings"] if text not in decision.adopted]
         return result
 
@@ -93,19 +93,19 @@ class Node:
 
     def _decided(self) -> tuple[Observation, Decision]:
         """What was found and what it is to become; where a restart is due, once a drain has ended what that would stop."""
-        seen = self.look()
+        seen = self.inspect()
         decision = decide(self.params, seen)
         due = decision.act == "restart" and self.params["restart"] == "if_needed" and not decision.refused
         if due and self.params["drain_timeout"] and any(item["service"] for item in seen.containers):
             self.engine.await_drain(self.params["drain_timeout"])
-            seen = self.look()  # it may be another node by now: somebody's editor was open
+            seen = self.inspect()  # it may be another node by now: somebody's editor was open
             decision = decide(self.params, seen)
         return seen, decision
 
-    # -- looking -------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------
 
-    def look(self) -> Observation:
-        """Reads everything once. Raises GpuSwarmError for what nobody but the user can mend."""
+    def inspect(self) -> Observation:
+        """Reads everything once. Raises GpuSwarmError for what nobody but the user can fix."""
         missing: list[str] = []
         _libraries.use(self.params["library_path"], self.params["state_dir"])
         engine = self._engine(missing)
@@ -129,7 +129,7 @@ class Node:
             runtime=runtime,
             record=restore.with_copies(record, [daemon, runtime], left),
             engine=engine,
-            containers=self.told["containers"],
+            containers=self.facts["containers"],
             toolkit_version=version,
             missing=missing,
             system_memory_mib=hardware.system_memory_mib() if read["gpus"] else None,
@@ -153,9 +153,9 @@ class Node:
         return lacking
 
     def _units(self, engine: Mapping[str, Any] | None) -> list[UnitFile]:
-        """The files that say how dockerd is started."""
+        """The files that decide how dockerd is started."""
         listed = engine["unit_files"] if engine else []
-        return [UnitFile(path, kind, Snapshot.take(path).data, ours) for path, kind, ours in listed]
+        return [UnitFile(path, kind, Snapshot.take(path).data, editable) for path, kind, editable in listed]
 
     def _other_paths(self, units: Iterable[UnitFile]) -> list[str]:
         """The files that may be written besides those of the options: an administrator's units, and what is on record."""
@@ -164,14 +164,14 @@ class Node:
         return list(dict.fromkeys(_own(units) + known))
 
     def _engine(self, missing: list[str]) -> dict[str, Any] | None:
-        engine = self.engine.look()
+        engine = self.engine.inspect()
         if engine is None:
             missing.append("engine")
-            self.told = {"engine": None, "swarm": swarm_without_engine(), "containers": []}
+            self.facts = {"engine": None, "swarm": swarm_without_engine(), "containers": []}
             return None
         swarm = engine["swarm"]
         swarm["half_joined"] = half_joined(swarm["state"], engine["root_dir"])
-        self.told = {
+        self.facts = {
             **({"images": self.engine.images()} if self.params.get("look_for_images") and engine["running"] else {}),
             "engine": {key: value for key, value in engine.items() if key not in PRIVATE},
             "swarm": swarm,
@@ -195,13 +195,13 @@ class Node:
             missing.append("nvml_binding")
         if not found["gpus"]:
             raise GpuSwarmError(
-                "NVML finds no GPU on this node, though driver %s is loaded. Look at 'lspci -d 10de:' and "
+                "NVML finds no GPU on this node, though driver %s is loaded. Check 'lspci -d 10de:' and "
                 "'dmesg | grep -i nvrm', or take the host out of the group gpu_nodes." % found["driver_version"]
             )
         return found
 
     def _toolkit_version(self) -> str | None:
-        """The version as nvidia-ctk tells it (any distribution has that); None where there is no toolkit."""
+        """The version as nvidia-ctk prints it (any distribution has that); None where there is no toolkit."""
         ctk = shutil.which("nvidia-ctk", path=SBIN)
         if not ctk:
             return None
@@ -250,7 +250,7 @@ class Node:
             "kept": self.state.is_there(),
             "warnings": decision.warnings,
         }
-        result.update(self.told)
+        result.update(self.facts)
         if self._diff:
             result["diff"] = decision.diff
         return result

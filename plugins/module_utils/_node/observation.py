@@ -24,14 +24,14 @@ class Observation(NamedTuple):
     cuda_version: str | None  # the newest that the driver supports
     daemon: Snapshot  # of the file that daemon_config names
     runtime: Snapshot  # of the file that runtime_config names
-    record: dict[str, dict[str, Any]]  # by path, of each file that holds something of ours: what it was, and what we wrote
-    engine: dict[str, Any] | None  # as Engine.look tells it; None where Docker Engine is not installed
+    record: dict[str, dict[str, Any]]  # by path, of each file that this collection changed: what it was, and what was written
+    engine: dict[str, Any] | None  # as Engine.inspect returns it; None where Docker Engine is not installed
     containers: Sequence[dict[str, Any]]  # those that run
     toolkit_version: str | None  # None where there is no toolkit
     missing: list[str]  # what the node lacks, as 'missing' of the module's result
     system_memory_mib: int | None = None
     cpu: dict[str, Any] | None = None
-    units: Sequence[UnitFile] = ()  # what says how dockerd is started
+    units: Sequence[UnitFile] = ()  # what decides how dockerd is started
     own: Sequence[Snapshot] = ()  # of those of the units that may be written
     held: Sequence[str] = ()  # the toolkit's packages that the package manager keeps at their version
     unfinished: bool = False  # whether a run that was killed has left its journal
@@ -48,7 +48,7 @@ class Case(NamedTuple):
 
     params: Mapping[str, Any]  # the options of the module gpu_node
     seen: Observation
-    taken: Taken  # what dockerd was given as flags, and what becomes of the units without these
+    taken: Taken  # the options that dockerd is started with by hand, and the units without them
     coming: list[str]  # the resources that move from flags into daemon.json
-    advertisement: dict[str, Any]  # as of _advertise.decide, with the labels
-    findings: Sequence[Finding]  # the known traps that wait for the node
+    advertisement: dict[str, Any]  # as of advertise.decide, with the labels
+    findings: Sequence[Finding]  # the known issues that the node has

@@ -17,7 +17,7 @@ from .._policy.forms import DEFAULT_RULES, FORMS
 
 
 def argument_spec() -> dict[str, Any]:
-    """What the module hands to Ansible."""
+    """What the module passes to Ansible."""
     return {
         "state": {"type": "str", "choices": ["present", "absent", "gathered"], "default": "present"},
         "restart": {"type": "str", "choices": ["never", "if_needed"], "default": "if_needed"},

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files of the record with what is ours taken out (pure).
+"""Files of the record without this collection's changes (pure).
 
-What a file is, its record says: the options may name other files by now than when it was changed.
+The record shows what kind of file it is: the options may name other files by now than when it was changed.
 Private to this collection: no stability is promised to others.
 """
 
@@ -23,11 +23,11 @@ class Edit(NamedTuple):
 
     content: bytes | None  # its new bytes, None to remove it
     notes: list[str]  # what of it is adopted or noteworthy, in sentences
-    ours: dict[str, Any]  # what of it is ours, for the record
+    inserted: dict[str, Any]  # what this collection put in, for the record
 
 
 def is_unit(entry: Mapping[str, Any] | None) -> bool:
-    """Whether this entry of the record is of a file that says how dockerd is started."""
+    """Whether this entry of the record is of a file that decides how dockerd is started."""
     return bool(entry) and "taken" in entry["ours"]
 
 
@@ -37,22 +37,22 @@ def is_daemon(entry: Mapping[str, Any] | None) -> bool:
 
 
 def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
-    """The edit that makes a file what it was: its original bytes, or, where somebody edited it since, without what is ours."""
-    ours, original, notes = entry["ours"], Snapshot.from_json(entry["original"]).data, []
+    """The edit that makes a file what it was: its original bytes, or, where somebody edited it since, without this collection's changes."""
+    inserted, original, notes = entry["ours"], Snapshot.from_json(entry["original"]).data, []
     if entry["pristine"] and current.sha256 == entry["written"]:
         content = original
-        if not ours.get("in_force", True):
+        if not inserted.get("in_force", True):
             notes = ["%s: it is as it was, and dockerd was not started with it: the next boot does that." % current.path]
     elif is_unit(entry):
-        content, homeless = flags.put_back(current.data, flags.kind_of(current.path), ours["taken"])
+        content, homeless = flags.restore(current.data, flags.kind_of(current.path), inserted["taken"])
         notes = ["%s: it has changed, and no place is left in it for %s." % (current.path, ", ".join(homeless))] if homeless else []
     elif is_daemon(entry):
-        want = daemon_json.Want(ours["resources"], ours["kinds"], moved=ours.get("moved", ()))
+        want = daemon_json.Want(inserted["resources"], inserted["kinds"], moved=inserted.get("moved", ()))
         content = daemon_json.take_out(current.data, current.path, original, want)
     else:
-        line = runtime_toml.Want(ours["swarm_resource"], ours.get("mode"))
+        line = runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode"))
         content = runtime_toml.take_out(current.data, current.path, original, line)
-    return Edit(content, notes, ours)
+    return Edit(content, notes, inserted)
 
 
 def left_behind(seen: Observation) -> dict[str, Edit]:

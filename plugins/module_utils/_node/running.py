@@ -19,14 +19,14 @@ PLAIN_RUNTIME = "runc"
 
 
 class Running(NamedTuple):
-    """What a running daemon shows of our options."""
+    """What a running daemon shows of this collection's options."""
 
     resources: list[str]  # KIND=value, sorted
     default_runtime: str | None
 
 
 def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running:
-    """What a daemon shows that was started with this daemon.json, and with flags that were put back."""
+    """What a daemon shows that was started with this daemon.json, and with flags that were restored."""
     given = daemon_json.conflicting_flags(flags)
     listed = [flag.value for flag in given if flag.key == daemon_json.RESOURCES]
     runtimes = [flag.value for flag in given if flag.key == daemon_json.DEFAULT_RUNTIME]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Carries a decision out on one node: all of it, or nothing.
+"""Applies a decision to one node: all of it, or nothing.
 
 The order is what makes it safe to be killed anywhere: refuse → validate → journal → files → daemon → record → journal
 away. Whoever finds a journal knows where the change had started from.
@@ -32,7 +32,7 @@ class Target(Protocol):
     engine: Engine
     state: State
     move: Move
-    told: dict[str, Any]
+    facts: dict[str, Any]
 
 
 def apply(node: Target, seen: Observation, decision: Decision) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _busy(containers: Sequence[Mapping[str, Any]], drain_timeout_s: float) -> st
 
 
 def _validate(node: Target, decision: Decision) -> None:
-    """Asks dockerd before the file is touched, where it can be asked."""
+    """Has dockerd validate the file before it is written, where dockerd can."""
     data = decision.writes.get(node.params["daemon_config"])
     if data is None:
         return
@@ -101,14 +101,14 @@ def _validate(node: Target, decision: Decision) -> None:
     if complaint:
         raise GpuSwarmError(
             "%s: dockerd would not start with this file and what is to be merged into it: %s. Nothing was changed. "
-            "Mend what it names and run this again."
+            "Fix what it names and run this again."
             % (node.params["daemon_config"], complaint.replace(candidate, node.params["daemon_config"]))
         )
 
 
 def _change(node: Target, seen: Observation, decision: Decision, act: str | None, record: Record) -> None:
     # Of the others nothing is to be known: they stay as they are.
-    touched = [current for current in seen.files if current.path in decision.ours or current.path in seen.record]
+    touched = [current for current in seen.files if current.path in decision.inserted or current.path in seen.record]
     before = [node.state.starting_point(current) for current in touched]
     try:
         node.state.open_journal(before, {current.path: _intended(current, decision, record) for current in touched})
@@ -123,32 +123,32 @@ def _change(node: Target, seen: Observation, decision: Decision, act: str | None
         for path, data in decision.writes.items():
             _put(path, data, node.move, seen.record.get(path))
         if act == "restart":
-            _look_again(node, seen)
+            _refuse_new_containers(node, seen)
         if act:
             touched_daemon = True
             _start(node, act, lambda view: complaint(decision.running, view), decision.reread)
     except SystemExit:
         # atomic_move of ansible-core before 2.19 reports by itself and leaves.
-        _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_back)
+        _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_on_undo)
         raise
     except Exception as problem:
-        restored, said = _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_back)
+        restored, outcome = _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_on_undo)
         details = dict(getattr(problem, "details", {}), restored=restored)
-        raise GpuSwarmError("%s. %s" % (str(problem).strip().rstrip("."), said), **details) from problem
+        raise GpuSwarmError("%s. %s" % (str(problem).strip().rstrip("."), outcome), **details) from problem
 
 
-def _look_again(node: Target, seen: Observation) -> None:
-    """Raises GpuSwarmError where something runs there by now that must not be stopped. Since the node was looked at, its GPUs were
+def _refuse_new_containers(node: Target, seen: Observation) -> None:
+    """Raises GpuSwarmError where something runs there by now that must not be stopped. Since the node was inspected, its GPUs were
     read, and files were validated and written to disk: time enough for a 'docker run'."""
     if node.params["when_busy"] != "refuse" or not seen.engine["running"]:
         return
-    node.told["containers"] = came = node.engine.containers()
+    node.facts["containers"] = came = node.engine.containers()
     if came:
         raise GpuSwarmError(_busy(came, node.params["drain_timeout"]), busy=came, came=came)
 
 
 def _put(path: str, data: bytes | None, move: Move, entry: Mapping[str, Any] | None) -> None:
-    """``entry`` is the file's record: one that we removed comes back as it was."""
+    """``entry`` is the file's record: one that this collection removed is restored as it was."""
     if data is None:
         _files.remove(path)
     else:
@@ -165,34 +165,34 @@ def _start(node: Target, act: str, healthy: Healthy, reread: bool = True) -> Non
 
 
 def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, Any] | None, act: str | None, reread: bool) -> tuple[bool, str]:
-    """Puts the files back, and the daemon into the state in which it was found; whether that went well, and in words."""
+    """Restores the files, and the state in which the daemon was found; whether that succeeded, and in words."""
     try:
         for snapshot in before:
             _files.restore(snapshot, node.move)
     except Exception as problem:
-        return False, "The files could not be put back: %s. %s has them; mend that and run this again." % (
+        return False, "The files could not be restored: %s. %s has them; fix that and run this again." % (
             problem,
             node.state.directory,
         )
-    said = "The files are as they were before"
+    outcome = "The files are as they were before"
     if engine and engine["running"]:
         try:
-            # As it was told: a reload that failed is no reason to stop containers by a restart. And what dockerd had not
+            # In the same way: a reload that failed is no reason to stop containers by a restart. And what dockerd had not
             # been started with before it is not started with on the way back either: it may not start.
             _start(node, act, lambda view: None, reread and not engine["needs_reload"])
-            said += " and %s runs with them again" % node.engine.unit
+            outcome += " and %s runs with them again" % node.engine.unit
         except GpuSwarmError as problem:
-            # Whoever comes next finds the journal, and this message names both causes.
-            return False, "%s, but %s does not run with them yet: %s. Look at 'journalctl -u %s' and run this again." % (
-                said, node.engine.unit, str(problem).rstrip("."), node.engine.unit,
+            # The next run finds the journal, and this message names both causes.
+            return False, "%s, but %s does not run with them yet: %s. Check 'journalctl -u %s' and run this again." % (
+                outcome, node.engine.unit, str(problem).rstrip("."), node.engine.unit,
             )  # fmt: skip
     node.state.close_journal()
     node.state.sweep_originals(node.state.record())
-    return True, said + ". Mend the cause and run this again."
+    return True, outcome + ". Fix the cause and run this again."
 
 
 def _record(node: Target, seen: Observation, decision: Decision) -> Record:
-    """The record after the change: of each file that holds something of ours, what it was and what we wrote."""
+    """The record after the change: of each file that this collection changed, what it was and what was written."""
     record = dict(seen.record)
     for current in seen.files:
         path = current.path
@@ -200,18 +200,18 @@ def _record(node: Target, seen: Observation, decision: Decision) -> Record:
             record.pop(path, None)
         elif path in decision.writes:
             earlier, backup = seen.record.get(path), node.state.backup_of(path)
-            record[path] = taken_over(current, decision.ours[path], decision.writes[path], earlier, backup)
+            record[path] = taken_over(current, decision.inserted[path], decision.writes[path], earlier, backup)
     return record
 
 
 def _intended(current: _files.Snapshot, decision: Decision, record: Record) -> tuple[bytes | None, Mapping[str, Any] | None]:
     """What a file is about to become, and what is on record of it should this run be killed right after.
 
-    Of a file that is given back, that is a file of ours which already is as it should be: the daemon may still have to
+    Of a file that is restored, that is a changed file which already is as it should be: the daemon may still have to
     be started with it.
     """
     data = decision.writes.get(current.path, current.data)
     if current.path not in decision.released:
         return data, record.get(current.path)
-    given_back = _files.Snapshot(current.path, data, current.mode, current.uid, current.gid)
-    return data, taken_over(given_back, decision.ours[current.path], data, None)
+    restored = _files.Snapshot(current.path, data, current.mode, current.uid, current.gid)
+    return data, taken_over(restored, decision.inserted[current.path], data, None)

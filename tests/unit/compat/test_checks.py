@@ -126,7 +126,7 @@ def test_nothing_is_refused_to_who_gives_back():
 def test_legacy_mode_is_set_for_the_toolkits_that_need_it():
     made = decide(params(), seen(toolkit="1.18.1"))
     assert runtime_toml.get(made.writes[RUNTIME]) == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
-    assert made.ours[RUNTIME] == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
+    assert made.inserted[RUNTIME] == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
     assert "1.18.1: The default mode (jit-cdi) ignores swarm-resource" in made.warnings[-1]
 
 
@@ -137,7 +137,7 @@ def test_legacy_mode_ends_with_the_toolkit_that_needs_it():
     made = decide(params(), seen(**dict(finished, toolkit="1.18.1")))
     finished["toml"] = made.writes[RUNTIME]
     finished["record"][RUNTIME] = taken_over(
-        Snapshot(RUNTIME, before, 0o644, 0, 0), made.ours[RUNTIME], made.writes[RUNTIME], finished["record"][RUNTIME]
+        Snapshot(RUNTIME, before, 0o644, 0, 0), made.inserted[RUNTIME], made.writes[RUNTIME], finished["record"][RUNTIME]
     )
     assert finished["record"][RUNTIME]["original"] == original
     assert decide(params(), seen(**dict(finished, toolkit="1.18.2"))).writes == {}

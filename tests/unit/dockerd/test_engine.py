@@ -275,9 +275,9 @@ def engine(tmp_path, **answers):
     return Engine(str(tmp_path / "docker.sock"), "docker.service", commands), commands
 
 
-def test_look_at_docker_20(tmp_path, daemon):
+def test_inspect_docker_20(tmp_path, daemon):
     daemon(DOCKER_20, info=INFO_20)
-    assert engine(tmp_path)[0].look() == {
+    assert engine(tmp_path)[0].inspect() == {
         "running": True,
         "version": "20.10.24+dfsg1",
         "api_version": "1.41",
@@ -298,9 +298,9 @@ def test_look_at_docker_20(tmp_path, daemon):
     }
 
 
-def test_look_at_docker_26(tmp_path, daemon):
+def test_inspect_docker_26(tmp_path, daemon):
     daemon(info=INFO_26)
-    view = engine(tmp_path)[0].look()
+    view = engine(tmp_path)[0].inspect()
     assert (view["version"], view["api_version"], view["default_runtime"]) == ("26.1.5+dfsg1", "1.45", "nvidia")
     assert view["generic_resources"] == INFO_26["GenericResources"]
     assert view["live_restore"] is True
@@ -313,7 +313,7 @@ def test_the_flags_of_the_process_that_runs_and_those_of_the_unit(tmp_path, daem
     program, pipe = "print(flush=True); input()", subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", program, "--default-runtime=x", ""], stdin=pipe, stdout=pipe) as process:
         process.stdout.readline()  # it runs
-        view = engine(tmp_path, show=SHOWN.replace("MainPID=0", f"MainPID={process.pid}"))[0].look()
+        view = engine(tmp_path, show=SHOWN.replace("MainPID=0", f"MainPID={process.pid}"))[0].inspect()
         process.stdin.write(b"\n")
     assert view["flags"] == ["-c", program, "--default-runtime=x"]
     assert view["unit_flags"][:2] == ["-H", "fd://"]
@@ -322,27 +322,27 @@ def test_the_flags_of_the_process_that_runs_and_those_of_the_unit(tmp_path, daem
 def test_without_a_unit_of_systemd(tmp_path, daemon):
     daemon(info=INFO_26)
     for shown in (NOT_FOUND, (127, "", "systemctl: No such file or directory"), (1, "", "Failed to connect to bus: Host is down")):
-        view = engine(tmp_path, show=shown)[0].look()
+        view = engine(tmp_path, show=shown)[0].inspect()
         assert (view["running"], view["unit"], view["flags"], view["started_at"]) == (True, None, [], None)
 
 
 def test_a_daemon_that_is_down(tmp_path, daemon):
-    view = engine(tmp_path)[0].look()
+    view = engine(tmp_path)[0].inspect()
     assert (view["running"], view["unit"], view["generic_resources"]) == (False, "docker.service", [])
     assert view["unit_flags"][:2] == ["-H", "fd://"]
     assert view["swarm"] == unknown_swarm() == dict(swarm_of({}), state="unknown")
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(tmp_path / "docker.sock"))  # a socket that nobody listens on any more
-    assert engine(tmp_path)[0].look() == view
+    assert engine(tmp_path)[0].inspect() == view
     listening.close()
     os.unlink(tmp_path / "docker.sock")
     daemon(info=INFO_26)
-    assert engine(tmp_path)[0].look().keys() == view.keys()
+    assert engine(tmp_path)[0].inspect().keys() == view.keys()
 
 
 @pytest.mark.parametrize("down", ["m2", "m3"])
 def test_no_swarm_is_made_while_a_manager_may_only_be_down(tmp_path, down):
-    outside, stopped = {"swarm": swarm_of({})}, {"swarm": engine(tmp_path)[0].look()["swarm"]}
+    outside, stopped = {"swarm": swarm_of({})}, {"swarm": engine(tmp_path)[0].inspect()["swarm"]}
     managers = ["m1", "m2", "m3"]
     found = find_swarm({name: stopped if name == down else outside for name in managers}, managers, managers)
     assert (found["live"], found["init_on"]) == ([], None)
@@ -363,7 +363,7 @@ def test_a_daemon_that_runs_and_does_not_answer_here_is_not_taken_for_one_that_i
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(path))
     with pytest.raises(EngineError) as raised:
-        engine(tmp_path, show=RUNNING)[0].look()
+        engine(tmp_path, show=RUNNING)[0].inspect()
     assert raised.value.message == (
         f"{path}: nothing answers there, though docker.service runs (pid {os.getpid()}, active). Set docker_socket to the "
         "socket that it listens on, as 'hosts' in its daemon.json or the -H flags of its unit say. If it is only starting, "
@@ -391,10 +391,10 @@ def hangs_up(path):
 def test_a_connection_that_is_cut_is_tried_once_more(tmp_path, shown):
     thread = hangs_up(tmp_path / "docker.sock")
     if shown is SHOWN:
-        assert engine(tmp_path)[0].look()["running"] is False
+        assert engine(tmp_path)[0].inspect()["running"] is False
     else:
         with pytest.raises(EngineError, match="nothing answers there, though docker.service runs"):
-            engine(tmp_path, show=shown)[0].look()
+            engine(tmp_path, show=shown)[0].inspect()
     thread.join()
 
 
@@ -413,7 +413,7 @@ def test_any_other_trouble_with_the_socket_is_told(tmp_path, monkeypatch, proble
 
     monkeypatch.setattr(dockerd_engine._UnixConnection, "connect", connect)
     with pytest.raises(EngineError) as raised:
-        engine(tmp_path)[0].look()
+        engine(tmp_path)[0].inspect()
     assert raised.value.message.startswith(f"{tmp_path}/docker.sock: GET /info: ")
     assert words in raised.value.message
     assert "Set docker_socket to the socket of Docker Engine" in raised.value.message
@@ -431,7 +431,7 @@ def test_no_docker_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr(dockerd_engine.os.path, "exists", lambda path: False)
     monkeypatch.setattr(dockerd_engine.os.path, "isdir", lambda path: False)
     monkeypatch.setattr(dockerd_engine.glob, "glob", lambda pattern: [])
-    assert engine(tmp_path, show=NOT_FOUND)[0].look() is None
+    assert engine(tmp_path, show=NOT_FOUND)[0].inspect() is None
 
 
 def test_a_rootless_daemon_beside_a_socket_that_is_not_there(tmp_path, monkeypatch):
@@ -439,7 +439,7 @@ def test_a_rootless_daemon_beside_a_socket_that_is_not_there(tmp_path, monkeypat
     monkeypatch.setattr(dockerd_engine.os.path, "isdir", lambda path: False)
     monkeypatch.setattr(dockerd_engine.glob, "glob", lambda pattern: ["/run/user/1000/docker.sock"])
     with pytest.raises(GpuSwarmError, match="/run/user/1000/docker.sock: this is rootless Docker"):
-        engine(tmp_path, show=NOT_FOUND)[0].look()
+        engine(tmp_path, show=NOT_FOUND)[0].inspect()
 
 
 @pytest.mark.parametrize(
@@ -456,7 +456,7 @@ def test_a_rootless_daemon_beside_a_socket_that_is_not_there(tmp_path, monkeypat
 def test_answers_that_are_not_taken(tmp_path, daemon, answers, words):
     daemon(**answers)
     with pytest.raises(GpuSwarmError, match=words) as raised:
-        engine(tmp_path)[0].look()
+        engine(tmp_path)[0].inspect()
     assert raised.value.message.startswith(str(tmp_path / "docker.sock"))
 
 
@@ -549,7 +549,7 @@ def test_no_permission(tmp_path, monkeypatch):
 
     monkeypatch.setattr(dockerd_engine._UnixConnection, "connect", connect)
     with pytest.raises(GpuSwarmError) as raised:
-        engine(tmp_path)[0].look()
+        engine(tmp_path)[0].inspect()
     assert raised.value.message == (
         f"{tmp_path}/docker.sock: permission denied. The Docker socket belongs to root: run this task with 'become: true'."
     )

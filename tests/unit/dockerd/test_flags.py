@@ -119,12 +119,12 @@ def test_take(there, after, resources):
 
 
 @pytest.mark.parametrize(("there", "after", "resources"), CASES.values(), ids=CASES)
-def test_what_was_taken_out_can_be_put_back(there, after, resources):
+def test_what_was_taken_out_can_be_restore(there, after, resources):
     taken = dockerd_flags.take(there)
     for one in there:
         if after.get(one.path) is None:
             continue
-        back, homeless = dockerd_flags.put_back(taken.files[one.path], one.kind, taken.words[one.path])
+        back, homeless = dockerd_flags.restore(taken.files[one.path], one.kind, taken.words[one.path])
         assert homeless == []
         again = dockerd_flags.take([back_of._replace(content=back) if back_of.path == one.path else back_of for back_of in there])
         assert [sorted(part["words"]) for part in again.words[one.path]] == [sorted(part["words"]) for part in taken.words[one.path]]
@@ -133,10 +133,10 @@ def test_what_was_taken_out_can_be_put_back(there, after, resources):
 def test_words_find_no_place_in_a_file_that_says_something_else_now():
     taken = [{"variable": None, "words": ["--debug"]}, {"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}]
     text = b"[Service]\nExecStart=\nLimitNOFILE=9\n"
-    assert dockerd_flags.put_back(text, DROP_IN, taken) == (text, ["--debug", "--default-runtime=nvidia"])
+    assert dockerd_flags.restore(text, DROP_IN, taken) == (text, ["--debug", "--default-runtime=nvidia"])
     text = b"DOCKER_OPTS=\n"
-    assert dockerd_flags.put_back(text, ENVIRONMENT, taken) == (b'DOCKER_OPTS="--default-runtime=nvidia"\n', ["--debug"])
-    assert dockerd_flags.put_back(None, ENVIRONMENT, taken[1:]) == (b"", ["--default-runtime=nvidia"])
+    assert dockerd_flags.restore(text, ENVIRONMENT, taken) == (b'DOCKER_OPTS="--default-runtime=nvidia"\n', ["--debug"])
+    assert dockerd_flags.restore(None, ENVIRONMENT, taken[1:]) == (b"", ["--default-runtime=nvidia"])
 
 
 RUNTIME_FLAG, GPU_FLAG = "--default-runtime=nvidia", "--node-generic-resource=gpu=GPU-c143e771"
@@ -146,8 +146,8 @@ def test_what_was_done_is_told():
     notes = dockerd_flags.take(files(ARTICLE)).notes
     assert notes == [
         f"{OVERRIDE}: -H fdd:// is a misprint of fd://, with which dockerd never starts.",
-        f"{OVERRIDE}: dockerd was given {RUNTIME_FLAG}, {GPU_FLAG} there; daemon.json says now what it is to be.",
-        f"{OVERRIDE}: it held nothing else, and was removed.",
+        f"{OVERRIDE}: dockerd was started with {RUNTIME_FLAG}, {GPU_FLAG} there; daemon.json has that setting now.",
+        f"{OVERRIDE}: it contained nothing else, and was removed.",
     ]
 
 

@@ -96,9 +96,9 @@ def unit(*texts, **options):
     return Unit("docker.service", systemd), systemd
 
 
-def test_look():
+def test_inspect():
     it, _systemd = unit(shown(Job="", NRestarts=2, MainPID=0, ExecStart=EXEC, ActiveEnterTimestampMonotonic=7))
-    assert it.look() == {
+    assert it.inspect() == {
         "state": "active",
         "step": "running",
         "job": False,
@@ -127,7 +127,7 @@ def test_files_of_the_unit(tmp_path, monkeypatch):
         EnvironmentFiles="/etc/default/docker (ignore_errors=yes)\nEnvironmentFiles=/usr/lib/x (ignore_errors=no)",
         NeedDaemonReload="yes",
     )
-    view = unit(text)[0].look()
+    view = unit(text)[0].inspect()
     assert view["needs_reload"] is True
     assert view["files"] == [
         ("/lib/systemd/system/docker.service", "unit", False),
@@ -141,13 +141,13 @@ def test_files_of_the_unit(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("state", ["bad-setting", "error"])
 def test_a_unit_whose_files_contradict_themselves_is_one(state):
-    assert unit(shown().replace("LoadState=loaded", f"LoadState={state}"))[0].look()["state"] == "active"
+    assert unit(shown().replace("LoadState=loaded", f"LoadState={state}"))[0].inspect()["state"] == "active"
 
 
 @pytest.mark.parametrize("text", ["LoadState=not-found\nMainPID=0\n", "LoadState=masked\n", ""])
 def test_no_unit(text):
     it, _systemd = unit(text)
-    assert it.look() == {}
+    assert it.inspect() == {}
     assert it.pending() is None
 
 

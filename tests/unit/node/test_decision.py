@@ -43,7 +43,7 @@ def test_a_fresh_node():
 def test_what_is_written_and_what_is_put_on_record_of_it(daemon, toml):
     made = decide(params(), seen(daemon, toml))
     assert made.writes == {DAEMON: FINISHED[daemon], RUNTIME: FINISHED[toml]}
-    assert made.ours == ADDED
+    assert made.inserted == ADDED
     for path, before in ((DAEMON, daemon), (RUNTIME, toml)):
         assert taken_over(Snapshot(path, before, 0o644, 0, 0), ADDED[path], FINISHED[before], None) == on_record(path, before)
 
@@ -167,7 +167,7 @@ def test_a_kind_of_others_that_tasks_could_not_tell_from_ours_is_taken_over():
     daemon = json.dumps({"node-generic-resources": ["nvidia-gpu=GPU-00000000", "SSD=1"]}).encode()
     made = decide(params(), seen(daemon=daemon))
     assert sorted(json.loads(made.writes[DAEMON])["node-generic-resources"]) == [*resources(0, 1), "SSD=1"]
-    assert made.warnings == [f"{DAEMON}: node-generic-resources listed 'nvidia-gpu=GPU-00000000', which is ours to decide."]
+    assert made.warnings == [f"{DAEMON}: node-generic-resources listed 'nvidia-gpu=GPU-00000000', which the policy decides."]
 
 
 # --- the policy -----------------------------------------------------------------------------------------------------
@@ -179,13 +179,13 @@ def test_an_empty_policy_leaves_an_untouched_node_alone():
         assert (made.writes, made.act, made.changed, made.drift) == ({}, None, False, [])
 
 
-def test_an_empty_policy_takes_our_resources_from_a_node_that_was_ours():
+def test_an_empty_policy_takes_our_resources_from_a_node_that_had_them():
     assert [item["id"] for item in decide(params(advertise=[]), seen(gpus=[], **ours())).refused] == ["shrink"]
     made = decide(params(advertise=[], allow_shrink=True), seen(gpus=[], **ours()))
     assert made.refused == []
     assert json.loads(made.writes[DAEMON])["node-generic-resources"] == ["SSD=1"]
     assert b"\nswarm-resource" not in made.writes[RUNTIME]
-    assert (made.act, made.ours[DAEMON]) == ("restart", {"resources": [], "kinds": []})
+    assert (made.act, made.inserted[DAEMON]) == ("restart", {"resources": [], "kinds": []})
 
 
 def test_gpus_that_all_failed_do_not_stay_advertised_by_hand():
@@ -213,11 +213,11 @@ def test_absent_gives_the_original_bytes_back():
     made = absent(**ours())
     assert made.writes == {DAEMON: DAEMON_JSON, RUNTIME: CONFIG_TOML}
     assert (made.act, made.released) == ("restart", [DAEMON, RUNTIME])
-    assert made.drift == [f"{DAEMON} still holds what was put there", f"{RUNTIME} still holds what was put there"]
+    assert made.drift == [f"{DAEMON} still contains changes of this collection", f"{RUNTIME} still contains changes of this collection"]
     assert absent(**ours(daemon=NOTHING)).writes[DAEMON] is None
 
 
-def test_absent_after_an_edit_takes_only_ours():
+def test_absent_after_an_edit_takes_only_what_was_put_in():
     finished = ours()
     finished["daemon"] = finished["daemon"].replace(b'"local"', b'"journald"')
     assert absent(**finished).writes[DAEMON] == DAEMON_JSON.replace(b'"local"', b'"journald"')
@@ -234,7 +234,7 @@ def test_absent_where_the_user_was_there_first():
     assert (made.writes, made.act, made.changed, made.drift) == ({}, None, False, [])
 
 
-def test_absent_where_nothing_was_ours():
+def test_absent_where_nothing_was_changed():
     by_hand = json.dumps(dict(NVIDIA, **{"node-generic-resources": resources(0, 1)})).encode()
     made = absent(daemon=by_hand, shown=resources(0, 1), runtime="nvidia")
     assert (made.writes, made.act, made.changed, made.drift, made.released) == ({}, None, False, [], [])

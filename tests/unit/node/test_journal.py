@@ -65,11 +65,11 @@ def test_one_run_at_a_time(state, monkeypatch):
 
 @pytest.mark.parametrize("name", ["record.json", "journal.json"])
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff"])
-def test_a_broken_note_of_ours(tmp_path, state, name, content):
+def test_a_broken_record(tmp_path, state, name, content):
     (tmp_path / "state" / name).write_bytes(content)
     with pytest.raises(GpuSwarmError) as raised:
         state.record_of([file(b"a")])
-    assert raised.value.message.startswith(f"{state.directory}/{name}: our own record cannot be read (")
+    assert raised.value.message.startswith(f"{state.directory}/{name}: this collection's own record cannot be read (")
     assert raised.value.message.endswith("Restore it from a backup, or move it away to start with the node's files as they are now.")
 
 

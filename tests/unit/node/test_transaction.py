@@ -39,7 +39,7 @@ def test_first_run_second_run_and_back(tmp_path):
     result = it.converge()
     assert (result["changed"], result["restarted"], result["reloaded"]) == (True, True, False)
     assert it.shown() == CONVERGED
-    assert it.engine.look()["default_runtime"] == "nvidia"
+    assert it.engine.inspect()["default_runtime"] == "nvidia"
     assert it.state_files() == ["record.json"]
     after = it.everything()
     assert b'swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"' in it.content("runtime_config")
@@ -147,7 +147,7 @@ def test_an_edit_after_ours_stays_and_ours_goes(tmp_path):
     assert it.content("runtime_config") == CONFIG_TOML + b"[mine]\nx = 1\n"
 
 
-def test_what_was_put_back_by_hand_is_not_put_back_twice(tmp_path):
+def test_what_was_restored_by_hand_is_not_restored_twice(tmp_path):
     original = json.dumps({"node-generic-resources": ["NVIDIA-GPU=GPU-short"]}).encode()
     it = node(tmp_path, daemon=original)
     it.converge()
@@ -173,7 +173,7 @@ def test_other_gpus_and_back(tmp_path):
     assert it.everything() == before
 
 
-def test_an_empty_policy_takes_back_what_was_ours(tmp_path):
+def test_an_empty_policy_restores_what_was_changed(tmp_path):
     it = node(tmp_path)
     assert it.option(advertise=[]).converge()["changed"] is False
     it.option(advertise=[{"as": "gpu", "kind": "NVIDIA-GPU"}]).converge()
@@ -200,12 +200,12 @@ OPTIONS = 'DOCKER_OPTS="--node-generic-resource SSD=1 --log-level=warn --node-ge
 DROP_IN, DEFAULTS = "docker.service.d/override.conf", "etc/default/docker"
 
 
-def test_a_recipe_of_flags_is_taken_over_with_one_restart_and_given_back(tmp_path):
+def test_a_recipe_of_flags_is_taken_over_with_one_restart_and_restored(tmp_path):
     it = node(tmp_path).unit(ARTICLE * 2, loaded=False)
     before = it.everything()
     assessed = it.assess()
     assert it.everything() == before
-    assert [text.partition(": ")[2][:14] for text in assessed["adopted"][:3]] == ["-H fdd:// is a", "dockerd was gi", "it held nothin"]
+    assert [text.partition(": ")[2][:14] for text in assessed["adopted"][:3]] == ["-H fdd:// is a", "dockerd was st", "it contained n"]
     assert not set(assessed["adopted"]) & set(assessed["warnings"])
     assert DROP_IN in "".join(diff["before_header"] for diff in assessed["diff"])
     done = it.converge()
@@ -214,7 +214,7 @@ def test_a_recipe_of_flags_is_taken_over_with_one_restart_and_given_back(tmp_pat
     assert set(done["adopted"]) <= set(done["warnings"])
     assert not [path for path in it.everything() if path.endswith(".conf")]
     assert it.doc()["node-generic-resources"] == ["SSD=1", *resources(0, 1)]  # the kind gpu named a GPU of ours
-    assert "--default-runtime=nvidia" not in it.engine.look()["flags"]
+    assert "--default-runtime=nvidia" not in it.engine.inspect()["flags"]
     again = it.converge()
     assert (again["changed"], again["drift"], again["adopted"]) == (False, [], [])
     back = it.option(state="absent").converge()
@@ -239,7 +239,7 @@ def test_what_others_gave_as_a_flag_moves_along_and_goes_back(tmp_path):
     assert (tmp_path / DEFAULTS).read_text() == before[str(tmp_path / DEFAULTS)][0].decode()
 
 
-def test_flags_in_a_file_that_somebody_edited_since_are_put_back_beside_the_edit(tmp_path):
+def test_flags_in_a_file_that_somebody_edited_since_are_restored_beside_the_edit(tmp_path):
     it = node(tmp_path, daemon=b"{}").unit(environment=OPTIONS)
     it.converge()
     (tmp_path / DEFAULTS).write_text('# mine\nDOCKER_OPTS="--log-level=debug"\n')
@@ -274,7 +274,7 @@ def test_a_flag_that_only_the_running_process_has_ends_with_it(tmp_path):
     it = node(tmp_path, daemon=b"{}").unit(environment='DOCKER_OPTS="--default-runtime=nvidia"\n')
     (tmp_path / DEFAULTS).write_text("# taken out by hand\n")
     assert it.converge()["restarted"] is True
-    assert it.engine.look()["flags"] == ["-H", "fd://", "--containerd=/run/containerd/containerd.sock"]
+    assert it.engine.inspect()["flags"] == ["-H", "fd://", "--containerd=/run/containerd/containerd.sock"]
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_a_drop_in_that_systemd_read_and_dockerd_was_never_started_with_is_given
     read_by_systemd.converge()
     read_by_systemd.option(state="absent").converge()
     assert read_by_systemd.everything() == before
-    assert read_by_systemd.engine.look()["running"]
+    assert read_by_systemd.engine.inspect()["running"]
 
 
 def test_nor_is_it_on_the_way_back_from_a_failure(read_by_systemd):
@@ -336,7 +336,7 @@ def test_nor_is_it_on_the_way_back_from_a_failure(read_by_systemd):
     with pytest.raises(GpuSwarmError, match="runs with them again"):
         read_by_systemd.converge()
     assert read_by_systemd.everything() == before
-    assert read_by_systemd.engine.look()["running"]
+    assert read_by_systemd.engine.inspect()["running"]
 
 
 # --- originals --------------------------------------------------------------------------------------------------------
@@ -390,7 +390,7 @@ def no_toolkit(it):
 
 
 def no_engine(it):
-    it.engine.look = lambda: None
+    it.engine.inspect = lambda: None
 
 
 def complaint(it):
@@ -470,20 +470,20 @@ def arrives_late(it, *later):
     it.engine.containers = lambda: next(shown)
 
 
-def test_a_container_that_came_after_the_look_is_not_stopped(tmp_path):
+def test_a_container_that_came_after_the_inspection_is_not_stopped(tmp_path):
     it = node(tmp_path)
     before = it.everything()
     arrives_late(it, [BY_HAND])
     with pytest.raises(GpuSwarmError, match=r"stop 1 running container\(s\): by-hand\. .*The files are as they were before\.") as raised:
         it.converge()
     assert raised.value.details == {"busy": [BY_HAND], "came": [BY_HAND], "restored": True}
-    assert it.told["containers"] == [BY_HAND]
+    assert it.facts["containers"] == [BY_HAND]
     assert (it.everything(), it.engine.calls(), it.state_files()) == (before, [], [])
     arrives_late(it, [])
     assert it.converge()["restarted"]
 
 
-def test_nobody_looks_again_where_that_changes_nothing(tmp_path):
+def test_nothing_is_inspected_again_where_that_changes_nothing(tmp_path):
     it = node(tmp_path, when_busy="restart")
     arrives_late(it)  # consent: no second look
     assert it.converge()["restarted"]
@@ -509,8 +509,8 @@ def test_a_daemon_that_cannot_be_looked_at_again_is_not_restarted(tmp_path):
 
 def active(it):
     member = dict(swarm_of({}), state="active", node_id="vt5h9cpc9198oweazjzwntv63", control_available=True)
-    real = it.engine.look
-    it.engine.look = lambda: dict(real(), swarm=member, flags=["--http-proxy=http://me:secret@proxy"], unit_flags=["-H", "fd://"])
+    real = it.engine.inspect
+    it.engine.inspect = lambda: dict(real(), swarm=member, flags=["--http-proxy=http://me:secret@proxy"], unit_flags=["-H", "fd://"])
     return member
 
 
@@ -526,12 +526,12 @@ def test_what_is_wrong_with_a_node_hides_its_swarm_from_nobody(tmp_path, trouble
     it = node(tmp_path)
     member = active(it)
     trouble(it)
-    assert it.told == {}
+    assert it.facts == {}
     with pytest.raises(GpuSwarmError):
         it.converge()
-    assert it.told["swarm"] == member
-    assert (it.told["engine"]["running"], it.told["containers"]) == (True, it.engine.carries)
-    assert "secret" not in json.dumps(it.told)
+    assert it.facts["swarm"] == member
+    assert (it.facts["engine"]["running"], it.facts["containers"]) == (True, it.engine.carries)
+    assert "secret" not in json.dumps(it.facts)
 
 
 def test_the_flags_of_the_daemon_are_nobodys_business(tmp_path):
@@ -602,11 +602,11 @@ def test_rolled_back(tmp_path, trouble, words, existed):
         it.converge()
     assert words in raised.value.message
     assert raised.value.message.endswith(
-        "The files are as they were before and docker.service runs with them again. Mend the cause and run this again."
+        "The files are as they were before and docker.service runs with them again. Fix the cause and run this again."
     )
     assert ".." not in raised.value.message
     assert it.everything() == before
-    assert it.engine.look()["running"]
+    assert it.engine.inspect()["running"]
     assert it.shown() == shown
     assert it.engine.calls() == ["restart", "restart"]
     assert it.state_files() == []
@@ -650,7 +650,7 @@ def test_a_daemon_that_was_down_is_not_judged(tmp_path):
     it = node(tmp_path, running=False)
     refuses(it)
     before = it.everything()
-    with pytest.raises(GpuSwarmError, match="invalid character '1'. The files are as they were before. Mend the cause"):
+    with pytest.raises(GpuSwarmError, match="invalid character '1'. The files are as they were before. Fix the cause"):
         it.converge()
     assert it.everything() == before
 
@@ -703,7 +703,7 @@ def test_a_full_disk_at_a_file_needs_no_space_to_go_back(tmp_path, monkeypatch, 
         return real(path, *arguments, **options)
 
     monkeypatch.setattr(_files, "write", write)
-    with pytest.raises(GpuSwarmError, match="No space left on device.* The files are as they were before. Mend") as problem:
+    with pytest.raises(GpuSwarmError, match="No space left on device.* The files are as they were before. Fix") as problem:
         it.converge()
     assert problem.value.details["restored"] is True
     assert it.everything() == before
@@ -717,7 +717,7 @@ def test_a_full_disk_on_the_way_back_is_told_and_mended_by_the_next_run(tmp_path
     before = it.everything()
     refuses(it)
     monkeypatch.setattr(transaction._files, "restore", full)
-    with pytest.raises(GpuSwarmError, match="could not be put back: .*No space left.* has them; mend that and run this again") as problem:
+    with pytest.raises(GpuSwarmError, match="could not be restored: .*No space left.* has them; fix that and run this again") as problem:
         it.converge()
     assert problem.value.details["restored"] is False
     monkeypatch.undo()

@@ -165,7 +165,7 @@ def the_next_run_ends_the_work(it, before, make, run):
     # Who finds nothing to do leaves a node alone.
     assert it.option(state="present").assess()["drift"] or it.state_files() == ["record.json"]
     it.converge()
-    assert it.engine.look()["default_runtime"] == "nvidia"
+    assert it.engine.inspect()["default_runtime"] == "nvidia"
     healthy = resources(0) if run is one_gpu_less else resources(0, 1)
     assert [entry for entry in it.shown() if entry.startswith("NVIDIA")] == healthy
     assert ("SSD=1" in it.shown()) == (make in WITH_SSD)
@@ -183,9 +183,9 @@ def everything_can_be_given_back_at_once(it, before, make):
     assert it.state_files() == []
     if make is not stopped:
         # What runs is what the files say.
-        shown, runtime = it.shown(), it.engine.look()["default_runtime"]
+        shown, runtime = it.shown(), it.engine.inspect()["default_runtime"]
         it.engine.start()
-        assert (shown, runtime) == (it.shown(), it.engine.look()["default_runtime"])
+        assert (shown, runtime) == (it.shown(), it.engine.inspect()["default_runtime"])
     assert it.converge()["changed"] is False
 
 

@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision 
 
 OURS = "gpu-swarm.labels"
 EMPTY = {"services": [], "secrets": [], "configs": []}
-TAKEN = {"drift": ["/etc/docker/daemon.json still holds what was put there"], "restart_required": True}
+TAKEN = {"drift": ["/etc/docker/daemon.json still contains changes of this collection"], "restart_required": True}
 BUSY = [("train.1.x", "train"), ("by-hand", None)]
 HELD = ["nvidia-container-toolkit"]
 OUTSIDE = [PREPARE, END]

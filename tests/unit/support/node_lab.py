@@ -118,10 +118,10 @@ class Daemon(Engine):
     def unit_files(self):
         drop_ins = sorted(self._drop_ins.glob("*.conf")) if self._drop_ins.exists() else []
         files = [(self._vendor, "unit", False), *((path, "drop-in", True) for path in drop_ins), (self._environment, "environment", True)]
-        return [(str(path), kind, ours) for path, kind, ours in files if path.exists()]
+        return [(str(path), kind, editable) for path, kind, editable in files if path.exists()]
 
     def _units(self):
-        return [(path, kind, pathlib.Path(path).read_text()) for path, kind, _ours in self.unit_files() if kind != "environment"]
+        return [(path, kind, pathlib.Path(path).read_text()) for path, kind, _editable in self.unit_files() if kind != "environment"]
 
     def daemon_reload(self):
         self._loaded.write_text(json.dumps(self._units()))
@@ -132,7 +132,7 @@ class Daemon(Engine):
     def _argv(self):
         """What systemd starts: the units as it read them last, the environment as it is now."""
         units = [text for _path, _kind, text in json.loads(self._loaded.read_text())] if self._loaded.exists() else []
-        environment = [pathlib.Path(path).read_text() for path, kind, _ours in self.unit_files() if kind == "environment"]
+        environment = [pathlib.Path(path).read_text() for path, kind, _editable in self.unit_files() if kind == "environment"]
         return dockerd_lab.command(units, environment)[1:]
 
     def start(self, call=None):
@@ -163,7 +163,7 @@ class Daemon(Engine):
 
     # -- what a node asks of it --------------------------------------------------------------------------------
 
-    def look(self):
+    def inspect(self):
         process = self.process()
         return {
             "running": process["running"],
@@ -270,7 +270,7 @@ class LabNode(Node):
         return dockerd_lab.document(self.content() or b"")
 
     def shown(self):
-        return dockerd_lab.entries(self.engine.look()["generic_resources"])
+        return dockerd_lab.entries(self.engine.inspect()["generic_resources"])
 
     def everything(self):
         """Every file of the node with bytes, mode and owner, but for its lock and its state directory."""
