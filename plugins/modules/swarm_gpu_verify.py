@@ -125,7 +125,7 @@ checks:
       description: How many more GPUs and MIG devices the node advertises, which the task must not see.
       type: int
     reserved:
-      description: What swarm gave the task, by their full UUIDs.
+      description: The GPUs that swarm allocated to the task, by their full UUIDs.
       type: list
       elements: str
     seen:
@@ -159,7 +159,7 @@ checks:
         reference: sha256:5bda776c49d0b84680fe57343547d5d4508afe13654f4995a2ceff64623e6985
         from: there
       state: passed
-      verdict: sees what it holds and nothing else
+      verdict: sees the GPUs allocated to it and no others
 failed_checks:
   description: Those of RV(checks) that failed.
   returned: success
@@ -194,16 +194,16 @@ def run(params, check_mode):
     command = plan.argv(params["command"])
     manager = connect(params)
     left_behind = 0 if check_mode else verify_run.sweep(manager, prefix)
-    before = _look(manager, prefix)
+    before = _read_ledger(manager, prefix)
     checks = plan.checks(before["nodes"], params["nodes"], params["gpus"], params["sample"], random.sample)
     checks = images.assigned(checks, params["image"], params["images"], params["pulls"], random.sample)
     planned = [check for check in checks if check["state"] == plan.PLANNED]
     if planned and not check_mode:
         outcomes = verify_run.carry_out(manager, planned, prefix, command, timeout_s)
-        judged = iter(verify_run.judge(outcomes, timeout_s, before["nodes"], lambda: _look(manager, prefix)["nodes"]))
+        judged = iter(verify_run.judge(outcomes, timeout_s, before["nodes"], lambda: _read_ledger(manager, prefix)["nodes"]))
         checks = [next(judged) if check["state"] == plan.PLANNED else check for check in checks]
     return {
-        # What it makes it takes away: the swarm is as it was, but for what others left behind.
+        # What it creates it removes: the swarm is as it was, but for what other runs left behind.
         "changed": bool(left_behind),
         "checks": checks,
         "failed_checks": [check for check in checks if check["state"] == plan.FAILED],
@@ -212,12 +212,12 @@ def run(params, check_mode):
     }
 
 
-def _look(manager, prefix):
+def _read_ledger(manager, prefix):
     return ledger(manager.nodes(), manager.tasks(), manager.services(), prefix)
 
 
-def _problems(told, node_ids):
-    found = {node["id"]: ledger_problems(node, told.get("held_twice", ())) for node in told["nodes"] if node["id"] in node_ids}
+def _problems(read, node_ids):
+    found = {node["id"]: ledger_problems(node, read.get("held_twice", ())) for node in read["nodes"] if node["id"] in node_ids}
     return {node_id: problems for node_id, problems in found.items() if problems}
 
 

@@ -38,7 +38,7 @@ ROOMS = (
     Room("plugin_utils/_fleet", CONTROLLER, "hosts, members, work", "the inventory's hosts: identity, membership, what runs there, their outcome"),
     Room("plugin_utils/_controller", CONTROLLER, "libraries, answers", "around a module: carried libraries, checked answers, a manager's API"),
     Room("plugin_utils/_settings", CONTROLLER, "declared, checked", "the settings of playbooks and roles: declared once, checked before a change"),
-    Room("module_utils/_verify", MANAGER, "probe services", "which GPUs are tested, by which services, and whether a task saw what it holds"),
+    Room("module_utils/_verify", MANAGER, "probe services", "which GPUs are tested, by which services, and whether a task saw those allocated to it"),
     Room("module_utils/_node_spec", MANAGER, "labels, availability", "labels, availability and role of nodes, in one versioned update for each node"),
     Room("module_utils/_ledger", MANAGER, "who holds what", "the ledger: who holds which GPU, what is free, what is pending and why, findings"),
     Room("module_utils/_node", NODE, "one transaction", "one node: observe, decide, change all of it or nothing"),

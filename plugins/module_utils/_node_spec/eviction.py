@@ -5,7 +5,7 @@
 """Which tasks a change of a node's labels or availability would evict (pure).
 
 Follows swarmkit's constraint package, constraint enforcer and orchestrators. Only constraints on node labels are
-looked at: nothing else that a constraint can name is changed by this collection.
+read: nothing else that a constraint can name is changed by this collection.
 Private to this collection: no stability is promised to others.
 """
 
@@ -20,8 +20,8 @@ from .._ledger.restarts import Restarts
 from .._ledger.tasks import ENDED, WANTED, assigned, is_job, is_movable
 from .updates import Change
 
-# At any update of an active node, the enforcer of such a leader rejects one of the tasks that hold this type of generic
-# resource, whatever was updated (moby#44378, swarmkit#3082, swarmkit#3162).
+# At any update of an active node, the enforcer of such a leader rejects one of the tasks with an allocated generic resource of
+# this type, whatever was updated (moby#44378, swarmkit#3082, swarmkit#3162).
 REJECTS_HOLDERS = {
     list: checks.BY_ID["old-leader-evicts-gpu-tasks"].versions,
     int: checks.BY_ID["old-leader-evicts-discrete-tasks"].versions,

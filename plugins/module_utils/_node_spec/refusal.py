@@ -14,8 +14,8 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence
 from .._swarm.owned_labels import KEEP
 from .updates import Change, Decision, Want, plan_one
 
-# Answers, for a list of changes, with the tasks that each of them evicts.
-Look = Callable[[Sequence[Change]], Sequence[List[Dict[str, Any]]]]
+# For a list of changes, the tasks that each of them evicts.
+Evictions = Callable[[Sequence[Change]], Sequence[List[Dict[str, Any]]]]
 
 ANY, MOVABLE, NONE = "any", "movable", "none"
 CHOICES = [ANY, MOVABLE, NONE]
@@ -26,17 +26,17 @@ NOTHING = {**WITHOUT_LABELS, "availability": None, "remember": False, "role": No
 
 
 def decide(
-    nodes: Iterable[Mapping[str, Any]], changes: Sequence[Change], wants: Sequence[Want], prefix: str, look: Look
+    nodes: Iterable[Mapping[str, Any]], changes: Sequence[Change], wants: Sequence[Want], prefix: str, evictions: Evictions
 ) -> list[Decision]:
     """A Decision for each of these changes, which are of the API's ``nodes``, in the order of ``wants``.
 
-    ``look`` answers, for a list of changes, with the tasks that each of them evicts (of eviction). It is asked once,
+    ``evictions`` returns, for a list of changes, the tasks that each of them evicts (of eviction). It is called once,
     since it reads all tasks of the swarm, and only if anything changes.
     """
     by_id = {node["ID"]: node for node in nodes}
     choices = [_choices(by_id[change["id"]], change, want, prefix) for change, want in zip(changes, wants)]
-    asked = [choice for one in choices for choice in one]
-    answers = iter(look(asked) if any(change["changed"] for change in changes) else [[] for _change in asked])
+    possible = [choice for one in choices for choice in one]
+    answers = iter(evictions(possible) if any(change["changed"] for change in changes) else [[] for _change in possible])
     return [_choose(one, [next(answers) for _choice in one], _evict(want)) for one, want in zip(choices, wants)]
 
 

@@ -62,7 +62,7 @@ def check(wants: Iterable[Want], prefix: str) -> list[Want]:
         if want["remember"] and want["availability"] == "former":
             raise SwarmError("nodes: node %s has remember=true with availability=former, which forgets the mark. Drop one of the two." % want["id"])
         if want.get("mark", owned_labels.KEEP) != owned_labels.KEEP and not want.get("host"):
-            raise SwarmError("nodes: node %s has mark=%s and no host. Say which host it is." % (want["id"], want["mark"]))
+            raise SwarmError("nodes: node %s has mark=%s and no host. Name the host that it is." % (want["id"], want["mark"]))
         labels = want["labels"]
         if labels is not None:
             labels = owned_labels.normalise(labels, prefix, want["id"])
@@ -112,7 +112,9 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
     if want["labels"] is not None:
         labels, clashes = owned_labels.compute(labels, want["labels"], prefix, want.get("keep") or ())
         problems = [
-            "%s has label %s=%s, which is not ours, and %s is wanted" % (name, key, before["Labels"][key], want["labels"][key]) for key in clashes
+            "%s has label %s=%s, which this collection did not set, and %s is wanted"
+            % (name, key, before["Labels"][key], want["labels"][key])
+            for key in clashes
         ]
     host, bound = want.get("host"), owned_labels.bound_to(labels, prefix)
     if host and bound not in (None, host):
@@ -128,25 +130,25 @@ def _availability(
     """(the labels with or without the former availability, the availability or None to leave it, what is wrong with it)"""
     labels, problems, availability = dict(labels), [], want["availability"]
     if availability == "former":
-        availability, ours = read_mark(labels.pop(mark, None))
+        availability, set_by_run = read_mark(labels.pop(mark, None))
         if availability not in AVAILABILITIES + (None,):
             problems.append("%s has label %s=%s, which is no availability" % (name, mark, availability))
-        if before["Availability"] != ours:
+        if before["Availability"] != set_by_run:
             availability = None  # somebody has changed it since, and meant it
     elif want["remember"]:
-        former, ours = read_mark(labels.get(mark))
-        if former is None or before["Availability"] != ours:
-            former = before["Availability"]  # a mark that somebody's change has made void says nothing
+        former, set_by_run = read_mark(labels.get(mark))
+        if former is None or before["Availability"] != set_by_run:
+            former = before["Availability"]  # a mark that somebody's change has made void counts for nothing
         labels[mark] = former if availability in (None, PAUSED) else "%s/%s" % (former, availability)
     return labels, availability, problems
 
 
 def read_mark(value: str | None) -> tuple[str | None, str]:
-    """(the availability before ours, ours) of a mark: ``active`` stands for ``active/pause``; (None, …) without one."""
+    """(the former availability, the one that a run set) of a mark: ``active`` stands for ``active/pause``; (None, …) without one."""
     if value is None:
         return None, PAUSED
-    former, dummy_slash, ours = value.partition("/")
-    return former, ours or PAUSED
+    former, dummy_slash, set_by_run = value.partition("/")
+    return former, set_by_run or PAUSED
 
 
 def _seen(spec: Mapping[str, Any]) -> tuple[dict[str, str], str, str]:
@@ -154,12 +156,12 @@ def _seen(spec: Mapping[str, Any]) -> tuple[dict[str, str], str, str]:
 
 
 def _unknown(unknown: Iterable[str], nodes: Sequence[Mapping[str, Any]]) -> str:
-    told = []
+    names = []
     for node_id in unknown:
         same_name = [node["ID"] for node in nodes if node.get("Description", {}).get("Hostname") == node_id]
         hint = " (that is a host name; its id is %s)" % " or ".join(same_name) if same_name else ""
-        told.append(node_id + hint)
-    return "No such node in this swarm: %s. Give node ids as the node's own 'docker info' shows them. Nothing was changed." % ", ".join(told)
+        names.append(node_id + hint)
+    return "No such node in this swarm: %s. Give node ids as the node's own 'docker info' shows them. Nothing was changed." % ", ".join(names)
 
 
 def _problems(problems: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Iterable, Mapping, Sequence
 from .._dockerd.images import ID
 from .._errors import GpuSwarmError
 from .._policy.quantity import count_of
-from .plan import ALL, PLANNED, UNTESTED, Check, Choose
+from .plan import ALL, NO_GPUS, PLANNED, UNTESTED, Check, Choose
 
 # Where nothing else is named and nothing is there.
 PULLED = "nvidia/cuda:13.0.0-base-ubuntu24.04"
@@ -43,12 +43,12 @@ def assigned(
 
 def _with(check: Check, image: dict[str, str] | None, pulls: Any) -> Check:
     if image is None:
-        return dict(check, state=UNTESTED, verdict=NO_IMAGE % pulls, asked=0, others=0, image=None)
+        return dict(check, state=UNTESTED, verdict=NO_IMAGE % pulls, image=None, **NO_GPUS)
     return dict(check, image=image)
 
 
 def _best(images: Iterable[Mapping[str, Any]] | None) -> dict[str, str] | None:
-    """By its id: for a name a node asks the registry, also where it has that image (moby daemon/cluster/executor/container/adapter.go)."""
+    """By its id: for a name a node queries the registry, also where it has that image (moby daemon/cluster/executor/container/adapter.go)."""
     for one in images or []:
         if ID.fullmatch(str(one.get("id"))):
             return _image(one["id"], one.get("name") or one["id"], THERE)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a task saw what it holds, and whether the ledger adds up, in words that say what to do (pure).
+"""Whether a task saw what was allocated to it, and whether the ledger adds up, in words that name the remedy (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -55,14 +55,14 @@ def seen_in(log: str) -> list[str]:
 
 
 def is_unplaced(task: Mapping[str, Any]) -> bool:
-    """Whether the scheduler says that it has no place for a task."""
+    """Whether the scheduler reports that it has no place for a task."""
     return task["Status"]["State"] == "pending" and NOWHERE in task["Status"].get("Err", "")
 
 
 def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
     """The check with its outcome.
 
-    ``node`` is the ledger's record of the node from after the test, where what was found needs a second look.
+    ``node`` is the ledger's record of the node from after the test, where what was found needs to be compared with it.
     """
     check, task, log, unread = outcome
     reserved = (assigned(task) if task else {}).get(check["kind"]) or []
@@ -70,7 +70,7 @@ def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = No
     state, verdict = _not_through(outcome, timeout_s, node) or (None, None)
     if state is None:
         problem = unread or _holders(reserved, node) or _difference(check, reserved, seen, log)
-        state, verdict = (FAILED, problem) if problem else (PASSED, "sees what it holds and nothing else")
+        state, verdict = (FAILED, problem) if problem else (PASSED, "sees the GPUs allocated to it and no others")
     return dict(check, reserved=reserved, seen=seen, state=state, verdict=verdict)
 
 
@@ -78,7 +78,7 @@ def _not_through(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | Non
     """State and verdict of a task that did not do what it was made for, else None."""
     check, task = outcome.check, outcome.task
     if task is None:
-        return FAILED, "swarm made no task within %d s. Look at the leader's log (journalctl -u docker)" % timeout_s
+        return FAILED, "swarm made no task within %d s. Check the leader's log (journalctl -u docker)" % timeout_s
     status = task["Status"]
     if is_unplaced(task):
         return _unplaced(check, status["Err"], node)
@@ -89,12 +89,12 @@ def _not_through(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | Non
     return None
 
 
-def _unplaced(check: Check, said: str, node: Mapping[str, Any] | None) -> tuple[str, str]:
+def _unplaced(check: Check, error: str, node: Mapping[str, Any] | None) -> tuple[str, str]:
     free = len((node or {}).get("resources", {}).get(check["kind"], {}).get("free") or [])
     if node and (free < check["asked"] or node["availability"] != "active"):
         return UNTESTED, "nothing free to test with: taken meanwhile"
-    return FAILED, "swarm does not place the task, though the ledger shows %d %s free: %s. Look at the leader's log (journalctl -u docker)" % (
-        free, check["kind"], said,
+    return FAILED, "swarm does not place the task, though the ledger shows %d %s free: %s. Check the leader's log (journalctl -u docker)" % (
+        free, check["kind"], error,
     )  # fmt: skip
 
 
@@ -103,35 +103,35 @@ def _too_slow(status: Mapping[str, Any], image: str, timeout_s: int) -> str:
         return "still fetching the image %s after %d s. Give it more time (verify_timeout), or bring the image to the node" % (image, timeout_s)
     if status["State"] == "running":
         return "the command did not end within %d s. Give one that lists the GPUs it sees and ends (verify_command)" % timeout_s
-    said = status.get("Err") or status.get("Message") or "no reason told"
-    return "the task was still %s after %d s (%s). Look at the node's log (journalctl -u docker)" % (status["State"], timeout_s, said)
+    error = status.get("Err") or status.get("Message") or "no reason given"
+    return "the task was still %s after %d s (%s). Check the node's log (journalctl -u docker)" % (status["State"], timeout_s, error)
 
 
 def _broken(check: Check, status: Mapping[str, Any], log: str) -> tuple[str, str]:
-    said, image = status.get("Err") or status.get("Message") or "no reason told", check["image"]
-    if "No such image" in said or "pull access denied" in said:
-        return FAILED, "%s. Name an image that the node has or can pull (verify_image; now %s)" % (said, image["name"])
-    if "executable file not found" in said:
+    error, image = status.get("Err") or status.get("Message") or "no reason given", check["image"]
+    if "No such image" in error or "pull access denied" in error:
+        return FAILED, "%s. Name an image that the node has or can pull (verify_image; now %s)" % (error, image["name"])
+    if "executable file not found" in error:
         return FAILED, (
             "the command was not found in the task: the image lacks it and the NVIDIA runtime brought nothing into the task. %s" % _runtime(check)
         )  # fmt: skip
-    if NO_LOADER.search(said) or NO_LOADER.search(log):
-        # An image that nobody named says nothing of the node.
+    if NO_LOADER.search(error) or NO_LOADER.search(log):
+        # An image that nobody named proves nothing about the node.
         return UNTESTED if image["from"] == THERE else FAILED, NO_GLIBC % image["name"]
     last = log.strip().splitlines()[-1:]
     return FAILED, "the task ended as %s: %s%s. Try the command by hand on the node" % (
-        status["State"], said.rstrip("."), "; its last words: %s" % last[0].strip() if last else "",
+        status["State"], error.rstrip("."), "; the last line of its log: %s" % last[0].strip() if last else "",
     )  # fmt: skip
 
 
 def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | None:
-    """What others hold as well, in words."""
-    held = {one.get("value"): one for entry in (node or {}).get("resources", {}).values() for one in entry["held"]}
-    twice = [value for value in reserved if value in held]
+    """What is allocated to others as well, in words."""
+    allocated = {one.get("value"): one for entry in (node or {}).get("resources", {}).values() for one in entry["held"]}
+    twice = [value for value in reserved if value in allocated]
     if not twice:
         return None
-    return "swarm gave out %s, which service %s holds. Restart one of the two (new-leader-claims-again in docs/TRAPS.md)" % (
-        _some(twice), held[twice[0]]["service"],
+    return "swarm allocated %s, which service %s has already. Restart one of the two (new-leader-claims-again in docs/TRAPS.md)" % (
+        _some(twice), allocated[twice[0]]["service"],
     )  # fmt: skip
 
 
@@ -139,24 +139,24 @@ def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log:
     more = [device for device in seen if device not in reserved]
     unseen = [device for device in reserved if device not in seen]
     if len(reserved) != check["asked"]:
-        return "swarm gave the task %d of %d %s. Look at the leader's version of Docker Engine" % (len(reserved), check["asked"], check["kind"])
+        return "swarm allocated %d of %d %s to the task. Check the leader's version of Docker Engine" % (len(reserved), check["asked"], check["kind"])
     if not seen and not log.strip():
         return "the task printed nothing. Give a command that lists the GPUs it sees (verify_command), such as 'nvidia-smi -L'"
     if not seen:
         return "sees no GPU. %s" % _runtime(check)
     if more and not unseen:
-        return "NOT ISOLATED: holds %d and sees %d, also %s. %s" % (len(reserved), len(seen), _some(more), _runtime(check))
+        return "NOT ISOLATED: %d allocated and %d seen, also %s. %s" % (len(reserved), len(seen), _some(more), _runtime(check))
     if more:
-        return "NOT ISOLATED: sees other GPUs than it holds, %s instead of %s. %s" % (_some(more), _some(unseen), _runtime(check))
+        return "NOT ISOLATED: sees other GPUs than were allocated to it, %s instead of %s. %s" % (_some(more), _some(unseen), _runtime(check))
     if unseen:
-        return "does not see %s, which it holds. %s" % (_some(unseen), PROVISION)
+        return "does not see %s, which is allocated to it. %s" % (_some(unseen), PROVISION)
     return None
 
 
 def _runtime(check: Check) -> str:
-    """Why a runtime does not go by what swarm gave, and what to do."""
+    """Why a runtime does not apply what swarm allocated, and the remedy."""
     return (
-        "dockerd's default runtime is not nvidia, or swarm-resource in the toolkit's config.toml does not name %s, or is not heeded. %s"
+        "dockerd's default runtime is not nvidia, or swarm-resource in the toolkit's config.toml does not name %s, or is not applied. %s"
         % (generic_resources.env_name(check["kind"]), PROVISION)
     )  # fmt: skip
 
@@ -168,11 +168,11 @@ def _some(devices: Sequence[str]) -> str:
 def ledger_problems(node: Mapping[str, Any], held_twice: Iterable[Mapping[str, Any]] = ()) -> list[str]:
     """Where a node's part of the ledger does not add up, in words. ``held_twice`` is the ledger's list of that name."""
     twice = [one for one in held_twice if one["node"] == node["id"]]
-    problems = ["%s %s is held by %s" % (one["kind"], one["value"], " and ".join(holder["name"] for holder in one["holders"])) for one in twice]
+    problems = ["%s %s is allocated to %s" % (one["kind"], one["value"], " and ".join(holder["name"] for holder in one["holders"])) for one in twice]
     for kind, entry in node["resources"].items():
-        held = sum(one.get("amount", 1) for one in entry["held"])
+        allocated = sum(one.get("amount", 1) for one in entry["held"])
         free = entry["free"] if entry["type"] == "discrete" else len(entry["free"])
-        if entry["total"] != held + free and kind not in [one["kind"] for one in twice]:
+        if entry["total"] != allocated + free and kind not in [one["kind"] for one in twice]:
             who = ", ".join(sorted({one["service"] for one in entry["held"]})) or "nobody"
-            problems.append("%d %s in all, but %d held (by %s) and %d free" % (entry["total"], kind, held, who, free))
+            problems.append("%d %s in all, but %d allocated (to %s) and %d free" % (entry["total"], kind, allocated, who, free))
     return problems

@@ -19,19 +19,21 @@ from .._policy.quantity import count_of
 
 PLANNED, PASSED, FAILED, UNTESTED = "planned", "passed", "failed", "untested"
 
-# Labels of our services, with the collection's prefix in front: which run a service belongs to, and until when.
+# Labels of the test services, with the collection's prefix in front: which run a service belongs to, and until when.
 RUN, UNTIL = "verify", "verify-until"
 NAME = "gpu-swarm-verify"
 
 ALL = "all"
 _GPU = re.compile(r"(GPU|MIG)-")
 
-# What swarm gave must win over what an image asks for. Every CUDA image asks for all, which shows where the node has GPUs that
-# the task does not hold; where it holds them all, a task that asks for none shows it.
-ASKS_ALL, ASKS_NONE = "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=void"
+# What swarm allocated must win over what an image requests. Every CUDA image requests all, which shows where the node has GPUs that
+# the task has not; where it has them all, a task that requests none shows it.
+WANTS_ALL, WANTS_NONE = "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=void"
 # Brings nvidia-smi into a task of any image.
 UTILITY = "NVIDIA_DRIVER_CAPABILITIES=utility"
 STOP_GRACE_NS = 1000000000
+# Of a check that runs no task.
+NO_GPUS = {"asked": 0, "others": 0}
 
 Check = Dict[str, Any]
 # Picks so many of a list.
@@ -41,7 +43,7 @@ Choose = Callable[[Sequence[str], int], Iterable[str]]
 def checks(nodes: Sequence[Mapping[str, Any]], wanted: Iterable[str] | None, gpus: Any, sample: Any, choose: Choose) -> list[Check]:
     """A list of checks for the ledger's ``nodes``, in the order of ``wanted`` (ids; None for every node that has GPUs).
 
-    ``gpus`` are how many free GPUs of each kind to hold, ``sample`` is how many nodes to test, ``choose(list, k)`` picks them.
+    ``gpus`` are how many free GPUs of each kind to reserve, ``sample`` is how many nodes to test, ``choose(list, k)`` picks them.
     """
     by_id = {node["id"]: node for node in nodes}
     if wanted is None:
@@ -53,7 +55,7 @@ def checks(nodes: Sequence[Mapping[str, Any]], wanted: Iterable[str] | None, gpu
 
 
 def _left_out(check: Check) -> Check:
-    return dict(check, state=UNTESTED, verdict="not in the sample", asked=0, others=0)
+    return dict(check, state=UNTESTED, verdict="not in the sample", **NO_GPUS)
 
 
 def gpu_kinds(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -81,7 +83,7 @@ def _checks_of(node_id: str, node: Mapping[str, Any] | None, per_kind: int | Non
     if node is None:
         return [_check(node_id, None, FAILED, "not in the swarm. Run fleet.gpu_swarm.provision for it")]
     if node["state"] != "ready":
-        return [_check(node_id, node, FAILED, "%s for the manager. Look at its dockerd (journalctl -u docker)" % node["state"])]
+        return [_check(node_id, node, FAILED, "%s for the manager. Check its dockerd (journalctl -u docker)" % node["state"])]
     kinds = gpu_kinds(node)
     if not kinds:
         return [_check(node_id, node, UNTESTED, "no named GPUs")]
@@ -94,8 +96,8 @@ def _checks_of(node_id: str, node: Mapping[str, Any] | None, per_kind: int | Non
 def _check_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: int | None, total: int) -> Check:
     if not free:
         return dict(_check(node["id"], node, UNTESTED, "nothing free to test with"), kind=kind)
-    asked = free if per_kind is None else min(per_kind, free)
-    return dict(_check(node["id"], node, PLANNED, ""), kind=kind, asked=asked, others=total - asked)
+    count = free if per_kind is None else min(per_kind, free)
+    return {**_check(node["id"], node, PLANNED, ""), "kind": kind, "asked": count, "others": total - count}
 
 
 def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: str) -> Check:
@@ -104,8 +106,7 @@ def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: st
         "node": node_id,
         "hostname": node["hostname"] if node else None,
         "kind": None,
-        "asked": 0,
-        "others": 0,
+        **NO_GPUS,
         "reserved": [],
         "seen": [],
         "image": None,
@@ -126,8 +127,8 @@ def argv(command: str) -> list[str]:
 
 
 def service(check: Check, name: str, labels: Mapping[str, str], command: Sequence[str]) -> dict[str, Any]:
-    """The arguments of a service that holds the GPUs of a check on its very node, and says what it sees."""
-    asks = ASKS_ALL if check["others"] else ASKS_NONE
+    """The arguments of a service that reserves the GPUs of a check on its very node, and prints what it sees."""
+    visible = WANTS_ALL if check["others"] else WANTS_NONE
     reservation = {"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["asked"]}}
     return {
         "name": name,
@@ -138,7 +139,7 @@ def service(check: Check, name: str, labels: Mapping[str, str], command: Sequenc
             "ContainerSpec": {
                 "Image": check["image"]["reference"],
                 "Command": command,
-                "Env": [asks, UTILITY],
+                "Env": [visible, UTILITY],
                 "StopGracePeriod": STOP_GRACE_NS,
             },
             "Resources": {"Reservations": {"GenericResources": [reservation]}},
@@ -151,7 +152,7 @@ def service(check: Check, name: str, labels: Mapping[str, str], command: Sequenc
 
 
 def left_behind(services: Iterable[Mapping[str, Any]], prefix: str, now: float) -> list[str]:
-    """The ids of services of runs that were killed: ours, and past their time."""
+    """The ids of services of runs that were killed: with this collection's label, and past their time."""
     found = []
     for one in services:
         until = (one["Spec"].get("Labels") or {}).get(prefix + UNTIL, "")

@@ -21,9 +21,9 @@ from . import plan
 from .judge import Outcome
 
 POLL_S = 0.3
-# The scheduler says at once that it has no place, and tries again when a node's description changes.
+# The scheduler reports at once that it has no place, and tries again when a node's description changes.
 UNPLACED_S = 10
-# A service of a run that was killed is taken away when nobody can be waiting for it any more.
+# A service of a run that was killed is removed when nobody can be waiting for it any more.
 LEFT_ALONE_S = 60
 
 
@@ -86,15 +86,15 @@ def judge(
     outcomes: Sequence[Outcome],
     timeout_s: int,
     before: Iterable[Mapping[str, Any]],
-    look: Callable[[], Iterable[Mapping[str, Any]]],
+    inspect: Callable[[], Iterable[Mapping[str, Any]]],
 ) -> list[plan.Check]:
-    """The checks with their verdicts. ``before`` are the nodes as the test began; ``look()`` asks the manager once more."""
-    held = {one.get("value") for node in before for entry in node["resources"].values() for one in entry["held"]}
+    """The checks with their verdicts. ``before`` are the nodes as the test began; ``inspect()`` queries the manager once more."""
+    allocated = {one.get("value") for node in before for entry in node["resources"].values() for one in entry["held"]}
     nodes = {}
-    if any(one.task and (judgement.is_unplaced(one.task) or _holds_any(one.task, held)) for one in outcomes):
-        nodes = {node["id"]: node for node in look()}
+    if any(one.task and (judgement.is_unplaced(one.task) or _has_any(one.task, allocated)) for one in outcomes):
+        nodes = {node["id"]: node for node in inspect()}
     return [judgement.judged(one, timeout_s, nodes.get(one.check["node"])) for one in outcomes]
 
 
-def _holds_any(task: Mapping[str, Any], held: Container[str]) -> bool:
-    return any(value in held for values in assigned(task).values() if isinstance(values, list) for value in values)
+def _has_any(task: Mapping[str, Any], allocated: Container[str]) -> bool:
+    return any(value in allocated for values in assigned(task).values() if isinstance(values, list) for value in values)

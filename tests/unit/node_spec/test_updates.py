@@ -166,7 +166,7 @@ def test_one_clash_keeps_all_nodes_as_they_are(monkeypatch):
     wants = [want(labels={"m": "T4"}), want("n2", labels={"m": "T4"}), want("n3", labels={"k": "T4"})]
     with pytest.raises(SwarmError) as caught:
         run(manager, *wants, monkeypatch=monkeypatch)
-    assert "host-n2 (n2) has label m=bob, which is not ours, and T4 is wanted" in caught.value.message
+    assert "host-n2 (n2) has label m=bob, which this collection did not set, and T4 is wanted" in caught.value.message
     assert "host-n3 (n3) has label k=eve" in caught.value.message
     assert manager.updates == []
 

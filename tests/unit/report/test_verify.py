@@ -12,7 +12,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import ver
 RUNNING = {"running": True}
 
 
-def check(state="passed", verdict="sees what it holds and nothing else", kind="NVIDIA-GPU", asked=1, reserved=("a",), seen=("a",), node="n1"):
+def check(state="passed", verdict="sees the GPUs allocated to it and no others", kind="NVIDIA-GPU", asked=1, reserved=("a",), seen=("a",), node="n1"):
     return {"node": node, "kind": kind, "asked": asked, "reserved": list(reserved), "seen": list(seen), "state": state, "verdict": verdict}
 
 
@@ -24,20 +24,20 @@ def about(answer=None, node=None, checks=(), problems=None):
 def test_a_node_that_works():
     found = about(checks=[check(), check(node="n2", state="failed")])
     assert found.wrong == []
-    assert report.rows("gpu-1", found) == [["gpu-1", "1 NVIDIA-GPU", "1", "passed: sees what it holds and nothing else"]]
+    assert report.rows("gpu-1", found) == [["gpu-1", "1 NVIDIA-GPU", "1", "passed: sees the GPUs allocated to it and no others"]]
 
 
 @pytest.mark.parametrize(
     ("given", "row"),
     [
         (
-            check("failed", "NOT ISOLATED: holds 1 and sees 2, also b. Run provision", seen=("a", "b")),
-            ["1 NVIDIA-GPU", "2", "FAILED: NOT ISOLATED: holds 1 and sees 2, also b"],
+            check("failed", "NOT ISOLATED: 1 allocated and 2 seen, also b. Run provision", seen=("a", "b")),
+            ["1 NVIDIA-GPU", "2", "FAILED: NOT ISOLATED: 1 allocated and 2 seen, also b"],
         ),
         (check("untested", "nothing free to test with", reserved=(), seen=()), ["–", "–", "not tested: nothing free to test with (NVIDIA-GPU)"]),
         (check("untested", "no named GPUs", kind=None, reserved=(), seen=()), ["–", "–", "not tested: no named GPUs"]),
         (check("planned", "", asked=2, reserved=(), seen=()), ["2 NVIDIA-GPU", "–", "would be tested"]),
-        (check("failed", "down for the manager. Look", kind=None, reserved=(), seen=()), ["–", "0", "FAILED: down for the manager"]),
+        (check("failed", "down for the manager. Check", kind=None, reserved=(), seen=()), ["–", "0", "FAILED: down for the manager"]),
     ],
 )
 def test_a_line_of_the_table(given, row):

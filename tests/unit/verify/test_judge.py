@@ -14,9 +14,9 @@ C = "GPU-5fa2e7a4-8888-4c53-9d1f-0c9a7d1e2f32"
 CARD = "GPU-66eee2ba-3d74-58b2-809c-3b9aae9a088d"
 MIG1, MIG2 = "MIG-5c89852c-d268-5000-8000-000000000004", "MIG-5c89852c-d268-5000-8000-000000000005"
 OLD_MIG = "MIG-%s/2/0" % CARD
-GOOD = "sees what it holds and nothing else"
+GOOD = "sees the GPUs allocated to it and no others"
 NO_GLIBC = "the image cuda:1 has no glibc, which the command needs"
-RUNTIME = "does not name DOCKER_RESOURCE_NVIDIA-GPU, or is not heeded. Run fleet.gpu_swarm.provision for this node"
+RUNTIME = "does not name DOCKER_RESOURCE_NVIDIA-GPU, or is not applied. Run fleet.gpu_swarm.provision for this node"
 
 
 def smi(*uuids):
@@ -75,19 +75,19 @@ def test_a_mig_device_under_its_card_is_what_was_given():
 @pytest.mark.parametrize(
     ("made", "log", "asked", "words"),
     [
-        (done(A), smi(A, B), 1, "NOT ISOLATED: holds 1 and sees 2, also %s. dockerd's default runtime" % B),
+        (done(A), smi(A, B), 1, "NOT ISOLATED: 1 allocated and 2 seen, also %s. dockerd's default runtime" % B),
         (done(A), smi(B, A, C), 1, "also %s and 1 more. " % B),
         (done(A), smi(A, B), 1, RUNTIME),
-        (done(A), smi(B), 1, "NOT ISOLATED: sees other GPUs than it holds, %s instead of %s." % (B, A)),
+        (done(A), smi(B), 1, "NOT ISOLATED: sees other GPUs than were allocated to it, %s instead of %s." % (B, A)),
         (done(A), "No devices were found\n", 1, "sees no GPU. dockerd's default runtime"),
         (done(A), "", 1, "the task printed nothing. Give a command"),
-        (done(A, B), smi(A), 2, "does not see %s, which it holds. Run" % B),
-        (done(A), smi(A), 2, "swarm gave the task 1 of 2 NVIDIA-GPU."),
-        (done(), smi(A), 1, "swarm gave the task 0 of 1 NVIDIA-GPU."),
+        (done(A, B), smi(A), 2, "does not see %s, which is allocated to it. Run" % B),
+        (done(A), smi(A), 2, "swarm allocated 1 of 2 NVIDIA-GPU to the task."),
+        (done(), smi(A), 1, "swarm allocated 0 of 1 NVIDIA-GPU to the task."),
         (None, "", 1, "swarm made no task within 30 s."),
         (done(state="rejected", err="No such image: cuda:1"), "", 1, "No such image: cuda:1. Name an image that the node has or can pull"),
         (done(state="rejected", err="assigned node no longer meets constraints"), "", 1, "ended as rejected: assigned node no"),
-        (done(A, state="failed", err="task: non-zero exit (3)"), "one\noops\n", 1, "non-zero exit (3); its last words: oops. Try"),
+        (done(A, state="failed", err="task: non-zero exit (3)"), "one\noops\n", 1, "non-zero exit (3); the last line of its log: oops. Try"),
         (done(A, state="failed", err='exec: "nvidia-smi": executable file not found in $PATH'), "", 1, "brought nothing into the task. dockerd's"),
         (done(A, state="failed", err="task: non-zero exit (1)"), "exec /usr/bin/nvidia-smi: no such file or directory\n", 1, NO_GLIBC),
         (done(A, state="failed", err="x"), "standard_init_linux.go:228: exec user process caused: no such file or directory\n", 1, NO_GLIBC),
@@ -95,7 +95,7 @@ def test_a_mig_device_under_its_card_is_what_was_given():
         (done(A, state="shutdown"), "", 1, "ended as shutdown: finished. Try"),
         (done(A, state="preparing"), "", 1, "still fetching the image cuda:1 after 30 s. Give it more time (verify_timeout)"),
         (done(A, state="running"), smi(A), 1, "the command did not end within 30 s."),
-        (done(A, state="starting", message="starting"), "", 1, "still starting after 30 s (starting). Look"),
+        (done(A, state="starting", message="starting"), "", 1, "still starting after 30 s (starting). Check"),
         (done(state="pending", err="no suitable node (x)"), "", 1, "though the ledger shows 0 NVIDIA-GPU free: no suitable node (x)."),
     ],
 )
@@ -141,7 +141,7 @@ def test_gpus_that_were_taken_meanwhile_are_no_failure(now, state):
 def test_a_gpu_that_somebody_else_holds_too():
     state, words = judged(done(A), smi(A), record=record(B, held=[A]))
     assert state == "failed"
-    assert words.startswith("swarm gave out %s, which service train holds. Restart one of the two" % A)
+    assert words.startswith("swarm allocated %s, which service train has already. Restart one of the two" % A)
 
 
 def test_a_gpu_that_somebody_gave_back_meanwhile():
@@ -164,10 +164,10 @@ TWICE = [{"node": "n1", "kind": "NVIDIA-GPU", "value": A, "holders": [by(A), by(
     [
         ({"NVIDIA-GPU": entry(2, [by(A)], [B])}, [], []),
         ({"VRAM": entry(8000, [{"amount": 3000, "service": "train"}], 5000, "discrete")}, [], []),
-        ({"NVIDIA-GPU": entry(1, [by(A), by(A, "sweep")], [])}, [], ["1 NVIDIA-GPU in all, but 2 held (by sweep, train) and 0 free"]),
-        ({"NVIDIA-GPU": entry(1, [by(A), by(A, "sweep")], [])}, TWICE, ["NVIDIA-GPU %s is held by train.1 and sweep.1" % A]),
+        ({"NVIDIA-GPU": entry(1, [by(A), by(A, "sweep")], [])}, [], ["1 NVIDIA-GPU in all, but 2 allocated (to sweep, train) and 0 free"]),
+        ({"NVIDIA-GPU": entry(1, [by(A), by(A, "sweep")], [])}, TWICE, ["NVIDIA-GPU %s is allocated to train.1 and sweep.1" % A]),
         ({"NVIDIA-GPU": entry(1, [], [A])}, [dict(TWICE[0], node="n2")], []),
-        ({"NVIDIA-GPU": entry(0, [by(A)], [])}, [], ["0 NVIDIA-GPU in all, but 1 held (by train) and 0 free"]),
+        ({"NVIDIA-GPU": entry(0, [by(A)], [])}, [], ["0 NVIDIA-GPU in all, but 1 allocated (to train) and 0 free"]),
     ],
 )
 def test_a_ledger_that_adds_up_and_one_that_does_not(resources, twice, problems):

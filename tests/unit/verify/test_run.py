@@ -203,4 +203,4 @@ def test_a_gpu_that_swarm_gives_out_twice(clock, run):
     manager.services = lambda: [service()]
     (check,) = run(manager)["checks"]
     assert (check["state"], check["reserved"]) == ("failed", [A])
-    assert "which service train holds" in check["verdict"]
+    assert "which service train has already" in check["verdict"]
