@@ -36,7 +36,7 @@ ARCHITECTURES = {
     13: "rubin",
 }
 
-# Compute capabilities keep their meaning for good; for a driver too old to tell the architecture.
+# Compute capabilities keep their meaning for good; for a driver too old to report the architecture.
 _ARCHITECTURES = (
     ((3, 0), "kepler"),
     ((5, 0), "maxwell"),
@@ -96,13 +96,13 @@ def architecture_of(capability: Any) -> str | None:
 
 
 def profile_of(name: str | None, slices: int | None, compute_slices: int | None, memory_mib: int | None, total_mib: int | None) -> str | None:
-    """A MIG device's profile as nvidia-smi shows it: from the name where it tells, else from its parts.
+    """A MIG device's profile as nvidia-smi shows it: from the name where it has it, else from its parts.
 
     The memory in a profile's name is the share of the card in eighths, of the card's size rounded up to whole GiB.
     """
-    told = _PROFILE.search(name or "")
-    if told:
-        return told.group(1)
+    found = _PROFILE.search(name or "")
+    if found:
+        return found.group(1)
     if not slices or not memory_mib or not total_mib:
         return None
     eighths = -(-memory_mib * 8 // total_mib)
@@ -121,7 +121,7 @@ def lowest_node(masks: Iterable[int]) -> int | None:
 
 
 def fail(gpu: Gpu, reason: str) -> None:
-    """Marks a GPU that must not be given to anybody; a reason is told once."""
+    """Marks a GPU that must not be advertised; a reason is listed once."""
     gpu["health"]["state"] = "failed"
     if reason not in gpu["health"]["reasons"]:
         gpu["health"]["reasons"].append(reason)
