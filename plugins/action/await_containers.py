@@ -8,7 +8,7 @@ from functools import partial
 
 from ..module_utils._dockerd.containers import not_drained
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._rollout.preconditions import held_by
+from ..plugin_utils._rollout.preconditions import blocking_workloads
 from .gpu_node import ActionModule as NodeAction
 
 NO_ANSWER = ["an answer of the node"]  # dockerd is slow to answer while it stops containers
@@ -17,7 +17,7 @@ OWN = ("ledger", "event", "wait_timeout", "delay")
 
 def still_held(host, variables, ledger, answer):
     """What must not be stopped on the host."""
-    return held_by([host], variables, ledger, answer["containers"]) if "containers" in answer else NO_ANSWER
+    return blocking_workloads([host], variables, ledger, answer["containers"]) if "containers" in answer else NO_ANSWER
 
 
 def still_there(host, variables, ledger, answer):

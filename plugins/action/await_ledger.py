@@ -8,22 +8,22 @@ from functools import partial
 
 from ..plugin_utils._controller.delegation import ManagerAction
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._rollout.preconditions import held_by
-from ..plugin_utils._rollout.updates import not_shown
+from ..plugin_utils._rollout.preconditions import blocking_workloads
+from ..plugin_utils._rollout.updates import not_converged
 
 OWN = ("hosts", "event", "wait_timeout", "delay")
 
 
 def still_held(hosts, variables, ledger):
     """What must not be stopped on these hosts. Of a manager that no longer answers, nothing is waited for: another one is asked."""
-    return held_by(hosts, variables, ledger, containers=[]) if "nodes" in ledger else []
+    return blocking_workloads(hosts, variables, ledger, containers=[]) if "nodes" in ledger else []
 
 
 def still_hidden(hosts, variables, ledger):
     """The hosts of which the manager does not show what was decided. One that was restarted finds its peers first."""
     if "nodes" not in ledger:
         return ["an answer of the swarm's manager"]
-    return [f"the manager to show {name} as decided" for name in not_shown(hosts, variables, ledger)]
+    return [f"the manager to show {name} as decided" for name in not_converged(hosts, variables, ledger)]
 
 
 EVENTS = {"work_ended": still_held, "shown": still_hidden}

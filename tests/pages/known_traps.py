@@ -166,7 +166,7 @@ DAEMON = (
         "A node tells its resources to the manager when it connects and every 20 s: right after a restart they may be missing.",
         "swarmkit agent/agent.go",
         HANDLED, "A run waits until the manager shows what was decided, and tells of a node that does not.",
-        _U + "rollout/test_updates.py::test_not_shown",
+        _U + "rollout/test_updates.py::test_not_converged",
     ),
     Trap(
         "start-limit", "engine", "any version, systemd",

@@ -35,7 +35,10 @@ PLAYBOOK = """
 """
 
 
-@pytest.mark.parametrize(("tasks", "register"), [("playbooks/tasks", "gpu_swarm_asked"), ("roles/swarm_member/tasks", "__swarm_member_asked")])
+@pytest.mark.parametrize(
+    ("tasks", "register"),
+    [("playbooks/tasks/plan", "gpu_swarm_manager_answers"), ("roles/swarm_member/tasks", "__swarm_member_asked")],
+)
 def test_a_manager_that_froze_costs_no_host_the_run(tasks, register, tmp_path):
     home = tmp_path / "collections" / "ansible_collections" / "fleet"
     home.mkdir(parents=True)

@@ -16,12 +16,7 @@ FILE, FUNCTION, TASKS = 400, 40, 60
 
 # What is longer for now, and how many lines it may have at most. No line comes in here, and what has become short enough goes out.
 LONG_TASK_FILES = {
-    "playbooks/tasks/away.yml": 155,
-    "playbooks/tasks/end.yml": 97,
-    "playbooks/tasks/maintain.yml": 69,
-    "playbooks/tasks/plan.yml": 119,
-    "playbooks/tasks/take_back.yml": 65,
-    "playbooks/tasks/take_back_end.yml": 73,
+    "playbooks/tasks/window/empty.yml": 155,
 }
 
 

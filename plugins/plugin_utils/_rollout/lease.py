@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-# What hold.yml registers.
+# What lease/call.yml registers.
 FACT = "gpu_swarm_lease"
 
 
@@ -26,7 +26,7 @@ def lost_lease(variables: Mapping[str, Any], ledger: Any = None) -> str:
     if not answer:
         return ""
     others = _of_another(answer, ledger)
-    return lease_gate({**others, "acquired": False} if others else answer)
+    return lease_blocker({**others, "acquired": False} if others else answer)
 
 
 def _of_another(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any] | None:
@@ -45,7 +45,7 @@ def is_due(answer: Mapping[str, Any], ledger: Any = None, now: float | None = No
     return half_over or _of_another(answer, ledger) is not None
 
 
-def lease_gate(answer: Mapping[str, Any], since: str | None = None) -> str:
+def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
     """Why this run may change nothing now, or ''. ``answer`` is that of swarm_lease; ``since`` when this run had the lease ``since``, if it
     is to be the same one."""
     if answer.get("acquired") and since not in (None, answer.get("since")):

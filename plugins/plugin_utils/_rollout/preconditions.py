@@ -21,7 +21,7 @@ from .updates import Variables, difference, node_id_of, node_ids, stays, step_of
 Room = Mapping[str, int]
 
 
-def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, containers: list[dict[str, Any]] | None = None) -> list[str]:
+def blocking_workloads(names: Iterable[str], variables: Variables, ledger: Any = None, containers: list[dict[str, Any]] | None = None) -> list[str]:
     """What runs on these hosts and must not be stopped, in words.
 
     Tasks are told by the manager's ledger; ``containers``, by default those of each node's last look, may be more.
@@ -36,7 +36,7 @@ def held_by(names: Iterable[str], variables: Variables, ledger: Any = None, cont
     return held
 
 
-def roll_gate(names: Iterable[str], variables: Variables, ledger: Any, before: Mapping[str, Room] | None, max_failed: int) -> str:
+def rollout_blocker(names: Iterable[str], variables: Variables, ledger: Any, before: Mapping[str, Room] | None, max_failed: int) -> str:
     """Why no further host may be changed now, or ''. ``names`` are all hosts of the run, ``before`` which services had room when
     the run began (of rooms()), None where the run takes the room away for good."""
     bad = _gone_wrong(names, variables, ledger)
@@ -97,7 +97,7 @@ def pending(ledger: Any) -> dict[str, int]:
     return dict(found)
 
 
-def manager_gate(name: str, others: Iterable[str], variables: Variables, ledger: Any) -> str:
+def manager_blocker(name: str, others: Iterable[str], variables: Variables, ledger: Any) -> str:
     """Why this manager must not be taken out now, or ''. ``others`` are the managers that this run changes too.
 
     A swarm of one or two managers stands still for the seconds of a restart whatever is done; from three on it must not.

@@ -104,7 +104,7 @@ def stopped_work(name: str, variables: Variables, node: Mapping[str, Any] | None
 
 def _last_containers(variables: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """As they were when they were waited for, or, where nothing was, at the assessment; None where no look told any."""
-    looks = [variables.get("gpu_swarm_looked") or {}, variables.get("gpu_node_assessed") or {}]
+    looks = [variables.get("gpu_swarm_inspected") or {}, variables.get("gpu_node_assessed") or {}]
     return next((look["containers"] for look in looks if "containers" in look), None)
 
 
@@ -198,7 +198,7 @@ def _differs(node: Mapping[str, Any], also_clashes: bool, host: str, labels: Map
     return also_clashes if clashes else owned_labels.mark(then, host, mark, LABEL_PREFIX) != node["labels"]
 
 
-def not_shown(names: Iterable[str], variables: Variables, ledger: Any) -> list[str]:
+def not_converged(names: Iterable[str], variables: Variables, ledger: Any) -> list[str]:
     """The hosts of which the manager's ledger does not show yet what was decided; those that failed do not count."""
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     waiting = []

@@ -7,10 +7,10 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fleet.gpu_swarm.plugins.filter.asked_managers import FilterModule as Asked
+from ansible_collections.fleet.gpu_swarm.plugins.filter.external_managers import FilterModule as Asked
 from ansible_collections.fleet.gpu_swarm.plugins.filter.manager_api import FilterModule as Api
 
-manager_api, asked_managers = Api().filters()["manager_api"], Asked().filters()["asked_managers"]
+manager_api, external_managers = Api().filters()["manager_api"], Asked().filters()["external_managers"]
 
 WHERE = "tcp://m1.example.org:2376"
 FILES = {"ca_path": "/c/ca.pem", "client_cert": "/c/cert.pem", "client_key": "/c/key.pem"}
@@ -62,10 +62,10 @@ def test_the_same_api_for_uri(variables, options):
 )
 def test_what_cannot_work_is_refused_before_anybody_is_asked(variables, told):
     with pytest.raises(AnsibleFilterError, match=told):
-        asked_managers(["m1"], {"m1": variables})
+        external_managers(["m1"], {"m1": variables})
 
 
 def test_only_managers_that_say_where_are_only_asked():
     variables = {"m1": remote(TLS, group_names=["swarm_managers"]), "m2": {}, "g1": remote(group_names=["gpu_nodes"])}
-    assert asked_managers(["m2", "m1"], variables) == ["m1"]
-    assert asked_managers(["m1"], {}) == []  # before the first play, Ansible knows no variables of hosts
+    assert external_managers(["m2", "m1"], variables) == ["m1"]
+    assert external_managers(["m1"], {}) == []  # before the first play, Ansible knows no variables of hosts

@@ -83,7 +83,7 @@ def test_a_change_of_role_evicts_no_more_than_the_role_may(file):
     assert tasks[write + 1]["ansible.builtin.import_tasks"] == "consent.yml"
 
 
-@pytest.mark.parametrize("file", ["join", "take_back"])
+@pytest.mark.parametrize("file", ["join", "deprovision/remove"])
 def test_the_playbooks_pass_on_what_a_change_of_role_may_evict(file):
     text = (ROOT / f"playbooks/tasks/{file}.yml").read_text()
     assert "disrupt | fleet.gpu_swarm.evict }}" in text

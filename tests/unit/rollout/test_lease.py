@@ -8,12 +8,12 @@ import pytest
 from fleet_lab import assessed, ledger, member
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_report
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.lease import is_due, lease_gate, lost_lease
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.lease import is_due, lease_blocker, lost_lease
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import availability_updates, label_updates, node_ids, to_label
 
 
 def test_whoever_holds_the_lease_may_go_on():
-    assert lease_gate({"acquired": True, "holder": "x"}) == ""
+    assert lease_blocker({"acquired": True, "holder": "x"}) == ""
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def test_a_lease_is_renewed_when_half_of_it_is_over(answer, due):
 
 def test_a_lease_that_another_run_has_had_meanwhile_is_not_the_same():
     answer = {"acquired": True, "holder": "x", "since": "2026-11-21T02:10:00Z"}
-    assert lease_gate(answer, "2026-11-21T02:10:00Z") == ""
-    assert "another run has had it meanwhile" in lease_gate(answer, "2026-11-21T01:00:00Z")
-    assert "another run changes this swarm" in lease_gate({**answer, "acquired": False}, "2026-11-21T01:00:00Z")
+    assert lease_blocker(answer, "2026-11-21T02:10:00Z") == ""
+    assert "another run has had it meanwhile" in lease_blocker(answer, "2026-11-21T01:00:00Z")
+    assert "another run changes this swarm" in lease_blocker({**answer, "acquired": False}, "2026-11-21T01:00:00Z")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_lease_that_another_run_has_had_meanwhile_is_not_the_same():
     ],
 )
 def test_without_the_lease_nothing_is_changed(answer, words):
-    assert [word for word in words if word not in lease_gate(answer)] == []
+    assert [word for word in words if word not in lease_blocker(answer)] == []
 
 
 MINE, OTHER = "alice@c1 pid 12", "bob@c2 pid 7"

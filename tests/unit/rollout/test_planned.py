@@ -106,7 +106,7 @@ def test_a_report_reads_nothing_that_a_lost_host_has_kept_of_an_earlier_playbook
 
 # --- the tasks --------------------------------------------------------------------------------------------------------
 
-[FORGOTTEN] = [task["ansible.builtin.set_fact"] for task in yaml.safe_load((ROOT / "playbooks/tasks/forget.yml").read_text())]
+[FORGOTTEN] = [task["ansible.builtin.set_fact"] for task in yaml.safe_load((ROOT / "playbooks/tasks/plan/reset.yml").read_text())]
 TASKS = [path for part in ("playbooks", "roles") for path in (ROOT / part).rglob("*.yml")]
 
 
@@ -127,6 +127,6 @@ def kept_by(tasks):
 
 
 def test_all_that_a_host_keeps_of_a_playbook_is_forgotten_before_the_next():
-    tasks = [task for path in (ROOT / "playbooks/tasks").glob("*.yml") for task in yaml.safe_load(path.read_text())]
+    tasks = [task for path in (ROOT / "playbooks/tasks").rglob("*.yml") for task in yaml.safe_load(path.read_text())]
     assert set(kept_by(tasks)) == {"gpu_swarm_outcome"}
     assert set(FORGOTTEN) >= {"gpu_swarm_outcome"}

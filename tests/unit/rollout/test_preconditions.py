@@ -8,11 +8,11 @@ import pytest
 from fleet_lab import assessed, ledger, member, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.preconditions import (
-    held_by,
-    manager_gate,
+    blocking_workloads,
+    manager_blocker,
     newly_pending,
     pending,
-    roll_gate,
+    rollout_blocker,
     rooms,
     without_room,
 )
@@ -46,26 +46,26 @@ BOOK = ledger(member("n1", tasks=[task("web.1", "web"), JOB]), member("n2", task
 def test_what_must_end_first_is_said_by_each_host(disrupt, held):
     host = {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None)])}
     planned = {"gpu_swarm_plan": {"steps": {"a": {"disrupt": disrupt}}}} if disrupt else {}
-    assert held_by(["a"], {"a": {**host, **planned}}, BOOK) == held
+    assert blocking_workloads(["a"], {"a": {**host, **planned}}, BOOK) == held
 
 
 def test_tasks_and_containers_can_be_waited_for_one_after_the_other():
     host = {"a": {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None), ("gone", None)])}}
-    assert held_by(["a"], host, BOOK, containers=[]) == ["task sweep.1 of service sweep"]
-    assert held_by(["a"], host, ledger(member("n1")), containers=[CONTAINER]) == ["container by-hand"]
-    assert held_by(["a"], host, ledger(member("n1")), containers=[]) == []
+    assert blocking_workloads(["a"], host, BOOK, containers=[]) == ["task sweep.1 of service sweep"]
+    assert blocking_workloads(["a"], host, ledger(member("n1")), containers=[CONTAINER]) == ["container by-hand"]
+    assert blocking_workloads(["a"], host, ledger(member("n1")), containers=[]) == []
 
 
 def test_where_only_the_membership_ends_what_is_on_the_swarms_networks_is_waited_for():
     host = {"a": {"gpu_node_assessed": assessed("n1"), "gpu_swarm_plan": {"steps": {"a": {"stops": "tasks"}}}}}
     attached = dict(CONTAINER, name="ranks", swarm_networks=["train"])
-    assert held_by(["a"], host, ledger(member("n1")), [CONTAINER, attached]) == ["container ranks on the swarm's network train"]
+    assert blocking_workloads(["a"], host, ledger(member("n1")), [CONTAINER, attached]) == ["container ranks on the swarm's network train"]
 
 
 def test_several_hosts_are_asked_about_at_once_without_those_that_are_out():
     hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
-    assert held_by(hosts, hosts, BOOK) == ["task sweep.1 of service sweep"]
-    assert held_by(hosts, hosts, None) == []
+    assert blocking_workloads(hosts, hosts, BOOK) == ["task sweep.1 of service sweep"]
+    assert blocking_workloads(hosts, hosts, None) == []
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,11 @@ def test_several_hosts_are_asked_about_at_once_without_those_that_are_out():
         ({"stops": "tasks"}, ["its containers, which could not be read"]),
     ],
 )
-@pytest.mark.parametrize("looks", [{}, {"gpu_node_assessed": {"unreachable": True, "msg": "no route"}}, {"gpu_swarm_looked": {"unreachable": True}}])
+@pytest.mark.parametrize(
+    "looks", [{}, {"gpu_node_assessed": {"unreachable": True, "msg": "no route"}}, {"gpu_swarm_inspected": {"unreachable": True}}]
+)
 def test_what_could_not_be_read_is_not_nothing(step, held, looks):
-    assert held_by(["a"], {"a": {**looks, "gpu_swarm_plan": {"steps": {"a": step}}}}, BOOK) == held
+    assert blocking_workloads(["a"], {"a": {**looks, "gpu_swarm_plan": {"steps": {"a": step}}}}, BOOK) == held
 
 
 # --- may the roll go on -----------------------------------------------------------------------------------------------
@@ -101,12 +103,12 @@ def short(**services):
 )
 def test_after_too_many_failures_no_further_host_is_changed(outcomes, most, told):
     hosts = {name: variables(**({"gpu_swarm_outcome": one} if one else {})) for name, one in zip("abc", outcomes, strict=False)}
-    assert roll_gate(hosts, hosts, short(), {}, most) == told
+    assert rollout_blocker(hosts, hosts, short(), {}, most) == told
 
 
 def test_a_run_that_takes_the_room_away_for_good_is_not_stopped_for_lack_of_it():
     assert newly_pending(short(web=3), None) == []
-    assert roll_gate(["a"], {"a": variables()}, short(web=3), None, 1) == ""
+    assert rollout_blocker(["a"], {"a": variables()}, short(web=3), None, 1) == ""
 
 
 def test_all_that_has_no_room_is_named():
@@ -126,14 +128,14 @@ def test_all_that_has_no_room_is_named():
 def test_a_canary_that_is_not_what_was_decided_has_failed(node, told):
     book = {**ledger(node), "pending": []}
     changed = {"a": variables("n1", gpu_node_applied=assessed("n1"))}
-    assert roll_gate(["a"], changed, book, {}, 1) == ("its turn did not come, since a failed. Mend that and run this again." if told else "")
-    assert roll_gate(["a"], changed, book, {}, 2) == roll_gate(["a"], {"a": variables("n1")}, book, {}, 1) == ""  # not changed yet
+    assert rollout_blocker(["a"], changed, book, {}, 1) == ("its turn did not come, since a failed. Mend that and run this again." if told else "")
+    assert rollout_blocker(["a"], changed, book, {}, 2) == rollout_blocker(["a"], {"a": variables("n1")}, book, {}, 1) == ""  # not changed yet
 
 
 def test_tasks_that_found_room_before_and_do_not_now_stop_the_roll():
     ran = {f"web{n}": {"running": 1, "pending": 0} for n in range(7)}
-    assert roll_gate(["a"], {"a": variables()}, short(), ran, 1) == ""
-    told = roll_gate(["a"], {"a": variables()}, short(**dict.fromkeys(ran, 1)), ran, 1)
+    assert rollout_blocker(["a"], {"a": variables()}, short(), ran, 1) == ""
+    told = rollout_blocker(["a"], {"a": variables()}, short(**dict.fromkeys(ran, 1)), ran, 1)
     assert "service web0 (1 task), service web1 (1 task)" in told
     assert ", …. Make room" in told
 
@@ -162,7 +164,7 @@ def test_only_what_had_room_when_the_run_began_can_lose_it(then, now, lost):
     before = rooms(book(*then)) if then else rooms(ledger(member()))
     told = newly_pending(book(*now), before)
     assert told == ([f"service web ({lost} task{'s' * (lost > 1)})"] if lost else [])
-    assert bool(roll_gate(["a"], {"a": variables()}, book(*now), before, 1)) is bool(lost)
+    assert bool(rollout_blocker(["a"], {"a": variables()}, book(*now), before, 1)) is bool(lost)
 
 
 def test_a_job_that_goes_on_with_its_next_tasks_has_lost_no_room():
@@ -184,7 +186,7 @@ def test_what_waits_for_room_is_counted_by_service():
 @pytest.mark.parametrize("book", [None, {}, {"msg": "There is no quorum."}])
 def test_without_a_manager_that_answers_no_further_host_is_changed(book):
     reason = (book or {}).get("msg") or "none of them answered"
-    assert f"no manager could be asked about the swarm ({reason})" in roll_gate(["a"], {"a": variables()}, book, {}, 1)
+    assert f"no manager could be asked about the swarm ({reason})" in rollout_blocker(["a"], {"a": variables()}, book, {}, 1)
 
 
 # --- one manager after another ----------------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ GATES = [
 
 @pytest.mark.parametrize(("count", "down", "left"), GATES)
 def test_a_manager_is_left_alone_where_the_swarm_would_stand_still_without_it(count, down, left):
-    told = manager_gate("a", ["a"], {"a": variables("n1")}, managers(count, down))
+    told = manager_blocker("a", ["a"], {"a": variables("n1")}, managers(count, down))
     assert told == (
         ""
         if left is None
@@ -227,11 +229,11 @@ def test_a_manager_is_left_alone_where_the_swarm_would_stand_still_without_it(co
 def test_after_a_manager_that_failed_no_other_is_touched():
     hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
     for name in ("a", "c"):
-        told = manager_gate(name, list(hosts), hosts, managers(3))
+        told = manager_blocker(name, list(hosts), hosts, managers(3))
         assert told == "left alone, since the change of the manager b failed. Mend that and run this again."
     # Its own outcome is no news, and one that this run does not change is no reason.
-    assert manager_gate("b", list(hosts), hosts, managers(3)) == ""
-    assert manager_gate("a", ["a", "c"], hosts, managers(3)) == ""
+    assert manager_blocker("b", list(hosts), hosts, managers(3)) == ""
+    assert manager_blocker("a", ["a", "c"], hosts, managers(3)) == ""
 
 
 @pytest.mark.parametrize(
@@ -244,5 +246,5 @@ def test_after_a_manager_that_failed_no_other_is_touched():
     ],
 )
 def test_without_a_ledger_no_manager_is_touched(book, reason):
-    told = manager_gate("a", ["a"], {"a": variables("n1")}, book)
+    told = manager_blocker("a", ["a"], {"a": variables("n1")}, book)
     assert told == f"left alone: no manager could be asked who else runs the swarm ({reason}). Mend that and run this again."

@@ -14,7 +14,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates i
     difference,
     label_updates,
     node_id_of,
-    not_shown,
+    not_converged,
     step_of,
 )
 
@@ -150,9 +150,9 @@ def test_a_container_that_was_waited_for_keeps_no_task_from_being_drained():
     host = {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None)])}
     assert availability_updates(["a"], {"a": host}, "drain", book) == []
     # The wait looked at the node again; where there was none, the task that waits was skipped.
-    waited = {**host, "gpu_swarm_looked": {"containers": [{"name": "t", "service": "s", "task": "t"}]}}
+    waited = {**host, "gpu_swarm_inspected": {"containers": [{"name": "t", "service": "s", "task": "t"}]}}
     assert len(availability_updates(["a"], {"a": waited}, "drain", book)) == 1
-    assert availability_updates(["a"], {"a": {**host, "gpu_swarm_looked": {"skipped": True}}}, "drain", book) == []
+    assert availability_updates(["a"], {"a": {**host, "gpu_swarm_inspected": {"skipped": True}}}, "drain", book) == []
 
 
 @pytest.mark.parametrize(("disrupt", "evict"), [("never", "none"), ("services", "movable"), ("all", "any")])
@@ -177,8 +177,8 @@ def test_a_host_that_was_left_alone_gets_no_labels_with_its_availability():
 def test_a_manager_that_its_peers_do_not_reach_yet_is_waited_for():
     wanted = ["NVIDIA-GPU=" + uuid for uuid in member("n1")["resources"]["NVIDIA-GPU"]["values"]]
     host = {"a": {"gpu_node_assessed": {**assessed("n1"), "resources": wanted}}}
-    assert not_shown(["a"], host, ledger(member("n1", role="manager"))) == []
-    assert not_shown(["a"], host, ledger(member("n1", role="manager", reachability="unreachable"))) == ["a"]
+    assert not_converged(["a"], host, ledger(member("n1", role="manager"))) == []
+    assert not_converged(["a"], host, ledger(member("n1", role="manager", reachability="unreachable"))) == ["a"]
 
 
 def test_every_member_on_which_nothing_failed_is_labelled():
@@ -276,10 +276,10 @@ def test_a_host_is_the_node_that_the_plan_found_whatever_it_shows_later():
         (variables(**planned("b", error="x")), [], False),
     ],
 )
-def test_not_shown(values, nodes, shown):
-    assert not_shown(["a"], {"a": values}, ledger(*nodes)) == ([] if shown else ["a"])
+def test_not_converged(values, nodes, shown):
+    assert not_converged(["a"], {"a": values}, ledger(*nodes)) == ([] if shown else ["a"])
     if not nodes:
-        assert not_shown(["a"], {"a": values}, None) == ([] if shown else ["a"])
+        assert not_converged(["a"], {"a": values}, None) == ([] if shown else ["a"])
 
 
 @pytest.mark.parametrize(
