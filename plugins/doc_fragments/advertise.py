@@ -46,17 +46,17 @@ options:
         description: With O(advertise[].as=model), kinds by shell patterns for the model's name. The first pattern that fits counts.
         type: dict
       reserve_mib:
-        description: With O(advertise[].as=vram), the MiB of each GPU that are not handed out.
+        description: With O(advertise[].as=vram), the MiB of each GPU that are not advertised.
         type: int
       sum:
         description:
-          - With O(advertise[].as=vram), hand out one sum over the GPUs of the node.
-          - Swarm then accepts tasks that fit on no single GPU. A warning says so.
+          - With O(advertise[].as=vram), advertise one sum over the GPUs of the node.
+          - Swarm then accepts tasks that fit on no single GPU. It is a warning too.
         type: bool
       system_memory:
         description:
-          - With O(advertise[].as=vram), hand out the system's memory for a GPU that has none of its own (unified memory).
-          - Without it, such a GPU is an error here. It can be handed out whole with O(advertise[].as=gpu).
+          - With O(advertise[].as=vram), advertise the system's memory for a GPU that has none of its own (unified memory).
+          - Without it, such a GPU is an error here. It can be advertised whole with O(advertise[].as=gpu).
         type: bool
       select:
         description:
@@ -85,7 +85,7 @@ options:
   extra_resources:
     description:
       - Generic resources of yours besides GPUs, as C(KIND=value), with an amount or a name as value.
-      - What others wrote into C(node-generic-resources) stays. A kind that stands here is ours, whoever wrote it before.
+      - What others wrote into C(node-generic-resources) stays. A kind that is listed here is owned by this option, whoever wrote it before.
     type: list
     elements: str
     default: []
@@ -104,7 +104,7 @@ options:
     default: false
   accept_risks:
     description:
-      - Known traps, by their names, that are to be warned of and not to be refused.
+      - Known issues, by their names, that are warnings and not refused.
       - C(docs/TRAPS.md) lists all of them, with what goes wrong.
     type: list
     elements: str

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What every module says about itself, in one place."""
+"""What the documentation of each module has in common."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ attributes:
     membership:
       - fleet.gpu_swarm.gpu_swarm
   check_mode:
-    description: Tells in check mode what it would do, and does nothing.
+    description: Returns in check mode what it would do, and does nothing.
   diff_mode:
     description: Shows in diff mode what changes, or would change in check mode.
   idempotent:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the internal filters of this collection say about themselves, in one place."""
+"""What the documentation of each internal filter has in common."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ options:
     required: true
 """
 
-    # What a manager said of its swarm.
+    # What a manager reported of its swarm.
     LEDGER = r"""
 options:
   ledger:

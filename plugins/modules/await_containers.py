@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: await_containers
-short_description: Looks at a node until containers have ended there (internal)
+short_description: Inspects a node until containers have ended there (internal)
 version_added: 0.2.0
 description:
   - Runs M(fleet.gpu_swarm.gpu_node) with C(state=gathered) again and again, and prints once what is waited for. Other than with C(until), a
@@ -32,7 +32,7 @@ options:
     type: float
     required: true
   delay:
-    description: How long after an answer the next question is asked, in seconds.
+    description: How long after an answer the node is inspected again, in seconds.
     type: float
     default: 2
 extends_documentation_fragment:
@@ -59,7 +59,7 @@ EXAMPLES = r"""
     event: drained
     wait_timeout: 120
   check_mode: true
-  register: looked
+  register: inspected
 """
 
 RETURN = r"""

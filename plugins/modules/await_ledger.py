@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: await_ledger
-short_description: Asks a manager about the swarm until work has ended or nodes are shown as decided (internal)
+short_description: Queries a manager until work has ended or nodes are shown as decided (internal)
 version_added: 0.2.0
 description:
   - Runs M(fleet.gpu_swarm.swarm_gpu_info) again and again, and prints once what is waited for. Other than with C(until), a round in which
@@ -32,7 +32,7 @@ options:
     type: float
     required: true
   delay:
-    description: How long after an answer the next question is asked, in seconds.
+    description: How long after an answer the next query is sent, in seconds.
     type: float
     default: 2
 extends_documentation_fragment:

@@ -11,7 +11,7 @@ short_description: Reads the NVIDIA GPUs of a node
 version_added: 0.1.0
 description:
   - Reads every GPU of the node through NVML, NVIDIA's management library, which comes with the driver. Changes nothing.
-  - Every figure is read, none is looked up in a table. What a card or a driver does not know is null.
+  - Every figure is read, none comes from a table. What a card or a driver does not know is null.
   - A GPU that fails does not hide the others. It is listed with RV(gpus[].health.state=failed), the reason in NVML's
     words, and whatever else could be read.
   - A node without the Python binding of NVML gets it from the controller for the length of the task. Nothing is
@@ -165,7 +165,7 @@ gpus:
           type: int
           sample: 0
     health:
-      description: Whether it works, and what its counters say.
+      description: Whether it works, and what its counters mean.
       type: dict
       contains:
         state:

@@ -14,23 +14,23 @@ description:
     (C(default-runtime), C(runtimes.nvidia), C(node-generic-resources)) and into the NVIDIA Container Toolkit's
     C(config.toml) (C(swarm-resource), derived from the kinds so that it can never name a wrong variable).
     Everything else in both files stays as it is, byte for byte.
-  - What dockerd was given as flags by hand is moved to where it belongs (C(--default-runtime), C(--node-generic-resource),
+  - Options that dockerd is started with by hand are moved to where they belong (C(--default-runtime), C(--node-generic-resource),
     C(--add-runtime) for nvidia, in drop-ins and units of the administrator or in variables such as C(DOCKER_OPTS)), since dockerd
-    refuses to start with both. A drop-in that says nothing else is removed, one that says more keeps the rest. This takes
+    refuses to start with both. A drop-in that contains nothing else is removed, one that contains more keeps the rest. This takes
     C(systemctl daemon-reload), which comes with the restart and never without.
   - Of every file that is changed, the original is kept under C(backup) in O(state_dir), with the date of the first change.
   - One call is one transaction under a lock on the node. It validates, notes what it is about to do, writes, restarts
-    the daemon if that is needed, waits until the daemon shows what was decided, or puts everything back.
-  - Whether a restart is needed is judged by what the running daemon says, not by the files. C(node-generic-resources)
+    the daemon if that is needed, waits until the daemon shows what was decided, or restores everything.
+  - Whether a restart is needed is judged by what the running daemon shows, not by the files. C(node-generic-resources)
     is read once at the daemon's start; C(runtimes) alone is taken by a reload.
-  - In check mode it is the assessment of a node. It changes nothing and answers in one call all that a run needs to know.
+  - In check mode it is the assessment of a node. It changes nothing and returns in one call all that a run needs to know.
 options:
   state:
     description:
       - With V(present), the node advertises what O(advertise) decides.
-      - With V(absent), what this module wrote is taken back. A file that nobody edited since gets its original bytes
-        back. Of a file that somebody edited, only our keys are taken out and their former values put back.
-      - With V(gathered), nothing is decided and nothing is changed, in check mode or not. The module tells what it finds of
+      - With V(absent), what this module wrote is removed. A file that nobody edited since is restored, byte for byte. Of a file
+        that somebody edited, only the keys of this collection are removed and their former values restored.
+      - With V(gathered), nothing is decided and nothing is changed, in check mode or not. The module returns what it finds of
         the daemon, its swarm and its containers, of the toolkit, and of what is missing. NVML is not read.
     type: str
     choices: [present, absent, gathered]
@@ -45,8 +45,8 @@ options:
   when_busy:
     description:
       - What to do when a restart is needed while containers run on this node. A restart stops all of them.
-      - With V(refuse), the module fails before it writes anything, and names the containers. It looks again directly before the
-        restart; of what was started by then it fails as well, and puts the files back.
+      - With V(refuse), the module fails before it writes anything, and names the containers. It checks again directly before the
+        restart; where containers were started by then it fails as well, and restores the files.
       - With V(restart), the containers are stopped.
     type: str
     choices: [refuse, restart]
@@ -97,12 +97,12 @@ requirements:
 notes:
   - The node needs no Python packages. The action plugin carries C(pynvml) from the controller's C(nvidia-ml-py).
   - NVIDIA Container Toolkit 1.18.0 to 1.18.2 ignores C(swarm-resource) in its default mode. There, C(mode) of C(config.toml)
-    is set to V(legacy), and set back after an upgrade.
+    is set to V(legacy), and restored after an upgrade.
   - Refused, unless O(accept_risks) names it, are the kind V(GPU) with toolkit 1.19.1 or older (an upgrade takes its line out of
     C(config.toml)), and discrete kinds with Docker Engine 23.0.2 to 25.0.2 (their tasks are rejected).
   - Passwords in URLs, such as those of proxies in C(daemon.json), are masked in the diff, in messages and in all else that is for
     people to read. What is for comparing, such as RV(resources), is returned as it is.
-  - Every known trap of GPUs on Docker Swarm, with versions, references and what is done about it, is in C(docs/TRAPS.md).
+  - Every known issue of GPUs on Docker Swarm, with versions, references and what is done about it, is in C(docs/TRAPS.md).
 seealso:
   - module: fleet.gpu_swarm.gpu_info
   - module: fleet.gpu_swarm.swarm_gpu_info
@@ -129,7 +129,7 @@ EXAMPLES = r"""
       - as: gpu
         kind: NVIDIA-GPU
 
-- name: Hand out MIG devices by profile, T4 by their memory, and everything else by its model
+- name: Advertise MIG devices by profile, T4 by their memory, and everything else by its model
   fleet.gpu_swarm.gpu_node:
     advertise:
       - as: mig
@@ -154,7 +154,7 @@ EXAMPLES = r"""
   fleet.gpu_swarm.gpu_node:
     restart: never
 
-- name: Give the node back as it was
+- name: Remove all changes from the node
   fleet.gpu_swarm.gpu_node:
     state: absent
 """
@@ -176,7 +176,7 @@ cuda_version:
   type: str
   sample: "13.0"
 resources:
-  description: What this node is to advertise of ours, as C(KIND=value).
+  description: What this node is to advertise by this collection's rules, as C(KIND=value).
   returned: success
   type: list
   elements: str
@@ -205,13 +205,13 @@ labels:
   type: dict
   sample: {"gpu.count": "8", "gpu.model": "NVIDIA-H100-80GB-HBM3", "gpu.mem_ge_80": "true", "cpu.x86_64_level": "v3"}
 labels_unknown:
-  description: Prefixes of labels that could not be computed. Such labels of ours that a node has should stay as they are.
+  description: Prefixes of labels that could not be computed. Such labels that this collection set should stay as they are.
   returned: always
   type: list
   elements: str
 cpu:
   description:
-    - The node's CPU as its kernel tells of it. The action plugin of this module makes labels of it, and does not hand it on.
+    - The node's CPU as its kernel reports it. The action plugin of this module makes labels of it, and does not return it.
     - Null where NVML was not read.
   returned: where no action plugin is in between
   type: dict
@@ -223,15 +223,15 @@ left_out:
 missing:
   description:
     - What the node lacks. V(nvml_binding), V(toml_parser), V(toolkit), V(toolkit_packages), V(engine), V(docker_sdk).
-    - With V(toolkit_packages), dpkg was killed while it installed the toolkit, and apt refuses any work until that is mended.
+    - With V(toolkit_packages), dpkg was killed while it installed the toolkit, and apt refuses any work until that is fixed.
     - In check mode this is information. When applying, what is needed for the change is an error.
   returned: success, and with an error for want of one of these
   type: list
   elements: str
 adopted:
   description:
-    - What of somebody's settings is taken over or put right, in sentences. Flags of dockerd that move into C(daemon.json), entries
-      that name our GPUs otherwise, a C(swarm-resource) line that stood twice or where nobody reads it.
+    - What of somebody's settings is taken over or corrected, in sentences. Flags of dockerd that move into C(daemon.json), entries
+      that name the same GPUs otherwise, a C(swarm-resource) line that stood twice or where nobody reads it.
     - When applying, each is a warning too.
   returned: success
   type: list
@@ -243,7 +243,7 @@ backups:
   type: dict
   sample: {"/etc/docker/daemon.json": "/var/lib/gpu-swarm/backup/etc/docker/daemon.json.20260131T120000Z"}
 kept:
-  description: Whether O(state_dir) holds what a change of this node has left there.
+  description: Whether O(state_dir) contains what a change of this node has left there.
   returned: success
   type: bool
   version_added: 0.2.0
@@ -271,7 +271,7 @@ refused:
   sample: []
 came:
   description:
-    - The containers that were started between the look at the node and the restart of its daemon, as in RV(containers). The files
+    - The containers that were started between the inspection of the node and the restart of its daemon, as in RV(containers). The files
       are as they were, and the daemon was not restarted.
   returned: with an error for this
   type: list
@@ -298,7 +298,7 @@ restarted:
   returned: success
   type: bool
 reloaded:
-  description: Whether the daemon was told to reload its configuration.
+  description: Whether the daemon reloaded its configuration.
   returned: success
   type: bool
 toolkit_version:
@@ -317,7 +317,7 @@ engine:
     - The Docker daemon, with C(running), C(version), C(api_version), C(unit), C(socket), C(flavour), C(root_dir),
       C(default_runtime), C(runtimes), C(generic_resources), C(live_restore) and C(started_at), as it was found.
     - Null where Docker Engine is not installed.
-  returned: always, also with an error, unless the daemon itself could not be asked
+  returned: always, also with an error, unless the daemon itself did not answer
   type: dict
 swarm:
   description:
@@ -327,7 +327,7 @@ swarm:
       interfaces. It is empty where Docker can, or where C(swarm-default-advertise-addr) is set.
     - The C(state) is V(inactive), V(pending), V(active), V(error), V(locked), or V(unknown) where the daemon is not
       running. A node whose membership is V(unknown) may be a member of a swarm, even a manager.
-  returned: always, also with an error, unless the daemon itself could not be asked
+  returned: always, also with an error, unless the daemon itself did not answer
   type: dict
 images:
   description:
@@ -348,7 +348,7 @@ containers:
       A restart stops them.
     - The C(swarm_networks) of a container that is no task are the swarm's networks that it is attached to. It loses them when the
       node leaves the swarm.
-  returned: always, also with an error, unless the daemon itself could not be asked
+  returned: always, also with an error, unless the daemon itself did not answer
   type: list
   elements: dict
 """
@@ -364,7 +364,7 @@ from ..module_utils._mask import mask, masked
 from ..module_utils._node.node import Node
 from ..module_utils._node.options import argument_spec
 
-# What others compare with the swarm or with another look at this node. A kind may be called LICENSE-TOKEN, and its number is no secret.
+# What others compare with the swarm or with another result of this node. A kind may be called LICENSE-TOKEN, and its number is no secret.
 DATA = (
     "resources", "advertised", "kinds", "swarm_resource", "generic_resources", "labels", "labels_unknown", "label_prefix", "gpus", "uuid",
     "containers", "busy", "came", "images", "backups",
@@ -380,7 +380,7 @@ def main():
     except GpuSwarmError as problem:
         module.fail_json(msg=mask(problem.message), **masked(dict(node.facts, **problem.details), DATA))
     except OSError as problem:
-        remedy = "Add 'become: true'" if problem.errno in (errno.EACCES, errno.EPERM) else "Mend that"
+        remedy = "Add 'become: true'" if problem.errno in (errno.EACCES, errno.EPERM) else "Fix that"
         module.fail_json(msg="%s: %s. %s, and run this again." % (problem.filename, problem.strerror, remedy), **masked(node.facts, DATA))
     for text in result.pop("warnings"):
         module.warn(mask(text))

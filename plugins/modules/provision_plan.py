@@ -18,7 +18,7 @@ description:
     Also the variables C(nvidia_container_toolkit_version), C(nvidia_container_toolkit_hold), C(swarm_member_move) and
     C(swarm_member_advertise_addr) of each host.
   - Fails where a setting of all hosts has a wrong value or a misspelt name, as M(fleet.gpu_swarm.check_settings) does. Where only some
-    hosts have it, those cannot go on, and their error says why.
+    hosts have it, those cannot go on, and their error has the reason.
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:
   hosts:
@@ -43,7 +43,7 @@ options:
     type: str
   state:
     description:
-      - With V(present), the hosts become what was decided. With V(absent), what was done on them is taken back.
+      - With V(present), the hosts become what was decided. With V(absent), they are deprovisioned.
       - For V(absent), the hosts have to be assessed with O(fleet.gpu_swarm.gpu_node#module:state=absent).
     type: str
     choices: [present, absent]

@@ -43,7 +43,7 @@ options:
     version_added: 0.2.0
   state:
     description:
-      - With V(absent), tells what was taken back, and compares that with the ledger. Warns of the services for whose tasks no node
+      - With V(absent), reports what was removed, and compares that with the ledger. Warns of the services for whose tasks no node
         that is left has room.
     type: str
     choices: [present, absent]
@@ -68,7 +68,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: What the fleet looks like now
+- name: Print the state of the fleet
   fleet.gpu_swarm.provision_report:
     steps: "{{ plan.steps }}"
     ledger: "{{ ledger }}"
@@ -77,7 +77,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 states:
-  description: By host, V(ready), with O(state=absent) V(given back), or what keeps it from that, in words.
+  description: By host, V(ready), with O(state=absent) V(deprovisioned), or what keeps it from that, in words.
   returned: always
   type: dict
   sample: {"n1": "ready", "n2": "waiting for container by-hand (for 3 h); paused"}

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_gpu_info
-short_description: Which generic resources a swarm has, who holds them, what is free, and what waits
+short_description: Which generic resources a swarm has, what is allocated, free and pending
 version_added: 0.1.0
 description:
   - Reads the ledger of a swarm from one of its managers, for each node and each kind of generic resource the total, which
-    task holds which GPU, and what is free; which tasks wait and what for.
-  - Tells which GPUs are held by two tasks, what finished jobs still count for an old leader, and which services can see
-    GPUs without reserving one. What somebody should do something about is also warned of.
+    GPU is allocated to which task, and what is free; which tasks are pending and why.
+  - Reports which GPUs are allocated to two tasks, what finished jobs still count for an old leader, and which services can see
+    GPUs without reserving one. What needs action is also a warning.
   - Join tokens are neither read nor returned, nor are variables of services but those that show GPUs.
 notes:
-  - A task holds what it was given from its assignment to its end, also while it is told to shut down. What is free is what
-    the scheduler gives out. The tasks of finished jobs never keep anything from it, with any release of Docker Engine; see
+  - Resources are allocated to a task from its assignment to its end, also while it shuts down. What is free is what
+    the scheduler allocates. The tasks of finished jobs never keep anything from it, with any release of Docker Engine; see
     RV(finished_jobs) for what they do.
   - Every task that the swarm remembers is read, one at a time, so the module needs little memory for a big swarm.
 author:
@@ -29,7 +29,7 @@ extends_documentation_fragment:
 options:
   ledger:
     description:
-      - With V(false), it is only asked who answers, and RV(swarm) is all that is returned. That costs one short call, however big the
+      - With V(false), only RV(swarm) is read and returned. That costs one short call, however big the
         swarm is, and fails like the whole where the daemon cannot be reached or is no manager.
     type: bool
     default: true
@@ -50,7 +50,7 @@ EXAMPLES = r"""
 
 - name: Show what is free
   ansible.builtin.debug:
-    msg: "{{ ledger.kinds['NVIDIA-GPU'].schedulable }} of {{ ledger.kinds['NVIDIA-GPU'].total }} GPUs can be had now"
+    msg: "{{ ledger.kinds['NVIDIA-GPU'].schedulable }} of {{ ledger.kinds['NVIDIA-GPU'].total }} GPUs are free"
 
 - name: Show what waits, and what for
   ansible.builtin.debug:
@@ -88,7 +88,7 @@ swarm:
       type: dict
       contains:
         holder: {type: str, description: Who has it.}
-        since: {type: str, description: When it was taken first. Null where that is not told.}
+        since: {type: str, description: When it was acquired first. Null where that is not known.}
         expires_in: {type: int, description: Seconds until it ends; 0 or less if it has. Null if it does not end by itself.}
 nodes:
   description: All nodes of the swarm, ordered by host name.
@@ -109,7 +109,7 @@ nodes:
     labels: {type: dict, description: The node's labels.}
     resources:
       description:
-        - The node's generic resources by kind. A kind that a task holds and the node no longer advertises has a total of 0.
+        - The node's generic resources by kind. A kind that is allocated and that the node no longer advertises has a total of 0.
         - Each has C(type) (V(named) or V(discrete)), C(total), C(values) (names of a named kind), C(free) (names, or a
           count for a discrete kind) and C(held), a list with C(value) or C(amount), C(task_id), C(service), C(name),
           C(slot), C(state), C(desired_state) and C(since), which mean what they do in RV(nodes[].tasks).
@@ -170,11 +170,11 @@ nodes:
         elsewhere:
           description:
             - Whether another node that takes new tasks meets the constraints of its service, is of the image's platform, and has as much in
-              all as the service reserves. What is free there now is not looked at.
+              all as the service reserves. What is free there now does not count.
             - Null for global services, each of whose tasks belongs to a node, and where the service is gone.
           type: bool
           version_added: 0.2.0
-        holding: {type: dict, description: 'What the scheduler gave it, by kind, a list of names or the amount of a discrete kind.'}
+        holding: {type: dict, description: 'What the scheduler allocated to it, by kind, a list of names or the amount of a discrete kind.'}
       sample:
         - id: oyl2ui5639bmnf3qq6mn5afae
           service: train
@@ -196,7 +196,7 @@ kinds:
   sample: {NVIDIA-GPU: {total: 2, held: 1, free: 1, schedulable: 1}}
 pools:
   description:
-    - Sums by kind over the nodes that are ready and active, which is what the scheduler has to give. C(nodes) that advertise
+    - Sums by kind over the nodes that are ready and active, which is what the scheduler can allocate. C(nodes) that advertise
       the kind, C(total), C(held), C(free), and C(most_free), which is the most that is free on one node. A task gets all it
       reserves on one node.
   returned: success
@@ -204,7 +204,7 @@ pools:
   sample: {NVIDIA-GPU: {nodes: 1, total: 2, held: 1, free: 1, most_free: 1}}
 held_twice:
   description:
-    - Named resources that more live tasks hold than the node has. A new leader of the managers can bring that about, since
+    - Named resources that are allocated to more live tasks than the node has of them. A new leader of the managers can cause that, since
       it counts the running tasks anew.
   returned: success
   type: list
@@ -214,13 +214,13 @@ held_twice:
     value: {type: str, description: "The resource's name, a GPU's UUID."}
     node: {type: str, description: The node's id.}
     hostname: {type: str, description: The node's host name.}
-    holders: {type: list, elements: dict, description: 'Who holds it, as in C(held) of RV(nodes[].resources).'}
+    holders: {type: list, elements: dict, description: 'The tasks that have it, as in C(held) of RV(nodes[].resources).'}
 finished_jobs:
   description:
-    - What ended tasks of replicated and global jobs were given, where the leader's Docker Engine is older than 29.6.0
+    - What was allocated to ended tasks of replicated and global jobs, where the leader's Docker Engine is older than 29.6.0
       (moby#52652); else empty.
     - It is free for the scheduler, and so it is in RV(nodes[].resources). But at each update of an active node such a leader
-      adds it to what live tasks hold, and where that is more than the node has (C(clash)), it stops a running task, or
+      adds it to what is allocated to live tasks, and where that is more than the node has (C(clash)), it stops a running task, or
       rejects the ended one and runs its job again.
   returned: success
   type: list
@@ -230,10 +230,10 @@ finished_jobs:
     node: {type: str, description: The node's id.}
     hostname: {type: str, description: The node's host name.}
     kind: {type: str, description: The kind.}
-    amount: {type: int, description: How much of it the ended tasks were given together.}
-    values: {type: list, elements: str, description: 'The names of what they were given, each once; null for a discrete kind.'}
+    amount: {type: int, description: How much of it was allocated to the ended tasks together.}
+    values: {type: list, elements: str, description: 'The names of what was allocated to them, each once; null for a discrete kind.'}
     tasks: {type: int, description: How many ended tasks that are.}
-    clash: {type: bool, description: Whether more is given out with them than the node has.}
+    clash: {type: bool, description: Whether more is allocated with them than the node has.}
 unreserved:
   description:
     - Services that can see GPUs without reserving a kind of GPUs by name, and that have a task on a node with GPUs or may be
@@ -300,8 +300,8 @@ pending:
     missing:
       description:
         - What is missing, from constraints, platform, nodes that take no new tasks, generic resources, CPUs and memory.
-        - Empty where none of these is in the way. Then the task has just come, or waits for what is not looked at here, which
-          are ports, plugins, volumes and the limit of replicas on a node; RV(pending[].said) tells.
+        - Empty where none of these is in the way. Then the task has just come, or waits for what is not checked here, which
+          are ports, plugins, volumes and the limit of replicas on a node; RV(pending[].said) has the scheduler's reason.
       type: list
       elements: str
   sample:
@@ -319,14 +319,14 @@ pending:
       missing:
         - "wants 2 NVIDIA-GPU; most free on one node: 1 (gpu-03); 3 in all"
 findings:
-  description: What somebody should do something about, one for each known trap that the ledger shows. Each is also a warning.
+  description: What needs action, one for each known issue that the ledger shows. Each is also a warning.
   returned: success
   type: list
   elements: dict
   contains:
     id:
       description:
-        - The trap's name in C(docs/TRAPS.md), which is V(new-leader-claims-again), V(finished-jobs-count),
+        - The issue's name in C(docs/TRAPS.md), which is V(new-leader-claims-again), V(finished-jobs-count),
           V(variable-set-by-hand) or V(no-reservation-sees-all).
       type: str
     text: {type: str, description: 'What goes wrong, who is concerned (at most five are named), and the remedy.'}
@@ -344,7 +344,7 @@ from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect, unprotect
 def run(params):
     """The module's result."""
     manager = connect(params)
-    # Of the shape of gpu_node's answer, so that both say who runs the swarm.
+    # Of the shape of gpu_node's answer, so that both show who runs the swarm.
     swarm = {"id": manager.swarm_id, "node_id": manager.node_id, "autolocked": manager.autolocked, "state": "active", "control_available": True}
     if not params["ledger"]:
         return {"changed": False, "swarm": swarm}

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_gpu_verify
-short_description: Proves on a live swarm that tasks see the GPUs they hold, and no others
+short_description: Proves on a live swarm that tasks see the GPUs allocated to them, and no others
 version_added: 0.2.0
 description:
-  - Holds free GPUs of nodes with one-shot services, one for each node and kind, each bound to its very node, and compares
-    what swarm gave a task with what the task sees.
+  - Reserves free GPUs of nodes with one-shot services, one for each node and kind, each bound to its very node, and compares
+    what swarm allocated to a task with what the task sees.
   - Only what is free is used. Nobody waits for anybody else's work, and nothing that runs is touched.
   - All services are made at once, awaited together, and removed whatever happens. What a run that was killed left behind is
     removed by the next one.
-  - The tasks ask for all GPUs (E(NVIDIA_VISIBLE_DEVICES) is V(all)), as every CUDA image does, or for none where the task
-    holds all that the node has. What swarm gave must win over that, so that a node that does not isolate cannot pass.
-  - Also looks whether the ledger adds up, which is to say that in all of a kind there is what is held and what is free.
+  - The tasks request all GPUs (E(NVIDIA_VISIBLE_DEVICES) is V(all)), as every CUDA image does, or for none where the task
+    has all of the node's. What swarm allocated must win over that, so that a node that does not isolate cannot pass.
+  - Also checks whether the ledger adds up, so that the total of a kind is what is allocated plus what is free.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -27,7 +27,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Tells what it would test, and creates nothing.
+      - Returns what it would test, and creates nothing.
   diff_mode:
     support: none
   idempotent:
@@ -46,7 +46,7 @@ options:
     type: str
     default: all
   gpus:
-    description: How many GPUs of each kind to hold on a node, or V(all) that are free. Where fewer are free, those.
+    description: How many GPUs of each kind to reserve on a node, or V(all) that are free. Where fewer are free, those.
     type: str
     default: "1"
   image:
@@ -54,12 +54,12 @@ options:
       - The image of the tasks. A node that lacks it pulls it.
       - It needs glibc. NVIDIA's runtime brings C(nvidia-smi) into a task, and not the C library that it is linked with.
       - If not given, each node is tested with an image that it has (O(images)). Nodes that have none pull
-        V(nvidia/cuda:13.0.0-base-ubuntu24.04), as many as O(pulls) says, and the others are not tested.
+        V(nvidia/cuda:13.0.0-base-ubuntu24.04), as many as O(pulls) allows, and the others are not tested.
     type: str
   images:
     description:
       - By node id, the images that the node has and a test can be run in, the best first, as RV(fleet.gpu_swarm.gpu_node#module:images)
-        tells them.
+        returns them.
       - They are used by their ids, so that no registry is needed.
     type: dict
     default: {}
@@ -95,7 +95,7 @@ EXAMPLES = r"""
   ansible.builtin.assert:
     that: not tested.failed_checks
 
-- name: Test everything that is free on three nodes, with an image of our own registry
+- name: Test everything that is free on three nodes, with an image of one's own registry
   fleet.gpu_swarm.swarm_gpu_verify:
     sample: 3
     gpus: all
@@ -119,7 +119,7 @@ checks:
       description: The kind; null where the reason is the node's.
       type: str
     asked:
-      description: How many GPUs of the kind the task is to hold.
+      description: How many GPUs of the kind the task reserves.
       type: int
     others:
       description: How many more GPUs and MIG devices the node advertises, which the task must not see.
@@ -134,7 +134,7 @@ checks:
       elements: str
     image:
       description:
-        - The image of the task, as C(name) and as C(reference), by which swarm was asked for it; null where nothing is tested.
+        - The image of the task, as C(name) and as C(reference), by which the service names it; null where nothing is tested.
         - C(from) is V(named) for the one of O(image), V(there) for one that the node had, V(pull) for one that it had to pull.
       type: dict
     state:

@@ -12,7 +12,7 @@ version_added: 0.2.0
 description:
   - Removes services that are replicated or global jobs and that are finished. Nothing of them runs or waits, and as many tasks are
     complete as there were to complete. Any other service stays, with the reason.
-  - That is looked at in the same call, directly before the removal.
+  - That is checked in the same call, directly before the removal.
   - While another run changes the swarm (M(fleet.gpu_swarm.swarm_lease)), nothing is removed.
 author:
   - The fleet.gpu_swarm authors (@fleet)

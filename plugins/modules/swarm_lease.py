@@ -10,12 +10,12 @@ module: swarm_lease
 short_description: One run at a time changes a swarm
 version_added: 0.2.0
 description:
-  - Takes, renews or gives up the lease of a swarm. It stands in the label C(gpu-swarm.lease) of the swarm itself, so that all
-    managers show it, and is written as one versioned update. Of two that reach for it at once, one gets it.
+  - Acquires, renews or releases the lease of a swarm. It is kept in the label C(gpu-swarm.lease) of the swarm itself, so that all
+    managers show it, and is written as one versioned update. Of two that acquire it at once, one gets it.
   - A lease ends by itself, by the clock of the manager. Managers' clocks are taken to agree, as they must for swarm's
     certificates.
-  - The module does not fail where somebody else holds the lease. RV(acquired) tells.
-  - A lease that a process of this controller took and that has ended since, as a killed run has, is taken over at once.
+  - The module does not fail where somebody else holds the lease. Check RV(acquired).
+  - A lease that a process of this controller acquired and that has ended since, as a killed run has, is taken over at once.
   - Everything else of the swarm stays as it is. No join token is read.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -25,7 +25,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: Tells what would become of the lease, and takes nothing.
+    details: Returns what would become of the lease, and acquires nothing.
   diff_mode:
     support: full
   idempotent:
@@ -34,16 +34,16 @@ attributes:
 options:
   state:
     description:
-      - With V(present), the lease is taken if it is free, has ended, or is our own, which is thereby renewed.
-      - With V(absent), it is given up if it is our own.
+      - With V(present), the lease is acquired if it is free or has ended, and renewed if it is this run's own.
+      - With V(absent), it is released if it is this run's own.
     type: str
     choices: [present, absent]
     default: present
   holder:
     description:
-      - Who holds it. A lease is our own if its holder is this, letter by letter.
-      - If not given, it names this run of Ansible, such as V(alice@controller pid 1234 (run 3f9a2b1c.88123)). What stands in
-        brackets tells it from a process of the same number on another machine, or later on this one.
+      - Who holds it. A lease is this run's own if its holder is exactly this text.
+      - If not given, it names this run of Ansible, such as V(alice@controller pid 1234 (run 3f9a2b1c.88123)). What is in
+        brackets distinguishes it from a process of the same number on another machine, or later on this one.
     type: str
   ttl:
     description: After so many seconds the lease ends, unless it is renewed.
@@ -55,7 +55,7 @@ options:
     elements: str
     default: []
   force:
-    description: Take the lease whoever holds it.
+    description: Acquire the lease whoever holds it.
     type: bool
     default: false
 seealso:
@@ -84,7 +84,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 acquired:
-  description: Whether the lease is ours now; in check mode whether it would be. Always V(false) with O(state=absent).
+  description: Whether this run holds the lease now; in check mode whether it would. Always V(false) with O(state=absent).
   returned: success
   type: bool
 holder:
@@ -93,12 +93,12 @@ holder:
   type: str
   sample: alice@controller pid 1234 (run 3f9a2b1c.88123)
 since:
-  description: Since when, in UTC, by the manager's clock; null where nobody does or the label does not tell.
+  description: Since when, in UTC, by the manager's clock; null where nobody does or the label does not have it.
   returned: success
   type: str
   sample: "2026-11-21T02:09:37Z"
 expires_in:
-  description: The seconds until it ends, negative where it has; null where nobody holds it or the label does not tell.
+  description: The seconds until it ends, negative where it has; null where nobody holds it or the label does not have it.
   returned: success
   type: int
   sample: 900

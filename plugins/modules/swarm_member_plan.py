@@ -10,8 +10,8 @@ module: swarm_member_plan
 short_description: Decides what a host has to do to be a member of the swarm, or to leave it (internal)
 version_added: 0.2.0
 description:
-  - Takes what hosts and managers said of their swarm, and returns what the tasks of the role C(swarm_member) go by. Fails with what
-    stands in the way, and what helps.
+  - Takes what hosts and managers reported of their swarm, and returns what the tasks of the role C(swarm_member) act on. Fails with what
+    prevents that, and the remedy.
   - Runs on the controller. Changes nothing.
 options:
   step:
@@ -30,7 +30,7 @@ options:
     type: list
     elements: str
   asked:
-    description: What managers said in the name of this play, as the results of a loop over them. For O(step=survey).
+    description: What managers returned for this play, as the results of a loop over them. For O(step=survey).
     type: list
     elements: dict
     default: []
@@ -41,7 +41,7 @@ options:
     description: What M(fleet.gpu_swarm.gpu_node) returned in check mode on this host. Required with O(step=assess), V(demote) and V(leave).
     type: dict
   listed:
-    description: What M(fleet.gpu_swarm.swarm_members) returned, also where it failed. Empty where nobody was asked.
+    description: What M(fleet.gpu_swarm.swarm_members) returned, also where it failed. Empty where no manager was queried.
     type: dict
     default: {}
   role:
@@ -94,7 +94,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 live:
-  description: The hosts that run the swarm, the best to ask first.
+  description: The hosts that run the swarm, the best to query first.
   returned: with O(step=survey)
   type: list
   elements: str
@@ -104,16 +104,16 @@ init_on:
   type: str
 manager:
   description:
-    - With O(step=survey) the host that is asked about the others, or is going to be; with O(step=leave) the one that takes this host off
+    - With O(step=survey) the host that is queried about the others, or will be; with O(step=leave) the one that takes this host off
       its list. Empty if there is nobody.
   returned: with O(step=survey) and O(step=leave)
   type: str
 lacks_sdk:
-  description: Whether that manager cannot be asked, for want of the Docker SDK for Python.
+  description: Whether that manager cannot be queried, since it lacks the Docker SDK for Python.
   returned: with O(step=survey)
   type: bool
 complaint:
-  description: What that manager says is wrong with its swarm. Empty if nothing is.
+  description: What that manager reports as wrong with its swarm. Empty if nothing is.
   returned: with O(step=survey)
   type: str
 in_play:
@@ -121,12 +121,12 @@ in_play:
   returned: with O(step=survey)
   type: bool
 unanswered:
-  description: The managers that did not say anything yet.
+  description: The managers that did not answer yet.
   returned: with O(step=survey)
   type: list
   elements: str
 coming:
-  description: What the hosts said of their swarm that are managers before any manager is demoted.
+  description: What the hosts reported of their swarm that are managers before any manager is demoted.
   returned: with O(step=survey)
   type: list
   elements: dict
@@ -155,7 +155,7 @@ needs_sdk:
   returned: with O(step=assess)
   type: bool
 would:
-  description: What check mode says of it.
+  description: What check mode prints about it.
   returned: with O(step=assess)
   type: str
 leaves:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_members
-short_description: Reads the nodes of a swarm, and on request how machines join it and what it holds (internal)
+short_description: Reads the nodes of a swarm, and on request how machines join it and what it contains (internal)
 version_added: 0.2.0
 description:
-  - Reads the manager's list of nodes, as far as it says which node is which, with O(tokens=true) the join tokens, and with
+  - Reads the manager's list of nodes, as far as it shows which node is which, with O(tokens=true) the join tokens, and with
     O(contents=true) the names of what would be lost with the swarm.
   - For everyone, there is M(community.docker.docker_swarm_info).
 notes:

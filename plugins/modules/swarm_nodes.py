@@ -16,8 +16,8 @@ description:
   - Only labels that this module set itself are changed or removed. Their keys are recorded in a label of the node, by
     default C(gpu-swarm.labels). A label of someone else with another value than the wanted one is an error; with the
     wanted value it is left alone and stays someone else's.
-  - A changed label makes swarm evict at once the tasks whose placement constraints no longer hold. RV(evicted) names them,
-    in check mode before anything happens. What it may evict is said by O(nodes[].evict).
+  - A changed label makes swarm evict at once the tasks whose placement constraints are no longer met. RV(evicted) names them,
+    in check mode before anything happens. O(nodes[].evict) limits what it may evict.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -43,7 +43,7 @@ options:
         required: true
       labels:
         description:
-          - The labels that the node should have from us, all of them. An empty dictionary removes all of ours.
+          - The labels that the node should have from this collection, all of them. An empty dictionary removes all that it recorded.
           - If not given, labels are not touched.
           - Values are strings; booleans become V(true) or V(false), numbers their text.
         type: dict
@@ -85,7 +85,7 @@ options:
       keep:
         description:
           - What the keys of labels begin with that stay as they are although O(nodes[].labels) does not name them.
-          - For labels of ours whose values could not be told this time.
+          - For recorded labels whose values could not be computed this time.
         type: list
         elements: str
         default: []
@@ -124,14 +124,14 @@ EXAMPLES = r"""
   delegate_to: manager-1
   run_once: true
 
-- name: Keep new tasks away while a node is worked on
+- name: Pause a node while it is worked on
   fleet.gpu_swarm.swarm_nodes:
     nodes:
       - id: i9pbrl1zyudukjfaj1z6lvqpf
         availability: pause
         remember: true
 
-- name: Give the node back in the availability it had
+- name: Return the node to service, in its former availability
   fleet.gpu_swarm.swarm_nodes:
     nodes:
       - id: i9pbrl1zyudukjfaj1z6lvqpf
@@ -197,13 +197,13 @@ evicted:
       type: str
     reason:
       description:
-        - V(constraint) if the task's placement constraint no longer holds, V(drain) if the node is drained.
-        - V(engine) if the task holds a generic resource and the leading manager's Docker Engine (before 23.0.2, for counted
-          kinds before 25.0.3) rejects one such task of an active node whenever the node is updated. Which one of them, it
-          does not tell beforehand.
+        - V(constraint) if the task's placement constraint is no longer met, V(drain) if the node is drained.
+        - V(engine) if the task has a generic resource allocated and the leading manager's Docker Engine (before 23.0.2, for counted
+          kinds before 25.0.3) rejects one such task of an active node whenever the node is updated. Which one of them is
+          not known beforehand.
       type: str
     constraint:
-      description: The placement constraint that no longer holds; null for other reasons.
+      description: The placement constraint that is no longer met; null for other reasons.
       type: str
     deferred:
       description: Whether this happens only when the node becomes active again, since swarm enforces no constraints before.
@@ -277,7 +277,7 @@ def run(params, check_mode):
     def decide(nodes, changes, wants):
         """By the tasks that are there now."""
         return refusal.decide(
-            nodes, changes, wants, prefix, lambda asked: eviction.evictions(asked, leader, manager.tasks(), manager.services())
+            nodes, changes, wants, prefix, lambda possible: eviction.evictions(possible, leader, manager.tasks(), manager.services())
         )
 
     decisions = decide(nodes, updates.plan(nodes, wants, prefix), wants)

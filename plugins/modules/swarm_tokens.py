@@ -15,7 +15,7 @@ description:
   - While another run changes the swarm (M(fleet.gpu_swarm.swarm_lease)), nothing is replaced, since machines may be joining with these
     tokens.
   - Everything else of the swarm stays as it is, the lock of its managers too. M(community.docker.docker_swarm) sends zeros for each
-    setting that it is not told, such as the life of certificates, when it rotates a token.
+    setting that it is not given, such as the life of certificates, when it rotates a token.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:

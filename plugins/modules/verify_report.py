@@ -53,12 +53,12 @@ EXAMPLES = r"""
     ledger: "{{ ledger }}"
     tested: "{{ tested }}"
   run_once: true
-  register: told
+  register: report
 
 - name: The node works
   ansible.builtin.assert:
-    that: inventory_hostname not in told.problems
-    fail_msg: "{{ told.problems[inventory_hostname] | default([]) | join('; ') }}"
+    that: inventory_hostname not in report.problems
+    fail_msg: "{{ report.problems[inventory_hostname] | default([]) | join('; ') }}"
 """
 
 RETURN = r"""
@@ -68,7 +68,7 @@ problems:
   type: dict
   sample: {"g2": ["drift: swarm-resource is not set"]}
 rows:
-  description: The lines of the table, each with the node, what its task held, what that saw, and the verdict.
+  description: The lines of the table, each with the node, what was allocated to its task, what that saw, and the verdict.
   returned: always
   type: list
   elements: list
