@@ -25,34 +25,37 @@ PLAYBOOK = """
     swarm_member_managers: "{{ groups['swarm_managers'] }}"
     swarm_member_docker_socket: /nonexistent/docker.sock
     __swarm_member_found: {unanswered: "{{ groups['swarm_managers'] }}"}
-    _swarm_member_only_asked: []
+    _swarm_member_external: []
   tasks:
-    - ansible.builtin.include_tasks: ask_managers.yml
+    - ansible.builtin.include_tasks: query.yml
       run_once: true
     - ansible.builtin.debug:
-        msg: "{{ ansible_play_hosts | join(',') }} {{ dict(asked | map(attribute='item') | zip(asked | map(attribute='msg'))) }}"
-      vars: {asked: "{{ ASKED.results }}"}
+        msg: "{{ ansible_play_hosts | join(',') }} {{ dict(answers | map(attribute='item') | zip(answers | map(attribute='msg'))) }}"
+      vars: {answers: "{{ ANSWERS.results }}"}
 """
 
 
 @pytest.mark.parametrize(
-    ("tasks", "register"),
-    [("playbooks/tasks/plan", "gpu_swarm_manager_answers"), ("roles/swarm_member/tasks", "__swarm_member_asked")],
+    ("file", "register"),
+    [
+        ("playbooks/tasks/plan/ask_managers.yml", "gpu_swarm_manager_answers"),
+        ("roles/swarm_member/tasks/query_managers.yml", "__swarm_member_queried"),
+    ],
 )
-def test_a_manager_that_froze_costs_no_host_the_run(tasks, register, tmp_path):
+def test_a_manager_that_froze_costs_no_host_the_run(file, register, tmp_path):
     home = tmp_path / "collections" / "ansible_collections" / "fleet"
     home.mkdir(parents=True)
     (home / "gpu_swarm").symlink_to(ROOT)
-    asks = (ROOT / tasks / "ask_managers.yml").read_text()
-    assert asks.count(LIMIT) == 1
-    (tmp_path / "ask_managers.yml").write_text(asks.replace(LIMIT, "timeout: 3"))
+    tasks = (ROOT / file).read_text()
+    assert tasks.count(LIMIT) == 1
+    (tmp_path / "query.yml").write_text(tasks.replace(LIMIT, "timeout: 3"))
     frozen = tmp_path / "python"
     frozen.write_text("#!/bin/sh\nexec sleep 120\n")
     frozen.chmod(0o755)
     hosts = ["[nodes]", "g1", "g2", "[all:vars]", "ansible_connection=local", f"ansible_python_interpreter={sys.executable}", "[swarm_managers]"]
     hosts += [f"frozen ansible_python_interpreter={frozen}"]
     (tmp_path / "hosts.ini").write_text("\n".join(hosts) + "\n")
-    (tmp_path / "play.yml").write_text(PLAYBOOK.replace("ASKED", register))
+    (tmp_path / "play.yml").write_text(PLAYBOOK.replace("ANSWERS", register))
     environment = dict(
         os.environ,
         ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"),
@@ -65,8 +68,8 @@ def test_a_manager_that_froze_costs_no_host_the_run(tasks, register, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "deprecated" not in done.stderr
-    told = json.loads(done.stdout[done.stdout.index("{") :])["plays"][0]["tasks"][-1]["hosts"]
-    assert set(told) == {"g1", "g2"}
-    for words in (host["msg"] for host in told.values()):
+    hosts = json.loads(done.stdout[done.stdout.index("{") :])["plays"][0]["tasks"][-1]["hosts"]
+    assert set(hosts) == {"g1", "g2"}
+    for words in (host["msg"] for host in hosts.values()):
         assert words.startswith("g1,g2 {'frozen': ")
         assert "3 second" in words or "time frame (3)" in words

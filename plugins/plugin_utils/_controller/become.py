@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# What sudo, doas and su say: sudo's own words, in the C locale that Ansible sets, and those of a shell that does not find them.
+# What sudo, doas and su print in the C locale that Ansible sets, and what a shell prints that does not find them.
 CAUSES = (
     (
         r"\b(sudo|doas|su): (?:command )?not found|\b(sudo|doas|su): No such file",

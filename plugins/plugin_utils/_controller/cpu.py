@@ -69,7 +69,7 @@ def _best(cpu: Mapping[str, Any]) -> Any:
 
 def _can_be(target: Any, cpu: Mapping[str, Any], vendor: str, features: set[str]) -> bool:
     if cpu["machine"] == ARM:
-        # Features do not tell the versions of that architecture apart, but each core has a number.
+        # The versions of that architecture do not differ by features, but each core has a number.
         return target.name == ARM or (target.vendor == vendor and target.cpu_part == cpu["part"])
     if cpu["machine"].startswith("ppc"):
         return target.generation <= _generation(cpu["model"])

@@ -31,7 +31,7 @@ from .delegation import answered, refuse_facts
 # Runs a module with these arguments.
 Run = Callable[[Mapping[str, Any]], dict[str, Any]]
 
-# What a host said of itself earlier in the run, as the roles register it.
+# The host's own assessment, as the roles register it earlier in the run.
 ASSESSED = "gpu_node_assessed"
 
 
@@ -55,7 +55,7 @@ class CarryingAction(ActionBase):
         def call() -> dict[str, Any]:
             return self._execute_module(module_name=self.MODULE, module_args=dict(args), task_vars=task_vars)
 
-        # A host that is asked in the name of others answers for itself alone.
+        # A host that is delegated to answers for itself alone.
         return answered(call, self._task.delegate_to) if self._task.delegate_to else explained(plain(call()), task_vars["inventory_hostname"])
 
 

@@ -55,7 +55,7 @@ def uri(options: Mapping[str, Any]) -> dict[str, Any]:
     scheme, _colon, place = options["docker_host"].partition("://")
     if scheme == "unix":
         return {"url": "http://localhost", "unix_socket": place, "use_proxy": False}
-    # As modules take them: an inventory may say "no".
+    # As modules take them: an inventory may have "no".
     tls, verified = (boolean(options.get(key) or False) for key in ("tls", "validate_certs"))
     if not (tls or verified):
         return {"url": f"http://{place}"}

@@ -19,7 +19,7 @@ from ...module_utils._policy.labels import Options
 from .answer import is_cpu
 from .cpu import ArchspecMissing, cpu_labels
 
-# The collection's own records: which keys are ours, which host a node is, what it was before.
+# The collection's own records: which keys it set, which host a node is, what it was before.
 RESERVED = "gpu-swarm"
 KEY, VALUE = re.compile(r"[A-Za-z0-9_./-]{1,128}"), re.compile(r"[A-Za-z0-9_.-]{0,128}")
 MOST = 256

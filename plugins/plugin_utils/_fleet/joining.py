@@ -17,8 +17,8 @@ from typing import Any
 
 from .membership import Answer, Node, find_swarm, membership, swarm_of
 
-# What a host said of itself, the newest last: the roles' assessment, and this role's own look, which it takes where nobody assessed the
-# host, or after it changed something.
+# The answers of a host about itself, the newest last: the roles' assessment, and this role's own, made where there is none yet, and
+# after a change.
 ANSWERS = ("gpu_node_assessed", "__swarm_member_inspected")
 # What the role keeps of each host: its Decision, and whether the swarm may count it among its managers while it is no working one.
 DECISION, SETTLED = "__swarm_member_plan", "__swarm_member_settled"
@@ -31,15 +31,15 @@ Variables = Mapping[str, Mapping[str, Any]]
 class Survey:
     """Who runs the swarm, by the answers of the hosts of a run and of the managers that were queried."""
 
-    live: list[str]  # the hosts that run it, the best to ask first
+    live: list[str]  # the hosts that run it, the best to query first
     init_on: str | None  # the host to initialise it on
     error: str | None  # why there is neither
-    manager: str  # who is asked about the others, or is going to be; empty if there is nobody
-    lacks_sdk: bool  # that one cannot be asked, for want of the Docker SDK for Python
-    complaint: str  # what that one says is wrong with its swarm
+    manager: str  # who is queried about the others, or will be; empty if there is none
+    lacks_sdk: bool  # that one cannot be queried: it lacks the Docker SDK for Python
+    complaint: str  # what that one reports as wrong with its swarm
     in_play: bool  # that one may be changed in this run
-    unanswered: list[str]  # the managers that did not say anything yet
-    coming: list[dict[str, Any]]  # what the hosts said of their swarm that are managers before any manager is demoted
+    unanswered: list[str]  # the managers without an answer yet
+    coming: list[dict[str, Any]]  # the swarms by the answers of the hosts that are managers before any manager is demoted
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Known:
     """What is known when a host's step is decided."""
 
     host: str  # its name in the inventory
-    answer: Answer  # what it said of itself
+    answer: Answer  # its own
     found: Survey
     listed: Mapping[str, Any]  # the manager's answer with its nodes, as swarm_members returns it; empty if it was not queried
 
@@ -66,7 +66,7 @@ class Decision:
     joins: bool = False  # it joins one that there is, or that another host makes
     becomes_manager: bool = False  # by its join or a promotion: the next one has to wait for it
     needs_sdk: bool = False  # it lacks the Docker SDK for Python, and a module needs that on it
-    would: str = ""  # what check mode tells
+    would: str = ""  # what check mode reports
     error: str | None = None  # why nothing is done
 
 
@@ -78,7 +78,7 @@ class Leave:
     demotes: bool = False  # it becomes a worker first
     force: bool = False  # only where it never got in, or where the swarm ends with it
     entry: str = ""  # the id in the manager's list that is to go
-    manager: str = ""  # who takes it off that list; empty if there is nobody
+    manager: str = ""  # who removes it from that list; empty if there is none
     error: str | None = None  # why it may not leave
 
 

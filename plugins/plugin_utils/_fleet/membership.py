@@ -23,7 +23,7 @@ LOCKED = (
     "as an autolocked one is after each restart of dockerd: run 'docker swarm unlock' there and give it the unlock key, which "
     "'docker swarm unlock-key' shows on a manager that is not locked"
 )
-# What gpu_node tells where dockerd is stopped.
+# The state that gpu_node returns where dockerd is stopped.
 UNKNOWN = "unknown"
 
 
@@ -65,7 +65,7 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
     swarms = {host: swarm for host, answer in answers.items() if (swarm := swarm_of(answer)) is not None}
     order = managers + [host for host in answers if host not in managers]
     running = [host for host in order if host in swarms and _runs_a_swarm(swarms[host])]
-    # A manager that says something is wrong (no quorum, say) is asked last.
+    # A manager that reports an error (such as no quorum) is queried last.
     running.sort(key=lambda host: (host not in managers, bool(swarms[host].get("error"))))
     # Half-joined nodes never were in a swarm: their join did not get through.
     bound = [host for host in managers if host in swarms and swarms[host]["state"] != "inactive" and not swarms[host].get("half_joined")]
@@ -73,7 +73,7 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
         return {"live": running, "init_on": None, "error": None}
     error = _why_no_swarm_may_be_made(managers, answers, swarms, bound, running)
     ready = [host for host in managers if host in playing]
-    # One without Docker is told so by itself; the others go on.
+    # One without Docker gets an error of its own; the others go on.
     ready.sort(key=lambda host: _has_no_engine(answers.get(host)))
     init_on = ready[0] if ready and error is None else None
     if error is None and init_on is None:

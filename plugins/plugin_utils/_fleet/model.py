@@ -19,8 +19,8 @@ from .workload import NOTHING
 
 # The groups that a run's plays are for. A play over an empty group costs nothing.
 FETCH = "gpu_swarm_fetch"  # packages are brought within reach and nothing is installed, whatever runs there
-PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing that hurts is to be done
-# Members of the swarm are paused, changed, and given back as they were.
+PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing disruptive is to be done
+# Members of the swarm are paused, changed, and returned to service.
 IDLE = "gpu_swarm_idle"  # nothing runs there
 WINDOW = "gpu_swarm_window"  # in batches, with the idle ones
 WINDOW_MANAGERS = "gpu_swarm_window_managers"  # one at a time
@@ -30,7 +30,7 @@ LABEL = "gpu_swarm_label"
 MARKED = "gpu_swarm_marked"  # to be returned to service: paused in this run, or in an earlier one and nothing is wrong with it
 END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
 
-# The needs for which nothing may run there.
+# The needs for which no work may run there.
 DISRUPTIVE = frozenset(("toolkit", "restart", "maintain"))
 
 
@@ -56,7 +56,7 @@ class Host:
     hold: bool | None = None
     mistaken: str | None = None  # why the node id that it shows is not believed
     wrong: str | None = None  # what is wrong with its settings
-    advertise_addr: str = ""  # what it is to tell others
+    advertise_addr: str = ""  # the address that it advertises to others
     settings: dict[str, Any] = field(default_factory=dict)  # those that tasks read, by name
 
     @property

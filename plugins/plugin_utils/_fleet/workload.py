@@ -47,7 +47,7 @@ class Work:
         return bool(self.service or self.networks)
 
 
-# Stands for the containers of a host that did not tell which it runs.
+# Stands for the containers of a host whose containers could not be read.
 UNREAD = Work("its containers, which could not be read", None, movable=False)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._policy.quantity import count_of
 
-# When the user says nothing: of the nodes that carry work, after the canaries.
+# Without a setting: of the nodes that carry work, after the canaries.
 SHARE = "10%"
 # Canaries at a time. All at once they could be the whole fleet, and what fails on them all would have stopped nothing.
 MOST_CANARIES = 3

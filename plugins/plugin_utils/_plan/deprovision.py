@@ -25,7 +25,7 @@ from .provision import apply_disruption_policy, as_docker_has_them, identified, 
 # itself has no node id any more, and host names of nodes are not unique.
 LEAVING = "gpu-swarm-leaving"
 
-# What is taken back, in this order: in words before it is done, and after.
+# What is removed, in this order: in words before it is done, and after.
 WORDS = {
     "labels": ("removes node labels", "node labels"),
     "configure": ("restores its files", "files"),
@@ -107,7 +107,7 @@ def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | N
         "labels": bool(node and (_own_labels(node) - {LEAVING} if leaves else _own_labels(node))),
         "configure": bool(assessed["drift"]),
         "restart": assessed["restart_required"],
-        # That it is held is ours to take back where the inventory speaks of it.
+        # The hold is removed only where the inventory has the setting for it.
         "hold": host.gpu and host.hold is not None and bool(assessed.get("toolkit_held")),
         "packages": host.packages and host.gpu and bool(assessed["toolkit_version"]),
         "state": host.kept,

@@ -89,7 +89,7 @@ def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
     # is good for that could not be assessed, or that refuses its policy.
     if step.away and not (step.error or host.failed) and MARKED not in step.groups:
         step.groups.append(MARKED)
-    # A host whose assessment failed was given up by Ansible, and said why.
+    # Ansible has removed a host whose assessment failed from the run, and has shown why.
     if step.groups or step.waits_for or (step.problem and not host.failed):
         step.groups.append(END)
     return step
@@ -135,7 +135,7 @@ def apply_disruption_policy(step: Step, host: Host, node: dict[str, Any] | None,
     # Where the node is emptied first, its labels change while nothing is there that they could evict.
     moved, kept = ([], []) if WINDOWS & set(groups) and step.stops != NOTHING else _evicted(step, host, node, swarm)
     step.waits_for = in_words(stay) + kept
-    # A window waits for what its change would stop. Whom the labels alone would evict, nobody waits for there.
+    # A window waits for what its change would stop, and not for tasks that the labels alone would evict.
     step.left_alone = bool(kept) or (bool(stay) and (host.disrupt == NEVER or not WINDOWS & set(groups)))
     if step.left_alone:
         return

@@ -34,7 +34,7 @@ def losses(ledger: Any, changes: Mapping[str, Mapping[str, int]], joining: Seque
     that are ``joining``. A service that has none now loses nothing."""
     now = {node["id"]: totals(node) for node in (ledger or {}).get("nodes") or [] if is_open(node)}
     then = {**now, **{node_id: changed for node_id, changed in changes.items() if node_id in now}}
-    # Whether a node that is yet to join meets a constraint, nobody can tell.
+    # Whether a node that is yet to join meets a constraint is not known.
     coming = {f"joining {number}": found for number, found in enumerate(joining)}
     groups = (ledger or {}).get("reservations") or []
     found = []

@@ -44,7 +44,7 @@ def _shown(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _running(answer: Mapping[str, Any]) -> dict[str, Any]:
-    if answer.get("restarted"):  # the engine is told of as it was found before
+    if answer.get("restarted"):  # the answer has the engine as it was before the restart
         return generic_resources.parse(answer["resources"])
     return generic_resources.from_info((answer.get("engine") or {}).get("generic_resources"))
 
@@ -55,7 +55,7 @@ def _differs(answer: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, A
         return None
     wanted = generic_resources.parse(answer["resources"])
     differs = {kind: values for kind, values in wanted.items() if _comparable(values) != _comparable(shown.get(kind))}
-    # Kinds of somebody else stay; GPUs under another kind than was decided do not, and the node's own look found them too.
+    # Kinds of others stay. GPUs under another kind than decided are drift, which the node's own assessment found too.
     left = bool(answer.get("drift")) and any(kind not in wanted and _of_gpus(values) for kind, values in shown.items())
     return differs or (wanted if left else None)
 

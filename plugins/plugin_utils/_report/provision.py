@@ -35,7 +35,7 @@ def impact(steps: Mapping[str, Step]) -> str:
 
 
 def _step_words(step: Step) -> str:
-    # A node in its window is given back as a matter of course; this one was left paused by an earlier run.
+    # Every node returns to service at the end of its window; this one was left paused by an earlier run.
     left = MARKED in step.groups and not WINDOWS & set(step.groups)
     first = ["returns to service"] if left else ["stays paused"] if step.away and step.error else []
     stays = ["remains in the swarm: " + step.problem] if step.problem and not step.error else []

@@ -23,7 +23,7 @@ from yaml import YAMLError
 
 from ...module_utils._mask import mask
 
-# By the names in Ansible's own record of its command line. What asks for a password, and where one lies, is none.
+# By the names in Ansible's own record of its command line. A flag that asks for a password is no secret, nor is the path of its file.
 FLAGS = {"ask_pass": "-k", "become_ask_pass": "-K", "ask_vault_pass": "-J", "become": "-b", "diff": "-D"}
 VALUES = {
     "inventory": "-i", "remote_user": "-u", "private_key_file": "--private-key", "forks": "-f", "become_user": "--become-user",
@@ -42,7 +42,7 @@ CONFIGURED = {
     "timeout": "DEFAULT_TIMEOUT", "vault_ids": "DEFAULT_VAULT_IDENTITY_LIST",
     "connection_password_file": "CONNECTION_PASSWORD_FILE",
 }  # fmt: skip
-# What begins with these holds no secrets. The values of other variables are not shown.
+# Variables with these prefixes are no secrets. The values of other variables are not shown.
 SHOWN = ("provision_", "maintain_", "deprovision_", "verify_", "gpu_node_", "swarm_member_")
 
 

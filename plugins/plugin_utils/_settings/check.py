@@ -97,7 +97,7 @@ def _known(hostvars: Any, name: str, key: str, value: Any) -> Any:
     try:
         return _templated(hostvars, name, key) if is_template(value) else value
     except AnsibleError:
-        return value  # that it cannot be worked out is an error of this host's
+        return value  # that it cannot be evaluated is an error of this host
 
 
 def _or_default(setting: Setting, value: Any) -> Any:

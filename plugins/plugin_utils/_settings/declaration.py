@@ -110,7 +110,7 @@ PLAYBOOKS = (
     ),
 )  # fmt: skip
 
-# With these begins what is ours. Whoever has variables of the same beginning may keep them, unless one is nearly a setting.
+# The names of settings begin with these. Users may have variables of their own with them, unless one is nearly a setting.
 PREFIXES = ("provision_", "maintain_", "deprovision_", "gpu_node_", "nvidia_container_toolkit_", "swarm_member_", "swarm_manager_", "verify_")
 # What the playbooks register under such a name themselves.
 FACTS = ("gpu_node_assessed", "gpu_node_applied", "swarm_member_state", "swarm_member_waits_for", "nvidia_container_toolkit_unchecked")

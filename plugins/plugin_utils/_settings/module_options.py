@@ -25,12 +25,12 @@ def explained(answer: dict[str, Any], role: str, options: Mapping[str, Any]) -> 
     """The answer; where it failed over an option of a wrong type, with what is wrong with that."""
     if not answer.get("failed"):
         return answer
-    settings = {setting.name: setting for setting in of_roles([role]) if not setting.choices}  # of choices Ansible names all itself
+    settings = {setting.name: setting for setting in of_roles([role]) if not setting.choices}  # for choices Ansible's own message lists them
     known = [(settings[f"{role}_{name}"], name, value) for name, value in options.items() if f"{role}_{name}" in settings]
     problems = [text for setting, name, value in known if (text := problem(_as_option(setting, name), value))]
     if not problems:
         return answer
-    # Where Ansible printed its own words from, it prints these now.
+    # Ansible would print the exception in place of the message.
     return {**{key: value for key, value in answer.items() if key != "exception"}, "msg": " ".join(problems)}
 
 

@@ -32,7 +32,7 @@ def of_roles(names: Iterable[str], folder: Path = FOLDER) -> list[Setting]:
     return [setting for name in names for setting in _of_role(folder / name / "meta" / "argument_specs.yml")]
 
 
-@lru_cache  # a plan judges them and reads them
+@lru_cache  # a plan checks them and reads them
 def _of_role(spec: Path) -> list[Setting]:
     options: dict[str, dict] = {}
     for entry in yaml_load(spec.read_text(encoding="utf-8"))["argument_specs"].values():
