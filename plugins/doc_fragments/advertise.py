@@ -72,7 +72,7 @@ options:
             type: list
             elements: str
           index:
-            description: NVML indices. An index moves when a card dies; a PCI address or UUID does not.
+            description: NVML indices. An index moves when a card fails; a PCI address or UUID does not.
             type: list
             elements: int
           model:

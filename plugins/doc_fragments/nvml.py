@@ -17,7 +17,7 @@ options:
     type: path
   nvml_timeout:
     description:
-      - How long NVML may take, in seconds. It is read in a process of its own, which is given up after that, since a driver that waits
+      - How long NVML may take, in seconds. It is read in a process of its own, which is abandoned after that, since a driver that waits
         for a GPU never answers.
       - Without persistence mode, a driver needs seconds for each GPU to start it.
     type: int

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Work that may never end, done where it can be given up: calls into a driver in a child process, commands with a limit.
+"""Work that may never end, with a time limit: calls into a driver in a child process, commands.
 
 Whoever hangs in the kernel (uninterruptible sleep, as in a driver that waits for its card) acts on no signal, not even SIGKILL: it is
 killed and not waited for. It keeps nothing open that others wait for: no output of the module, no lock of the node.
@@ -24,13 +24,13 @@ from typing import IO, Any, Callable, NoReturn, Sequence
 
 from ._errors import GpuSwarmError
 
-# What a command here does takes seconds at most, also on a machine with much to do; systemd itself gives up after 90.
+# What a command here does takes seconds at most, also on a machine with much to do; systemd's own limit is 90.
 COMMAND_LIMIT_S = 120
 _CHUNK = 1 << 16
 _KILL_S, _POLL_S = 2, 0.01
 
 
-class GivenUp(GpuSwarmError):
+class TimedOut(GpuSwarmError):
     """Something did not end in time. Its ``hangs`` says what."""
 
     def __init__(self, message: str, hangs: str) -> None:
@@ -69,7 +69,7 @@ def _be_child(work: Callable[[], Any], writer: int) -> NoReturn:
     """Never returns: no handler of the parent's, at exit or above on the stack, is to run here too."""
     status = 1
     try:
-        _let_go(writer)
+        _close_inherited(writer)
         with os.fdopen(writer, "wb") as stream:
             stream.write(json.dumps(_outcome(work)).encode("utf-8"))
         status = 0
@@ -77,8 +77,8 @@ def _be_child(work: Callable[[], Any], writer: int) -> NoReturn:
         os._exit(status)
 
 
-def _let_go(kept: int) -> None:
-    """Closes what was inherited. Else the connection to this host would stay open as long as this process lives, and the node locked."""
+def _close_inherited(kept: int) -> None:
+    """Otherwise the connection to this host would stay open as long as this process lives, and the node locked."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)
@@ -146,8 +146,8 @@ def run(argv: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> tuple[int, str
     try:
         out, err = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        raise GivenUp(
-            "'%s' did not end within %d s and was given up; %s. Check 'journalctl --dmesg' for what it waits for, such as a disk or a "
+        raise TimedOut(
+            "'%s' timed out after %d s; %s. Check 'journalctl --dmesg' for what it waits for, such as a disk or a "
             "driver that does not answer, and run this again." % (" ".join(argv[:3]), limit_s, _fate(process.pid, _stop(process))),
             hangs=os.path.basename(argv[0]),
         ) from None

@@ -133,7 +133,7 @@ def sweep(path: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Removes a file that we made; one that is gone already is fine."""
+    """Removes a file that this collection created; one that is gone already is fine."""
     path = os.path.realpath(path)
     if os.path.exists(path):
         os.unlink(path)

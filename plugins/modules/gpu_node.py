@@ -255,8 +255,8 @@ drift:
   sample: ["8 GPUs not advertised"]
 hangs:
   description:
-    - What gave no answer in time, V(nvml) or the name of a command, such as V(nvidia-ctk). It was given up, and with it the work on
-      the node.
+    - What gave no answer in time, V(nvml) or the name of a command, such as V(nvidia-ctk). It timed out, and the work on the node was
+      abandoned.
   returned: with an error for this
   type: str
   version_added: 0.2.0

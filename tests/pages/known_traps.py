@@ -308,7 +308,7 @@ CARDS = (
         "NVML answers NotSupported for the memory.",
         "NVIDIA NVML API reference",
         REFUSAL, "Such a GPU is advertised whole; its memory as the system's only with 'system_memory: true'.",
-        _U + "policy/test_policies.py::test_memory_that_nobody_can_tell",
+        _U + "policy/test_policies.py::test_memory_that_is_not_known",
     ),
     Trap(
         "mig-card-whole", "nvml", "cards in MIG mode",

@@ -15,7 +15,7 @@ import checkout
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _bounded
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import GivenUp, in_child, run
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import TimedOut, in_child, run
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 
 SOON_S = 0.3
@@ -60,7 +60,7 @@ def test_an_error_comes_with_its_words_and_details():
     assert raised.value.details == {"missing": ["nvml_binding"]}
 
 
-def test_a_fault_of_ours_comes_with_the_place_where_it_happened():
+def test_an_error_of_this_collection_comes_with_the_place_where_it_happened():
     with pytest.raises(RuntimeError, match=r"(?s)Traceback.*in raises.*KeyError: 'gpus'"):
         in_child(lambda: raises(KeyError("gpus")), LONG_S)
 
@@ -133,7 +133,7 @@ def test_what_a_command_says():
 def test_a_command_that_hangs_is_given_up_with_what_it_started(tmp_path):
     began, noted = time.monotonic(), tmp_path / "child"
     script = f"sleep {LONG_S} & echo $! > {noted}; wait"
-    with pytest.raises(GivenUp, match=r"'sh -c .*' did not end within .* s and was given up; it was killed\. .*run this again") as raised:
+    with pytest.raises(TimedOut, match=r"'sh -c .*' timed out after .* s; it was killed\. .*run this again") as raised:
         run(["sh", "-c", script], SOON_S)
     assert raised.value.details == {"hangs": "sh"}
     assert time.monotonic() - began < LONG_S / 2

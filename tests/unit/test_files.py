@@ -43,20 +43,20 @@ def test_an_empty_file_is_not_a_missing_one(tmp_path):
     assert taken.sha256 != Snapshot.take(str(tmp_path / "g")).sha256
 
 
-@pytest.mark.parametrize(("asked", "made"), [(None, 0o644), (0o600, 0o600)])
+@pytest.mark.parametrize(("wanted", "made"), [(None, 0o644), (0o600, 0o600)])
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o000])
-def test_a_new_file(tmp_path, asked, made, umask):
+def test_a_new_file(tmp_path, wanted, made, umask):
     path = tmp_path / "new" / "folder" / "f"
     former = os.umask(umask)
     try:
-        _files.write(str(path), b"x", never, asked)
+        _files.write(str(path), b"x", never, wanted)
     finally:
         os.umask(former)
     assert (path.read_bytes(), mode_of(path), os.listdir(path.parent)) == (b"x", made, ["f"])
     assert mode_of(path.parent) & 0o022 == 0
 
 
-def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_with_the_file(tmp_path, monkeypatch):
     def full(_handle):
         raise OSError(errno.ENOSPC, "No space left on device")  # as write and fsync do it, without a name
 

@@ -58,7 +58,7 @@ def test_install_adds_to_what_is_kept_and_takes_newer_versions(tmp_path, state):
     assert sorted(path.name for path in (state / "lib").iterdir()) == sorted(["current", os.readlink(state / "lib" / "current")])
 
 
-def test_install_mends_what_was_damaged(tmp_path, state):
+def test_install_repairs_what_was_damaged(tmp_path, state):
     bundle = packed(tmp_path / "b.zip", one="A = 1\n", two="B = 2\n")
     _libraries.install(bundle, str(state))
     (state / "lib" / "current" / "two.py").unlink()
@@ -126,7 +126,7 @@ def test_a_directory_is_the_users_own_and_comes_before_what_is_kept(tmp_path, st
     assert not _libraries.carried("gpu_swarm_probe", str(own))
 
 
-def test_ours_first(tmp_path, state, monkeypatch):
+def test_this_collections_come_first(tmp_path, state, monkeypatch):
     for folder, text in (("theirs", "A = 1\n"), ("own", "A = 2\n")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "gpu_swarm_probe.py").write_text(text)

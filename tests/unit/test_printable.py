@@ -20,7 +20,7 @@ ERASE = "T4\x1b[2K\rready"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB"),
         ("2 × 80.0 GiB → größer", "2 × 80.0 GiB → größer"),
@@ -34,10 +34,10 @@ ERASE = "T4\x1b[2K\rready"
         ("", ""),
     ],
 )
-def test_what_is_no_character_is_told_as_an_escape(text, told):
-    assert printable(text) == told
-    assert printable(told) == told
-    assert printable_lines(text) == told.replace("\\n", "\n")
+def test_what_is_no_character_is_reported_as_an_escape(text, expected):
+    assert printable(text) == expected
+    assert printable(expected) == expected
+    assert printable_lines(text) == expected.replace("\\n", "\n")
 
 
 def test_a_table_has_a_line_for_each_row():
@@ -51,12 +51,12 @@ def test_all_text_of_an_answer_and_its_keys():
         events: tuple = ()
 
     answer = {"gpus": [{"name": ERASE, "index": 0}], "labels": {ERASE: ERASE}, "msg": "a\n\x1bb", "warnings": [Event(ERASE, (Event("\x1b\n"),))]}
-    told = printable(ERASE)
+    expected = printable(ERASE)
     assert shown(answer) == {
-        "gpus": [{"name": told, "index": 0}],
-        "labels": {told: told},
+        "gpus": [{"name": expected, "index": 0}],
+        "labels": {expected: expected},
         "msg": "a\n\\x1bb",
-        "warnings": [Event(told, (Event("\\x1b\n"),))],
+        "warnings": [Event(expected, (Event("\\x1b\n"),))],
     }
     assert shown({"diff": {"before": "{\n\t\x1b}\n", "after": None}}) == {"diff": {"before": "{\n\t\\x1b}\n", "after": None}}
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""daemon.json: our three keys put in and taken out again, everything else left byte for byte.
+"""daemon.json: this collection's three keys put in and taken out again, everything else left byte for byte.
 
 Bytes in, bytes out; None stands for a file that does not exist.
 
@@ -329,9 +329,9 @@ def _check_resources(item: json_text.Item | None, path: str) -> None:
 
 
 def take_out(content: bytes | None, path: str, original: bytes | None, want: Want) -> bytes | None:
-    """The file without what ``edit(original, path, want)`` put in, and with the former values of our keys.
+    """The file without what ``edit(original, path, want)`` put in, and with the former values of these keys.
 
-    What others changed in our keys since is theirs, and stays. None: the file did not exist and need not.
+    What others changed in these keys since is theirs, and stays. None: the file did not exist and need not.
     """
     if content is None or content == edit(original, path, want).content:
         return original if content is not None else None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""config.toml of the NVIDIA container runtime: our two keys put in and taken out, everything else byte for byte.
+"""config.toml of the NVIDIA container runtime: this collection's two keys put in and taken out, everything else byte for byte.
 
 ``nvidia-ctk config --set`` cannot do this: it splits a list at its commas and rewrites the whole file.
 Bytes in, bytes out; None stands for a file that does not exist.
@@ -83,7 +83,7 @@ def _raw(text: str, name: tuple[str, ...]) -> str | None:
 
 
 def edit(content: bytes | None, path: str, want: Want, loads: Loads | None = None) -> Edited:
-    """The file with our keys as wanted. Editing twice equals editing once."""
+    """The file with this collection's keys as wanted. Editing twice equals editing once."""
     notes: list[str] = []
     loads = loads or toml_parser()
     original = _decode(content, path)
@@ -146,7 +146,7 @@ def _set(text: str, name: tuple[str, ...], value: str | None) -> str:
 
 
 def _confirm(text: str, before: Mapping[str, Any], want: Want, path: str, loads: Loads) -> None:
-    """A real parser must find our values, and nothing else changed."""
+    """A real parser must find the wanted values, and nothing else changed."""
     try:
         after = loads(text)
         right = all(_lookup(after, name) == value for name, value in want.values().items())
@@ -169,7 +169,7 @@ def _lookup(doc: Any, name: tuple[str, ...]) -> Any:
 
 
 def _without(doc: Mapping[str, Any], want: Want) -> dict[str, Any]:
-    """The document without our keys; for a table that is then empty it makes no difference whether it is there."""
+    """The document without this collection's keys; for a table that is then empty it makes no difference whether it is there."""
     rest = {key: dict(value) if isinstance(value, dict) else value for key, value in doc.items()}
     for name in want.values():
         holder = rest if len(name) == 1 else rest.get(name[0], {})
@@ -184,9 +184,9 @@ def _without(doc: Mapping[str, Any], want: Want) -> dict[str, Any]:
 
 
 def take_out(content: bytes | None, path: str, original: bytes | None, want: Want, loads: Loads | None = None) -> bytes | None:
-    """The file without what ``edit(original, path, want)`` put in, and with the former values of our keys.
+    """The file without what ``edit(original, path, want)`` put in, and with the former values of these keys.
 
-    What others changed in our keys since is theirs, and stays. Lines that ``edit`` tidied away do not come back into a
+    What others changed in these keys since is theirs, and stays. Lines that ``edit`` tidied away do not come back into a
     file that others have edited: a repeated one would make it invalid, and one in a table has no effect.
     """
     if content is None or original is None:

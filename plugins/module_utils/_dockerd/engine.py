@@ -255,7 +255,7 @@ class Engine:
         return healthy(view), view
 
     def reason(self) -> str:
-        """Why dockerd itself said that it did not start."""
+        """dockerd's own reason why it did not start."""
         return self._service.reason()
 
 

@@ -19,7 +19,7 @@ from .._config.daemon_json import RUNTIME, RUNTIME_PATH
 from .._errors import ConfigError
 from . import unit_text
 
-# What the units of the packages say. Not unix:///run/docker.sock, though that is the same socket: a dockerd that opened it
+# As in the units of the packages. Not unix:///run/docker.sock, though that is the same socket: a dockerd that opened it
 # itself has unlinked the one of docker.socket, and after a restart with fd:// nobody would reach it.
 _DEFAULTS = (("-H", "fd://"), ("--host", "fd://"), ("--containerd", "/run/containerd/containerd.sock"))
 _HOST = ("-H", "--host")
@@ -114,17 +114,17 @@ def started_with(files: Sequence[UnitFile], contents: Mapping[str, bytes | None]
 
 def restore(content: bytes | None, kind: str, taken: Iterable[Mapping[str, Any]]) -> tuple[bytes, list[str]]:
     """(the file with the words that were taken out of it, those for which there is no place any more)."""
-    text, homeless = (content or b"").decode("utf-8", "replace"), []
+    text, unplaced = (content or b"").decode("utf-8", "replace"), []
     for part in taken:
         fitting = [line for line in _lines(text, kind == ENVIRONMENT) if line.variable == part["variable"] and (line.words or line.variable)]
         if not fitting:
-            homeless += part["words"]
+            unplaced += part["words"]
             continue
         line = fitting[-1]
         added = [one for one in dict.fromkeys(part["words"]) if one not in [flag.text for flag in flags(line.words)]]
         if added:
             text = unit_text.append(text, line.words, added) if line.words else unit_text.fill(text, line.setting, added)
-    return text.encode("utf-8"), homeless
+    return text.encode("utf-8"), unplaced
 
 
 def command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> list[str]:

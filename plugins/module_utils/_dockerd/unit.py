@@ -15,7 +15,7 @@ import re
 import time
 from typing import Any, Callable, Mapping, Sequence, Tuple
 
-from .._bounded import GivenUp
+from .._bounded import TimedOut
 from .._errors import GpuSwarmError
 from .._mask import mask
 from .flags import DROP_IN, ENVIRONMENT, UNIT
@@ -107,19 +107,19 @@ class Unit:
         return "systemd is still %s it (%s)" % (doing, now["step"]) if now["job"] else None
 
     def reason(self) -> str:
-        """What dockerd itself said last when it did not start, from the journal."""
+        """dockerd's own last error when it did not start, from the journal."""
         argv = ["journalctl", "--unit", self.name, "--lines", "40", "--output", "cat", "--no-pager"]
         if self._acted_at is not None:
             argv += ["--since", "@%d" % self._acted_at]
         try:
             rc, out, dummy = self._run(argv)
-        except GivenUp:  # what went wrong is reported without it
+        except TimedOut:  # what went wrong is reported without it
             return ""
         return reason_from_journal(out) if rc == 0 else ""
 
 
 def reason_from_journal(text: str) -> str:
-    """The line in which dockerd says why it gives up; '' if there is none."""
+    """The line of the log with the reason why dockerd ended; '' if there is none."""
     cause = re.compile(r"failed to (start|load|create)|unable to configure|unknown flag|invalid|conflict|fatal", re.I)
     lines = [line.strip() for line in text.splitlines() if cause.search(line)]
     # Not what systemd says of it: "docker.service: Failed with …", "Failed to start docker.service - Docker …".

@@ -45,7 +45,7 @@ def _shown(engine: Mapping[str, Any] | None) -> list[str]:
 
 # The option of dockerd that names the address that other nodes get.
 DEFAULT_ADDRESS = "swarm-default-advertise-addr"
-# Of the engine, what is nobody else's business: flags can hold passwords, as those of a proxy.
+# What of the engine is not returned: flags can contain passwords, as those of a proxy.
 PRIVATE = ("swarm", "flags", "unit_flags", "unit_files", "needs_reload")
 
 

@@ -44,8 +44,8 @@ def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
         if not inserted.get("in_force", True):
             notes = ["%s: it is as it was, and dockerd was not started with it: the next boot does that." % current.path]
     elif is_unit(entry):
-        content, homeless = flags.restore(current.data, flags.kind_of(current.path), inserted["taken"])
-        notes = ["%s: it has changed, and no place is left in it for %s." % (current.path, ", ".join(homeless))] if homeless else []
+        content, unplaced = flags.restore(current.data, flags.kind_of(current.path), inserted["taken"])
+        notes = ["%s: it has changed, and no place is left in it for %s." % (current.path, ", ".join(unplaced))] if unplaced else []
     elif is_daemon(entry):
         want = daemon_json.Want(inserted["resources"], inserted["kinds"], moved=inserted.get("moved", ()))
         content = daemon_json.take_out(current.data, current.path, original, want)

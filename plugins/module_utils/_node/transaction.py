@@ -178,7 +178,7 @@ def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, 
     if engine and engine["running"]:
         try:
             # In the same way: a reload that failed is no reason to stop containers by a restart. And what dockerd had not
-            # been started with before it is not started with on the way back either: it may not start.
+            # been started with before it is not started with when the change is undone either: it may not start.
             _start(node, act, lambda view: None, reread and not engine["needs_reload"])
             outcome += " and %s runs with them again" % node.engine.unit
         except GpuSwarmError as problem:

@@ -138,7 +138,7 @@ def memory(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
         _give_sum(rule, sizes, reserve, shares)
         return
     for gpu, size in sizes:
-        # Counted with those that failed: a name must not change because another card dies.
+        # Counted with those that failed: a name must not change because another card fails.
         place = place_name(gpu) if len(gpus) > 1 else ""
         if place is None:
             shares.leave(gpu, "its PCI address, which would be part of its kind's name, could not be read")

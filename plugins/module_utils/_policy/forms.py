@@ -36,7 +36,7 @@ class Form(NamedTuple):
     text: str  # what services reserve, as the documentation begins to describe it
     options: Mapping[str, Option]  # by their names
     default_kind: str | None  # the kind, or what the kinds begin with, where a rule gives none; None for a form without
-    # (rule) -> the kinds that it names, whatever GPUs are there. They stay the rule's when its last GPU died.
+    # (rule) -> the kinds that it names, whatever GPUs are there. They stay the rule's when its last GPU failed.
     kinds: Callable[[Rule], list[str]]
     # (rule) -> an expression for the kinds that it makes by itself, whatever GPUs are there; None where it makes none.
     family: Callable[[Rule], str | None]

@@ -105,7 +105,7 @@ def selects(select: Mapping[str, Any] | None, gpu: Gpu) -> bool:
 def place_name(gpu: Gpu) -> str | None:
     """The GPU's PCI address as short as it can be while no other address has the same: C1, 00-1E, 0001-C1; None if unknown.
 
-    It depends on nothing but the card's own slot, so that it stays when another card dies.
+    It depends on nothing but the card's own slot, so that it stays when another card fails.
     """
     address = pci_address(gpu.get("pci_bus_id"))
     if address is None:

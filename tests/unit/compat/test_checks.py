@@ -9,7 +9,7 @@ from pathlib import Path
 
 import documentation
 import pytest
-from decisions import RUNTIME, absent, ours, params, seen
+from decisions import RUNTIME, absent, converged, params, seen
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._compat import checks, issues
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._compat.checks import Facts, check
@@ -120,7 +120,7 @@ def test_refusals_and_warnings_of_a_node():
 
 
 def test_nothing_is_refused_to_who_gives_back():
-    assert absent(**dict(ours(), toolkit="1.18.0")).refused == []
+    assert absent(**dict(converged(), toolkit="1.18.0")).refused == []
 
 
 def test_legacy_mode_is_set_for_the_toolkits_that_need_it():
@@ -131,7 +131,7 @@ def test_legacy_mode_is_set_for_the_toolkits_that_need_it():
 
 
 def test_legacy_mode_ends_with_the_toolkit_that_needs_it():
-    finished = ours()
+    finished = converged()
     before = finished["toml"]
     original = finished["record"][RUNTIME]["original"]
     made = decide(params(), seen(**dict(finished, toolkit="1.18.1")))

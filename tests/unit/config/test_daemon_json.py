@@ -129,7 +129,7 @@ def test_a_new_file(nothing):
             '\n "default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}\n}\n',
             '{\n "node-generic-resources": [\n  "SSD=1",\n  "NVIDIA-GPU=GPU-a",\n  "NVIDIA-GPU=GPU-b",\n  "FPGA=x"\n ],'
             '\n "default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}\n}\n',
-            id="others keep their places, ours stand where the first of ours was",
+            id="others keep their places, owned entries stand where the first of them was",
         ),
         pytest.param(
             '{"default-runtime": "runc", "runtimes": {}, "node-generic-resources": []}',
@@ -141,7 +141,7 @@ def test_a_new_file(nothing):
             '{"node-generic-resource": ["NVIDIA-GPU=GPU-x"], "a": {"default-runtime": "x"}}',
             '{"a": {"default-runtime": "x"}, "default-runtime": "nvidia", "runtimes": {"nvidia": {"path":'
             ' "nvidia-container-runtime"}}, "node-generic-resources": ["NVIDIA-GPU=GPU-a", "NVIDIA-GPU=GPU-b"]}',
-            id="the singular key held only ours",
+            id="the singular key had only owned entries",
         ),
     ],
 )
@@ -188,7 +188,7 @@ def test_the_users_runtime(entry, kept):
     assert result["runtimes"] == {"nvidia": wanted}
 
 
-def test_a_runtime_that_is_not_nvidias_is_told():
+def test_a_runtime_that_is_not_nvidias_is_reported():
     notes = edit(b'{"runtimes": {"nvidia": {"path": "/opt/guard"}}}', PATH, WANT).notes
     assert notes == [f"{PATH}: runtimes.nvidia is {{'path': '/opt/guard'}}, it was left as it is."]
 
@@ -210,7 +210,7 @@ def test_nothing_to_advertise():
     assert parse(edited(NEW, none), PATH)["node-generic-resources"] == []
 
 
-def test_adoptions_are_told():
+def test_adoptions_are_reported():
     before = {"default-runtime": "runc", "node-generic-resources": ["nvidia-gpu=GPU-c143e771", *BOTH]}
     assert edit(json.dumps(before).encode(), PATH, WANT).notes == [
         f"{PATH}: default-runtime was 'runc'.",
@@ -336,7 +336,7 @@ def test_after_two_edits_the_first_original_counts():
 
 
 @pytest.mark.parametrize("original", [None, b"", b" {\n}"])
-def test_a_file_of_ours_alone_goes(original):
+def test_a_file_with_nothing_else_in_it_is_removed(original):
     first = edit(original, PATH, WANT).content
     want = Want(["GPU=GPU-a"], ["GPU"], BOTH)
     assert take_out(edit(first, PATH, want).content, PATH, original, want) == original
@@ -371,6 +371,6 @@ def test_conflicting_flags():
     ],
 )
 def test_problems(doc, argv, words):
-    told = daemon_json.problems(doc, PATH, argv)
-    assert len(told) == len(words)
-    assert all(word in sentence and "remove" in sentence for word, sentence in zip(words, told, strict=True))
+    found = daemon_json.problems(doc, PATH, argv)
+    assert len(found) == len(words)
+    assert all(word in sentence and "remove" in sentence for word, sentence in zip(words, found, strict=True))

@@ -155,10 +155,10 @@ def test_a_recipe_that_ran_twice():
         ("nvidia-container-cli.swarm-resource = 1\n" + SHIPPED.replace("[nvidia-container-cli]", "[x]"), "nvidia-container-cli"),
     ],
 )
-def test_a_line_in_a_table_is_taken_out_and_told(before, table):
+def test_a_line_in_a_table_is_taken_out_and_reported(before, table):
     result = edit(before.encode())
     assert tomli.loads(result.content.decode())["swarm-resource"] == NAME
-    assert result.content.count(b"swarm-resource") == 2  # the commented default and ours
+    assert result.content.count(b"swarm-resource") == 2  # the commented default and the active one
     (note,) = result.notes
     assert f"stood in the table [{table}], where nobody reads it" in note
     assert edited(before)

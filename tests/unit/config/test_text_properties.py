@@ -54,13 +54,13 @@ def documents(draw):
     runtimes = draw(other_runtimes)
     if draw(st.booleans()):
         runtimes["nvidia"] = draw(nvidia_entries)
-    ours = {
+    owned = {
         "default-runtime": draw(st.sampled_from(["runc", "nvidia"])),
         "runtimes": runtimes,
         "node-generic-resources": draw(other_entries),
         "node-generic-resource": draw(other_entries),
     }
-    members = [*doc.items(), *((key, ours[key]) for key in draw(st.sets(st.sampled_from(sorted(ours)))))]
+    members = [*doc.items(), *((key, owned[key]) for key in draw(st.sets(st.sampled_from(sorted(owned)))))]
     return dict(draw(st.permutations(members)))
 
 
@@ -247,7 +247,7 @@ fillers = st.sampled_from(["", "# comment ü", "  # [x]", "#swarm-resource = \"X
 
 @st.composite
 def toml_texts(draw, recipes=True):
-    """A config.toml; with ``recipes`` also the lines of ours that recipes leave, wherever they leave them."""
+    """A config.toml; with ``recipes`` also the same lines as recipes leave them, wherever they leave them."""
     tables = draw(st.lists(st.sampled_from(["nvidia-container-runtime", "a.b", '"x]y"', "'q'"]), unique=True, max_size=3))
     lines = []
     for number, table in enumerate([None, *tables]):
@@ -348,7 +348,7 @@ def test_toml_edit_keeps_every_other_line(text):
     content = text.encode()
     assume("swarm-resource" not in tomli.loads(text))
     lines = edit_toml(content, runtime_toml.Want(NAME)).decode().splitlines()
-    ours = [line for line in lines if line.strip() == LINE]
-    assert len(ours) == 1
-    lines.remove(ours[0])
+    owned = [line for line in lines if line.strip() == LINE]
+    assert len(owned) == 1
+    lines.remove(owned[0])
     assert lines == text.splitlines()

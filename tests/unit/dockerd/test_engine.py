@@ -100,7 +100,7 @@ CONTAINERS = [
     {"Id": "0123456789abcdef", "Names": ["/by-hand"], "Image": "busybox", "Labels": {}, "State": "running"},
     {"Id": "fedcba9876543210", "Names": None, "Image": "busybox", "Labels": None, "State": "running"},
 ]
-# Their headers, which tell the version of the API and whose it is.
+# Their headers, which have the version of the API and whose it is.
 DOCKER_20 = {"Api-Version": "1.41", "Server": "Docker/20.10.24+dfsg1 (linux)"}
 DOCKER_26 = {"Api-Version": "1.45", "Server": "Docker/26.1.5+dfsg1 (linux)"}
 PODMAN = {"Api-Version": "1.41", "Libpod-Api-Version": "4.3.1", "Server": "Libpod/4.3.1 (linux)"}
@@ -208,12 +208,12 @@ class Daemon:
     """An HTTP server on a Unix socket that answers what ``answers`` says: data, (status, text), or a callable."""
 
     def __init__(self, path, headers, answers):
-        self.path, self.answers, self.asked = str(path), dict(answers), []
+        self.path, self.answers, self.requests = str(path), dict(answers), []
         daemon = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
-                daemon.asked.append(self.path)
+                daemon.requests.append(self.path)
                 answer = daemon.answers.get(self.path, (404, '{"message":"page not found"}'))
                 answer = answer() if callable(answer) else answer
                 status, text = answer if isinstance(answer, tuple) else (200, json.dumps(answer))
@@ -407,7 +407,7 @@ def test_a_connection_that_is_cut_is_tried_once_more(tmp_path, shown):
         (dockerd_engine.http.client.BadStatusLine("x"), "x"),
     ],
 )
-def test_any_other_trouble_with_the_socket_is_told(tmp_path, monkeypatch, problem, words):
+def test_any_other_trouble_with_the_socket_is_reported(tmp_path, monkeypatch, problem, words):
     def connect(_self):
         raise problem
 
@@ -462,15 +462,15 @@ def test_answers_that_are_not_taken(tmp_path, daemon, answers, words):
 
 def test_containers(tmp_path, daemon):
     started = daemon(containers_json=CONTAINERS)
-    told = engine(tmp_path)[0].containers()
-    assert [(item["name"], item["service"], item["task"]) for item in told] == [
+    found = engine(tmp_path)[0].containers()
+    assert [(item["name"], item["service"], item["task"]) for item in found] == [
         ("train.1.x8k2m4n6p8q0r2s4t6u8v0w2y", "train", "x8k2m4n6p8q0r2s4t6u8v0w2y"),
         ("by-hand", None, None),
         ("fedcba987654", None, None),
     ]
-    assert told[0]["id"] == CONTAINERS[0]["Id"]
-    assert [item["swarm_networks"] for item in told] == [[], [], []]
-    assert started.asked == ["/containers/json"]
+    assert found[0]["id"] == CONTAINERS[0]["Id"]
+    assert [item["swarm_networks"] for item in found] == [[], [], []]
+    assert started.requests == ["/containers/json"]
 
 
 def on(*networks, task=None):
@@ -486,14 +486,14 @@ def test_the_swarms_networks_of_containers_that_are_no_tasks(tmp_path, daemon):
     started = daemon(containers_json=[on("bridge"), on("mine", "train", "sweep"), on("ingress", task="t1")])
     started.answers[SWARM_NETWORKS] = [{"Id": "id-of-train", "Name": "train"}, {"Id": "id-of-sweep", "Name": "sweep"}]
     assert [item["swarm_networks"] for item in engine(tmp_path)[0].containers()] == [[], ["sweep", "train"], []]
-    assert started.asked == ["/containers/json", SWARM_NETWORKS]
+    assert started.requests == ["/containers/json", SWARM_NETWORKS]
 
 
 @pytest.mark.parametrize("listed", [[], [on("bridge"), on("host"), on("none"), on()], [on("ingress", "train", task="t1")]])
 def test_networks_are_not_listed_where_none_can_be_the_swarms(tmp_path, daemon, listed):
     started = daemon(containers_json=listed)
     engine(tmp_path)[0].containers()
-    assert started.asked == ["/containers/json"]
+    assert started.requests == ["/containers/json"]
 
 
 def test_networks_that_cannot_be_listed_are_not_none(tmp_path, daemon):
@@ -507,7 +507,7 @@ def test_the_images_that_a_test_can_be_run_in(tmp_path, daemon):
     cuda = {"Id": "sha256:" + 64 * "a", "RepoTags": ["nvidia/cuda:13"], "Created": 1, "Labels": None}
     started = daemon(images_json=[cuda])
     assert engine(tmp_path)[0].images() == [{"id": cuda["Id"], "name": "nvidia/cuda:13", "cuda": True}]
-    assert started.asked == ["/images/json"]
+    assert started.requests == ["/images/json"]
 
 
 def test_images_that_cannot_be_listed_are_no_error(tmp_path):
@@ -518,13 +518,13 @@ def test_a_drain_is_over_when_swarms_containers_have_ended(tmp_path, daemon, qui
     shown = iter([CONTAINERS, (500, "busy"), CONTAINERS, CONTAINERS[1:]])
     started = daemon(containers_json=lambda: next(shown))
     engine(tmp_path)[0].await_drain(60)
-    assert len(started.asked) == 4
+    assert len(started.requests) == 4
 
 
-def test_a_drain_is_waited_for_no_longer_than_told(tmp_path, daemon, quick):
+def test_a_drain_is_waited_for_no_longer_than_set(tmp_path, daemon, quick):
     started = daemon(containers_json=CONTAINERS)
     engine(tmp_path)[0].await_drain(0.2)
-    assert len(started.asked) > 1
+    assert len(started.requests) > 1
 
 
 def test_containers_that_cannot_be_listed_are_not_none(tmp_path):
@@ -533,7 +533,7 @@ def test_containers_that_cannot_be_listed_are_not_none(tmp_path):
 
 
 def test_a_daemon_that_hangs_is_not_taken_for_one_that_is_down(tmp_path, daemon):
-    # Else it would be restarted, and with it stop what runs on it, without a look at what that is.
+    # Else it would be restarted, and with it stop what runs on it, without a check what that is.
     held = threading.Event()
     daemon(info=lambda: held.wait(5) and INFO_26)
     try:
@@ -570,7 +570,7 @@ def test_wait_until_it_is_as_wanted(tmp_path, daemon, quick):
     assert view["default_runtime"] == "nvidia"
 
 
-def test_wait_no_longer_than_told(tmp_path, daemon, quick):
+def test_wait_no_longer_than_set(tmp_path, daemon, quick):
     it = engine(tmp_path)[0]
     with pytest.raises(EngineError) as raised:
         it.wait(lambda view: None, 0)
@@ -598,17 +598,17 @@ def test_a_start_without_end_is_given_up(tmp_path, quick, shown, words):
         engine(tmp_path, show=shown)[0].wait(lambda view: None, 0)
 
 
-def test_the_old_process_is_not_asked_while_a_restart_is_pending(tmp_path, daemon, quick):
+def test_the_old_process_is_not_queried_while_a_restart_is_pending(tmp_path, daemon, quick):
     # It answers still, and would do for any wish that it meets already, as for none at all on the way back.
     old = daemon(info=INFO_26)
     shown = iter([SHOWN + "ActiveState=deactivating\nSubState=stop-sigterm\nJob=7\n"] * 3)
     it = engine(tmp_path, show=lambda: next(shown))[0]
     with pytest.raises(StopIteration):
         it.wait(lambda view: None, 60)
-    assert old.asked == []
+    assert old.requests == []
 
 
-def test_a_start_that_failed_is_told_at_once(tmp_path, quick):
+def test_a_start_that_failed_is_reported_at_once(tmp_path, quick):
     it = engine(tmp_path, show=SHOWN + "ActiveState=failed\n", journalctl="failed to start daemon: no bridge\n")[0]
     with pytest.raises(EngineError, match="^docker.service did not start: failed to start daemon: no bridge$"):
         it.wait(lambda view: None, 60)

@@ -43,7 +43,7 @@ def drop_in(flags, program="/usr/bin/dockerd"):
 
 # what is there -> the files afterwards (None: removed), the resources that move
 CASES = {
-    "nothing of ours": (files(drop_in("--debug"), 'DOCKER_OPTS="--log-level=warn"\n'), {}, []),
+    "no option of this collection": (files(drop_in("--debug"), 'DOCKER_OPTS="--log-level=warn"\n'), {}, []),
     "no files": ([], {}, []),
     "the article": (files(ARTICLE), {OVERRIDE: None}, ["gpu=GPU-c143e771"]),
     "the article, run twice": (files(ARTICLE * 2), {OVERRIDE: None}, ["gpu=GPU-c143e771"] * 2),
@@ -58,7 +58,7 @@ CASES = {
         {OVERRIDE: None},
         ["A=1", "B=2"],
     ),
-    "more than ours stays": (files(drop_in("--default-runtime=nvidia --debug")), {OVERRIDE: drop_in("--debug")}, []),
+    "other options stay": (files(drop_in("--default-runtime=nvidia --debug")), {OVERRIDE: drop_in("--debug")}, []),
     "another socket stays": (
         files(drop_in("-H tcp://0.0.0.0:2376 --default-runtime=nvidia")),
         {OVERRIDE: drop_in("-H tcp://0.0.0.0:2376")},
@@ -80,7 +80,7 @@ CASES = {
         {OVERRIDE: "[Service]\nTasksMax=9\n" + drop_in("").replace(" \n", "\n")},
         [],
     ),
-    "without the reset that systemd asks for": (
+    "without the reset that systemd needs": (
         files("[Service]\nExecStart=/usr/sbin/dockerd --default-runtime=nvidia\n"),
         {OVERRIDE: None},
         [],
@@ -90,7 +90,7 @@ CASES = {
         {DEFAULTS: '# see dockerd(8)\nDOCKER_OPTS="--log-level=warn"\n#DOCKER_OPTS="--dns"\n'},
         ["SSD=1"],
     ),
-    "nothing but ours in it": (files(environment="DOCKER_OPTS='--default-runtime=nvidia'"), {DEFAULTS: "DOCKER_OPTS=''"}, []),
+    "nothing else in it": (files(environment="DOCKER_OPTS='--default-runtime=nvidia'"), {DEFAULTS: "DOCKER_OPTS=''"}, []),
     "without quotes": (files(environment="DOCKER_OPTS=--default-runtime=nvidia --debug\n"), {DEFAULTS: "DOCKER_OPTS=--debug\n"}, []),
     "an Environment of a drop-in": (
         files('[Service]\nEnvironment="DOCKER_OPTS=--default-runtime=nvidia --debug" A=b\n'),
@@ -102,7 +102,7 @@ CASES = {
         {OVERRIDE: drop_in("-H fd://")},
         ["gpu=GPU-c143e771"],
     ),
-    "what nobody but a shell can tell": (files(drop_in("--node-generic-resource gpu=${GPU_ID} --debug")), {}, []),
+    "what only a shell can compute": (files(drop_in("--node-generic-resource gpu=${GPU_ID} --debug")), {}, []),
 }
 
 
@@ -124,8 +124,8 @@ def test_what_was_taken_out_can_be_restore(there, after, resources):
     for one in there:
         if after.get(one.path) is None:
             continue
-        back, homeless = dockerd_flags.restore(taken.files[one.path], one.kind, taken.words[one.path])
-        assert homeless == []
+        back, unplaced = dockerd_flags.restore(taken.files[one.path], one.kind, taken.words[one.path])
+        assert unplaced == []
         again = dockerd_flags.take([back_of._replace(content=back) if back_of.path == one.path else back_of for back_of in there])
         assert [sorted(part["words"]) for part in again.words[one.path]] == [sorted(part["words"]) for part in taken.words[one.path]]
 
@@ -142,7 +142,7 @@ def test_words_find_no_place_in_a_file_that_says_something_else_now():
 RUNTIME_FLAG, GPU_FLAG = "--default-runtime=nvidia", "--node-generic-resource=gpu=GPU-c143e771"
 
 
-def test_what_was_done_is_told():
+def test_what_was_done_is_reported():
     notes = dockerd_flags.take(files(ARTICLE)).notes
     assert notes == [
         f"{OVERRIDE}: -H fdd:// is a misprint of fd://, with which dockerd never starts.",

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import GivenUp
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import TimedOut
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import unit as dockerd_unit
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.unit import EngineError, Unit, exec_start_flags, reason_from_journal
 
@@ -242,7 +242,7 @@ def test_restarts_of_before_do_not_count():
 
 def test_a_journal_that_cannot_be_read_in_time_hides_no_error():
     def run(argv):
-        raise GivenUp("'journalctl --unit' did not end", hangs="journalctl")
+        raise TimedOut("'journalctl --unit' timed out", hangs="journalctl")
 
     assert Unit("docker.service", run).reason() == ""
 

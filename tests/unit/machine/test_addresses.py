@@ -17,7 +17,7 @@ DOCKER0 = Interface("docker0", False, ["172.17.0.1"])
 
 
 @pytest.mark.parametrize(
-    ("interfaces", "told"),
+    ("interfaces", "expected"),
     [
         ([LO, ETH0, DOCKER0], []),
         ([LO, Interface("eth0", True, ["fd00::5"])], []),
@@ -32,8 +32,8 @@ DOCKER0 = Interface("docker0", False, ["172.17.0.1"])
         ([], []),
     ],
 )
-def test_where_docker_could_not_choose(interfaces, told):
-    assert choose(interfaces) == told
+def test_where_docker_could_not_choose(interfaces, expected):
+    assert choose(interfaces) == expected
 
 
 def test_what_the_kernel_lists():

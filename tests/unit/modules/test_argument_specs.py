@@ -28,17 +28,17 @@ WAITING = {"await_containers": await_containers, "await_ledger": await_ledger}
 ACTIONS = sorted(name for name, text in MODULES.items() if "AnsibleModule(" not in text and name not in WAITING)
 
 
-def told(options):
-    """All that is said of options, but for the words and what holds anyway."""
-    said = {}
+def types_of(options):
+    """What is documented of options, without descriptions and defaults that go without saying."""
+    found = {}
     for name, option in (options or {}).items():
-        said[name] = {
+        found[name] = {
             "type": option.get("type", "str"),
             "required": option.get("required", False),
             **{key: option.get(key) for key in ("default", "elements", "choices", "aliases")},
-            "options": told(option.get("options") or option.get("suboptions")),
+            "options": types_of(option.get("options") or option.get("suboptions")),
         }
-    return said
+    return found
 
 
 class Specification(Exception):
@@ -70,7 +70,7 @@ def test_there_are_modules_that_are_actions():
 
 @pytest.mark.parametrize("name", ACTIONS)
 def test_an_action_checks_what_its_module_documents(name, specification):
-    assert told(specification(name)) == told(documented(name))
+    assert types_of(specification(name)) == types_of(documented(name))
 
 
 @pytest.mark.parametrize("name", WAITING)
@@ -94,7 +94,7 @@ def test_a_default_of_a_role_is_the_documented_one(role):
     defaults = yaml.safe_load((ROOT / "roles" / role / "defaults/main.yml").read_text())
     for entry in entry_points(role).values():
         options = entry.get("options", {})
-        templated = {name for name, value in defaults.items() if "{{" in str(value)}  # told in words
+        templated = {name for name, value in defaults.items() if "{{" in str(value)}  # described in words
         assert {name: option["default"] for name, option in options.items() if "default" in option} == {
             name: value for name, value in defaults.items() if name in options and name not in templated
         }
@@ -103,15 +103,15 @@ def test_a_default_of_a_role_is_the_documented_one(role):
 
 @pytest.mark.parametrize("role", ROLES)
 def test_an_option_is_the_same_at_every_entry_point(role):
-    said = {}
+    found = {}
     for entry in entry_points(role).values():
-        for name, option in told(entry.get("options")).items():
-            assert said.setdefault(name, option) == option
+        for name, option in types_of(entry.get("options")).items():
+            assert found.setdefault(name, option) == option
 
 
 def test_what_the_role_hands_to_gpu_node_is_what_the_module_takes():
     """The rules of advertising are the module's to check, and an empty string stands for an option that is not given."""
-    role, module = told(entry_points("gpu_node")["main"]["options"]), told(documented("gpu_node"))
+    role, module = types_of(entry_points("gpu_node")["main"]["options"]), types_of(documented("gpu_node"))
     handed = {f"gpu_node_{name}": option for name, option in module.items() if f"gpu_node_{name}" in role}
     assert len(handed) > 10
     for name, option in handed.items():

@@ -90,6 +90,6 @@ def described(contains, record):
 @pytest.mark.parametrize("fleet", ["a100-mig", "k80x2", "gb10", "h100x8-one-lost", "h100x8"])
 def test_every_field_is_documented(fleet):
     answer = module({"nvml_path": nvml_lab.library()}, GPU_LAB_NVML=nvml_lab.fleet(fleet))[1]
-    told = yaml.safe_load(gpu_info.RETURN)
-    del told["missing"]
-    described(told, {key: value for key, value in answer.items() if key not in ("changed", "invocation")})
+    documented = yaml.safe_load(gpu_info.RETURN)
+    del documented["missing"]
+    described(documented, {key: value for key, value in answer.items() if key not in ("changed", "invocation")})

@@ -90,13 +90,13 @@ def node(tmp_path):
 
 def test_first_run_second_run_and_back(node):
     before = node.files()
-    told = node.run(check=True)
+    assessed = node.run(check=True)
     assert node.files() == before
     assert not node.state.exists()
 
     done = node.run()
-    assert done["changed"] is told["changed"] is True
-    assert done["diff"] == told["diff"]
+    assert done["changed"] is assessed["changed"] is True
+    assert done["diff"] == assessed["diff"]
     assert len(done["resources"]) == 4
     assert done["swarm_resource"] == "DOCKER_RESOURCE_NVIDIA-GPU"
     assert (done["labels"]["gpu.count"], done["labels"]["gpu.model"], done["labels"]["gpu.mem_ge_16"]) == ("4", "Tesla-T4", "true")
@@ -117,8 +117,8 @@ def test_first_run_second_run_and_back(node):
     assert (again["changed"], again["drift"], again["diff"]) == (False, [], [])
     assert node.files() == after
 
-    told = node.run(check=True, state="absent")
-    assert (told["changed"], node.files()) == (True, after)
+    assessed = node.run(check=True, state="absent")
+    assert (assessed["changed"], node.files()) == (True, after)
     assert node.run(state="absent")["changed"] is True
     assert node.files() == before
     assert node.run(state="absent")["changed"] is False
@@ -157,7 +157,7 @@ def test_what_it_returns_is_documented(node):
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_what_is_in_the_files_is_shown_only_if_asked_for(node, check):
+def test_what_is_in_the_files_is_shown_only_on_request(node, check):
     node.daemon.write_bytes(b'{"proxies": {"http-proxy": "http://me:secret@proxy"}}')
     answer = node.run(check=check, diff=False)
     assert "diff" not in answer
@@ -239,9 +239,9 @@ def kinds(resources):
 @pytest.mark.parametrize(("fleet", "rules", "resources", "line"), POLICIES.values(), ids=POLICIES)
 def test_policies(node, fleet, rules, resources, line):
     before = node.files()
-    told = node.run(check=True, fleet=fleet, advertise=rules)
+    assessed = node.run(check=True, fleet=fleet, advertise=rules)
     answer = node.run(fleet=fleet, advertise=rules)
-    assert (told["resources"], told["refused"], told["diff"]) == (answer["resources"], [], answer["diff"])
+    assert (assessed["resources"], assessed["refused"], assessed["diff"]) == (answer["resources"], [], answer["diff"])
     assert kinds(answer["resources"]) == resources
     assert json.loads(node.daemon.read_bytes())["node-generic-resources"] == ["SSD=1", *answer["resources"]]
     assert tomllib.loads(node.runtime.read_text()).get("swarm-resource") == line
@@ -274,11 +274,11 @@ def test_extra_resources_come_and_go(node):
 def test_less_than_before(node):
     node.run(fleet="h100x8")
     before = node.files()
-    told = node.run(fleet="h100x8-one-lost", check=True)
-    assert [one["id"] for one in told["refused"]] == ["shrink"]
-    assert told["refused"][0]["text"] in told["drift"]
+    assessed = node.run(fleet="h100x8-one-lost", check=True)
+    assert [one["id"] for one in assessed["refused"]] == ["shrink"]
+    assert assessed["refused"][0]["text"] in assessed["drift"]
     answer = node.run(fleet="h100x8-one-lost")
-    assert (answer["failed"], answer["refused"]) == (True, told["refused"])
+    assert (answer["failed"], answer["refused"]) == (True, assessed["refused"])
     assert "'expect: 7'" in answer["msg"]
     assert node.files() == before
     assert len(node.run(fleet="h100x8-one-lost", expect=7)["resources"]) == 7
@@ -356,7 +356,7 @@ def test_bad_input_is_one_clear_error_and_changes_nothing(node, files, options, 
     assert (answer["engine"], answer["swarm"]["state"], answer["containers"]) == (None, "inactive", [])
 
 
-def test_no_binding_is_told_so_that_the_action_plugin_can_send_it(node):
+def test_no_binding_is_reported_so_that_the_action_plugin_can_send_it(node):
     before = node.files()
     answer = node.run(WITHOUT_BINDING)
     assert (answer["failed"], answer["missing"]) == (True, ["nvml_binding"])
@@ -392,9 +392,9 @@ def test_no_command_of_systemd_is_no_obstacle(node, monkeypatch, tmp_path_factor
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_a_look_decides_nothing_whatever_was_decided_before(node, check):
+def test_gathering_decides_nothing_whatever_was_decided_before(node, check):
     node.run()
-    node.daemon.rename(node.home / "elsewhere.json")  # options of a look need not be those of the node
+    node.daemon.rename(node.home / "elsewhere.json")  # options of state=gathered need not be those of the node
     (node.state / "journal.json").write_text("{}")
     before = node.files()
     found = node.run(state="gathered", check=check)
@@ -458,8 +458,8 @@ def test_a_policy_that_selects_nothing_takes_consent(node, advertise):
     assert "failed" not in node.run(advertise=advertise)  # nothing was advertised before
     node.run()
     before = node.files()
-    told = node.run(advertise=advertise, check=True)
-    assert [one["id"] for one in told["refused"]] == ["shrink"]
+    assessed = node.run(advertise=advertise, check=True)
+    assert [one["id"] for one in assessed["refused"]] == ["shrink"]
     answer = node.run(advertise=advertise)
     assert answer["failed"] is True
     assert "would advertise less than before" in answer["msg"]

@@ -35,10 +35,10 @@ def module(path: Path, fingerprint: str = NVIDIA, **arguments: object) -> dict:
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves one file under any name, and counts how often it was asked for it."""
+    """Serves one file under any name, and counts how often it was requested."""
 
     content = b""
-    asked = 0
+    requests = 0
 
     @property
     def url(self) -> str:
@@ -47,7 +47,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.server.asked += 1  # type: ignore[attr-defined]
+        self.server.requests += 1  # type: ignore[attr-defined]
         self.send_response(200)
         self.end_headers()
         self.wfile.write(self.server.content)  # type: ignore[attr-defined]
@@ -70,9 +70,9 @@ def test_the_right_key_is_fetched_once(server, tmp_path):
     assert (answer["changed"], key.exists()) == (True, False)
     answer = module(key, url=server.url, fingerprint=NVIDIA.lower())
     assert (answer["changed"], answer["fingerprints"], key.read_bytes(), key.stat().st_mode & 0o777) == (True, [NVIDIA], ARMORED, 0o644)
-    server.asked = 0
+    server.requests = 0
     assert module(key, url=server.url)["changed"] is False
-    assert server.asked == 0
+    assert server.requests == 0
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_right_key_that_somebody_put_there_stays(server, tmp_path, there):
     brought.write_bytes(ARMORED)
     assert module(key, url=server.url)["changed"] is False
     assert module(key, src=str(brought))["changed"] is False
-    assert (key.read_bytes(), server.asked) == (there, 0)
+    assert (key.read_bytes(), server.requests) == (there, 0)
 
 
 def test_a_file_from_the_controller(tmp_path):
@@ -138,12 +138,12 @@ def test_a_file_from_the_controller(tmp_path):
 def test_without_a_fingerprint_any_key_but_none_over_http(server, tmp_path):
     key, brought, server.content = tmp_path / "key.asc", tmp_path / "key.asc.new", OTHER_KEY
     assert "without encryption" in module(key, fingerprint="", url=server.url)["msg"]
-    assert server.asked == 0
+    assert server.requests == 0
     brought.write_bytes(OTHER_KEY)
     assert module(key, fingerprint="", src=str(brought))["changed"] is True
 
 
-def test_what_is_wrong_is_told(tmp_path):
+def test_what_is_wrong_is_reported(tmp_path):
     key = tmp_path / "key.asc"
     answer = module(key, url="http://svc:S3cret@127.0.0.1:9/gpgkey")
     assert answer["problem"] == "url"
@@ -173,9 +173,9 @@ HOPS = {
     ],
 )
 def test_without_a_fingerprint_no_hop_is_over_http(monkeypatch, url, words):
-    def answer(running, asked, timeout):
+    def answer(running, url, timeout):
         assert (running.params["follow_redirects"], timeout) == ("none", 30)
-        there = HOPS[asked.lower()]
+        there = HOPS[url.lower()]
         if isinstance(there, bytes):
             return io.BytesIO(there), {"status": 200}
         return None, {"status": 302, "location": there, "msg": "HTTP Error 302"}
@@ -197,4 +197,4 @@ def test_no_password_of_a_mirror_is_returned(server, tmp_path, key):
     answer = module(tmp_path / "key.asc", url=url)
     assert answer["invocation"]["module_args"]["url"] == url.replace("S3cret", "***")
     assert "S3cret" not in str(answer)
-    assert server.asked == 1
+    assert server.requests == 1

@@ -18,7 +18,7 @@ TOKENS = {"Worker": "SWMTKN-1-worker", "Manager": "SWMTKN-1-manager"}
 
 
 class FakeManager:
-    """A swarm that shows its tokens once it is asked for them."""
+    """A swarm that shows its tokens once they are requested."""
 
     shown = False
 
@@ -39,7 +39,7 @@ def run(monkeypatch, tokens=False, contents=False):
     return manager, module.run({"tokens": tokens, "contents": contents})
 
 
-def test_nodes_with_what_tells_them_apart(monkeypatch):
+def test_nodes_with_what_distinguishes_them(monkeypatch):
     manager, result = run(monkeypatch)
     leader, member = result.pop("nodes")
     assert (result, manager.shown) == ({"changed": False}, False)

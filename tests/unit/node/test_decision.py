@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from decisions import ADDED, DAEMON, FINISHED, RUNTIME, RUNTIME_BY_HAND, SET_BEFORE, absent, on_record, ours, params, seen
+from decisions import ADDED, DAEMON, FINISHED, RUNTIME, RUNTIME_BY_HAND, SET_BEFORE, absent, converged, on_record, params, seen
 from node_lab import CONFIG_TOML, DAEMON_JSON, UUIDS, gpu, resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
@@ -49,7 +49,7 @@ def test_what_is_written_and_what_is_put_on_record_of_it(daemon, toml):
 
 
 def test_nothing_to_do():
-    made = decide(params(), seen(**ours()))
+    made = decide(params(), seen(**converged()))
     assert (made.writes, made.act, made.restart, made.changed) == ({}, None, False, False)
     assert (made.drift, made.diff, made.warnings) == ([], [], [])
 
@@ -81,19 +81,19 @@ DIFFERENT = {
 @pytest.mark.parametrize(("differs", "act", "drift"), DIFFERENT.values(), ids=DIFFERENT)
 @pytest.mark.parametrize("restart", ["if_needed", "never"])
 def test_right_files_and_a_daemon_that_differs(differs, act, drift, restart):
-    made = decide(params(restart=restart), seen(**ours(**differs)))
+    made = decide(params(restart=restart), seen(**converged(**differs)))
     assert (made.writes, made.act, made.drift[0]) == ({}, act, drift)
     assert made.restart == (act == "restart")
     assert made.changed == (restart == "if_needed")
 
 
 def test_the_files_differ_and_the_daemon_does_not():
-    finished = ours()
+    finished = converged()
     finished["daemon"] = DAEMON_JSON
     made = decide(params(), seen(**finished))
     assert list(made.writes) == [DAEMON]
     assert (made.act, made.drift) == (None, [f"{DAEMON} differs from what was decided"])
-    finished = ours(toml=SET_BEFORE)
+    finished = converged(toml=SET_BEFORE)
     finished["toml"] = SET_BEFORE
     made = decide(params(), seen(**finished))
     assert (list(made.writes), made.act) == ([RUNTIME], None)
@@ -143,7 +143,7 @@ FOR_THE_USER = {
 
 
 @pytest.mark.parametrize(("found", "words"), FOR_THE_USER.values(), ids=FOR_THE_USER)
-def test_what_only_the_user_can_mend(found, words):
+def test_what_only_the_user_can_fix(found, words):
     with pytest.raises(GpuSwarmError) as raised:
         decide(params(), seen(**found))
     for word in words:
@@ -151,7 +151,7 @@ def test_what_only_the_user_can_mend(found, words):
 
 
 @pytest.mark.parametrize(("unit_flags", "hint"), [(["--live-restore"], False), (["$DOCKER_OPTS"], True)])
-def test_what_runs_and_what_would_be_started_are_told_once(unit_flags, hint):
+def test_what_runs_and_what_would_be_started_are_reported_once(unit_flags, hint):
     with pytest.raises(GpuSwarmError) as raised:
         decide(params(), seen(flags=["--live-restore"], unit_flags=unit_flags))
     assert raised.value.message.count("--live-restore") == 1
@@ -163,7 +163,7 @@ def test_flags_that_do_no_harm(flags):
     assert decide(params(), seen(flags=flags)).act == "restart"
 
 
-def test_a_kind_of_others_that_tasks_could_not_tell_from_ours_is_taken_over():
+def test_a_kind_of_others_that_tasks_could_not_distinguish_is_taken_over():
     daemon = json.dumps({"node-generic-resources": ["nvidia-gpu=GPU-00000000", "SSD=1"]}).encode()
     made = decide(params(), seen(daemon=daemon))
     assert sorted(json.loads(made.writes[DAEMON])["node-generic-resources"]) == [*resources(0, 1), "SSD=1"]
@@ -180,8 +180,8 @@ def test_an_empty_policy_leaves_an_untouched_node_alone():
 
 
 def test_an_empty_policy_takes_our_resources_from_a_node_that_had_them():
-    assert [item["id"] for item in decide(params(advertise=[]), seen(gpus=[], **ours())).refused] == ["shrink"]
-    made = decide(params(advertise=[], allow_shrink=True), seen(gpus=[], **ours()))
+    assert [item["id"] for item in decide(params(advertise=[]), seen(gpus=[], **converged())).refused] == ["shrink"]
+    made = decide(params(advertise=[], allow_shrink=True), seen(gpus=[], **converged()))
     assert made.refused == []
     assert json.loads(made.writes[DAEMON])["node-generic-resources"] == ["SSD=1"]
     assert b"\nswarm-resource" not in made.writes[RUNTIME]
@@ -210,21 +210,21 @@ def test_options_that_ansible_hands_over_unset_are_no_options():
 
 
 def test_absent_gives_the_original_bytes_back():
-    made = absent(**ours())
+    made = absent(**converged())
     assert made.writes == {DAEMON: DAEMON_JSON, RUNTIME: CONFIG_TOML}
     assert (made.act, made.released) == ("restart", [DAEMON, RUNTIME])
     assert made.drift == [f"{DAEMON} still contains changes of this collection", f"{RUNTIME} still contains changes of this collection"]
-    assert absent(**ours(daemon=NOTHING)).writes[DAEMON] is None
+    assert absent(**converged(daemon=NOTHING)).writes[DAEMON] is None
 
 
 def test_absent_after_an_edit_takes_only_what_was_put_in():
-    finished = ours()
+    finished = converged()
     finished["daemon"] = finished["daemon"].replace(b'"local"', b'"journald"')
     assert absent(**finished).writes[DAEMON] == DAEMON_JSON.replace(b'"local"', b'"journald"')
 
 
 def test_absent_where_the_user_was_there_first():
-    finished = ours()
+    finished = converged()
     finished.update(daemon=DAEMON_JSON, toml=CONFIG_TOML)
     made = absent(**finished)
     assert (made.writes, made.act, sorted(made.released)) == ({}, "restart", [DAEMON, RUNTIME])
@@ -240,22 +240,22 @@ def test_absent_where_nothing_was_changed():
     assert (made.writes, made.act, made.changed, made.drift, made.released) == ({}, None, False, [], [])
 
 
-def test_absent_tells_whether_docker_keeps_a_runtime_nvidia():
+def test_absent_reports_whether_docker_keeps_a_runtime_nvidia():
     """One that was there before the first run comes back with the file, and its program is in the toolkit's packages."""
     by_hand = RUNTIME_BY_HAND
     assert absent(daemon=by_hand).runtime_stays is True
-    assert absent(**ours(daemon=by_hand)).runtime_stays is True
-    assert absent(**ours()).runtime_stays is False
+    assert absent(**converged(daemon=by_hand)).runtime_stays is True
+    assert absent(**converged()).runtime_stays is False
     assert absent().runtime_stays is False
     assert decide(params(), seen(daemon=by_hand)).runtime_stays is False
 
 
 def test_absent_where_only_the_default_runtime_is_left_needs_a_restart():
     # A reload takes a default runtime only from a file that sets one.
-    made = absent(**ours(shown=["SSD=1"]))
+    made = absent(**converged(shown=["SSD=1"]))
     assert made.act == "restart"
 
 
-def test_absent_asks_for_nothing_that_only_present_needs():
-    made = absent(**dict(ours(), toolkit=None, missing=["toolkit"], flags=["--live-restore"]))
+def test_absent_needs_nothing_that_only_present_needs():
+    made = absent(**dict(converged(), toolkit=None, missing=["toolkit"], flags=["--live-restore"]))
     assert sorted(made.writes) == [DAEMON, RUNTIME]

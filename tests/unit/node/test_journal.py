@@ -125,7 +125,7 @@ def test_a_run_that_was_killed_once_all_was_on_record_is_finished(state):
     assert state.record_of([file(b"b")]) == {FILE: done}
 
 
-def test_a_file_that_was_not_to_be_ours_stays_nobodys(state):
+def test_a_file_that_was_not_to_be_changed_stays_as_it_is(state):
     state.open_journal([file(b"a")], {FILE: (b"a", None)})
     for holds in (b"a", b"b", None):
         assert state.record_of([file(holds)]) == {}

@@ -58,9 +58,9 @@ def test_the_old_files_are_restored_when_the_paths_change(tmp_path):
     before = it.everything()
     it.converge()
     old = moved(it)
-    told = it.assess()
+    assessed = it.assess()
     for path in old.values():
-        assert any(path in one and "still contains" in one for one in told["drift"]), told["drift"]
+        assert any(path in one and "still contains" in one for one in assessed["drift"]), assessed["drift"]
     result = it.converge()
     assert any(old["daemon_config"] in one and "restored" in one for one in result["warnings"]), result["warnings"]
     assert {path: it.everything()[path] for path in before} == before

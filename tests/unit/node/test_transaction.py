@@ -59,16 +59,16 @@ def test_first_run_second_run_and_back(tmp_path):
     assert it.engine.calls() == ["restart", "restart"]
 
 
-def test_check_mode_tells_the_same_and_touches_nothing(tmp_path):
+def test_check_mode_reports_the_same_and_touches_nothing(tmp_path):
     it = node(tmp_path)
     before = it.everything()
-    told = it.assess()
+    assessed = it.assess()
     assert it.everything() == before
     assert not os.path.exists(it.params["state_dir"])
     assert it.engine.calls() == []
     done = it.converge()
     for key in ("changed", "diff", "drift", "resources", "swarm_resource", "labels", "restart_required"):
-        assert told[key] == done[key], key
+        assert assessed[key] == done[key], key
 
 
 def test_no_file_before_no_file_after(tmp_path):
@@ -137,7 +137,7 @@ def test_mode_and_owner_stay(tmp_path, mode):
     assert it.everything() == before
 
 
-def test_an_edit_after_ours_stays_and_ours_goes(tmp_path):
+def test_an_edit_after_the_change_stays_and_the_change_goes(tmp_path):
     it = node(tmp_path)
     it.converge()
     it.put("daemon_config", it.content().replace(b'"local"', b'"journald"'))
@@ -213,7 +213,7 @@ def test_a_recipe_of_flags_is_taken_over_with_one_restart_and_restored(tmp_path)
     assert done["adopted"] == assessed["adopted"]
     assert set(done["adopted"]) <= set(done["warnings"])
     assert not [path for path in it.everything() if path.endswith(".conf")]
-    assert it.doc()["node-generic-resources"] == ["SSD=1", *resources(0, 1)]  # the kind gpu named a GPU of ours
+    assert it.doc()["node-generic-resources"] == ["SSD=1", *resources(0, 1)]  # the kind gpu named a GPU of this node
     assert "--default-runtime=nvidia" not in it.engine.inspect()["flags"]
     again = it.converge()
     assert (again["changed"], again["drift"], again["adopted"]) == (False, [], [])
@@ -250,7 +250,7 @@ def test_flags_in_a_file_that_somebody_edited_since_are_restored_beside_the_edit
     assert it.doc() == {}
 
 
-def test_flags_for_which_no_place_is_left_are_told(tmp_path):
+def test_flags_for_which_no_place_is_left_are_reported(tmp_path):
     it = node(tmp_path, daemon=b"{}").unit(environment=OPTIONS)
     it.converge()
     (tmp_path / DEFAULTS).write_text("# nothing\n")
@@ -450,7 +450,7 @@ def test_a_restart_waits_for_a_drain_and_nothing_else_does(tmp_path):
     assert waited == [7]
 
 
-def test_what_a_drain_did_not_end_is_told_with_the_remedy(tmp_path):
+def test_what_a_drain_did_not_end_is_reported_with_the_remedy(tmp_path):
     it = node(tmp_path, drain_timeout=7)
     it.engine.drained = lambda _timeout_s: None
     busy(it)
@@ -465,7 +465,7 @@ BY_HAND = dict(BUSY, name="by-hand", service=None)
 
 
 def arrives_late(it, *later):
-    """What runs there at the look, and what at each later one."""
+    """What runs there at the inspection, and what at each later one."""
     shown = iter([[], *later])
     it.engine.containers = lambda: next(shown)
 
@@ -485,14 +485,14 @@ def test_a_container_that_came_after_the_inspection_is_not_stopped(tmp_path):
 
 def test_nothing_is_inspected_again_where_that_changes_nothing(tmp_path):
     it = node(tmp_path, when_busy="restart")
-    arrives_late(it)  # consent: no second look
+    arrives_late(it)  # consent: no second inspection
     assert it.converge()["restarted"]
     it.engine.stop()  # nothing runs in a daemon that is down
     it.option(when_busy="refuse").engine.containers = None
     assert it.converge()["restarted"]
 
 
-def test_a_daemon_that_cannot_be_looked_at_again_is_not_restarted(tmp_path):
+def test_a_daemon_that_cannot_be_inspected_again_is_not_restarted(tmp_path):
     it = node(tmp_path)
     before, answers = it.everything(), iter([[]])
 
@@ -540,14 +540,14 @@ def test_the_flags_of_the_daemon_are_nobodys_business(tmp_path):
     assert "secret" not in json.dumps(it.assess())
 
 
-def test_a_diff_is_made_only_for_those_who_ask(tmp_path):
+def test_a_diff_is_made_only_on_request(tmp_path):
     it = node(tmp_path)
     assert len(it.assess()["diff"]) == 2
     it._diff = False
     assert "diff" not in it.assess()
 
 
-def test_libraries_that_are_only_carried_are_told(tmp_path, monkeypatch):
+def test_libraries_that_are_only_carried_are_reported(tmp_path, monkeypatch):
     it = node(tmp_path)
     monkeypatch.setattr(gpu_node._libraries, "carried", lambda name, path: name == "tomli")
     assert it.assess()["missing"] == ["toml_parser"] + [name for name in ("docker_sdk",) if importlib.util.find_spec("docker") is None]
@@ -655,7 +655,7 @@ def test_a_daemon_that_was_down_is_not_judged(tmp_path):
     assert it.everything() == before
 
 
-def test_when_the_way_back_is_barred_both_causes_are_told_and_the_journal_stays(tmp_path):
+def test_when_the_way_back_is_barred_both_causes_are_reported_and_the_journal_stays(tmp_path):
     it = node(tmp_path)
 
     def restart(_reread=True):
@@ -712,7 +712,7 @@ def test_a_full_disk_at_a_file_needs_no_space_to_go_back(tmp_path, monkeypatch, 
     assert it.state_files() == []
 
 
-def test_a_full_disk_on_the_way_back_is_told_and_mended_by_the_next_run(tmp_path, monkeypatch):
+def test_a_full_disk_on_the_way_back_is_reported_and_fixed_by_the_next_run(tmp_path, monkeypatch):
     it = node(tmp_path)
     before = it.everything()
     refuses(it)

@@ -55,7 +55,7 @@ class Steps:
 
 def run_apart(it, kill_at=None):
     """Converges in a process of its own. Returns the calls that it made, or None if it was killed."""
-    heard, told = os.pipe()
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         code = 2
@@ -67,11 +67,11 @@ def run_apart(it, kill_at=None):
                 code = 0
             except GpuSwarmError:
                 code = 1
-            os.write(told, json.dumps(steps.passed).encode())
+            os.write(writer, json.dumps(steps.passed).encode())
         finally:
             os._exit(code)
-    os.close(told)
-    with os.fdopen(heard, "rb") as stream:
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
         passed = stream.read()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert status in (0, 1, -signal.SIGKILL), status

@@ -30,7 +30,7 @@ def test_constraints_on_node_labels_as_swarmkit_reads_them(constraint, labels, h
     assert broken([constraint], labels) == (None if holds else constraint)
 
 
-def test_the_first_broken_constraint_is_told():
+def test_the_first_broken_constraint_is_reported():
     constraints = ["node.role==worker", "node.labels.a==1", "node.labels.b==1"]
     assert broken(constraints, {"a": "1"}) == "node.labels.b==1"
     assert broken(None, {}) is None
@@ -107,7 +107,7 @@ def test_evicted(made, expected):
         task("t1", state="complete", desired="complete"),
         task("t1", state="failed"),
     ],
-    ids=["elsewhere", "nowhere", "told to stop", "finished job", "failed"],
+    ids=["elsewhere", "nowhere", "shutting down", "finished job", "failed"],
 )
 def test_tasks_that_have_no_place_to_lose(gone):
     assert verdicts(change(T4, H100), [gone]) == []
@@ -176,9 +176,9 @@ def test_a_record_names_service_task_and_node():
     ]
 
 
-def test_several_answers_for_one_node_are_told_apart():
-    asked = [change(T4, H100), change(T4, T4), change(T4, T4, "active", "drain")]
-    found = evictions(asked, "26.1.5", iter([task("t1"), task("t2", restart="none")]), [service(constraints=["node.labels.m==T4"])])
+def test_several_answers_for_one_node_are_distinguished():
+    changes = [change(T4, H100), change(T4, T4), change(T4, T4, "active", "drain")]
+    found = evictions(changes, "26.1.5", iter([task("t1"), task("t2", restart="none")]), [service(constraints=["node.labels.m==T4"])])
     assert [[(item["task"], item["reason"], item["movable"]) for item in records] for records in found] == [
         [("t1", "constraint", True), ("t2", "constraint", False)],
         [],

@@ -124,11 +124,11 @@ def test_read_mark(value, mark):
     assert updates.read_mark(value) == mark
 
 
-@pytest.mark.parametrize("ours", ["pause", "drain"])
+@pytest.mark.parametrize("by_run", ["pause", "drain"])
 @pytest.mark.parametrize("former", ["active", "pause", "drain"])
-def test_there_and_back(former, ours):
-    away = updates.plan_one(node(labels={"a": "b"}, availability=former), want(availability=ours, remember=True), PREFIX)
-    assert away["after"]["Availability"] == ours
+def test_there_and_back(former, by_run):
+    away = updates.plan_one(node(labels={"a": "b"}, availability=former), want(availability=by_run, remember=True), PREFIX)
+    assert away["after"]["Availability"] == by_run
     back = updates.plan_one({**node(), "Spec": away["after"]}, want(availability="former"), PREFIX)
     assert back["after"] == away["before"]
 
@@ -139,7 +139,7 @@ def test_a_mark_that_is_no_availability_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("wants", "prefix", "told"),
+    ("wants", "prefix", "expected"),
     [
         ([want(), want()], PREFIX, "listed twice"),
         ([want(availability="former", remember=True)], PREFIX, "remember=true"),
@@ -148,8 +148,8 @@ def test_a_mark_that_is_no_availability_is_refused():
         ([want()], "a,", "prefix 'a,'"),
     ],
 )
-def test_a_contradicting_request_is_refused(wants, prefix, told):
-    with pytest.raises(updates.SwarmError.__base__, match=told):
+def test_a_contradicting_request_is_refused(wants, prefix, expected):
+    with pytest.raises(updates.SwarmError.__base__, match=expected):
         updates.check(wants, prefix)
 
 
@@ -216,7 +216,7 @@ def test_the_availability_to_remember_is_the_one_at_the_write(monkeypatch):
     assert manager.store["n1"]["Spec"]["Labels"] == {MARK: "drain"}
 
 
-def test_a_clash_that_comes_up_meanwhile_is_told_with_what_was_written(monkeypatch):
+def test_a_clash_that_comes_up_meanwhile_is_reported_with_what_was_written(monkeypatch):
     other = interfere_once(lambda n: n["Spec"]["Labels"].update(m="bob"))
     manager = FakeManager(node("n0"), node(), interfere=lambda store: other(store) if manager.updates else None)
     with pytest.raises(SwarmError, match=r"m=bob.*before this: n0") as caught:
@@ -333,7 +333,7 @@ def test_a_drain_that_would_end_a_task_for_good_is_not_written(monkeypatch):
     assert manager.store["n1"]["Spec"]["Availability"] == "drain"
 
 
-def test_what_came_between_two_attempts_to_write_is_looked_at_too(monkeypatch):
+def test_what_came_between_two_attempts_to_write_counts_too(monkeypatch):
     def one_comes(_node):
         manager.there = [ONCE]
 

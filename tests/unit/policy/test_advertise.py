@@ -162,7 +162,7 @@ def test_decide_checks_the_rules():
 
 
 @pytest.mark.parametrize(
-    ("running", "told"),
+    ("running", "expected"),
     [
         (named("NVIDIA-GPU", uuid(0), uuid(1)), []),
         (named("NVIDIA-GPU", uuid(1), uuid(0)) + discrete("SSD", 1) + named("FPGA", "x"), []),
@@ -194,45 +194,45 @@ def test_decide_checks_the_rules():
         ),
     ],
 )
-def test_drift(running, told):
+def test_drift(running, expected):
     decided = decide([gpu(0), gpu(1), gpu(2, health={"state": "failed", "reasons": ["GPU is lost"]})])
-    assert drift(decided, running) == told
+    assert drift(decided, running) == expected
 
 
 def test_drift_names_the_kind_that_a_gpu_should_have():
     rules = [{"as": "gpu", "kind": "A", "select": {"index": 0}}, {"as": "gpu", "kind": "B"}]
-    told = drift(decide([gpu(0)], rules), named("B", uuid(0)))
-    assert told == [
+    found = drift(decide([gpu(0)], rules), named("B", uuid(0)))
+    assert found == [
         f"1 GPU not advertised as A: {uuid(0)}",
         f"{uuid(0)} is advertised as B but should not be: it is decided to be A",
     ]
 
 
 @pytest.mark.parametrize(
-    ("running", "listed", "told"),
+    ("running", "listed", "expected"),
     [
         (discrete("SSD", 1), ["SSD=1"], []),
         (named("FPGA", "b", "a"), ["FPGA=a", "FPGA=b"], []),
         (discrete("SSD", 1), ["SSD=2"], ["SSD is 1 in the running daemon, 2 in its configuration"]),
         (None, ["SSD=2"], ["SSD is absent in the running daemon, 2 in its configuration"]),
-        # Left over from earlier rules: ours no longer by kind, and no longer in the file.
+        # Left over from earlier rules: owned no longer by kind, and no longer in the file.
         (named("GPU", uuid(0)), [], [f"GPU is {uuid(0)} in the running daemon, absent in its configuration"]),
     ],
 )
-def test_drift_of_other_kinds(running, listed, told):
-    assert drift(decide([], [{"as": "none"}]), running, listed) == told
+def test_drift_of_other_kinds(running, listed, expected):
+    assert drift(decide([], [{"as": "none"}]), running, listed) == expected
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("DOCKER_RESOURCE_NVIDIA-GPU", []),
         ("DOCKER_RESOURCE_GPU", ["swarm-resource lists DOCKER_RESOURCE_GPU, kinds are NVIDIA-GPU"]),
         (None, ["swarm-resource is not set, kinds are NVIDIA-GPU"]),
     ],
 )
-def test_drift_of_the_swarm_resource_line(line, told):
-    assert advertise.swarm_resource_drift(decide([gpu(0)]), line) == told
+def test_drift_of_the_swarm_resource_line(line, expected):
+    assert advertise.swarm_resource_drift(decide([gpu(0)]), line) == expected
 
 
 def test_drift_of_the_swarm_resource_line_with_nothing_advertised():

@@ -144,8 +144,8 @@ def test_each_option_names_the_forms_that_take_it(name):
 
 
 def test_the_role_s_documentation():
-    told = README.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `as: (\w+)` \| (?:`([^`=]*)=\S*`)? ?\| ([^|]*) \|$", told, re.MULTILINE)
+    text = README.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `as: (\w+)` \| (?:`([^`=]*)=\S*`)? ?\| ([^|]*) \|$", text, re.MULTILINE)
     assert [name for name, _kind, _text in rows] == list(FORMS)
     for name, kind, text in rows:
         assert text.startswith(FORMS[name].text)

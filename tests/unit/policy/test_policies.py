@@ -59,7 +59,7 @@ def test_two_models_that_would_be_one_kind():
     assert decide(twins, [{"as": "model", "kinds": {"*": "X"}}])["kinds"] == ["X"]
 
 
-def test_a_model_that_nobody_can_tell():
+def test_a_model_that_is_not_known():
     (left,) = decide([gpu(0, name=None, model=None)], [{"as": "model"}])["left_out"]
     assert left["reason"] == "its model could not be read"
 
@@ -117,7 +117,7 @@ def test_memory(gpus, rule, resources):
     assert len(decided["advertised"]) + len(decided["left_out"]) + len(decided["unselected"]) == len(gpus)
 
 
-def test_a_sum_is_told_with_how_it_misplaces():
+def test_a_sum_is_reported_with_how_it_misplaces():
     rule = dict(VRAM, sum=True)
     (warning,) = decide([t4(0), gpu(1)], [rule])["warnings"]
     for words in ("sum over 2 GPUs, 95895 MiB", "81047 MiB of the largest", "sum: true"):
@@ -125,7 +125,7 @@ def test_a_sum_is_told_with_how_it_misplaces():
     assert decide([t4(0)], [rule])["warnings"] == []
 
 
-def test_memory_that_nobody_can_tell():
+def test_memory_that_is_not_known():
     with pytest.raises(PolicyError, match="NVIDIA GB10.*no memory of its own.*'as: gpu'.*'system_memory: true'"):
         decide([unified(0)], [VRAM], system_memory_mib=120000)
     with pytest.raises(PolicyError, match="/proc/meminfo"):
@@ -279,7 +279,7 @@ def test_a_derived_kind_must_not_meet_another():
 
 
 @pytest.mark.parametrize(
-    ("running", "told"),
+    ("running", "expected"),
     [
         (discrete("VRAM", 14848), []),
         (discrete("VRAM", 8000), ["VRAM is 8000, decided is 14848"]),
@@ -291,9 +291,9 @@ def test_a_derived_kind_must_not_meet_another():
         ),
     ],
 )
-def test_drift_of_memory(running, told):
+def test_drift_of_memory(running, expected):
     decided = decide([t4(0)], [VRAM], present=generic_resources.from_info(running))
-    assert drift(decided, running) == told
+    assert drift(decided, running) == expected
     assert swarm_resource_drift(decided, None) == []
 
 

@@ -81,7 +81,7 @@ NOT_LESS = {
     "another kind": ([gpu(0), gpu(1)], [{"as": "model"}], BOTH, None),
     "shortened UUIDs become full": ([gpu(0), gpu(1)], GPU, named("NVIDIA-GPU", "GPU-00000000", "GPU-00000001"), None),
     "left to the host by a rule": ([gpu(0), gpu(1)], [{"as": "none", "select": {"index": 1}}, *GPU], BOTH, None),
-    "no rules where nothing was ours": ([], [], BOTH, {}),
+    "no rules where nothing was advertised": ([], [], BOTH, {}),
     "one rule of several for other cards": ([gpu(0), gpu(1)], [{"as": "gpu", "select": {"model": "*H200*"}}, *GPU], BOTH, None),
     "another card instead": ([gpu(0), gpu(1)], [{"as": "gpu", "select": {"index": 1}}], named("NVIDIA-GPU", uuid(0)), None),
     "now by its memory": ([gpu(0), gpu(1)], [{"as": "vram"}], BOTH, {"resources": generic_resources.entries({"NVIDIA-GPU": [uuid(0), uuid(1)]})}),

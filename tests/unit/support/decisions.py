@@ -117,7 +117,7 @@ def on_record(path, before):
     }
 
 
-def ours(daemon=DAEMON_JSON, toml=CONFIG_TOML, **of_engine):
+def converged(daemon=DAEMON_JSON, toml=CONFIG_TOML, **of_engine):
     """A node on which everything was done, and the daemon was started with it."""
     record = {DAEMON: on_record(DAEMON, daemon), RUNTIME: on_record(RUNTIME, toml)}
     shown = {"shown": [*resources(0, 1), "SSD=1"], "runtime": "nvidia"}

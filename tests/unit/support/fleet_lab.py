@@ -46,8 +46,8 @@ BOUND = {"n1": "gpu-1"}
 
 
 def member(node_id="n1", role="worker", labels=None, shown=(0, 1), bound=True, **other):
-    """A node of the ledger; its labels are ours unless others are given. It is bound to its host, or to the one that is named."""
-    ours = dict(LABELS, **{"gpu-swarm.labels": "gpu.count,gpu.model"})
+    """A node of the ledger; its labels are recorded unless others are given. It is bound to its host, or to the one that is named."""
+    recorded = dict(LABELS, **{"gpu-swarm.labels": "gpu.count,gpu.model"})
     mark = {"gpu-swarm.host": BOUND.get(node_id, node_id) if bound is True else bound} if bound else {}
     entry = {
         "id": node_id,
@@ -56,7 +56,7 @@ def member(node_id="n1", role="worker", labels=None, shown=(0, 1), bound=True, *
         "reachability": "reachable" if role == "manager" else None,
         "state": "ready",
         "availability": "active",
-        "labels": dict(ours if labels is None else labels, **mark),
+        "labels": dict(recorded if labels is None else labels, **mark),
         "resources": {"NVIDIA-GPU": named(*shown)} if shown else {},
         "former_availability": None,
         "tasks": [],

@@ -161,7 +161,7 @@ class Daemon(Engine):
     def stop(self):
         self._keep({"running": False, "calls": self.calls()})
 
-    # -- what a node asks of it --------------------------------------------------------------------------------
+    # -- what a node requests of it --------------------------------------------------------------------------------
 
     def inspect(self):
         process = self.process()

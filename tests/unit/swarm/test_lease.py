@@ -112,8 +112,8 @@ NO_LEASES = ["mine", "{}", "[]", "null", '{"holder": "x", "since": "y", "until":
 @pytest.mark.parametrize("value", NO_LEASES)
 def test_a_label_that_is_no_lease_is_somebody_s_until_it_is_taken(run, value):
     manager = FakeManager(value)
-    told = {"acquired": False, "holder": value, "since": None, "expires_in": None}
-    assert run(manager).items() >= told.items()
+    expected = {"acquired": False, "holder": value, "since": None, "expires_in": None}
+    assert run(manager).items() >= expected.items()
     assert manager.value == value
     assert run(manager, force=True)["taken_from"] == value
 
@@ -156,13 +156,13 @@ def test_the_same_again_writes_nothing(run):
 
 
 @pytest.mark.parametrize(
-    ("options", "value"), [({}, None), ({"force": True}, lease(BOB)), ({"state": "absent"}, lease(ALICE))], ids=["free", "forced", "given up"]
+    ("options", "value"), [({}, None), ({"force": True}, lease(BOB)), ({"state": "absent"}, lease(ALICE))], ids=["free", "forced", "released"]
 )
-def test_check_mode_tells_and_takes_nothing(run, options, value):
+def test_check_mode_reports_and_acquires_nothing(run, options, value):
     manager = FakeManager(value)
-    told = run(manager, check_mode=True, **options)
+    found = run(manager, check_mode=True, **options)
     assert (manager.updates, manager.value) == (0, value)
-    assert told == run(manager, **options)
+    assert found == run(manager, **options)
 
 
 def test_the_diff_shows_the_lease_alone(run):
@@ -202,9 +202,9 @@ def test_a_swarm_that_changes_without_end_is_given_up(run):
         run(FakeManager(interfere=busy))
 
 
-@pytest.mark.parametrize(("options", "told"), [({"holder": ""}, "holder is empty"), ({"holder": None}, "holder"), ({"ttl": 0}, "ttl is 0")])
-def test_what_cannot_be_a_lease_is_refused_before_a_manager_is_asked(run, options, told):
-    with pytest.raises(SwarmError, match=told):
+@pytest.mark.parametrize(("options", "expected"), [({"holder": ""}, "holder is empty"), ({"holder": None}, "holder"), ({"ttl": 0}, "ttl is 0")])
+def test_what_cannot_be_a_lease_is_refused_before_a_manager_is_queried(run, options, expected):
+    with pytest.raises(SwarmError, match=expected):
         run(None, **options)
 
 
@@ -252,7 +252,7 @@ def test_what_was_acquired_is_renewed_when_half_of_it_is_over():
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         (None, None),
         (lease(ALICE), {"holder": ALICE, "since": "2026-11-21T02:09:00Z", "expires_in": 60}),
@@ -260,5 +260,5 @@ def test_what_was_acquired_is_renewed_when_half_of_it_is_over():
         ("release train", {"holder": "release train", "since": None, "expires_in": None}),
     ],
 )
-def test_a_lease_is_told_as_it_stands(value, told):
-    assert swarm_lease.result(FakeManager(value).kept["Spec"], CLOCK) == told
+def test_a_lease_is_reported_as_it_stands(value, expected):
+    assert swarm_lease.result(FakeManager(value).kept["Spec"], CLOCK) == expected

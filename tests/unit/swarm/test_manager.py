@@ -43,7 +43,7 @@ NO_LEADER = "rpc error: code = Unknown desc = The swarm does not have a leader. 
 
 
 @pytest.mark.parametrize(
-    ("swarm", "state", "told"),
+    ("swarm", "state", "expected"),
     [
         (None, "inactive", "is in no swarm"),
         ({"LocalNodeState": "inactive", "ControlAvailable": False}, "inactive", "is in no swarm"),
@@ -58,10 +58,10 @@ NO_LEADER = "rpc error: code = Unknown desc = The swarm does not have a leader. 
         (dict(MANAGER, Error=NO_LEADER, Cluster={}), "no_quorum", "does not have a leader"),
     ],
 )
-def test_a_daemon_that_cannot_answer_says_why(swarm, state, told):
+def test_a_daemon_that_cannot_answer_says_why(swarm, state, expected):
     with pytest.raises(swarm_manager.SwarmError) as caught:
         swarm_manager.refuse_unless_manager({"Swarm": swarm}, "unix:///run/x.sock")
-    assert told in caught.value.message
+    assert expected in caught.value.message
     assert "unix:///run/x.sock" in caught.value.message
     assert caught.value.details == {"swarm_state": state}
 
@@ -85,7 +85,7 @@ def test_a_socket_that_is_not_there(tmp_path):
     assert caught.value.details == {"swarm_state": "unreachable"}
 
 
-def test_a_socket_that_is_not_ours():
+def test_a_socket_that_belongs_to_root():
     words = "Error while fetching server API version: ('Connection aborted.', PermissionError(13, 'Permission denied'))"
     assert "become" in swarm_manager.unreachable("unix:///run/x.sock", words).message
 
@@ -103,7 +103,7 @@ class Refusing:
 
 
 @pytest.mark.parametrize(
-    ("failure", "kind", "told"),
+    ("failure", "kind", "expected"),
     [
         (APIError("500", explanation="rpc error: code = Unknown desc = update out of sequence"), "OutOfSequence", "n1"),
         (APIError("500", explanation=NO_LEADER), "SwarmError", "has no quorum"),
@@ -114,16 +114,16 @@ class Refusing:
         (DockerException("broken"), "SwarmError", "does not answer: broken"),
     ],
 )
-def test_failures_of_calls_are_told_with_their_remedy(failure, kind, told):
+def test_failures_of_calls_are_reported_with_their_remedy(failure, kind, expected):
     manager = swarm_manager.Manager(Refusing(failure), "unix:///run/x.sock", MANAGER)
     with pytest.raises(swarm_manager.SwarmError) as caught:
         manager.update_node("n1", 9, {})
     assert type(caught.value).__name__ == kind
-    assert told in caught.value.message
+    assert expected in caught.value.message
 
 
 class Answering:
-    """A client that answers /info and keeps what it is told to write."""
+    """A client that answers /info and keeps what it is to write."""
 
     def __init__(self, info):
         self.answer = info
@@ -153,11 +153,11 @@ def test_a_manager_that_lost_its_swarm_meanwhile_says_why(swarm):
 
 
 @pytest.mark.parametrize(("swarm", "autolocked"), [(MANAGER, False), (dict(MANAGER, Cluster=cluster()), True)])
-def test_whether_managers_lock_themselves_is_told(swarm, autolocked):
+def test_whether_managers_lock_themselves_is_reported(swarm, autolocked):
     assert swarm_manager.Manager(None, "unix:///run/x.sock", swarm).autolocked == autolocked
 
 
-def test_a_swarm_that_was_changed_meanwhile_is_told_apart():
+def test_a_swarm_that_was_changed_meanwhile_is_distinguished():
     refused = APIError("500", explanation="rpc error: code = Unknown desc = update out of sequence")
     with pytest.raises(swarm_manager.OutOfSequence, match="update the swarm"):
         swarm_manager.Manager(Refusing(refused), "unix:///run/x.sock", MANAGER).update_cluster(10, {})
@@ -176,11 +176,11 @@ def test_a_swarm_that_was_changed_meanwhile_is_told_apart():
     ],
 )
 def test_an_api_that_is_not_protected_is_warned_of(options, warned):
-    told = swarm_manager.unprotected(dict(PARAMS, **options))
-    assert [options["docker_host"] in text and warned in text for text in told] == [True] * bool(warned)
+    found = swarm_manager.unprotected(dict(PARAMS, **options))
+    assert [options["docker_host"] in text and warned in text for text in found] == ([True] if warned else [])
 
 
-def test_tls_is_off_unless_asked_for(tmp_path):
+def test_tls_is_off_unless_requested(tmp_path):
     assert swarm_manager._tls(PARAMS, {"DOCKER_CERT_PATH": str(tmp_path)}) is False
 
 
@@ -208,16 +208,16 @@ def test_tls_takes_its_files_from_options_or_the_environment(certificates):
         assert (config.ca_cert, config.verify) == (str(certificates / "ca.pem"), True)
 
 
-@pytest.mark.parametrize(("told", "taken"), [("/c/ca.pem", "/c/ca.pem"), (False, False), (True, "/etc/bundle.pem")])
-def test_variables_of_the_environment_do_not_take_the_place_of_ca_path(monkeypatch, told, taken):
+@pytest.mark.parametrize(("expected", "taken"), [("/c/ca.pem", "/c/ca.pem"), (False, False), (True, "/etc/bundle.pem")])
+def test_variables_of_the_environment_do_not_take_the_place_of_ca_path(monkeypatch, expected, taken):
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/etc/bundle.pem")
     client = swarm_manager.Client(base_url="tcp://192.0.2.1:2376", version="1.41")
-    client.verify = told
+    client.verify = expected
     assert client.merge_environment_settings("https://192.0.2.1:2376", {}, None, None, None)["verify"] == taken
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({"client_cert": "/none/cert.pem"}, "give both or neither"),
         ({"client_key": "/none/key.pem"}, "give both or neither"),
@@ -225,8 +225,8 @@ def test_variables_of_the_environment_do_not_take_the_place_of_ca_path(monkeypat
         ({"ca_path": "/none/ca.pem"}, "/none/ca.pem on .*: ca_path cannot be read"),
     ],
 )
-def test_tls_files_that_do_not_fit_are_refused(options, told):
-    with pytest.raises(swarm_manager.SwarmError, match=told):
+def test_tls_files_that_do_not_fit_are_refused(options, expected):
+    with pytest.raises(swarm_manager.SwarmError, match=expected):
         swarm_manager._tls(dict(PARAMS, tls=True, **options), {})
 
 
@@ -283,7 +283,7 @@ def test_tasks_come_one_at_a_time(manager):
     assert list(manager(200, *(body[start : start + 5000] for start in range(0, len(body), 5000))).tasks()) == TASKS
 
 
-def test_who_answers_is_told_without_reading_the_ledger(monkeypatch):
+def test_who_answers_is_reported_without_reading_the_ledger(monkeypatch):
     monkeypatch.setattr(swarm_gpu_info, "connect", lambda params: swarm_manager.Manager(None, "unix:///run/x.sock", MANAGER))
     assert swarm_gpu_info.run({"ledger": False})["swarm"] == {
         "id": "c1",
@@ -299,7 +299,7 @@ def test_the_managers_clock_is_kept(manager):
 
 
 @pytest.mark.parametrize(
-    ("status", "parts", "told"),
+    ("status", "parts", "expected"),
     [
         (500, ['{"message": "rpc error: code = DeadlineExceeded desc = x"}'], "has no quorum"),
         (500, ['{"message": "on fire"}'], "would not list tasks: on fire."),
@@ -308,8 +308,8 @@ def test_the_managers_clock_is_kept(manager):
         (200, ['{"message": "odd"}'], "broke off its list of tasks"),
     ],
 )
-def test_tasks_that_do_not_come(manager, status, parts, told):
-    with pytest.raises(swarm_manager.SwarmError, match=told):
+def test_tasks_that_do_not_come(manager, status, parts, expected):
+    with pytest.raises(swarm_manager.SwarmError, match=expected):
         list(manager(status, *parts).tasks())
 
 
@@ -342,10 +342,10 @@ class Services:
         return iter([b"GPU 0: T\xc3", b"\xa4 (UUID: x)\n"]) if stdout and stderr else iter([])
 
 
-@pytest.mark.parametrize(("status", "told"), [(204, None), (404, None), (500, "would not remove service s1: service s1 is not as it was")])
-def test_a_service_is_removed_and_one_that_is_gone_needs_no_removal(status, told):
+@pytest.mark.parametrize(("status", "expected"), [(204, None), (404, None), (500, "would not remove service s1: service s1 is not as it was")])
+def test_a_service_is_removed_and_one_that_is_gone_needs_no_removal(status, expected):
     client = Services(status)
-    with pytest.raises(swarm_manager.SwarmError, match=told) if told else nullcontext():
+    with pytest.raises(swarm_manager.SwarmError, match=expected) if expected else nullcontext():
         swarm_manager.Manager(client, "unix:///run/x.sock", MANAGER).remove_service("s1")
     assert client.removed == ["s1"]
 

@@ -36,10 +36,10 @@ RECORD = "gpu-swarm.labels"
         "new",
         "beside others'",
         "changed",
-        "all of ours away",
-        "some of ours away",
-        "equal but not ours",
-        "equal but not ours, and ours away",
+        "all recorded ones away",
+        "some recorded ones away",
+        "equal but not recorded",
+        "equal but not recorded, and recorded ones away",
         "taken away by hand",
         "empty record",
         "clash",
@@ -50,7 +50,7 @@ def test_compute(now, wanted, labels, clashes):
     assert compute(now, wanted, PREFIX) == (labels, clashes)
 
 
-def test_labels_of_ours_that_nobody_could_tell_stay():
+def test_recorded_labels_that_are_not_known_stay():
     now = {"cpu.a": "1", "cpu.b": "bob", "gpu.c": "1", RECORD: "cpu.a,gpu.c"}
     assert compute(now, {}, PREFIX, ["cpu."]) == ({"cpu.a": "1", "cpu.b": "bob", RECORD: "cpu.a"}, [])
     assert compute(now, {"cpu.a": "2"}, PREFIX, ["cpu."])[0]["cpu.a"] == "2"
@@ -62,7 +62,7 @@ dicts = st.dictionaries(keys, st.sampled_from(["1", "2"]))
 
 
 @given(now=dicts, first=dicts, second=dicts)
-def test_what_is_not_ours_survives_and_ours_goes_without_a_trace(now, first, second):
+def test_what_is_not_recorded_survives_and_what_is_goes_without_a_trace(now, first, second):
     labels, clashes = compute(now, first, PREFIX)
     if clashes:
         return
@@ -80,7 +80,7 @@ def test_values_become_strings(value, text):
 
 
 @pytest.mark.parametrize(
-    ("labels", "told"),
+    ("labels", "expected"),
     [
         ({"a,b": "1"}, "'a,b'"),
         ({"": "1"}, "''"),
@@ -93,8 +93,8 @@ def test_values_become_strings(value, text):
         ({"a": ["x"]}, "['x']"),
     ],
 )
-def test_what_cannot_be_a_label_is_refused(labels, told):
+def test_what_cannot_be_a_label_is_refused(labels, expected):
     with pytest.raises(GpuSwarmError) as caught:
         normalise(labels, PREFIX, "n1")
-    assert told in caught.value.message
+    assert expected in caught.value.message
     assert "n1" in caught.value.message

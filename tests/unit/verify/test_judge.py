@@ -62,7 +62,7 @@ def judged(made, log="", asked=1, unread=None, record=None):
     return found["state"], found["verdict"]
 
 
-def test_a_task_that_sees_what_it_holds():
+def test_a_task_that_sees_what_was_allocated_to_it():
     found = judge.judged(judge.Outcome(check(2), done(A, B), smi(B, A), None), timeout_s=30)
     assert found == dict(check(2), reserved=[A, B], seen=[B, A], state="passed", verdict=GOOD)
 
@@ -99,7 +99,7 @@ def test_a_mig_device_under_its_card_is_what_was_given():
         (done(state="pending", err="no suitable node (x)"), "", 1, "though the ledger shows 0 NVIDIA-GPU free: no suitable node (x)."),
     ],
 )
-def test_what_went_wrong_is_told_with_what_to_do(made, log, asked, words):
+def test_what_went_wrong_is_reported_with_what_to_do(made, log, asked, words):
     state, verdict = judged(made, log, asked)
     assert state == "failed"
     assert words in verdict

@@ -42,11 +42,11 @@ def test_a_check_for_each_node_and_kind_that_names_gpus():
 
 
 @pytest.mark.parametrize(
-    ("gpus", "held", "asked"),
+    ("gpus", "allocated", "asked"),
     [("1", [], 1), (1, [], 1), ("2", [], 2), ("8", [], 3), ("all", [], 3), (" All ", [], 3), ("all", [B], 2), ("3", [B], 2), ("1", [A, B], 1)],
 )
-def test_only_what_is_free_is_held(gpus, held, asked):
-    busy = [task("t1", given=named(*held))] if held else []
+def test_only_what_is_free_is_reserved(gpus, allocated, asked):
+    busy = [task("t1", given=named(*allocated))] if allocated else []
     (check,) = checks(nodes(node(resources=named(A, B, C)), tasks=busy), gpus=gpus)
     assert (check["state"], check["asked"], check["others"]) == ("planned", asked, 3 - asked)
 
@@ -94,14 +94,14 @@ def test_a_command_line(line, words):
     assert plan.argv(line) == words
 
 
-@pytest.mark.parametrize(("line", "told"), [("", "it is empty"), ("sh 'a", "Close its quotes")])
-def test_no_command_line(line, told):
-    with pytest.raises(GpuSwarmError, match=told):
+@pytest.mark.parametrize(("line", "expected"), [("", "it is empty"), ("sh 'a", "Close its quotes")])
+def test_no_command_line(line, expected):
+    with pytest.raises(GpuSwarmError, match=expected):
         plan.argv(line)
 
 
-@pytest.mark.parametrize(("others", "asks"), [(1, "all"), (0, "void")])
-def test_a_service_holds_gpus_of_its_node_and_asks_for_what_swarm_must_win_over(others, asks):
+@pytest.mark.parametrize(("others", "visible"), [(1, "all"), (0, "void")])
+def test_a_service_reserves_gpus_of_its_node_and_requests_what_swarm_must_win_over(others, visible):
     check = dict(checks(nodes(node(resources=named(A, B))), gpus="2")[0], others=others, image={"reference": "cuda:1"})
     made = plan.service(check, "v-1", {"a": "b"}, ["nvidia-smi", "-L"])
     template = made.pop("task_template")
@@ -112,7 +112,7 @@ def test_a_service_holds_gpus_of_its_node_and_asks_for_what_swarm_must_win_over(
     assert template["Resources"]["Reservations"]["GenericResources"] == [{"DiscreteResourceSpec": {"Kind": "NVIDIA-GPU", "Value": 2}}]
     container = template["ContainerSpec"]
     assert (container["Image"], container["Command"]) == ("cuda:1", ["nvidia-smi", "-L"])
-    assert container["Env"] == ["NVIDIA_VISIBLE_DEVICES=%s" % asks, "NVIDIA_DRIVER_CAPABILITIES=utility"]
+    assert container["Env"] == ["NVIDIA_VISIBLE_DEVICES=%s" % visible, "NVIDIA_DRIVER_CAPABILITIES=utility"]
 
 
 @pytest.mark.parametrize(("until", "found"), [("99", ["s1"]), ("100", []), ("101", []), ("", []), ("soon", []), (None, [])])
