@@ -163,9 +163,9 @@ def show(tasks: list[Task], known: dict[tuple[str, str], Card], pending: list[st
 
 def paint(tasks: list[Task], known: dict[tuple[str, str], Card], pending: list[str], path: Path) -> None:
     """The same as a picture, every GPU of the fleet in it."""
-    held = {(task.node, task.assigned): task.name for task in tasks}
+    allocated = {(task.node, task.assigned): task.name for task in tasks}
     order = sorted(known.items(), key=lambda item: (natural(item[0][0]), natural(item[1].device)))
-    gpus = [picture.Gpu(node, card.model, uuid, held.get((node, uuid)), card.sick) for (node, uuid), card in order]
+    gpus = [picture.Gpu(node, card.model, uuid, allocated.get((node, uuid)), card.sick) for (node, uuid), card in order]
     command = f"docker service create --name {SERVICE} --generic-resource {KIND}=1 --replicas {len(tasks) + len(pending)} …"
     path.write_text(picture.draw(command, gpus, pending), encoding="utf-8")
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which task holds which GPU, as a picture: a box for each node, a cell for each GPU, and below them the tasks that are pending."""
+"""Which task has which GPU, as a picture: a box for each node, a cell for each GPU, and below them the tasks that are pending."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ HEAD = 58  # the node's name and model, above its cells
 TOP = 52  # what was typed
 QUEUE = 60  # the tasks that are pending
 LEGEND = 44
-HELD, FREE, SICK, PENDING = "held", "free", "sick", "pending"
+ALLOCATED, FREE, SICK, PENDING = "allocated", "free", "sick", "pending"
 MEANINGS = (
-    (HELD, "held by a task, which sees this GPU alone"),
+    (ALLOCATED, "allocated to a task, which sees this GPU alone"),
     (FREE, "free"),
     (SICK, "not advertised: the card failed"),
     (PENDING, "pending: no GPU is free"),
@@ -26,7 +26,7 @@ STYLE = """
 text { font-family: ui-sans-serif, system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1b2733 }
 .page { fill: #ffffff; stroke: #d5dde5 }
 .node { fill: #f3f6f9; stroke: #c9d3dd }
-.held { fill: #76b900 }
+.allocated { fill: #76b900 }
 .free { fill: #ffffff; stroke: #9fb0bf; stroke-dasharray: 4 3 }
 .sick { fill: #fbe3e1; stroke: #c8392b }
 .pending { fill: #fff3cf; stroke: #c29a1a; stroke-dasharray: 4 3 }
@@ -37,7 +37,7 @@ text { font-family: ui-sans-serif, system-ui, -apple-system, "Segoe UI", "DejaVu
 .task { font-weight: 600; font-size: 12.5px; fill: #12220a }
 .waits { font-weight: 600; font-size: 13px; fill: #5c4608 }
 .uuid { font-size: 11px; fill: #24401a }
-.nobody { font-size: 13px; fill: #6b7a89 }
+.note { font-size: 13px; fill: #6b7a89 }
 .fault { font-size: 12px; fill: #a32417 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 }
@@ -50,7 +50,7 @@ text { fill: #e6edf3 }
 .task { fill: #12220a }
 .uuid { fill: #24401a }
 .waits { fill: #f3d98b }
-.nobody { fill: #93a1ae }
+.note { fill: #93a1ae }
 .fault { fill: #ffb3ad }
 }
 """
@@ -60,7 +60,7 @@ class Gpu(NamedTuple):
     node: str
     model: str
     uuid: str
-    task: str | None  # who holds it
+    task: str | None  # that it is allocated to
     sick: str = ""  # why it is not advertised
 
 
@@ -81,13 +81,13 @@ def draw(command: str, gpus: Iterable[Gpu], pending: Sequence[str] = ()) -> str:
     height = top + LEGEND
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="Which task holds which GPU">\n<style>{STYLE}</style>\n'
+        f'aria-label="Which task has which GPU">\n<style>{STYLE}</style>\n'
         f'<rect class="page" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="10"/>\n' + "\n".join(parts) + "\n</svg>\n"
     )
 
 
 def _kind(gpu: Gpu) -> str:
-    return SICK if gpu.sick else HELD if gpu.task else FREE
+    return SICK if gpu.sick else ALLOCATED if gpu.task else FREE
 
 
 def _node(name: str, box: list[Gpu], top: int, width: int) -> list[str]:
@@ -105,8 +105,8 @@ def _node(name: str, box: list[Gpu], top: int, width: int) -> list[str]:
 def _cell(gpu: Gpu, x: int, y: int) -> list[str]:
     kind = _kind(gpu)
     lines = {
-        HELD: [(26, "task", gpu.task or ""), (45, "uuid", gpu.uuid[:12] + "…")],
-        FREE: [(TALL // 2 + 4, "nobody", "free")],
+        ALLOCATED: [(26, "task", gpu.task or ""), (45, "uuid", gpu.uuid[:12] + "…")],
+        FREE: [(TALL // 2 + 4, "note", "free")],
         SICK: [(26, "fault", gpu.sick), (45, "fault", "not advertised")],
     }[kind]
     rect = f'<rect class="{kind}" x="{x}" y="{y}" width="{CELL}" height="{TALL}" rx="6"/>'

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Everything known that goes wrong with GPUs on Docker Swarm, in the order of docs/TRAPS.md, which is made of it.
 
-What code looks for is a row of plugins/module_utils/_compat/issues.py, and stands here by its name. A test checks that each proof exists.
+What code checks for is a row of plugins/module_utils/_compat/issues.py, and stands here by its name. A test checks that each proof exists.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ ISOLATION = (
         "ctk-set-splits-lists", "toolkit", "all versions up to 1.20.0",
         "'nvidia-ctk config --set swarm-resource=A,B' fails, since it splits at the comma.",
         "seen with all versions to 1.20.0",
-        HANDLED, "The file is edited, nvidia-ctk is not asked to.",
+        HANDLED, "The file is edited directly, without nvidia-ctk.",
         _U + "config/test_runtime_toml.py::test_several_kinds_and_odd_characters",
     ),
     Trap(
@@ -116,26 +116,26 @@ DAEMON = (
         "flag-and-file", "engine", "any version",
         "The same option as a flag (ExecStart, DOCKER_OPTS) and in daemon.json keeps dockerd from starting.",
         "moby daemon/config/config.go",
-        HANDLED, "Flags of ours move from drop-ins and variables to where they belong; what cannot be taken apart is an error that names it.",
+        HANDLED, "Flags of this collection move from drop-ins and variables to where they belong; one that cannot is an error.",
         _ADOPTION + "no_flag_is_left_that_is_in_the_file_now",
     ),
     Trap(
         "singular-key", "engine", "any version",
         "The key node-generic-resource passes 'dockerd --validate' and is silently ignored.",
         "seen with 29.7.2",
-        HANDLED, "Our entries move to node-generic-resources, and the key is told.",
+        HANDLED, "Entries of this collection move to node-generic-resources, and the key is reported.",
         _U + "config/test_daemon_json.py::test_the_singular_key",
     ),
     Trap(
         "no-validate", "engine", "before 23.0.0",
         "dockerd has no --validate: a wrong file shows at the restart.",
         "moby#42393",
-        HANDLED, "Such a dockerd is not asked; a start that fails is rolled back with dockerd's own reason.",
+        HANDLED, "Such a dockerd is not called with it; a start that fails is rolled back with dockerd's own reason.",
         _U + "dockerd/test_engine.py::test_validate",
     ),
     Trap(
         "named-or-discrete", "engine", "any version",
-        "A kind is named or discrete: a mixture keeps dockerd from starting, GPU=0 alone is the amount 0, a value holds no"
+        "A kind is named or discrete: a mixture keeps dockerd from starting, GPU=0 alone is the amount 0, a value contains no"
         " '=', duplicates count twice, and GPU and gpu are two kinds with one variable.",
         "swarmkit api/genericresource/parse.go",
         REFUSAL, "Rules, extra_resources and what others listed are checked before anything is written.",
@@ -153,7 +153,7 @@ DAEMON = (
         "memory-is-a-sum", "swarm", "any version",
         "One discrete kind is a sum over the node: on 2 × 8 GB a task of 12 GB fits nowhere, and is accepted.",
         "swarmkit api/genericresource",
-        WARNING, "Each GPU is a kind of its own (VRAM-C1); 'sum: true' is told with how it misplaces.",
+        WARNING, "Each GPU is a kind of its own (VRAM-C1); 'sum: true' is reported with how it misplaces.",
         _POLICIES + "more_than_one_card_has_fits_nowhere",
     ),
     BY_ID["named-tasks-rejected"],
@@ -163,9 +163,9 @@ DAEMON = (
     BY_ID["finished-jobs-count"],
     Trap(
         "resources-appear-late", "swarm", "any version",
-        "A node tells its resources to the manager when it connects and every 20 s: right after a restart they may be missing.",
+        "A node reports its resources to the manager when it connects and every 20 s: right after a restart they may be missing.",
         "swarmkit agent/agent.go",
-        HANDLED, "A run waits until the manager shows what was decided, and tells of a node that does not.",
+        HANDLED, "A run waits until the manager shows what was decided, and reports a node that does not.",
         _U + "rollout/test_updates.py::test_not_converged",
     ),
     Trap(
@@ -200,7 +200,7 @@ DAEMON = (
         "only-json-shows-resources", "engine", "any version",
         "'docker node inspect --pretty' shows no generic resources, and what a task was given stands at the task alone.",
         "docker/cli",
-        HANDLED, "The ledger reads the API; swarm_gpu_info shows who holds what.",
+        HANDLED, "The ledger reads the API; swarm_gpu_info shows which task has which GPU.",
         _FLEET + "manager_shows_each_gpu_with_its_full_uuid",
     ),
     Trap(
@@ -230,9 +230,9 @@ TASKS = (
     ),
     Trap(
         "label-evicts", "leader", "any version",
-        "A task whose constraint does not hold any more since a label changed is evicted at once.",
+        "A task whose constraint is no longer met since a label changed is evicted at once.",
         "moby#34139, #31014",
-        HANDLED, "Only labels of ours are changed; swarm_nodes names the tasks that would go, and refuses what provision_disrupt forbids.",
+        HANDLED, "Only labels of this collection are changed; swarm_nodes names the tasks that would go, and refuses what provision_disrupt forbids.",
         _U + "node_spec/test_eviction.py::test_evicted",
     ),
     Trap(
@@ -244,7 +244,7 @@ TASKS = (
     ),
     Trap(
         "constraints-know-equality", "swarm", "any version",
-        "Constraints know == and != only, so 'any GPU with 40 GB or more' cannot be asked for.",
+        "Constraints know == and != only, so 'any GPU with 40 GB or more' cannot be required.",
         "docs.docker.com, docker service create",
         HANDLED, "Threshold labels such as gpu.mem_ge_40=true.",
         _U + "policy/test_labels.py::test_thresholds",
@@ -261,7 +261,7 @@ TASKS = (
         "A node in the state error may be half-joined, or its certificate may have expired: 'leave --force' is right only"
         " where no Raft state and no earlier membership exist.",
         "moby#29242",
-        HANDLED, "A node leaves by itself only in the first case; in the others the host is told.",
+        HANDLED, "A node leaves by itself only in the first case; in the others the host is reported.",
         _U + "fleet/test_membership.py::test_membership_refused",
     ),
     Trap(
@@ -314,7 +314,7 @@ CARDS = (
         "mig-card-whole", "nvml", "cards in MIG mode",
         "A card in MIG mode cannot be given to a task whole.",
         "NVIDIA MIG user guide",
-        HANDLED, "It is left out and told, or its MIG devices are advertised by a rule with 'as: mig'.",
+        HANDLED, "It is left out and reported, or its MIG devices are advertised by a rule with 'as: mig'.",
         _POLICIES + "card_that_is_cut_up_is_in_no_inventory",
     ),
 )  # fmt: skip

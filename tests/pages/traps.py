@@ -16,13 +16,13 @@ HEAD = """\
 
 What goes wrong with GPUs on Docker Swarm, and what this collection does about it.
 
-- **handled**: it cannot happen, or is put right; where that changes a file, it is told.
-- **warning**: it is told at each run on the nodes that it concerns.
+- **handled**: it cannot happen, or is corrected; where that changes a file, it is reported.
+- **warning**: it is reported at each run on the nodes that it concerns.
 - **refusal**: nothing is changed on such a node. Names marked with * can be lowered to a warning, one by one:
   `gpu_node_accept_risks: [name]`.
 - **documented**: nothing on a node shows it; the remedy is yours.
 
-*Proof* names the test of our answer, or the test on a real engine, or says that the fact is cited from its reference.
+*Proof* names the test of our answer, or the test on a real engine, or states that the fact is cited from its reference.
 """
 COLUMNS = ("name", "affected", "what goes wrong", "answer", "what is done, or to do", "proof", "reference")
 

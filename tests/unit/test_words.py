@@ -35,6 +35,11 @@ COVERED = (
     "plugins/plugin_utils/_settings/*.py",
     "roles/*/*/*.yml",
     "roles/*/*.md",
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs/[!GT]*.md",  # but for the glossary itself
+    "docs/TRAPS.md",
 )
 
 # Other forms of the glossary's words. There, they may be somebody else's: sudo asks for a password.

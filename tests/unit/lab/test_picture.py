@@ -13,7 +13,7 @@ FREE = Gpu("g1", "X", "GPU-bbbbbbbb-2", None)
 SICK = Gpu("g1", "?", "GPU 2", None, "GPU is lost")
 
 
-def test_it_shows_who_holds_what_which_card_failed_and_who_is_pending() -> None:
+def test_it_shows_what_is_allocated_which_card_failed_and_who_is_pending() -> None:
     drawn = draw("docker <service>", [SICK, HELD, FREE], ["demo.2"])
     assert [text for text in ("demo.1", "GPU-aaaaaaaa…", ">free<", "GPU is lost", "not advertised", "demo.2", "3 × X") if text not in drawn] == []
     assert "docker &lt;service&gt;" in drawn
@@ -21,5 +21,5 @@ def test_it_shows_who_holds_what_which_card_failed_and_who_is_pending() -> None:
 
 def test_the_legend_explains_what_is_there_and_nothing_else() -> None:
     drawn = draw("docker service", [HELD])
-    assert "held by a task" in drawn
+    assert "allocated to a task" in drawn
     assert [text for text in ("pending:", ">free<", "the card failed") if text in drawn] == []
