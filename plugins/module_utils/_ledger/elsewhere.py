@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a task could run on another node than its own (pure), by what its service asks for.
+"""Whether a task could run on another node than its own (pure), by the requirements of its service.
 
-Looks at what pending looks at, and at what nodes have in all: what is free there changes from one moment to the next.
+Compares the same as pending, but with what nodes have in all: what is free there changes from one moment to the next.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,8 +17,8 @@ from . import pending
 from .tasks import is_global
 
 
-def tell(records: Sequence[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]]) -> None:
-    """Puts ``elsewhere`` to each task of the ledger's ``records`` of nodes."""
+def mark(records: Sequence[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]]) -> None:
+    """Sets ``elsewhere`` of each task of the ledger's ``records`` of nodes."""
     by_id = {record["id"]: record for record in records}
     opened = [(node, by_id[node["ID"]]) for node in nodes if pending.is_open(by_id[node["ID"]])]
     by_name = {service["Spec"]["Name"]: service for service in services}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of the ledger somebody should do something about (pure), each with its row of the known traps.
+"""What of the ledger needs action (pure), each with its row of the known issues.
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,13 +19,13 @@ from .._policy import generic_resources
 NAMED = 5
 
 
-def findings(told: Mapping[str, Any], leader: str | None) -> list[dict[str, str]]:
-    """[{id, text}] for a ledger, one for each trap that it shows: what goes wrong, who is concerned, and the remedy."""
+def findings(ledger: Mapping[str, Any], leader: str | None) -> list[dict[str, str]]:
+    """[{id, text}] for a ledger, one for each known issue that it shows: what goes wrong, who is concerned, and the remedy."""
     # A share of a GPU's memory comes without a device: such a service sets the variable rightly.
-    seeing = [one for one in told["unreserved"] if not one["reserves"]]
+    seeing = [one for one in ledger["unreserved"] if not one["reserves"]]
     found = (
-        ("new-leader-claims-again", [_twice(one) for one in told["held_twice"]]),
-        ("finished-jobs-count", [_finished(one, leader) for one in told["finished_jobs"] if one["clash"]]),
+        ("new-leader-claims-again", [_twice(one) for one in ledger["held_twice"]]),
+        ("finished-jobs-count", [_finished(one, leader) for one in ledger["finished_jobs"] if one["clash"]]),
         ("variable-set-by-hand", [_seeing(one) for one in seeing if _is_by_hand(one)]),
         ("no-reservation-sees-all", [_seeing(one) for one in seeing if not _is_by_hand(one)]),
     )
@@ -43,7 +43,8 @@ def shortened(names: Sequence[str], separator: str = ", ") -> str:
 
 
 def _twice(one: Mapping[str, Any]) -> str:
-    return "%s %s on node %s, held by %s" % (one["kind"], one["value"], one["hostname"], " and ".join(holder["name"] for holder in one["holders"]))
+    tasks = " and ".join(holder["name"] for holder in one["holders"])
+    return "%s %s on node %s, allocated to %s" % (one["kind"], one["value"], one["hostname"], tasks)
 
 
 def _finished(one: Mapping[str, Any], leader: str | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Iterable, Mapping
 
 
 def leader_engine(nodes: Iterable[Mapping[str, Any]]) -> str | None:
-    """The engine version of the manager that leads, as it tells it; None if it cannot be told."""
+    """The engine version of the manager that leads, as it reports it; None if it is not known."""
     for node in nodes:
         if (node.get("ManagerStatus") or {}).get("Leader"):
             return node.get("Description", {}).get("Engine", {}).get("EngineVersion")

@@ -51,7 +51,7 @@ def ledger(
     leader = leader_engine(nodes)
     records = [_node_record(node, reading, prefix) for node in nodes]
     records.sort(key=lambda record: (record["hostname"], record["id"]))
-    elsewhere.tell(records, nodes, services)
+    elsewhere.mark(records, nodes, services)
     pools = _pools(records)
     told = {
         "nodes": records,

@@ -29,7 +29,7 @@ _FIELDS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
 def is_met(constraint: str, node: Mapping[str, Any]) -> bool:
     """Whether the API's node meets one constraint, such as ``node.labels.gpu.model==T4``."""
     if "==" not in constraint and "!=" not in constraint:
-        return True  # the scheduler looks over what it cannot read
+        return True  # the scheduler ignores what it cannot read
     key, equal, wanted = _parse(constraint)
     if key.lower() == "node.ip":
         same = _same_address(wanted, node.get("Status", {}).get("Addr"))

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What tasks that swarm found no node for are waiting for (pure), beside what the scheduler says of it.
+"""Why tasks are pending (pure), beside the scheduler's own reason.
 
-Looks at what swarmkit's scheduler looks at (manager/scheduler/filter.go) but for plugins, ports, volumes and the limit of
+Checks what swarmkit's scheduler checks (manager/scheduler/filter.go) but for plugins, ports, volumes and the limit of
 replicas on a node. Private to this collection: no stability is promised to others.
 """
 
@@ -17,12 +17,12 @@ from . import node_match
 from .findings import shortened
 from .tasks import age, reservations
 
-# No kind of generic resources holds a "=".
+# No kind of generic resources contains a "=".
 CPUS, MEMORY = "=CPUs", "=GiB of memory"
 UNITS = {CPUS: 1e9, MEMORY: 2.0**30}
 
 
-# What tasks wait for, so that those that wait for the same are one group: service, node, what the scheduler says, needs.
+# What tasks wait for, so that those that wait for the same are one group: service, node, the scheduler's reason, needs.
 Waiting = Dict[Tuple[str, str, Tuple[str, str, str], str], Dict[str, Any]]
 
 
@@ -38,16 +38,16 @@ Fitting = Dict[Tuple[Tuple[str, ...], Tuple[Tuple[Any, Any], ...]], List[Place]]
 
 
 def is_open(record: Mapping[str, Any]) -> bool:
-    """Whether the scheduler gives this node new tasks at all."""
+    """Whether the scheduler places new tasks on this node at all."""
     return record["state"] == "ready" and record["availability"] == "active"
 
 
 def add(waiting: Waiting, task: Mapping[str, Any], service_name: str) -> None:
-    """Puts a task to those that wait for the same: a service may have thousands, and one specification."""
+    """Adds a task to those that wait for the same: a service may have thousands, and one specification."""
     status, spec = task["Status"], task.get("Spec") or {}
-    said = (status["State"], status.get("Message", ""), status.get("Err", ""))
+    reason = (status["State"], status.get("Message", ""), status.get("Err", ""))
     needs = {"Resources": spec.get("Resources"), "Placement": spec.get("Placement")}
-    key = (task.get("ServiceID"), task.get("NodeID"), said, repr(needs))
+    key = (task.get("ServiceID"), task.get("NodeID"), reason, repr(needs))
     group = waiting.setdefault(key, {"service": service_name, "spec": needs, "tasks": [], "since": status.get("Timestamp")})
     group["tasks"].append(task["ID"])
     group["since"] = min(group["since"] or "", status.get("Timestamp") or "") or None
@@ -60,13 +60,13 @@ def pending(
     reserved: Mapping[str, Sequence[int]],
     now: float | None,
 ) -> list[dict[str, Any]]:
-    """The groups as they are told, the largest first."""
+    """The groups as the module returns them, the largest first."""
     by_id = {record["id"]: record for record in records}
-    # Of nobody's interest while nothing waits.
+    # Not needed while nothing waits.
     places = [place(node, by_id[node["ID"]], reserved) for node in nodes] if waiting else []
     fitting: Fitting = {}
     found = []
-    for (dummy_service, node_id, said, dummy_needs), group in waiting.items():
+    for (dummy_service, node_id, reason, dummy_needs), group in waiting.items():
         wants = wanted_by(group["spec"])
         generic = {kind: amount for kind, amount in wants.items() if kind not in UNITS}
         found.append(
@@ -76,10 +76,10 @@ def pending(
                 "tasks": sorted(group["tasks"]),
                 "node": node_id,
                 "hostname": by_id[node_id]["hostname"] if node_id in by_id else None,
-                "state": said[0],
+                "state": reason[0],
                 "since": group["since"],
                 "age": age(group["since"], now),
-                "said": said[2] or said[1],
+                "said": reason[2] or reason[1],
                 "wants": generic,
                 "missing": _missing(group["spec"], wants, places, node_id, fitting),
             }
@@ -155,47 +155,47 @@ def _unfulfilled(constraints: list[str], platforms: Sequence[Mapping[str, Any]],
 
 def _too_large(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
     """What no node has, even when it is idle."""
-    told = []
+    found = []
     for kind, amount in wants.items():
         most, hostname = max((place.total.get(kind, 0), place.record["hostname"]) for place in places)
         if most < amount:
-            told.append("wants %s; the most that a node has: %s" % (_told(kind, amount, unit=True), _at(kind, most, hostname)))
-    return told
+            found.append("wants %s; the most that a node has: %s" % (_amount(kind, amount, unit=True), _at(kind, most, hostname)))
+    return found
 
 
 def _not_now(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
     roomy = [place for place in places if all(place.free.get(kind, 0) >= amount for kind, amount in wants.items())]
     opened = [place for place in places if is_open(place.record)]
     if any(is_open(place.record) for place in roomy):
-        return []  # it has just come, or waits for what is not looked at here
+        return []  # it has just come, or waits for what is not checked here
     if roomy:
         return ["every node with room for it takes no new tasks: %s" % _names(roomy)]
     if not opened:
         return ["every node that could take it takes no new tasks: %s" % _names(places)]
-    everything = ", ".join(_told(kind, amount, unit=True) for kind, amount in wants.items())
+    everything = ", ".join(_amount(kind, amount, unit=True) for kind, amount in wants.items())
     return _short(wants, opened) or ["no node has all of it free at once: %s" % everything]
 
 
 def _short(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
-    told = []
+    found = []
     for kind, amount in wants.items():
         most, hostname = max((place.free.get(kind, 0), place.record["hostname"]) for place in places)
         if most < amount:
-            everywhere = _told(kind, sum(place.free.get(kind, 0) for place in places))
-            told.append("wants %s; most free on one node: %s; %s in all" % (_told(kind, amount, unit=True), _at(kind, most, hostname), everywhere))
-    return told
+            everywhere = _amount(kind, sum(place.free.get(kind, 0) for place in places))
+            found.append("wants %s; most free on one node: %s; %s in all" % (_amount(kind, amount, unit=True), _at(kind, most, hostname), everywhere))
+    return found
 
 
 # -- words -----------------------------------------------------------------------------------------------------------
 
 
-def _told(kind: str, amount: float, unit: bool = False) -> str:
+def _amount(kind: str, amount: float, unit: bool = False) -> str:
     number = "%d" % amount if kind not in UNITS else ("%.2f" % (amount / UNITS[kind])).rstrip("0").rstrip(".")
     return "%s %s" % (number, kind.lstrip("=")) if unit else number
 
 
 def _at(kind: str, amount: float, hostname: str) -> str:
-    return "%s (%s)" % (_told(kind, amount), hostname) if amount else "0"
+    return "%s (%s)" % (_amount(kind, amount), hostname) if amount else "0"
 
 
 def _names(places: Iterable[Place]) -> str:

@@ -56,15 +56,15 @@ def is_of_gpus(entry: Mapping[str, Any]) -> bool:
 
 
 def has_gpus(record: Mapping[str, Any]) -> bool:
-    """By what the node advertises, or by the label that gpu_node gives it: its GPUs may be handed out by memory alone."""
+    """By what the node advertises, or by the label that gpu_node sets: its GPUs may be advertised by memory alone."""
     return Options().prefix + "count" in record["labels"] or any(is_of_gpus(entry) for entry in record["resources"].values())
 
 
 def _variables(service: Mapping[str, Any]) -> dict[str, str]:
     """The variables of this service that let its tasks see GPUs, with their values."""
     environment = (service["Spec"].get("TaskTemplate", {}).get("ContainerSpec") or {}).get("Env") or []
-    told = dict(item.partition("=")[::2] for item in environment if item.startswith((VISIBLE + "=", generic_resources.ENV_PREFIX)))
-    return {name: value for name, value in told.items() if not CLOSING.intersection(part.strip() for part in value.split(","))}
+    given = dict(item.partition("=")[::2] for item in environment if item.startswith((VISIBLE + "=", generic_resources.ENV_PREFIX)))
+    return {name: value for name, value in given.items() if not CLOSING.intersection(part.strip() for part in value.split(","))}
 
 
 def _active(records: Iterable[Mapping[str, Any]], waiting: Waiting) -> dict[str, set[str]]:
@@ -77,7 +77,7 @@ def _active(records: Iterable[Mapping[str, Any]], waiting: Waiting) -> dict[str,
 
 
 def _may_come(service: Mapping[str, Any], places: Iterable[Mapping[str, Any]], active: Container[str]) -> bool:
-    # A job that is through comes nowhere.
+    # A finished job is placed nowhere.
     if is_job_service(service) and service["Spec"]["Name"] not in active:
         return False
     placement = service["Spec"]["TaskTemplate"].get("Placement") or {}

@@ -14,7 +14,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger imp
 JOB = service("s2", "sweep", mode="ReplicatedJob")
 
 
-def told(nodes, tasks, services=None, leader="26.1.5+dfsg1"):
+def findings_of(nodes, tasks, services=None, leader="26.1.5+dfsg1"):
     return ledger([node("m1", leader=True, engine=leader), *nodes], tasks, services or [service(), JOB], "gpu-swarm.")
 
 
@@ -29,7 +29,7 @@ def ended(task_id, given, state="complete", **options):
 
 def test_a_gpu_that_is_allocated_to_two_tasks():
     tasks = [task("t1", given=named(A)), task("t2", given=named(B), slot=2), task("t3", given=named(A), slot=3, state="starting")]
-    result = told([node(resources=named(A, B))], tasks)
+    result = findings_of([node(resources=named(A, B))], tasks)
     (twice,) = result["held_twice"]
     assert {key: twice[key] for key in ("kind", "value", "node", "hostname")} == {
         "kind": "NVIDIA-GPU",
@@ -42,7 +42,7 @@ def test_a_gpu_that_is_allocated_to_two_tasks():
         ("t3", "train.3", "starting"),
     ]
     (text,) = texts(result, "new-leader-claims-again")
-    assert "Here: NVIDIA-GPU %s on node host-n1, held by train.1 and train.3." % A in text
+    assert "Here: NVIDIA-GPU %s on node host-n1, allocated to train.1 and train.3." % A in text
 
 
 @pytest.mark.parametrize(
@@ -56,20 +56,20 @@ def test_a_gpu_that_is_allocated_to_two_tasks():
     ids=["one each", "advertised twice", "one has ended", "an amount"],
 )
 def test_what_is_not_held_twice(advertised, tasks):
-    result = told([node(resources=advertised)], tasks)
+    result = findings_of([node(resources=advertised)], tasks)
     assert (result["held_twice"], result["findings"]) == ([], [])
 
 
 def test_the_same_name_on_two_nodes_is_two_resources():
     nodes = [node(node_id, resources=named("nvme0", kind="SSD")) for node_id in ("n1", "n2")]
     tasks = [task("t1", "n1", named("nvme0", kind="SSD")), task("t2", "n2", named("nvme0", kind="SSD"))]
-    assert told(nodes, tasks)["held_twice"] == []
+    assert findings_of(nodes, tasks)["held_twice"] == []
 
 
 @pytest.mark.parametrize("leader", ["20.10.24+dfsg1", "26.1.5+dfsg1", "29.5.3"])
 def test_finished_jobs_that_are_in_the_way(leader):
     tasks = [task("t1", given=named(A)), ended("t2", named(A)), ended("t3", named(B))]
-    result = told([node(resources=named(A, B))], tasks, leader=leader)
+    result = findings_of([node(resources=named(A, B))], tasks, leader=leader)
     assert result["finished_jobs"] == [
         {
             "service": "sweep",
@@ -89,7 +89,7 @@ def test_finished_jobs_that_are_in_the_way(leader):
 
 @pytest.mark.parametrize("leader", ["29.6.0", "30.0.0", "library-import"])
 def test_newer_leaders_do_not_count_finished_jobs(leader):
-    result = told([node(resources=named(A))], [task("t1", given=named(A)), ended("t2", named(A))], leader=leader)
+    result = findings_of([node(resources=named(A))], [task("t1", given=named(A)), ended("t2", named(A))], leader=leader)
     assert (result["finished_jobs"], result["findings"]) == ([], [])
 
 
@@ -108,7 +108,7 @@ def test_newer_leaders_do_not_count_finished_jobs(leader):
     ids=["apart", "two runs of one job", "gone", "no GPU left", "fits", "too much", "too much by itself", "no such kind left"],
 )
 def test_what_finished_jobs_still_count(advertised, tasks, amount, clash):
-    result = told([node(resources=advertised)], tasks)
+    result = findings_of([node(resources=advertised)], tasks)
     assert [(one["amount"], one["clash"]) for one in result["finished_jobs"]] == [(amount, clash)]
     assert len(texts(result, "finished-jobs-count")) == clash
 
@@ -125,7 +125,7 @@ def test_what_finished_jobs_still_count(advertised, tasks, amount, clash):
     ids=["still running", "nothing given", "given up by swarm", "no job", "no job, about to be restarted"],
 )
 def test_what_is_no_finished_job(one):
-    assert told([node(resources=named(A))], [one])["finished_jobs"] == []
+    assert findings_of([node(resources=named(A))], [one])["finished_jobs"] == []
 
 
 @pytest.mark.parametrize(
@@ -136,24 +136,24 @@ def test_what_is_no_finished_job(one):
     ],
 )
 def test_who_sees_gpus_without_a_reservation(env, trap, variable):
-    result = told([node(resources=named(A))], [task("t1")], [service(env=env)])
+    result = findings_of([node(resources=named(A))], [task("t1")], [service(env=env)])
     (text,) = texts(result, trap)
     assert "Here: service train with %s on node host-n1." % variable in text
 
 
 def test_of_many_only_some_are_named():
     tasks = [task("t%d" % number, "n%d" % (number // 2), named(A), slot=number) for number in range(14)]
-    result = told([node("n%d" % number, resources=named(A)) for number in range(7)], tasks)
+    result = findings_of([node("n%d" % number, resources=named(A)) for number in range(7)], tasks)
     (text,) = texts(result, "new-leader-claims-again")
     assert len(result["held_twice"]) == 7
-    assert "on node host-n4, held by t8 and t9; and 2 more." in text.replace("train.8", "t8").replace("train.9", "t9")
+    assert "on node host-n4, allocated to t8 and t9; and 2 more." in text.replace("train.8", "t8").replace("train.9", "t9")
 
 
 def test_who_reserves_memory_sets_the_variable_rightly():
     shared = service(env=["NVIDIA_VISIBLE_DEVICES=all"], reserves={"VRAM": 4000})
-    result = told([node(resources=named(A) + discrete(8000))], [task("t1")], [shared])
+    result = findings_of([node(resources=named(A) + discrete(8000))], [task("t1")], [shared])
     assert (len(result["unreserved"]), result["findings"]) == (1, [])
 
 
 def test_a_sound_swarm_has_no_findings():
-    assert told([node(resources=named(A))], [task("t1", given=named(A))])["findings"] == []
+    assert findings_of([node(resources=named(A))], [task("t1", given=named(A))])["findings"] == []

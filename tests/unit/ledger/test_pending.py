@@ -51,10 +51,10 @@ def test_the_scheduler_may_have_said_nothing_yet():
     assert (group["state"], group["said"], group["missing"]) == ("new", "created", [])
 
 
-def test_what_differs_is_told_apart_and_the_most_first():
+def test_what_differs_is_distinguished_and_the_most_first():
     tasks = [pending("t1", {GPU: 9}), pending("t2", {GPU: 8}), pending("t3", {GPU: 8}), pending("t4", {GPU: 8}, service="s2")]
-    told = groups([node()], tasks, [service(), service("s2", "other")])
-    assert [(group["service"], group["count"], group["wants"]) for group in told] == [
+    found = groups([node()], tasks, [service(), service("s2", "other")])
+    assert [(group["service"], group["count"], group["wants"]) for group in found] == [
         ("train", 2, {GPU: 8}),
         ("other", 1, {GPU: 8}),
         ("train", 1, {GPU: 9}),
@@ -109,7 +109,7 @@ def test_no_node_has_all_of_it_at_once():
 
 
 @pytest.mark.parametrize(
-    ("constraints", "told"),
+    ("constraints", "expected"),
     [
         (["node.labels.gpu.model==B200"], "no node meets node.labels.gpu.model==B200"),
         (["node.labels.gpu.model==B200", "node.role==manager"], "no node meets node.labels.gpu.model==B200 or node.role==manager"),
@@ -119,12 +119,12 @@ def test_no_node_has_all_of_it_at_once():
         ),
     ],
 )
-def test_constraints_that_no_node_meets(constraints, told):
+def test_constraints_that_no_node_meets(constraints, expected):
     nodes = [node("g1", {"gpu.model": "T4"}, resources=named(A)), node("g2", resources=named(B))]
-    assert missing(nodes, pending("t1", {GPU: 1}, constraints=constraints)) == [told]
+    assert missing(nodes, pending("t1", {GPU: 1}, constraints=constraints)) == [expected]
 
 
-def test_only_nodes_that_meet_the_constraints_are_looked_at():
+def test_only_nodes_that_meet_the_constraints_count():
     nodes = [node("g1", {"gpu.model": "T4"}, resources=named(A)), node("g2", resources=gpus(8))]
     assert missing(nodes, pending("t1", {GPU: 2}, constraints=["node.labels.gpu.model==t4"])) == [
         "wants 2 NVIDIA-GPU; the most that a node has: 1 (host-g1)"
@@ -160,11 +160,11 @@ def test_a_node_that_takes_nothing_and_is_full():
 
 def test_not_all_of_many_nodes_are_named():
     nodes = [node("g%d" % number, resources=gpus(1, number), availability="drain") for number in range(8)]
-    (told,) = missing(nodes, pending("t1", {GPU: 1}))
-    assert told.endswith("host-g4 (drain), and 3 more")
+    (text,) = missing(nodes, pending("t1", {GPU: 1}))
+    assert text.endswith("host-g4 (drain), and 3 more")
 
 
-def test_a_task_of_a_global_service_looks_at_its_node_alone():
+def test_a_task_of_a_global_service_counts_its_node_alone():
     nodes = [node("g1", resources=named(A)), node("g2", resources=named(B))]
     waiting = pending("t1", {GPU: 1}, node_id="g1", desired="ready", error="insufficient resources on 1 node", slot=None)
     (group,) = groups(nodes, [waiting, task("h1", "g1", named(A))], [service(mode="Global")])

@@ -57,12 +57,12 @@ def test_who_reserves_gets_what_the_scheduler_gave():
     assert unreserved([service(env=[ALL, BY_HAND], reserves={"NVIDIA-GPU": 1})]) == []
 
 
-def test_another_reservation_does_not_count_and_is_told():
+def test_another_reservation_does_not_count_and_is_listed():
     (found,) = unreserved([service(env=[ALL], reserves={"VRAM": 4000})], [node("g1", resources=named(A) + discrete(8000))])
     assert found["reserves"] == ["VRAM"]
 
 
-def test_a_service_that_may_come_is_told_without_nodes():
+def test_a_service_that_may_come_is_listed_without_nodes():
     (found,) = unreserved([service(env=[ALL])], [GPU_NODE, node("w1")], [task("t1", "w1")])
     assert found["nodes"] == []
 
@@ -75,18 +75,18 @@ def test_a_service_that_may_come_is_told_without_nodes():
         {"platforms": [("linux", "arm64")]},
     ],
 )
-def test_a_service_that_can_come_to_no_gpu_is_not_told(options):
+def test_a_service_that_can_come_to_no_gpu_is_not_listed(options):
     assert unreserved([service(env=[ALL], **options)]) == []
 
 
-def test_it_is_told_where_it_runs_whatever_its_constraints_say_now():
+def test_it_is_listed_where_it_runs_whatever_its_constraints_are_now():
     moved = service(env=[ALL], constraints=["node.role==manager"])
     assert [found["nodes"] for found in unreserved([moved], tasks=[task("t1", "g1")])] == [["host-g1"]]
 
 
-@pytest.mark.parametrize(("tasks", "told"), [([], 0), ([task("t1", "g1", job=True)], 1), ([pending("t1", job=True)], 1)])
-def test_a_job_that_is_through_comes_nowhere(tasks, told):
-    assert len(unreserved([service(mode="ReplicatedJob", env=[ALL])], tasks=tasks)) == told
+@pytest.mark.parametrize(("tasks", "expected"), [([], 0), ([task("t1", "g1", job=True)], 1), ([pending("t1", job=True)], 1)])
+def test_a_finished_job_is_placed_nowhere(tasks, expected):
+    assert len(unreserved([service(mode="ReplicatedJob", env=[ALL])], tasks=tasks)) == expected
 
 
 def test_a_node_whose_gpus_are_advertised_by_memory_has_gpus():
