@@ -55,7 +55,7 @@ class NvmlHangs(NvmlError):
 
 
 class NvmlFailed(NvmlError):
-    """NVML's init or a question about the whole machine failed."""
+    """NVML's init or a query about the whole machine failed."""
 
 
 def find_binding(library_path: str | None = None, state_dir: str = _libraries.STATE_DIR) -> Any:
@@ -63,7 +63,7 @@ def find_binding(library_path: str | None = None, state_dir: str = _libraries.ST
     try:
         return _import()
     except Exception:
-        # Before one that is broken or too old, ours must come first.
+        # The libraries of this collection must come before one that is broken or too old.
         _libraries.use(library_path, state_dir, first=importlib.util.find_spec("pynvml") is not None)
     try:
         return _import()
@@ -86,7 +86,7 @@ def _import() -> Any:
 
 
 def _words(exc: Exception) -> str:
-    """What an import failed of; an old package of that name can raise anything, and hardly ever says where."""
+    """Why an import failed; an old package of that name can raise anything, and hardly ever names the place."""
     if isinstance(exc, ImportError):
         return str(exc)
     spec = importlib.util.find_spec("pynvml")
@@ -94,7 +94,7 @@ def _words(exc: Exception) -> str:
 
 
 def choose_library(nvml: Any, nvml_path: str | None) -> None:
-    """Makes the binding use the library at ``nvml_path``; the binding itself can only ask the loader by name."""
+    """Makes the binding use the library at ``nvml_path``; the binding itself can only have the loader find it by name."""
     if nvml_path is None:
         return
     path = os.path.join(nvml_path, LIBRARY) if os.path.isdir(nvml_path) else nvml_path
@@ -106,7 +106,7 @@ def choose_library(nvml: Any, nvml_path: str | None) -> None:
             "nvml_path (role: gpu_node_nvml_path): %s cannot be loaded (%s). Give the path of %s, or leave it out to let the loader find it."
             % (path, exc, LIBRARY)
         ) from exc
-    # Some packagings of the binding are a package around the module that holds the handle.
+    # Some packagings of the binding are a package around the module that has the handle.
     home = sys.modules[nvml.nvmlInit.__module__]
     known = getattr(home, "nvmlLib", None)
     if known is None or known._handle != library._handle:
@@ -115,7 +115,7 @@ def choose_library(nvml: Any, nvml_path: str | None) -> None:
 
 
 def init_error(exc: Any, nvml_path: str | None) -> NvmlError:
-    """Why NVML does not start, and what helps."""
+    """Why NVML does not start, and the remedy."""
     code = getattr(exc, "value", None)
     if code == 12:
         return LibraryMissing(
@@ -130,6 +130,6 @@ def init_error(exc: Any, nvml_path: str | None) -> NvmlError:
     if code == 9:
         return NvmlFailed(
             "NVML: Driver Not Loaded. The library is here, the kernel module is not. Try 'modprobe nvidia' on this "
-            "node and look at 'dmesg | grep -i -e nvrm -e nvidia'."
+            "node and check 'dmesg | grep -i -e nvrm -e nvidia'."
         )
-    return NvmlFailed("NVML does not start: %s. Look at 'nvidia-smi' and 'dmesg | grep -i nvrm' on this node." % exc)
+    return NvmlFailed("NVML does not start: %s. Check 'nvidia-smi' and 'dmesg | grep -i nvrm' on this node." % exc)

@@ -27,14 +27,14 @@ _NUMA_WORDS = 4  # 256 nodes
 
 
 def read_within(limit_s: float, nvml_path: str | None = None, library_path: str | None = None) -> dict[str, Any]:
-    """The same as read_all(), in a child process that is given up where NVML has not answered by then."""
+    """The same as read_all(), in a child process that is abandoned where NVML has not answered by then."""
     find_binding(library_path)  # here, where others see afterwards what it was loaded from
     try:
         return _bounded.in_child(lambda: read_all(nvml_path, library_path), limit_s)
     except TimeoutError as fate:
         raise NvmlHangs(
-            "NVML gave no answer within %d s on this node: its driver waits for a GPU, or needs long to start it. The process that asked "
-            "was given up; %s. Look at 'dmesg | grep -i -e nvrm -e xid'. If a GPU hangs, reboot the node; if the driver only takes long, "
+            "NVML gave no answer within %d s on this node: its driver waits for a GPU, or needs long to start it. The process that queried "
+            "it was abandoned; %s. Check 'dmesg | grep -i -e nvrm -e xid'. If a GPU hangs, reboot the node; if the driver only takes long, "
             "enable its persistence mode or give it more time with nvml_timeout (gpu_node_nvml_timeout of the role)." % (limit_s, fate),
             hangs="nvml",
         ) from None
@@ -51,7 +51,7 @@ def read_all(nvml_path: str | None = None, library_path: str | None = None) -> d
     try:
         return _read_machine(nvml)
     except nvml.NVMLError as exc:
-        raise NvmlFailed("NVML: %s. Look at 'nvidia-smi' and 'dmesg | grep -i nvrm' on this node." % exc) from exc
+        raise NvmlFailed("NVML: %s. Check 'nvidia-smi' and 'dmesg | grep -i nvrm' on this node." % exc) from exc
     finally:
         _shutdown(nvml)
 
@@ -113,7 +113,7 @@ class _Gone(Exception):
 
 
 class _Calls(dict):
-    """The binding's nvmlDeviceGet… by the rest of their names, looked up once."""
+    """The binding's nvmlDeviceGet… by the rest of their names, resolved once."""
 
     def __init__(self, nvml: Any) -> None:
         super().__init__()
@@ -126,11 +126,11 @@ class _Calls(dict):
 
 
 def _unknown_to_binding(*dummy: Any) -> None:
-    """An older binding than the question."""
+    """For a call that an older binding does not have."""
 
 
 class _Unit:
-    """Asks about one handle, of a GPU or a MIG device, in calls that fail one by one."""
+    """Queries one handle, of a GPU or a MIG device, in calls that fail one by one."""
 
     def __init__(self, calls: _Calls, handle: Any, record: Gpu) -> None:
         self.calls = calls
@@ -138,7 +138,7 @@ class _Unit:
         self.handle = handle
         self.record = record
 
-    def ask(self, what: str, *more: Any) -> Any:
+    def query(self, what: str, *more: Any) -> Any:
         """The answer, or None where the card, the driver or the binding does not know it."""
         try:
             return self.calls[what](self.handle, *more)
@@ -192,27 +192,27 @@ class _Gpu(_Unit):
         record["model"] = gpu_record.label_safe(record["name"])
 
     def _read_properties(self) -> None:
-        record, ask = self.record, self.ask
-        pci = ask("PciInfo")
+        record, query = self.record, self.query
+        pci = query("PciInfo")
         record["pci_bus_id"] = pci and _text(pci.busId)
-        record["minor_number"] = ask("MinorNumber")
-        memory = ask("MemoryInfo")
+        record["minor_number"] = query("MinorNumber")
+        memory = query("MemoryInfo")
         record["memory_mib"] = memory and memory.total >> 20
-        capability = ask("CudaComputeCapability")
+        capability = query("CudaComputeCapability")
         record["compute_capability"] = capability and "%d.%d" % tuple(capability)
         # The driver's word for it; what that cannot name follows from the compute capability.
-        told = gpu_record.ARCHITECTURES.get(ask("Architecture"))
-        record["architecture"] = told or (capability and gpu_record.architecture_of(capability))
-        record["numa_node"] = gpu_record.lowest_node(ask("MemoryAffinity", _NUMA_WORDS, 0) or ())
+        named = gpu_record.ARCHITECTURES.get(query("Architecture"))
+        record["architecture"] = named or (capability and gpu_record.architecture_of(capability))
+        record["numa_node"] = gpu_record.lowest_node(query("MemoryAffinity", _NUMA_WORDS, 0) or ())
 
     def _read_mig(self) -> None:
-        mode = self.ask("MigMode")
+        mode = self.query("MigMode")
         if mode is None:
             return
         now, pending = ["enabled" if value == 1 else "disabled" for value in mode]
         self.record["mig"] = {"mode": now, "pending": pending}
         if now == "enabled":
-            for place in range(self.ask("MaxMigDeviceCount") or 0):
+            for place in range(self.query("MaxMigDeviceCount") or 0):
                 self._read_mig_device(place)
 
     def _read_mig_device(self, place: int) -> None:
@@ -222,27 +222,27 @@ class _Gpu(_Unit):
             if exc.value != _NOT_FOUND:  # an empty place
                 self.refused("MigDeviceHandleByIndex", exc)
             return
-        ask = _Unit(self.calls, handle, self.record).ask
-        parts, memory = ask("Attributes"), ask("MemoryInfo")
+        query = _Unit(self.calls, handle, self.record).query
+        parts, memory = query("Attributes"), query("MemoryInfo")
         slices = (parts.gpuInstanceSliceCount, parts.computeInstanceSliceCount, parts.memorySizeMB) if parts else (None,) * 3
         self.record["mig_devices"].append(
             {
-                "uuid": _text(ask("UUID")),
-                "profile": gpu_record.profile_of(_text(ask("Name")), *slices, self.record["memory_mib"]),
+                "uuid": _text(query("UUID")),
+                "profile": gpu_record.profile_of(_text(query("Name")), *slices, self.record["memory_mib"]),
                 "memory_mib": memory.total >> 20 if memory else slices[2],
-                "gpu_instance_id": ask("GpuInstanceId"),
-                "compute_instance_id": ask("ComputeInstanceId"),
+                "gpu_instance_id": query("GpuInstanceId"),
+                "compute_instance_id": query("ComputeInstanceId"),
             }
         )
 
     def _read_health(self) -> None:
-        health, ask = self.record["health"], self.ask
-        mode = ask("EccMode")
+        health, query = self.record["health"], self.query
+        mode = query("EccMode")
         if mode is not None:
             health["ecc_mode"] = mode[0] == 1
-            health["ecc_errors_corrected"] = ask("TotalEccErrors", 0, 0)
-            health["ecc_errors_uncorrected"] = ask("TotalEccErrors", 1, 0)
-        rows = ask("RemappedRows")
+            health["ecc_errors_corrected"] = query("TotalEccErrors", 0, 0)
+            health["ecc_errors_uncorrected"] = query("TotalEccErrors", 1, 0)
+        rows = query("RemappedRows")
         if rows is not None:
             corrected, uncorrected, pending, failure = rows
             health["remapped_rows"] = {
@@ -251,20 +251,20 @@ class _Gpu(_Unit):
                 "pending": bool(pending),
                 "failure": bool(failure),
             }
-        single = ask("RetiredPages", 0)
+        single = query("RetiredPages", 0)
         if single is not None:
             health["retired_pages"] = {
                 "single_bit": len(single),
-                "double_bit": len(ask("RetiredPages", 1) or ()),
-                "pending": ask("RetiredPagesPendingStatus") == 1,
+                "double_bit": len(query("RetiredPages", 1) or ()),
+                "pending": query("RetiredPagesPendingStatus") == 1,
             }
 
     def _read_links_and_power(self) -> None:
         links, power = self.record["links"], self.record["power"]
         links["nvlink_active"], links["nvlink_total"] = self._nvlinks()
-        limit = self.ask("PowerManagementLimit")
+        limit = self.query("PowerManagementLimit")
         power["limit_w"] = None if limit is None else limit / 1000
-        mode = self.ask("PersistenceMode")
+        mode = self.query("PersistenceMode")
         power["persistence_mode"] = None if mode is None else mode == 1
 
     def _nvlinks(self) -> tuple[int | None, int | None]:

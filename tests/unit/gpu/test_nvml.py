@@ -199,7 +199,7 @@ def test_one_failing_question_costs_one_field(monkeypatch, tmp_path, call, field
         assert bool(gpu["health"]["reasons"]) == (state != "ok")
 
 
-def test_architecture_follows_from_the_capability_where_the_driver_cannot_tell(monkeypatch, tmp_path):
+def test_architecture_follows_from_the_capability_where_the_driver_does_not_know_it(monkeypatch, tmp_path):
     file = machine(tmp_path, "\n[gpu 0]\nfault = nvmlDeviceGetArchitecture:function-not-found\n")
     assert read(monkeypatch, file)["gpus"][0]["architecture"] == "hopper"
 
@@ -316,7 +316,7 @@ def broken(request, tmp_path):
     return own
 
 
-def test_a_broken_binding_is_named_and_ours_asked_for(tmp_path, broken):
+def test_a_broken_binding_is_named_and_this_collections_requested(tmp_path, broken):
     message, details = nvml_lab.bare_python(OWN_FIRST, str(broken), "", str(tmp_path / "state"))
     assert details == {"missing": ["nvml_binding"]}
     assert "install it on the node" in message
@@ -324,7 +324,7 @@ def test_a_broken_binding_is_named_and_ours_asked_for(tmp_path, broken):
 
 
 @pytest.mark.parametrize("way", ["carried", "kept"])
-def test_ours_goes_before_a_broken_binding(tmp_path, broken, way):
+def test_this_collections_goes_before_a_broken_binding(tmp_path, broken, way):
     bundle = tmp_path / "b.zip"
     with zipfile.ZipFile(bundle, "w") as archive:
         archive.write(pynvml.__file__, "pynvml.py")
@@ -415,7 +415,7 @@ def test_in_a_container_mig_devices_are_those_that_it_was_given(tmp_path, monkey
 
 
 @pytest.mark.parametrize("line", ["colour = red", "[gpu x]\n", "[gpu 0]\nmemory = much", "[gpu 0]\nfault = sad", "[topology]\n0-3 = far", "init"])
-def test_a_line_that_is_not_understood_is_told(tmp_path, line):
+def test_a_line_that_is_not_understood_is_reported(tmp_path, line):
     file = tmp_path / "nvml.conf"
     file.write_text("cuda = 13.0\n" + line)
     answer = smi("-L", GPU_LAB_NVML=str(file))
