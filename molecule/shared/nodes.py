@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scenarios' tests ask nodes, each through the tool that a person would use."""
+"""What the scenarios' tests read on nodes, each through the tool that a person would use."""
 
 from __future__ import annotations
 

@@ -54,20 +54,20 @@ class Yard:
         return self
 
     def __exit__(self, *_problem: object) -> None:
-        self._tell("down", "--all")
+        self._lab_command("down", "--all")
 
     @contextmanager
     def fleet(self, nodes: int) -> Iterator[Fleet]:
         """Fresh nodes with GPUs and the toolkit; the first is the manager too."""
         name = f"bench-{nodes}"
-        path = Path(self._tell("up", "--preset", "small", "--name", name, "--set", f"nodes={nodes}").strip())
+        path = Path(self._lab_command("up", "--preset", "small", "--name", name, "--set", f"nodes={nodes}").strip())
         try:
             variables = inventory.variables(self._lab, path.parent)
             yield Fleet(name, path, {**self._environment, **variables})
         finally:
-            self._tell("down", name)
+            self._lab_command("down", name)
 
-    def _tell(self, *words: str) -> str:
+    def _lab_command(self, *words: str) -> str:
         command = [sys.executable, "-m", "tests.lab", *words]
         with open(LOGS / "lab.log", "ab") as log:
             done = subprocess.run(command, cwd=CHECKOUT, env=self._environment, stdout=subprocess.PIPE, stderr=log, check=False)

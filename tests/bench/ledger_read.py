@@ -5,7 +5,7 @@
 """The ledger of a big swarm from what its manager answers, beside json.loads of the same answers.
 
 ``python -m tests.bench.ledger_read`` prints it alone. Time is taken in one interpreter, turn by turn; memory of one process
-each. Ours reads the tasks in pieces, as they come from the socket; the other has them at once, as the Docker SDK does.
+each. That of this collection reads the tasks in pieces, as they come from the socket; the other has them at once, as the Docker SDK does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from . import collection, swarm
-from .memory import peak_mib, tell_peak_at_exit
+from .memory import peak_mib, print_peak_at_exit
 from .table import Row, row, table
 
 NODES, TASKS = 1000, 20000
@@ -37,7 +37,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
             yield chunk
 
 
-def ours(folder: Path) -> Callable[[], Any]:
+def own(folder: Path) -> Callable[[], Any]:
     stream, ledger = (collection.module(f"module_utils.{name}") for name in ("_swarm.json_stream", "_ledger.ledger"))
 
     def read() -> Any:
@@ -51,7 +51,7 @@ def plain(folder: Path) -> Callable[[], Any]:
     return lambda: [json.loads((folder / f"{name}.json").read_bytes()) for name in ("nodes", "services", "tasks")]
 
 
-WAYS = {"--ours": ours, "--plain": plain}
+WAYS = {"--own": own, "--plain": plain}
 
 
 def _seconds(work: Callable[[], Any]) -> float:
@@ -60,13 +60,13 @@ def _seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-def _check(told: Any) -> None:
+def _check(found: Any) -> None:
     """That it is a swarm worth measuring."""
-    live = sum(len(node["tasks"]) for node in told["nodes"])
+    live = sum(len(node["tasks"]) for node in found["nodes"])
     assert live > TASKS // 3, live
-    assert told["kinds"]["NVIDIA-GPU"]["held"] > TASKS // 4, told["kinds"]
-    assert told["finished_jobs"], "no finished jobs"
-    assert told["pending"], "nothing waits"
+    assert found["kinds"]["NVIDIA-GPU"]["held"] > TASKS // 4, found["kinds"]
+    assert found["finished_jobs"], "no finished jobs"
+    assert found["pending"], "nothing waits"
 
 
 def measure() -> list[Row]:
@@ -90,7 +90,7 @@ def measure() -> list[Row]:
 
 def main(arguments: list[str]) -> None:
     if arguments:
-        tell_peak_at_exit()
+        print_peak_at_exit()
         WAYS[arguments[0]](Path(arguments[1]))()
         return
     print(table(measure()))

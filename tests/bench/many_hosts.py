@@ -27,7 +27,7 @@ from .table import Row, row
 NVML = CHECKOUT / "tests" / "lab" / "nvml"
 HOSTS = 500
 RUNS = {"ping": [], "provision": ["--check"]}
-# What the kernel tells of a process includes the memory of the one that it was forked from, so that has to be a small one.
+# What the kernel reports of a process includes the memory of the one that it was forked from, so that has to be a small one.
 PEAK = """
 import os, subprocess, sys
 with open(sys.argv[1], "wb") as log:
@@ -64,9 +64,9 @@ def _peak_mib(name: str, hosts: int, made: Path) -> float:
         "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
     }  # fmt: skip
     command = [str(Path(sys.executable).with_name("ansible-playbook")), "--inventory", str(inventory), *PLAYBOOKS[name], *RUNS[name]]
-    told = subprocess.run([sys.executable, "-IS", "-c", PEAK, log, *command], cwd=CHECKOUT, env=environment, check=True, capture_output=True)
-    # Whether Docker runs on this machine, and so what becomes of the hosts, is all the same here: each has to be asked.
-    asked = re.findall(r"^local\d+\s+: ok=[1-9]\d*\s+changed=\d+\s+unreachable=0 ", log.read_text(), re.MULTILINE)
-    if len(asked) != hosts:
-        raise BenchError(f"{name} asked {len(asked)} of {hosts} hosts ({log}):\n{tail(log)}")
-    return int(told.stdout) / 1024
+    text = subprocess.run([sys.executable, "-IS", "-c", PEAK, log, *command], cwd=CHECKOUT, env=environment, check=True, capture_output=True)
+    # Whether Docker runs on this machine, and so what becomes of the hosts, is all the same here: each has to be queried.
+    queried = re.findall(r"^local\d+\s+: ok=[1-9]\d*\s+changed=\d+\s+unreachable=0 ", log.read_text(), re.MULTILINE)
+    if len(queried) != hosts:
+        raise BenchError(f"{name} queried {len(queried)} of {hosts} hosts ({log}):\n{tail(log)}")
+    return int(text.stdout) / 1024

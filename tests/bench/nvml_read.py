@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading eight GPUs with _gpu/nvml.py, beside a bare loop over pynvml that asks for the same fields.
+"""Reading eight GPUs with _gpu/nvml.py, beside a bare loop over pynvml that reads the same fields.
 
 ``python -m tests.bench.nvml_read`` prints it alone. Time is taken in one interpreter, turn by turn; memory of one process
 each, as the module is run on a node.
@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 from . import collection
-from .memory import peak_mib, tell_peak_at_exit
+from .memory import peak_mib, print_peak_at_exit
 from .table import row, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,12 +34,12 @@ GOAL = 1.3
 
 
 def bare_loop(nvml):
-    """What a script would do: every field of gpu_info, asked one after the other, kept in a list."""
+    """What a script would do: every field of gpu_info, read one after the other, kept in a list."""
     error = nvml.NVMLError
     nvml.nvmlInit()
     out = [nvml.nvmlSystemGetDriverVersion(), nvml.nvmlSystemGetNVMLVersion(), nvml.nvmlSystemGetCudaDriverVersion_v2()]
     handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
-    asked = (
+    queried = (
         (nvml.nvmlDeviceGetUUID,),
         (nvml.nvmlDeviceGetName,),
         (nvml.nvmlDeviceGetPciInfo,),
@@ -59,9 +59,9 @@ def bare_loop(nvml):
         (nvml.nvmlDeviceGetPersistenceMode,),
     )
     for handle in handles:
-        for ask, *more in asked:
+        for query, *more in queried:
             try:
-                out.append(ask(handle, *more))
+                out.append(query(handle, *more))
             except error:
                 out.append(None)
         with contextlib.suppress(error):
@@ -81,11 +81,11 @@ def _seconds(work):
 
 
 def _time(library):
-    nvml, ours = __import__("pynvml"), collection.module("module_utils._gpu.nvml")
-    ours.read_all(library)  # loads the library for both
+    nvml, own = __import__("pynvml"), collection.module("module_utils._gpu.nvml")
+    own.read_all(library)  # loads the library for both
     assert len(bare_loop(nvml)) > 8 * 17
     gc.disable()
-    rounds = [(_seconds(lambda: ours.read_all(library)), _seconds(lambda: bare_loop(nvml))) for dummy_round in range(ROUNDS)]
+    rounds = [(_seconds(lambda: own.read_all(library)), _seconds(lambda: bare_loop(nvml))) for dummy_round in range(ROUNDS)]
     gc.enable()
     return [statistics.median(column) for column in zip(*rounds, strict=True)]
 
@@ -101,10 +101,10 @@ def measure():
         subprocess.run(["make", "-s", "-C", LAB, f"OUT={built}"], check=True)
         os.environ["GPU_LAB_NVML"] = str(LAB / "fleet" / "h100x8.conf")
         library = os.path.join(built, "libnvidia-ml.so.1")
-        ours, bare = _time(library)
+        own, bare = _time(library)
         module, bare_module, process = _memory(library)
     return [
-        row("read 8 GPUs / bare pynvml loop (s)", ours, bare, GOAL),
+        row("read 8 GPUs / bare pynvml loop (s)", own, bare, GOAL),
         row("peak memory of gpu_info / the loop in a bare module (MiB)", module, bare_module, GOAL),
         row("peak memory of gpu_info / the loop in a bare process (MiB)", module, process, None),
     ]
@@ -149,7 +149,7 @@ PROCESSES = {
 
 def main(arguments):
     if arguments:
-        tell_peak_at_exit()
+        print_peak_at_exit()
         PROCESSES[arguments[0]](arguments[1])
         return
     print(table(measure()))

@@ -4,7 +4,7 @@
 
 """How long a node that carries work is out: from the end of its last task until swarm may place tasks there again.
 
-Told by the node's containerd, which logs the end of a container, and by the swarm's node events. Beside it, the restart of dockerd
+Read from the node's containerd, which logs the end of a container, and by the swarm's node events. Beside it, the restart of dockerd
 by systemd's journal.
 """
 
@@ -63,18 +63,18 @@ def _spread(fleet: Fleet) -> None:
 
 
 def _out(fleet: Fleet, node: str, since: float) -> float:
-    told = _docker(fleet, MANAGER, "events", "--since", str(since), "--until", str(time.time()), "--filter", "type=node", "--format", "{{json .}}")
-    events: list[dict[str, Any]] = [json.loads(line) for line in told.splitlines()]
+    message = _docker(fleet, MANAGER, "events", "--since", str(since), "--until", str(time.time()), "--filter", "type=node", "--format", "{{json .}}")
+    events: list[dict[str, Any]] = [json.loads(line) for line in message.splitlines()]
     active = [
         event["timeNano"] / 1e9
         for event in events
         if event["Actor"]["Attributes"].get("name") == node and event["Actor"]["Attributes"].get("availability.new") == "active"
     ]
-    # Not the tasks' own time stamps: a dockerd that has been restarted tells the states of its tasks anew, and has removed their containers.
+    # Not the tasks' own time stamps: a dockerd that has been restarted reports the states of its tasks anew, and has removed their containers.
     log = _run(fleet, node, "journalctl", "--output", "short-unix", "--no-pager", "--since", f"@{since:.0f}", "--unit", "containerd.service")
     ended = [float(moment) for moment in re.findall(r"^(\S+) .*shim disconnected", log, re.MULTILINE)]
     if len(active) != 1 or not ended:
-        raise BenchError(f"{node} of {fleet.name} was to be emptied and given back once; given back at {active}, tasks ended at {ended}")
+        raise BenchError(f"{node} of {fleet.name} was to be emptied and returned to service once; active at {active}, tasks ended at {ended}")
     return active[0] - max(ended)
 
 

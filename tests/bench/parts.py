@@ -4,7 +4,7 @@
 
 """The parts of the benchmark: what is run against what, in which order.
 
-Runs that are compared take turns, so that whatever else the machine does meanwhile falls on all of them; what is told is
+Runs that are compared take turns, so that whatever else the machine does meanwhile falls on all of them; what is reported is
 the median. Rows are {name, value, reference, ratio, goal}, where a lower ratio is better and goal may be None.
 """
 
@@ -25,7 +25,7 @@ GROWTH_GOAL = 4.2
 FIRST_RUN_NODES = 3
 FIRST_RUN_GOAL = 1.0
 HANDWRITTEN = ("handwritten", "handwritten without facts")
-HANDWRITTEN_LIMIT = 12  # nodes: on more it takes minutes, and tells nothing new
+HANDWRITTEN_LIMIT = 12  # nodes: on more it takes minutes, and shows nothing new
 
 
 def progress(text: str) -> None:
@@ -75,7 +75,7 @@ def _no_change_medians(fleet: Fleet, rounds: int, runs: dict[str, tuple[str, ...
     for number in range(rounds):
         for name, run in runs.items():
             if name in HANDWRITTEN and number % 2:
-                continue  # slow, and without a goal: half as many rounds tell enough
+                continue  # slow, and without a goal: half as many rounds show enough
             taken[name].append(play_unchanged(fleet, *run))
         progress(f"{fleet.name}, round {number + 1}: " + ", ".join(f"{name} {seconds[-1]:.2f} s" for name, seconds in taken.items()))
     return {name: statistics.median(seconds) for name, seconds in taken.items()}

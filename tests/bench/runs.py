@@ -40,7 +40,7 @@ def play(fleet: Fleet, name: str, *options: str) -> Run:
     seconds, log = _timed(fleet, command, name)
     recap = RECAP.findall(log.read_text())
     if not recap or any(unreachable != "0" or failed != "0" for _host, _changed, unreachable, failed in recap):
-        raise BenchError(f"{name} on {fleet.name} tells of hosts that failed, in {log}")
+        raise BenchError(f"{name} on {fleet.name} reports hosts that failed, in {log}")
     return Run(seconds, {host: int(changed) for host, changed, _unreachable, _failed in recap})
 
 
@@ -73,9 +73,9 @@ def advertised(fleet: Fleet, nodes: list[str] | None = None) -> None:
     """Every dockerd runs with GPUs to advertise, or the job was not done."""
     for node in nodes or re.findall(r"^    (n\d+):$", fleet.inventory.read_text(), re.M):
         command = ["docker", "exec", fleet.container(node), "docker", "info", "--format", "{{json .GenericResources}}"]
-        told = subprocess.run(command, env=fleet.environment, capture_output=True, text=True, check=True).stdout
-        if "GPU-" not in told:
-            raise BenchError(f"node {node} of {fleet.name} advertises no GPU: {told.strip()}")
+        words = subprocess.run(command, env=fleet.environment, capture_output=True, text=True, check=True).stdout
+        if "GPU-" not in words:
+            raise BenchError(f"node {node} of {fleet.name} advertises no GPU: {words.strip()}")
 
 
 def _timed(fleet: Fleet, command: list[str], name: str, stdin=subprocess.DEVNULL) -> tuple[float, Path]:

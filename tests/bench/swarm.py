@@ -20,7 +20,7 @@ from tests.lab.lab import CHECKOUT
 
 DATA = CHECKOUT / "tests" / "unit" / "data" / "swarm"
 GPUS = 8
-# Of each hundred tasks: with a GPU, of global services, seeing GPUs unasked, failed ones that swarm keeps, finished, waiting.
+# Of each hundred tasks: with a GPU, of global services, seeing GPUs without a reservation, failed ones that swarm keeps, finished, waiting.
 MIX = (("train", 35), ("agent", 10), ("peek", 5), ("failed", 35), ("sweep", 14), ("big", 1))
 REPLICAS = 40  # of a service
 

@@ -16,7 +16,7 @@ from tests.e2e.test_provision import KIND, away, member
 from .yard import AVAILABILITY, GPU_NODES, MANAGER, NODES, Yard
 
 FOLDERS = [path.rpartition("/")[0] for path in (DAEMON_JSON, CONFIG_TOML)] + [STATE_DIR]
-VALIDATES = 23  # the first release of dockerd that can be asked about a file
+VALIDATES = 23  # the first release of dockerd that can validate a file
 
 
 def users(node: Node) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def check(yard: Yard, settings: dict[str, dict[str, Any]], there: dict[str, list
     check_members(yard.fleet)
     for name in GPU_NODES:
         check_node(yard, name, settings[name], there[name])
-    yard.look()
+    yard.read_events()
     assert "active" not in yard.became
 
 

@@ -44,7 +44,7 @@ class Yard:
     toolkit: str = "1.20.0"
     # Seconds that a run takes when nothing befalls it, by what it changes.
     lengths: dict[str, float] = field(default_factory=dict)
-    # What the drained node's availability became, and up to when that was looked at.
+    # What the drained node's availability became, and up to when the events were read.
     became: list[str] = field(default_factory=list)
     since: str = ""
 
@@ -94,27 +94,27 @@ class Yard:
             self.say(f"{accident.number}: a run to {self._wanted()} had ended after {run.seconds:.1f} s, before {moment:.1f} s")
             self.lengths[change] = run.seconds
             change = RESOURCES  # by now there is nothing left to do
-        self.look()
+        self.read_events()
 
     def _wanted(self) -> str:
         return f"toolkit {self.toolkit}, {self.ssds} SSD"
 
-    def _hit(self, run: UnderWay, accident: Accident, told: str) -> None:
+    def _hit(self, run: UnderWay, accident: Accident, text: str) -> None:
         node = self.fleet[accident.lost]
         if NODE in accident.ends:
-            told += f", {accident.lost} lost"
-            self.look()  # a manager that boots has forgotten its events
+            text += f", {accident.lost} lost"
+            self.read_events()  # a manager that boots has forgotten its events
             lose(node)
         if CONTROLLER in accident.ends:
             run.kill()
         if MODULES in accident.ends:
             kill_modules([self.fleet[name] for name in NODES])
-        told += f": {run.task}"
+        text += f": {run.task}"
         if CONTROLLER not in accident.ends:
             end = run.end()
-            told += f"; it ended with {end.rc} after {run.seconds:.1f} s"
+            text += f"; it ended with {end.rc} after {run.seconds:.1f} s"
             assert end.rc in ENDS, end.output
-        self.say(told)
+        self.say(text)
         if NODE in accident.ends:
             await_boot(node)
             self._await_nodes()
@@ -126,8 +126,8 @@ class Yard:
     def _statuses(self) -> list[str]:
         return self.fleet[MANAGER].run("docker", "node", "ls", "--format", "{{.Status}}", check=False).split()
 
-    def look(self) -> None:
-        """Keeps what became of the drained node since the last look: a manager remembers only its last few events."""
+    def read_events(self) -> None:
+        """Keeps what became of the drained node since the last call: a manager remembers only its last few events."""
         now = self.fleet[MANAGER].run("date", "+%s.%N")
         self.became += availabilities(self.fleet, DRAINED, self.since)
         self.since = now

@@ -85,7 +85,7 @@ def bare(fleet: Fleet, inventory: Path) -> Bare:
 
 @dataclass(frozen=True)
 class Loud:
-    """A run told as loudly as Ansible can, with all that keeps something on the controller."""
+    """A run at Ansible's highest verbosity, with all that keeps something on the controller."""
 
     run: Run
     began: float

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet of the lab as tests use it: playbooks run on it, its nodes are asked, broken and mended."""
+"""A fleet of the lab as tests use it: playbooks run on it, its nodes are queried, broken and fixed."""
 
 from __future__ import annotations
 
@@ -129,14 +129,14 @@ class Node:
         return UUID.findall(self.run("nvidia-smi", "-L", check=False))
 
     def touch(self) -> None:
-        """From here on, touched() tells what was changed."""
+        """From here on, touched() returns what was changed."""
         self.run("touch", "/run/mark")
 
     def touched(self) -> list[str]:
         """What lies on the node's disk and is newer than the mark, but for what Ansible and containerd keep of their own."""
         apart = ["/root", "/root/.ansible*", "/tmp", "/var/lib/containerd*"]  # /tmp itself is a mount point
-        ours = [word for path in apart for word in ("-not", "-path", path)]
-        found = self.run("find", "/", "-mindepth", "1", "-xdev", "-cnewer", "/run/mark", *ours)
+        own = [word for path in apart for word in ("-not", "-path", path)]
+        found = self.run("find", "/", "-mindepth", "1", "-xdev", "-cnewer", "/run/mark", *own)
         return found.splitlines()
 
     def leave(self) -> None:

@@ -38,54 +38,54 @@ class Fault:
     name: str
     node: str
     make: Step
-    mend: Step
-    told: tuple[str, ...]
+    fix: Step
+    messages: tuple[str, ...]
     vars: dict[str, Any] = field(default_factory=dict)
 
 
-def written(wave: int, name: str, node: str, path: str, content: bytes, *told: str) -> Fault:
+def written(wave: int, name: str, node: str, path: str, content: bytes, *messages: str) -> Fault:
     """A file with something wrong in it."""
 
     def make(_fleet: Fleet, node: Node) -> None:
         node.run("cp", "--archive", path, f"{path}.kept", check=False)
         node.write(path, content)
 
-    def mend(_fleet: Fleet, node: Node) -> None:
+    def fix(_fleet: Fleet, node: Node) -> None:
         node.run("sh", "-c", 'rm "$1"; [ ! -e "$1.kept" ] || mv "$1.kept" "$1"', "-", path)
 
-    return Fault(wave, name, node, make, mend, (path, *told))
+    return Fault(wave, name, node, make, fix, (path, *messages))
 
 
-def moved(wave: int, name: str, node: str, path: str, *told: str) -> Fault:
+def moved(wave: int, name: str, node: str, path: str, *messages: str) -> Fault:
     """A file that is not there."""
 
     def make(_fleet: Fleet, node: Node) -> None:
         node.run("mv", path, f"{path}.kept")
 
-    def mend(_fleet: Fleet, node: Node) -> None:
+    def fix(_fleet: Fleet, node: Node) -> None:
         node.run("mv", f"{path}.kept", path)
 
-    return Fault(wave, name, node, make, mend, told)
+    return Fault(wave, name, node, make, fix, messages)
 
 
-def machine(wave: int, name: str, node: str, *told: str) -> Fault:
+def machine(wave: int, name: str, node: str, *messages: str) -> Fault:
     """Other GPUs, or what is left of them."""
 
     def make(fleet: Fleet, node: Node) -> None:
         fleet.swap_gpus(node.name, name)
 
-    def mend(fleet: Fleet, node: Node) -> None:
+    def fix(fleet: Fleet, node: Node) -> None:
         fleet.swap_gpus(node.name, MACHINE)
 
-    return Fault(wave, name, node, make, mend, told)
+    return Fault(wave, name, node, make, fix, messages)
 
 
 def hangs(_fleet: Fleet, node: Node) -> None:
-    """Not by an exchange of its GPUs, which asks the driver too."""
+    """Not by an exchange of its GPUs, which queries the driver too."""
     node.write(f"/{NVML_CONF}", b"init = hang\n")
 
 
-def stand_in(wave: int, name: str, node: str, *told: str) -> Fault:
+def stand_in(wave: int, name: str, node: str, *messages: str) -> Fault:
     """Something else that answers where Docker should."""
 
     def make(_fleet: Fleet, node: Node) -> None:
@@ -93,11 +93,11 @@ def stand_in(wave: int, name: str, node: str, *told: str) -> Fault:
         node.run("systemd-run", "--unit=stand-in", "--collect", "python3", "/run/stand_in.py", name, SOCKET)
         wait_until("the stand-in", lambda: node.start("test", "-S", SOCKET, check=False).returncode == 0)
 
-    def mend(_fleet: Fleet, node: Node) -> None:
+    def fix(_fleet: Fleet, node: Node) -> None:
         node.run("systemctl", "stop", "stand-in.service")
         node.run("rm", SOCKET)
 
-    return Fault(wave, name, node, make, mend, (SOCKET, *told), {"gpu_node_docker_socket": SOCKET})
+    return Fault(wave, name, node, make, fix, (SOCKET, *messages), {"gpu_node_docker_socket": SOCKET})
 
 
 def no_docker(_fleet: Fleet, node: Node) -> None:
@@ -111,7 +111,7 @@ def docker_again(_fleet: Fleet, node: Node) -> None:
 
 
 def flag_for_later(_fleet: Fleet, node: Node) -> None:
-    """A flag that the running dockerd does not have yet, and that no unit tells of: a script in its place adds it."""
+    """A flag that the running dockerd does not have yet, and that no unit shows: a script in its place adds it."""
     node.run("mv", DOCKERD, f"{DOCKERD}.kept")
     node.write(DOCKERD, f'#!/bin/sh\nexec {DOCKERD}.kept --default-runtime=runc "$@"\n'.encode())
     node.run("chmod", "755", DOCKERD)
@@ -174,9 +174,9 @@ class Outcome:
 
 @pytest.fixture(scope="module")
 def outcome(fleet: Fleet, first: Loud) -> Iterator[Callable[[int], Outcome]]:
-    """What came of a wave, run when it is first asked for."""
+    """What came of a wave, run when it is first needed."""
     yield functools.cache(lambda wave: make_wave(fleet, [fault for fault in FAULTS if fault.wave == wave]))
-    give_back(fleet, "x3")
+    leave_swarm(fleet, "x3")
 
 
 def make_wave(fleet: Fleet, faults: list[Fault]) -> Outcome:
@@ -195,11 +195,11 @@ def make_wave(fleet: Fleet, faults: list[Fault]) -> Outcome:
         label = manager.docker("node", "inspect", "--format", '{{index .Spec.Labels "gpu.count"}}', healthy)
     finally:
         for fault in made:
-            fault.mend(fleet, fleet[fault.node])
+            fault.fix(fleet, fleet[fault.node])
     return Outcome(run, before, after, label)
 
 
-def give_back(fleet: Fleet, name: str) -> None:
+def leave_swarm(fleet: Fleet, name: str) -> None:
     """Takes a node out of the swarm again."""
     node_id = fleet[name].swarm()["NodeID"]
     fleet[name].leave()
@@ -213,11 +213,11 @@ def test_one_clear_error_and_nothing_changed(fault: Fault, outcome: Callable[[in
     failures = found.run.failures(fault.node)
     assert found.run.rc != 0
     assert failures, found.run.output
-    for words in fault.told:
+    for words in fault.messages:
         assert words in failures[-1]
     before, after = found.before[fault.node], found.after[fault.node]
     assert after.swarm == before.swarm
-    if fault.name == "dockerd refuses":  # it was asked to start, and then to start with the former files
+    if fault.name == "dockerd refuses":  # it was started, and then with the former files
         assert after.started != ""
         assert after.files == before.files
     elif fault.name == "manager unreachable":  # the node is ready to join as soon as it can
@@ -241,7 +241,7 @@ def test_the_docker_sdk_is_provided_to_a_node_that_joins(fleet: Fleet, outcome: 
 
 
 @pytest.mark.parametrize(
-    ("playbook", "groups", "arguments", "told"),
+    ("playbook", "groups", "arguments", "text"),
     [
         ("provision", {"gpunodes": ["g1"]}, [], "It has the groups gpunodes. Did you mean gpu_nodes by gpunodes?"),
         ("verify", {"swarm_managers": ["m1"]}, [], "the group gpu_nodes is not in the inventory"),
@@ -249,11 +249,11 @@ def test_the_docker_sdk_is_provided_to_a_node_that_joins(fleet: Fleet, outcome: 
         ("maintain", {}, ["--check"], "The inventory has no hosts at all"),
     ],
 )
-def test_a_run_over_no_hosts_is_no_success(playbook: str, groups: dict[str, list[str]], arguments: list[str], told: str, fleet: Fleet) -> None:
+def test_a_run_over_no_hosts_is_no_success(playbook: str, groups: dict[str, list[str]], arguments: list[str], text: str, fleet: Fleet) -> None:
     run = fleet.playbook(fleet.inventory(**groups), *arguments, playbook=f"fleet.gpu_swarm.{playbook}")
     assert run.rc == 2, run.output
     (host,) = run.recap
-    assert told in run.failures(host)[0]
+    assert text in run.failures(host)[0]
     assert "There is no host to work on" in run.failures(host)[0]
 
 
@@ -262,9 +262,9 @@ def test_settings_that_are_none_are_found_before_anything_is_touched(fleet: Flee
     before = {name: State.of(fleet[name]) for name in NODES}
     run = fleet.playbook(inventory, *advertised_as("SOMETHING-TO-DO"), "--extra-vars", "provision_wait=soon provision_disrupt=all")
     assert run.rc != 0
-    (told,) = run.failures("m1")
-    assert told.startswith("provision_wait is 'soon', and has to be a whole number of seconds")
-    assert "g2: gpu_node_advertize is no setting: write gpu_node_advertise" in told
+    (text,) = run.failures("m1")
+    assert text.startswith("provision_wait is 'soon', and has to be a whole number of seconds")
+    assert "g2: gpu_node_advertize is no setting: write gpu_node_advertise" in text
     assert {name: State.of(fleet[name]) for name in NODES} == before
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deprovision: a small fleet of its own is provisioned and taken back in steps, each test on what the one before it left."""
+"""deprovision: a small fleet of its own is provisioned and deprovisioned in steps, each test on what the one before it left."""
 
 from __future__ import annotations
 
@@ -85,15 +85,15 @@ def before(fleet: Fleet, inventory: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def take_back(fleet: Fleet, inventory: Path, *arguments: str) -> Run:
+def deprovision(fleet: Fleet, inventory: Path, *arguments: str) -> Run:
     return fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
 
 
-def test_check_tells_the_plan_and_touches_nothing(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
+def test_check_reports_the_plan_and_touches_nothing(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
     started = {name: fleet[name].started() for name in NODES}
     for name in NODES:
         fleet[name].touch()
-    run = take_back(fleet, inventory, "--check", "--diff")
+    run = deprovision(fleet, inventory, "--check", "--diff")
     assert run.rc == 0, run.output
     for words in (
         "d3    removes node labels; restores its files; restarts dockerd;", "d1    removes", "ends the swarm",
@@ -108,7 +108,7 @@ def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict
     """In the availability that its operator gave it, and with a label of somebody else."""
     manager, node = fleet["d1"], fleet["d3"]
     manager.docker("node", "update", "--availability", "drain", "--label-add", "rack=r1", node.swarm()["NodeID"])
-    run = take_back(fleet, inventory, "--limit", "d3", "--extra-vars", json.dumps({"deprovision_leave": False, "deprovision_packages": True}))
+    run = deprovision(fleet, inventory, "--limit", "d3", "--extra-vars", json.dumps({"deprovision_leave": False, "deprovision_packages": True}))
     assert run.rc == 0, run.output
     assert list(run.recap) == ["d3"]
     spec = listed(manager)["d3"]["Spec"]
@@ -121,7 +121,7 @@ def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict
 
 
 def test_work_is_waited_for_and_the_others_leave(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
-    """d2 is demoted first. d3 holds nothing of ours by now, and would leave since it stands in the inventory: all that its
+    """d2 is demoted first. d3 has nothing of this collection by now, and would leave since it stands in the inventory: all that its
     container would lose is the swarm's network. What is on a network of d2's own stays on it."""
     busy, free, attached = fleet["d1"], fleet["d2"], fleet["d3"]
     busy.docker("node", "update", "--availability", "active", attached.swarm()["NodeID"])
@@ -131,7 +131,7 @@ def test_work_is_waited_for_and_the_others_leave(fleet: Fleet, inventory: Path, 
         for node, name, network in ((busy, "notebook", "bridge"), (attached, "trainer", "ranks"), (free, "editor", "alone")):
             node.docker("run", "--detach", "--name", name, "--network", network, "lab/task")
         was = (busy.files(), busy.started())
-        run = take_back(fleet, inventory, "--extra-vars", json.dumps({"provision_wait": 4}))
+        run = deprovision(fleet, inventory, "--extra-vars", json.dumps({"provision_wait": 4}))
         assert run.rc == os.EX_TEMPFAIL, run.output
         assert run.failed() == []
         assert "waiting for container notebook (for " in run.row("d1")
@@ -156,14 +156,14 @@ def networks(node: Node, container: str) -> list[str]:
     return list(found["NetworkSettings"]["Networks"])
 
 
-def test_the_last_manager_stays_while_its_swarm_holds_something(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
+def test_the_last_manager_stays_while_its_swarm_has_contents(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
     """And the entry goes that a run left, which was killed after d3 had left and before it was off the list."""
     last, left = fleet["d1"], fleet["d3"]
     last.docker("node", "update", "--label-add", "gpu-swarm-leaving=d3", left.swarm()["NodeID"])
     left.leave()
     last.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--replicas", "0", "--name", "shop", "lab/task")
 
-    run = take_back(fleet, inventory)
+    run = deprovision(fleet, inventory)
     assert run.rc != 0
     assert "service shop would be lost with the swarm" in run.failures("d1")[-1]
     assert not run.failures("d3")
@@ -175,7 +175,7 @@ def test_the_last_manager_stays_while_its_swarm_holds_something(fleet: Fleet, in
 
 def test_the_swarm_ends_with_its_last_manager(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
     fleet["d1"].docker("service", "rm", "shop")
-    run = take_back(fleet, inventory)
+    run = deprovision(fleet, inventory)
     assert run.rc == 0, run.output
     for name in NODES:
         assert fleet[name].swarm()["LocalNodeState"] == "inactive"
@@ -188,7 +188,7 @@ def test_the_swarm_ends_with_its_last_manager(fleet: Fleet, inventory: Path, bef
 def test_another_run_changes_nothing(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
     for name in NODES:
         fleet[name].touch()
-    run = take_back(fleet, inventory)
+    run = deprovision(fleet, inventory)
     assert run.rc == 0, run.output
     assert run.changed() == dict.fromkeys(NODES, 0)
     assert {name: fleet[name].touched() for name in NODES} == {name: [] for name in NODES}

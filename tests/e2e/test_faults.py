@@ -24,7 +24,7 @@ from tests.lab.lab import REPOSITORY_HOST, Lab
 from tests.lab.packages import NVIDIA, URL, sign
 
 from .fleet import BIN, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, advertised_as, toolkit, wait_until
-from .test_bad_input import DOCKERD, State, give_back
+from .test_bad_input import DOCKERD, State, leave_swarm
 from .test_provision import KIND, availabilities, away, lease_of, shown
 
 MEMBERS = ("g1", "g2")
@@ -58,10 +58,10 @@ def arrived(fleet: Fleet, run: Run, wanted: str) -> None:
     settled(fleet)
 
 
-def fails(run: Run, name: str, *told: str) -> None:
+def fails(run: Run, name: str, *text: str) -> None:
     assert run.rc == 2, run.output
     assert run.failures(name), run.output
-    for words in told:
+    for words in text:
         assert words in run.failures(name)[-1], run.failures(name)
 
 
@@ -98,7 +98,7 @@ def test_a_manager_that_stops_during_a_join(fleet: Fleet) -> None:
         assert away(fleet, "x4") == ("active", None)
         settled(fleet)
     finally:
-        give_back(fleet, "x4")
+        leave_swarm(fleet, "x4")
 
 
 # -- dockerd -----------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_a_manager_that_stops_during_a_join(fleet: Fleet) -> None:
 
 @contextmanager
 def hangs_on_stop(node: Node, seconds: int) -> Iterator[None]:
-    """dockerd does not heed the signal to stop, and after so many seconds systemd kills it.
+    """dockerd ignores the signal to stop, and after so many seconds systemd kills it.
 
     Not by SIGSTOP: systemd wakes up what it stops.
     """
@@ -145,7 +145,7 @@ def use_up_starts(node: Node) -> None:
 
 @contextmanager
 def refuses(node: Node, word: str) -> Iterator[None]:
-    """A dockerd that finds nothing wrong in a file when it is asked, and does not start with it."""
+    """A dockerd that finds nothing wrong in a file when it validates it, and does not start with it."""
     node.run("mv", DOCKERD, f"{DOCKERD}.kept")
     script = f"""#!/bin/sh
 case "$*" in *--validate*) exit 0;; esac
@@ -222,7 +222,7 @@ def test_a_disk_that_is_full(fleet: Fleet) -> None:
         finishes(fleet, everyone, *advertised_as("FULL"), wanted="FULL")
         assert shown(fleet, "x4") == {"FULL": fleet["x4"].gpus()}
     finally:
-        give_back(fleet, "x4")
+        leave_swarm(fleet, "x4")
 
 
 # -- the controller's clock --------------------------------------------------------------------------------------------
@@ -322,11 +322,11 @@ def test_a_repository_that_cannot_be_used(fleet: Fleet, inventory: Path) -> None
     older, since = toolkit(version="1.19.1"), fleet["m1"].run("date", "+%s.%N")
     with repositories() as unusable:
         before = {name: (packages(fleet[name]), State.of(fleet[name])) for name in unusable}
-        hosts = {name: {f"nvidia_container_toolkit_{key}": value for key, value in given.items()} for name, (given, _told) in unusable.items()}
+        hosts = {name: {f"nvidia_container_toolkit_{key}": value for key, value in given.items()} for name, (given, _texts) in unusable.items()}
         run = fleet.playbook(fleet.inventory(hosts, swarm_managers=["m1"], gpu_nodes=list(unusable)), *EVERYONE, *older)
     assert run.failed() == list(unusable), run.output
-    for name, (_given, told) in unusable.items():
-        fails(run, name, *told)
+    for name, (_given, text) in unusable.items():
+        fails(run, name, *text)
         assert (packages(fleet[name]), State.of(fleet[name])) == before[name]
     for name in MEMBERS:
         assert availabilities(fleet, name, since) == []  # found out before the node is paused for it

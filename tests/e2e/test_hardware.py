@@ -40,7 +40,7 @@ class Bench:
         return self.fleet.playbook(self.inventory, "--limit", NODE, *options)
 
     def follows(self, *options: str) -> None:
-        """A run that brings the node in line, with at most one start of dockerd, and gives it back."""
+        """A run that brings the node in line, with at most one start of dockerd, and returns it to service."""
         since = self.fleet["m1"].run("date", "+%s.%N")
         self.node.run("logger", "--tag", "hardware", "begins")
         run = self.provision(*options)

@@ -92,7 +92,7 @@ def meanwhile(run: Callable[[], Run]) -> Future[Run]:
 
 
 def test_a_manager_that_cannot_be_reached_is_passed_over(fleet: Fleet, cutter: Cutter) -> None:
-    inventory = cutter.inventory("m0")  # the first to be asked, by its name
+    inventory = cutter.inventory("m0")  # the first to be queried, by its name
     cutter.cut("m0")
     since = fleet["m1"].run("date", "+%s.%N")
     run = cutter.run(inventory, "--limit", "g1", *advertised_as("PASSED"))
@@ -153,7 +153,7 @@ def test_a_call_that_is_lost_says_nothing_of_the_node(fleet: Fleet, cutter: Cutt
     assert away(fleet, "g2") == ("pause", "active")
 
 
-def test_once_what_held_a_node_has_ended_the_rest_is_moved_in_the_same_run(fleet: Fleet, cutter: Cutter) -> None:
+def test_once_what_blocked_a_node_has_ended_the_rest_is_moved_in_the_same_run(fleet: Fleet, cutter: Cutter) -> None:
     manager, busy, inventory = fleet["m1"], fleet["g1"], cutter.inventory()
     since = manager.run("date", "+%s.%N")
     with by_hand(busy) as notebook, service(fleet, "web", 2, "--constraint", "node.role==worker"):

@@ -50,8 +50,8 @@ def availabilities(fleet: Fleet, name: str, since: str, by: str = "m1") -> list[
     manager = fleet[by]
     stop = manager.run("date", "+%s.%N")
     filters = ("--filter", "type=node", "--filter", f"node={member(fleet, name, by)['ID']}")
-    told = manager.docker("events", "--since", since, "--until", stop, *filters, "--format", "{{json .Actor.Attributes}}")
-    events = [json.loads(line) for line in told.splitlines()]
+    text = manager.docker("events", "--since", since, "--until", stop, *filters, "--format", "{{json .Actor.Attributes}}")
+    events = [json.loads(line) for line in text.splitlines()]
     return [event["availability.new"] for event in events if "availability.new" in event]
 
 
@@ -62,7 +62,7 @@ def containers(node: Node) -> list[str]:
 # -- the first runs ----------------------------------------------------------------------------------------------------
 
 
-def test_check_on_bare_nodes_tells_the_plan(bare: Bare) -> None:
+def test_check_on_bare_nodes_reports_the_plan(bare: Bare) -> None:
     assert bare.run.rc == 0, bare.run.output
     for name, count in (("g1", 2), ("g2", 4)):
         plan = re.search(rf"^{name} +(.*)$", bare.run.output, re.MULTILINE)
@@ -91,7 +91,7 @@ def test_a_person_s_settings_are_kept(fleet: Fleet, first: Loud) -> None:
 
 @pytest.fixture
 def tasks(fleet: Fleet, first: Loud) -> Iterator[list[dict[str, Any]]]:
-    """A service with a replica per GPU of the fleet, more than a node holds, of an image that asks for all GPUs."""
+    """A service with a replica per GPU of the fleet, more than a node has, of an image that requests all GPUs."""
     manager = fleet["m1"]
     gpus = sum(len(fleet[name].gpus()) for name in GPU_NODES)
     manager.docker(
@@ -113,9 +113,9 @@ def all_running(manager: Node, service: str, count: int) -> list[dict[str, Any]]
     return tasks if [task["Status"]["State"] for task in tasks] == ["running"] * count else []
 
 
-def told(node: Node, container: str) -> str:
+def text(node: Node, container: str) -> str:
     """A task's log, once it has said all that it has to say."""
-    return wait_until("the task to tell", lambda: "ready" in (log := node.docker("logs", container)) and log)
+    return wait_until("the task to log", lambda: "ready" in (log := node.docker("logs", container)) and log)
 
 
 def test_each_task_sees_its_gpu_and_no_other(fleet: Fleet, tasks: list[dict[str, Any]]) -> None:
@@ -124,7 +124,7 @@ def test_each_task_sees_its_gpu_and_no_other(fleet: Fleet, tasks: list[dict[str,
     for task in tasks:
         node, (uuid,) = homes[task["NodeID"]], named(task["GenericResources"])[KIND]
         container = task["Status"]["ContainerStatus"]["ContainerID"]
-        log = told(node, container)
+        log = text(node, container)
         assert f"devices: /dev/nvidia{node.gpus().index(uuid)}\n" in log
         assert re.findall(r"UUID: (GPU-[0-9a-f-]+)", log) == [uuid]
         given.append(uuid)
@@ -178,7 +178,7 @@ def test_another_run_changes_and_restarts_nothing(fleet: Fleet, inventory: Path,
 
 
 def test_limit_changes_that_node_alone(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    """Also where the manager is not in the limit: it is asked, and told, for the node that is."""
+    """Also where the manager is not in the limit: it is queried, and changed, for the node that is."""
     labels = {name: member(fleet, name)["Spec"]["Labels"] for name in GPU_NODES}
     for name in GPU_NODES:
         fleet["m1"].docker("node", "update", "--label-rm", "gpu.count", member(fleet, name)["ID"])
@@ -221,8 +221,8 @@ def remove(fleet: Fleet, service: str) -> None:
     """The service, if it is still there, and what is left of its tasks."""
     if service in fleet["m1"].docker("service", "ls", "--format", "{{.Name}}").split():
         fleet["m1"].docker("service", "rm", service)
-    ours = ("ps", "--quiet", "--filter", f"label=com.docker.swarm.service.name={service}")
-    wait_until(f"the tasks of {service} to end", lambda: not any(fleet[name].docker(*ours) for name in NODES))
+    own = ("ps", "--quiet", "--filter", f"label=com.docker.swarm.service.name={service}")
+    wait_until(f"the tasks of {service} to end", lambda: not any(fleet[name].docker(*own) for name in NODES))
 
 
 def away(fleet: Fleet, name: str) -> tuple[str, str | None]:
@@ -231,11 +231,11 @@ def away(fleet: Fleet, name: str) -> tuple[str, str | None]:
     return spec["Availability"], spec["Labels"].get(MARK)
 
 
-def waits(run: Run, name: str, *told: str) -> None:
+def waits(run: Run, name: str, *text: str) -> None:
     """The run failed nowhere; this node alone is listed with all that holds it, and with the command that goes on."""
     assert run.rc == os.EX_TEMPFAIL, run.output
     assert run.failed() == []
-    for holder in told:
+    for holder in text:
         assert holder in run.row(name).partition(" waiting for ")[2], run.output
     assert re.search(rf"^waiting: {name}$", run.output, re.MULTILINE), run.output
     assert re.search(rf"^To go on: ansible-playbook .*fleet\.gpu_swarm\.provision .*--limit {name}$", run.output, re.MULTILINE), run.output
@@ -270,7 +270,7 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
     assert away(fleet, "g1") == ("active", None)
 
 
-# nvidia-ctk is asked for its version after the containers were listed. This one starts a container first, where the run is to
+# nvidia-ctk is called for its version after the containers were listed. This one starts a container first, where the run is to
 # change the node, whose lock it holds.
 LATE = """\
 #!/bin/sh
@@ -279,7 +279,7 @@ exec /usr/bin/nvidia-ctk "$@"
 """
 
 
-def test_a_container_that_is_started_between_the_look_and_the_restart_is_waited_for(fleet: Fleet, inventory: Path, as_before: None) -> None:
+def test_a_container_that_is_started_between_the_assessment_and_the_restart_is_waited_for(fleet: Fleet, inventory: Path, as_before: None) -> None:
     node, before = fleet["g1"], (fleet["g1"].files(), fleet["g1"].started())
     wrapper = "/usr/local/sbin/nvidia-ctk"
     node.write(wrapper, LATE.encode())
@@ -381,7 +381,7 @@ def lease_of(fleet: Fleet, holder: str) -> Iterator[None]:
         assert ended.rc == 0, ended.output
 
 
-def test_another_run_s_lease_holds_until_it_is_taken(fleet: Fleet, inventory: Path, as_before: None) -> None:
+def test_another_run_s_lease_lasts_until_it_is_taken(fleet: Fleet, inventory: Path, as_before: None) -> None:
     manager, other, leased = fleet["m1"], "bob@elsewhere pid 7", advertised_as("LEASED")
     with lease_of(fleet, other):
         before, since = {name: (fleet[name].started(), fleet[name].files()) for name in NODES}, manager.run("date", "+%s.%N")
@@ -420,7 +420,7 @@ def test_a_window_does_not_go_on_without_the_lease(fleet: Fleet, inventory: Path
     assert left == ("pause", "active")  # for the run that has the lease
 
 
-def test_a_member_that_cannot_be_changed_is_given_back(fleet: Fleet, inventory: Path, first: Loud) -> None:
+def test_a_member_that_cannot_be_changed_returns_to_service(fleet: Fleet, inventory: Path, first: Loud) -> None:
     """Something in the file that dockerd has not seen yet, and would not start with."""
     manager, node = fleet["m1"], fleet["g1"]
     good = node.read(DAEMON_JSON) or b""

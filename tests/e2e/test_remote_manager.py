@@ -130,8 +130,8 @@ def appliance(booted: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     restart(node)
 
 
-def test_the_fault_of_the_inventory_is_told(appliance: Appliance) -> None:
-    """Before anybody is asked."""
+def test_the_fault_of_the_inventory_is_reported(appliance: Appliance) -> None:
+    """Before any query."""
     run = appliance.run(tls={"cert": "/c"})
     assert run.rc != 0
     assert f"{HOST}: swarm_manager_docker_tls has cert; it takes tls, validate_certs" in run.output
@@ -152,8 +152,8 @@ def test_an_api_that_cannot_be_used(appliance: Appliance, fault: str, words: lis
     before = node.files(), node.started()
     run = appliance.run(tls=tls.get(fault), python=str(bare / "bin" / "python") if fault == "sdk" else sys.executable)
     assert run.rc == 2
-    (told,) = run.failures(WORKER)
-    assert [word for word in [f"{HOST}: ", *words] if word not in told] == []
+    (text,) = run.failures(WORKER)
+    assert [word for word in [f"{HOST}: ", *words] if word not in text] == []
     assert run.changed()[WORKER] == 0
     assert ((node.files(), node.started()), node.swarm()["LocalNodeState"]) == (before, "inactive")
 
@@ -183,12 +183,12 @@ def test_no_secret_is_shown(appliance: Appliance, joined: Run) -> None:
     manager = appliance.fleet[MANAGER]
     secrets = [manager.docker("swarm", "join-token", "--quiet", role).rsplit("-", 1)[1] for role in ("worker", "manager")]
     secrets += Path(appliance.tls["client_key"]).read_text().splitlines()[1:-1]
-    assert appliance.tls["client_key"] in joined.output  # where it is may be told
+    assert appliance.tls["client_key"] in joined.output  # its path may be shown
     assert [secret for secret in secrets if secret in joined.output] == []
 
 
 def test_another_run_changes_nothing(appliance: Appliance, joined: Run) -> None:
-    """Also where one of several managers does not answer. That nobody has verified which one does is told."""
+    """Also where one of several managers does not answer. A warning shows that the one that does is not verified."""
     assert "is not verified" not in joined.output
     run = appliance.run(gone=True, tls={**appliance.tls, "tls": True, "validate_certs": False})
     assert (run.rc, run.changed()) == (0, {WORKER: 0}), run.output
@@ -205,7 +205,7 @@ def test_a_change_is_rolled(appliance: Appliance, joined: Run) -> None:
     assert availabilities(fleet, WORKER, since, MANAGER) == ["pause", "active"]
 
 
-def test_it_is_proved_and_taken_back(appliance: Appliance, joined: Run) -> None:
+def test_it_is_proved_and_deprovisioned(appliance: Appliance, joined: Run) -> None:
     fleet, manager = appliance.fleet, appliance.fleet[MANAGER]
     run = appliance.run()  # as it was before the change
     assert run.rc == 0, run.output

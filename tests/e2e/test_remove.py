@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""gpu_node with state absent: the files as they were, or as a person has made them since, without what is ours."""
+"""gpu_node with state absent: the files as they were, or as a person has made them since, without what this collection added."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, wait_until
 from .test_provision import KIND, member, shown
 
 
-def test_absent_gives_back_what_was_there(fleet: Fleet, inventory: Path, first: Loud) -> None:
+def test_absent_restores_what_was_there(fleet: Fleet, inventory: Path, first: Loud) -> None:
     """On g1 nobody touched the files since; on g2 somebody edited both."""
     manager, same, edited = fleet["m1"], fleet["g1"], fleet["g2"]
     original_toml = fleet["x1"].read(CONFIG_TOML) or b""  # of the same packages, and never provisioned with them

@@ -76,7 +76,7 @@ def test_a_host_that_changes_its_group_changes_its_role(fleet: Fleet, formed: Ru
     assert roles == {"x1": "manager", "x2": "manager", "x4": "worker", "x5": "manager"}
 
 
-def test_a_worker_of_another_swarm_is_only_moved_when_told(fleet: Fleet, formed: Run, first: Loud) -> None:
+def test_a_worker_of_another_swarm_is_only_moved_with_consent(fleet: Fleet, formed: Run, first: Loud) -> None:
     """The other swarm is that of m1."""
     guest, other = fleet["x4"], fleet["m1"]
     guest.leave()

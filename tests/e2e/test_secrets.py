@@ -63,8 +63,8 @@ def search(fleet: Fleet, run: Loud, token: str) -> list[str]:
 
 
 def test_the_search_finds_a_planted_token(fleet: Fleet, inventory: Path, first: Loud, tmp_path: Path) -> None:
-    told = json.dumps({"planted": PLANTED})
-    run = Loud.of(fleet, inventory, tmp_path, "--extra-vars", told, playbook=str(HERE / "plant.yml"))
+    text = json.dumps({"planted": PLANTED})
+    run = Loud.of(fleet, inventory, tmp_path, "--extra-vars", text, playbook=str(HERE / "plant.yml"))
     found = search(fleet, run, PLANTED)
     fleet["g1"].run("rm", "/root/planted", "/tmp/planted", "/var/lib/docker/planted")
     assert {place.partition(":")[0] for place in found} == PLACES

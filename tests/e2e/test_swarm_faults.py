@@ -4,7 +4,7 @@
 
 """What a swarm itself gets into: two runs at a time, names that are shared, changed and used again, managers that are lost.
 
-Each test has the GPUs advertised as a kind of its own, so that there is something to do on both nodes, and nothing to put back.
+Each test has the GPUs advertised as a kind of its own, so that there is something to do on both nodes, and nothing to restore.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def in_one_line(run: Run) -> str:
 
 
 def the_leader(fleet: Fleet) -> str:
-    told = fleet["m1"].docker("node", "ls", "--format", "{{.Hostname}} {{.ManagerStatus}}")
-    return next(line.split()[0] for line in told.splitlines() if line.endswith("Leader"))
+    words = fleet["m1"].docker("node", "ls", "--format", "{{.Hostname}} {{.ManagerStatus}}")
+    return next(line.split()[0] for line in words.splitlines() if line.endswith("Leader"))
 
 
 def works(fleet: Fleet, name: str) -> bool:
     """Whether a manager runs the swarm with the others, by its own word: without a quorum it has none."""
-    told = fleet[name].run("docker", "node", "ls", "--format", "{{.Self}} {{.Status}} {{.ManagerStatus}}", check=False)
-    return bool(re.search(r"^true Ready (Leader|Reachable)$", told, re.MULTILINE))
+    words = fleet[name].run("docker", "node", "ls", "--format", "{{.Self}} {{.Status}} {{.ManagerStatus}}", check=False)
+    return bool(re.search(r"^true Ready (Leader|Reachable)$", words, re.MULTILINE))
 
 
 @contextmanager
@@ -104,8 +104,8 @@ def stopped(fleet: Fleet, name: str) -> Iterator[None]:
 
 def starts(node: Node, since: str) -> int:
     """How often dockerd was started since then."""
-    told = node.run("journalctl", "--quiet", "--since", since, "--output", "cat", STARTED, "UNIT=docker.service", check=False)
-    return len(told.splitlines())
+    words = node.run("journalctl", "--quiet", "--since", since, "--output", "cat", STARTED, "UNIT=docker.service", check=False)
+    return len(words.splitlines())
 
 
 def test_of_two_runs_at_a_time_one_changes_the_swarm(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
@@ -121,9 +121,9 @@ def test_of_two_runs_at_a_time_one_changes_the_swarm(fleet: Fleet, inventory: Pa
 
     assert one.rc == 0, one.output
     # It came too late, or there was nothing left to do.
-    told = [ANOTHER_RUN.search(other.failures(name)[-1]) for name in other.failed()]
-    assert other.rc == (2 if told else 0), other.output
-    assert all(told), other.output
+    words = [ANOTHER_RUN.search(other.failures(name)[-1]) for name in other.failed()]
+    assert other.rc == (2 if words else 0), other.output
+    assert all(words), other.output
     assert {name: starts(fleet[name], since[name]) for name in GPU_NODES} == dict.fromkeys(GPU_NODES, 1)
     all_done(fleet, "ONCE")
     nothing_is_left(fleet, inventory, "ONCE")
@@ -166,7 +166,7 @@ def test_a_member_that_takes_another_one_s_host_name_is_still_itself(fleet: Flee
         nothing_is_left(fleet, inventory, "SAME-NAME")
 
 
-def test_a_node_installed_anew_joins_and_what_it_was_before_is_told(fleet: Fleet, inventory: Path) -> None:
+def test_a_node_installed_anew_joins_and_what_it_was_before_is_reported(fleet: Fleet, inventory: Path) -> None:
     manager, node, before = fleet["m1"], fleet["g2"], member(fleet, "g2")
     node.leave()
     node.run("systemctl", "stop", "docker.socket", "docker.service")
@@ -226,10 +226,10 @@ def test_without_a_quorum_nothing_is_touched_and_with_one_the_run_goes_on(fleet:
     nothing_is_left(fleet, inventory, "QUORUM")
 
 
-def test_a_roll_goes_on_when_the_leader_that_it_asked_dies(fleet: Fleet, inventory: Path) -> None:
+def test_a_roll_goes_on_when_the_leader_that_it_queried_dies(fleet: Fleet, inventory: Path) -> None:
     leader = the_leader(fleet)
     others = [name for name in MANAGERS if name != leader]
-    leader_first = fleet.inventory(swarm_managers=[leader, *others], gpu_nodes=GPU_NODES)  # that one is asked
+    leader_first = fleet.inventory(swarm_managers=[leader, *others], gpu_nodes=GPU_NODES)  # that one is queried
     ids = [member(fleet, name)["ID"] for name in GPU_NODES]
 
     going = meanwhile(lambda: fleet.playbook(leader_first, *advertised_as("LEADERLESS")))
@@ -237,7 +237,7 @@ def test_a_roll_goes_on_when_the_leader_that_it_asked_dies(fleet: Fleet, invento
     fleet[leader].run("systemctl", "kill", "--signal", "KILL", "docker.service")
     with stopped(fleet, leader):
         run = going.result()
-        assert run.rc == 2, run.output  # it is told, also where nothing was to be done
+        assert run.rc == 2, run.output  # it is reported, also where nothing was to be done
         assert re.search(rf"^failed: {leader}$", run.output, re.MULTILINE), run.output
         for name in GPU_NODES:
             assert run.row(name).split()[-1] == "ready"
@@ -249,17 +249,17 @@ def inspected(manager: Node, ids: list[str]) -> list[dict[str, Any]]:
     return manager.docker_json("node", "inspect", *ids)
 
 
-def test_a_manager_of_an_autolocked_swarm_that_is_locked_is_told_how_to_unlock(fleet: Fleet, inventory: Path) -> None:
-    asked, locked = fleet["m1"], fleet["m3"]
-    asked.docker("swarm", "update", "--autolock=true")
+def test_a_manager_of_an_autolocked_swarm_that_is_locked_gets_the_command_that_unlocks_it(fleet: Fleet, inventory: Path) -> None:
+    queried, locked = fleet["m1"], fleet["m3"]
+    queried.docker("swarm", "update", "--autolock=true")
     try:
-        key = asked.docker("swarm", "unlock-key", "--quiet")
+        key = queried.docker("swarm", "unlock-key", "--quiet")
         locked.run("systemctl", "restart", "docker.service")
         before = as_it_is(fleet)
         run = fleet.playbook(inventory, *advertised_as("LOCKED"), "--limit", "m3")
         locked.start("docker", "swarm", "unlock", text=key.encode() + b"\n")
     finally:
-        asked.docker("swarm", "update", "--autolock=false")
+        queried.docker("swarm", "update", "--autolock=false")
     assert run.rc == 2, run.output
     assert "run 'docker swarm unlock' there" in run.failures("m3")[-1]
     assert as_it_is(fleet) == before

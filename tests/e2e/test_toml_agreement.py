@@ -4,7 +4,7 @@
 
 """config.toml as we write it, read by the parser of NVIDIA's tools: pelletier/go-toml 1.9 (their go.mod).
 
-Its command tomljson tells what it reads. An edit that we take for right and they read differently would hand every GPU
+Its command tomljson prints what it reads. An edit that we take for right and they read differently would give every GPU
 to every task, or keep their runtime from starting any container.
 """
 
@@ -51,7 +51,7 @@ LAYOUTS = {
     "empty": "",
     "no newline at the end": SHIPPED.rstrip("\n"),
     "CRLF": SHIPPED.replace("\n", "\r\n"),
-    "comments and blanks": SHIPPED.replace(' = "auto"', '="auto"   # ours: "no"').replace("disable", "\tdisable"),
+    "comments and blanks": SHIPPED.replace(' = "auto"', '="auto"   # mine: "no"').replace("disable", "\tdisable"),
     "a dotted key": 'nvidia-container-runtime.mode = "auto"\nnvidia-container-runtime.log-level = "info"\n',
     "an inline table": 'disable-require = false\nnvidia-ctk = {path = "nvidia-ctk"}\n',
     "literal and long strings": "disable-require = false\nx = 'C:\\y'\ny = '''\nswarm-resource = \"no\"\n[no]\n'''\n",

@@ -33,7 +33,7 @@ def lines(run: Run, name: str) -> list[str]:
 
 @pytest.fixture
 def leaking(fleet: Fleet, first: Loud) -> Iterator[str]:
-    """A node whose toolkit was never told the variable of the kind."""
+    """A node whose toolkit was never configured with the variable of the kind."""
     node = fleet["g2"]
     original = node.read(CONFIG_TOML) or b""
     broken = re.sub(rb"(?m)^swarm-resource.*\n", b"", original)
@@ -69,9 +69,9 @@ def test_a_node_that_does_not_isolate_fails_alone(fleet: Fleet, inventory: Path,
     """Also where a task holds all that the node has, and so could see no more."""
     run = verify(fleet, inventory, "--extra-vars", f"verify_gpus={gpus}")
     assert run.rc != 0
-    (told,) = run.failures(leaking)
-    assert words in told
-    assert "does not name DOCKER_RESOURCE_NVIDIA-GPU" in told
-    assert "Run fleet.gpu_swarm.provision for this node" in told
+    (text,) = run.failures(leaking)
+    assert words in text
+    assert "does not name DOCKER_RESOURCE_NVIDIA-GPU" in text
+    assert "Run fleet.gpu_swarm.provision for this node" in text
     assert "passed" in lines(run, "g1")[0]
     assert not run.failures("g1")

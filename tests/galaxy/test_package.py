@@ -26,7 +26,7 @@ def names(directory: str, pattern: str) -> list[str]:
     return sorted(path.stem for path in (ROOT / directory).glob(pattern) if not path.name.startswith("_"))
 
 
-def test_tarball_holds_what_users_need_and_nothing_else(installed):
+def test_tarball_has_what_users_need_and_nothing_else(installed):
     with tarfile.open(installed.tarball) as tar:
         members = [member.name for member in tar.getmembers()]
     tops = {name.split("/")[0] for name in members}
@@ -117,7 +117,7 @@ def test_installed_module_reads_gpus(installed, tmp_path):
     assert answer["changed"] is False
 
 
-def test_installed_module_tells_what_is_missing(installed, tmp_path):
+def test_installed_module_reports_what_is_missing(installed, tmp_path):
     answer = gpu_info(installed, tmp_path / "libnvidia-ml.so.1", tmp_path / "nvml.conf")
     assert "gpus" not in answer
     assert str(tmp_path / "libnvidia-ml.so.1") in answer["msg"]

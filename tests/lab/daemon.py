@@ -63,7 +63,7 @@ def locked(lab: Lab) -> Iterator[None]:
 
 
 def _pid(lab: Lab) -> int | None:
-    """The process that holds the namespaces, if it is there and is ours (a number can be another's by now)."""
+    """The process that keeps the namespaces, if it is there and is the lab's (a number can be another's by now)."""
     try:
         pid = int(lab.pidfile.read_text())
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -95,9 +95,9 @@ def _settings(lab: Lab) -> dict[str, object]:
     return {
         "hosts": [lab.docker_host], "data-root": str(lab.root / "docker"), "exec-root": str(lab.run / "exec"),
         "pidfile": str(lab.run / "docker.pid"), "cgroup-parent": f"/{lab.name}",
-        # The network namespace is ours alone: nothing to filter, nothing to forward, nobody to shut out.
+        # The network namespace is the lab's alone: nothing to filter, forward or shut out.
         "bridge": "none", "iptables": False, "ip-masq": False, "userland-proxy": False,
-        # systemd as the cgroup driver would ask the host's systemd for scopes, in names it does not know.
+        # systemd as the cgroup driver would request scopes from the host's systemd, in names it does not know.
         "exec-opts": ["native.cgroupdriver=cgroupfs"],
     }  # fmt: skip
 
@@ -143,7 +143,7 @@ def _network(lab: Lab) -> None:
 
 
 def _lend_etc_docker(lab: Lab) -> None:
-    """init.py mounts a folder of ours over /etc/docker; where there is none, one is lent and taken away again."""
+    """init.py mounts a folder of the lab over /etc/docker; where there is none, one is made and removed again."""
     if not Path("/etc/docker").exists():
         Path("/etc/docker").mkdir()
         (lab.root / "lent-etc-docker").touch()
@@ -184,11 +184,11 @@ def wipe(lab: Lab) -> None:
             os.rmdir(folder)
     if (lab.root / "lent-etc-docker").exists():
         Path("/etc/docker").rmdir()
-    for ours in (*(lab.root / name for name in CONTENTS), *lab.run.glob("[!l]*")):
-        if ours.is_dir():
-            shutil.rmtree(ours)
+    for own in (*(lab.root / name for name in CONTENTS), *lab.run.glob("[!l]*")):
+        if own.is_dir():
+            shutil.rmtree(own)
         else:
-            ours.unlink(missing_ok=True)
+            own.unlink(missing_ok=True)
     if lab.root.is_dir() and not any(lab.root.iterdir()):
         lab.root.rmdir()
     limits.restore(any_running)

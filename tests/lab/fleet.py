@@ -64,37 +64,37 @@ def read(path: Path, name: str | None, settings: dict[str, Any]) -> Fleet:
     return Fleet(name, nodes, document.get("vars") or {})
 
 
-def node(name: str, told: dict[str, Any], path: Path) -> Node:
-    unknown = set(told) - set(Node.__dataclass_fields__)
+def node(name: str, words: dict[str, Any], path: Path) -> Node:
+    unknown = set(words) - set(Node.__dataclass_fields__)
     if unknown:
         raise LabError(f"{path}: node {name}: unknown {', '.join(sorted(unknown))}")
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
         raise LabError(f"{path}: a node's name is made of a-z, 0-9 and -, not {name!r}")
-    image = told.get("image", Node.image)
+    image = words.get("image", Node.image)
     if image not in rootfs.releases():
         raise LabError(f"{path}: node {name}: image {image!r} is none of {', '.join(rootfs.releases())}")
-    gpus = told.get("gpus")
-    groups = tuple(told.get("groups") or (["gpu_nodes"] if gpus else ["swarm_workers"]))
+    gpus = words.get("gpus")
+    groups = tuple(words.get("groups") or (["gpu_nodes"] if gpus else ["swarm_workers"]))
     for group in groups:
         if group not in GROUPS:
             raise LabError(f"{path}: node {name}: group {group!r} is none of {', '.join(GROUPS)}")
-    retired = tuple(told.get("retired") or ())
-    return Node(**{**told, "name": name, "image": image, "groups": groups, "gpus": machine(gpus, path.parent), "retired": retired})
+    retired = tuple(words.get("retired") or ())
+    return Node(**{**words, "name": name, "image": image, "groups": groups, "gpus": machine(gpus, path.parent), "retired": retired})
 
 
-def machine(told: str | dict[str, Any] | None, folder: Path = HERE) -> str | None:
+def machine(words: str | dict[str, Any] | None, folder: Path = HERE) -> str | None:
     """The text of a machine: by name, by file, or written down as {name: …, memory: …, count: N}."""
-    if told is None:
+    if words is None:
         return None
-    if isinstance(told, dict):
-        last = int(told.get("count", 1)) - 1
-        lines = [f"{key} = {value}" for key, value in told.items() if key != "count"]
+    if isinstance(words, dict):
+        last = int(words.get("count", 1)) - 1
+        lines = [f"{key} = {value}" for key, value in words.items() if key != "count"]
         return "\n".join(["driver = 580.95.05", "cuda = 13.0", "", f"[gpu 0-{last}]" if last else "[gpu 0]", *lines, ""])
-    for candidate in (MACHINES / f"{told}.conf", folder / told, Path(told)):
+    for candidate in (MACHINES / f"{words}.conf", folder / words, Path(words)):
         if candidate.is_file():
             return candidate.read_text()
     names = ", ".join(sorted(path.stem for path in MACHINES.glob("*.conf")))
-    raise LabError(f"no machine {told!r}: neither a file nor one of {names}")
+    raise LabError(f"no machine {words!r}: neither a file nor one of {names}")
 
 
 def seeded(text: str, node_name: str) -> str:

@@ -27,7 +27,7 @@ def own_run(run: Path) -> None:
     """A /run of our own with only the lab's folder in it.
 
     dockerd and containerd have fixed paths there (a containerd of the host would be used, shims have their sockets
-    there), and the host must find nothing of ours.
+    there), and the host must find nothing of the lab.
     """
     mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/mnt")
     outside = Path("/mnt/outside")
@@ -50,7 +50,7 @@ def own_settings(root: Path) -> None:
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"  # apt asks for many files over one connection
+    protocol_version = "HTTP/1.1"  # apt requests many files over one connection
 
     def log_message(self, *_arguments: object) -> None:
         pass
@@ -65,7 +65,7 @@ def main(root: Path, run: Path) -> int:
     own_run(run)
     own_settings(root)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    # Nodes ask us for names, and are refused: by default the kernel would tell only one in a second so.
+    # Nodes query us for names, and are refused: by default the kernel would send only one refusal a second.
     Path("/proc/sys/net/ipv4/icmp_ratelimit").write_text("0")
     serve(root / "repository")
     dockerd = subprocess.Popen(["dockerd", "--config-file", str(root / "daemon.json")])

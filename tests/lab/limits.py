@@ -59,7 +59,7 @@ def lift() -> None:
 
 
 def restore(in_use: Callable[[], bool]) -> None:
-    """The last lab puts back what was there."""
+    """The last lab restores what was there."""
     with _locked():
         if not in_use():
             for limit in LIMITS:

@@ -105,7 +105,7 @@ def _host_config() -> dict[str, object]:
         "Tmpfs": {"/run": "exec,mode=755", "/run/lock": "", "/tmp": "exec"},
         "NetworkMode": NETWORK, "ExtraHosts": [f"{REPOSITORY_HOST}:{GATEWAY}"],
         "RestartPolicy": {"Name": "on-failure"},  # a reboot ends the container with another status than 0
-        "Dns": ["127.0.0.1"],  # names of the world are refused at once rather than asked for in vain
+        "Dns": ["127.0.0.1"],  # names of the world are refused at once rather than queried in vain
         "CgroupnsMode": "private",  # the containers of its own dockerd too stay below the lab's control group
     }  # fmt: skip
 
@@ -152,7 +152,7 @@ def _create(lab: Lab, engine: docker.DockerClient, fleet: str, node: Node, given
 
 
 def await_boot(container: Container) -> None:
-    """Until systemd has nothing left to start: dockerd answers then, since its unit tells when it is ready."""
+    """Until systemd has nothing left to start: dockerd answers then, since its unit reports when it is ready."""
     end = time.monotonic() + BOOT_LIMIT
     state = "no answer"
     while time.monotonic() < end:

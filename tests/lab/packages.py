@@ -62,7 +62,7 @@ def key() -> str:
 def _control(name: str, version: str, package: dict) -> str:
     lines = [f"Package: {name}", f"Version: {version}", f"Architecture: {architecture()}", f"Maintainer: {MAINTAINER}"]
     relations = {"Depends": package["depends"], "Breaks": package.get("breaks"), "Replaces": package.get("breaks")}
-    lines += [f"{field}: {told.replace('VERSION', version)}" for field, told in relations.items() if told]
+    lines += [f"{field}: {words.replace('VERSION', version)}" for field, words in relations.items() if words]
     return "\n".join([*lines, "Section: utils", "Priority: optional", "Description: stand-in for tests", ""])
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Node images with something more, or less, than the plain ones: made when a fleet first asks for them."""
+"""Node images with something more, or less, than the plain ones: made when a fleet first needs them."""
 
 from __future__ import annotations
 

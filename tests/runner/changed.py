@@ -51,7 +51,7 @@ class Source:
 
     @cached_property
     def imports(self) -> list[str]:
-        """Dotted names; of what is imported from a name, it cannot be told whether it is a module."""
+        """Dotted names; of what is imported from a name, it is not known whether it is a module."""
         found = []
         for node in self.nodes:
             if isinstance(node, ast.Import):

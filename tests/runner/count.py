@@ -19,7 +19,7 @@ MOLECULE_NO_TEST = ("Missing", "Disabled")
 
 
 def junit(report: Path) -> Count:
-    """A skipped test has not passed: whoever leaves one out is told."""
+    """A skipped test has not passed: one that is left out is reported."""
     if not report.exists():
         return Count()
     suites = ElementTree.parse(report).getroot().iter("testsuite")

@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from .model import OUT, Count, Result, Stage
 from .stages import environment
 
-# One more than the cores that are asked for: a stage with a fleet computes for about half of its time.
+# One more than the cores that are requested: a stage with a fleet computes for about half of its time.
 PLACES = 3
 PROGRESS_S = 30
 

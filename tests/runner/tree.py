@@ -52,14 +52,14 @@ def prepare_sanity_home() -> None:
     cache.mkdir(parents=True, exist_ok=True)
     (cache / f"get_pip_{get_pip_version().replace('.', '_')}.py").write_text(GET_PIP)
     for name in (".config/pip", ".pip"):
-        theirs, ours = Path.home() / name, SANITY_HOME / name
-        if theirs.exists() and not ours.is_symlink():
-            ours.parent.mkdir(parents=True, exist_ok=True)
-            ours.symlink_to(theirs)
+        theirs, own = Path.home() / name, SANITY_HOME / name
+        if theirs.exists() and not own.is_symlink():
+            own.parent.mkdir(parents=True, exist_ok=True)
+            own.symlink_to(theirs)
 
 
 def get_pip_version() -> str:
-    """The pip that this ansible-test asks for; it names the script after it."""
+    """The pip that this ansible-test fetches; it names the script after it."""
     code = (
         "import sys, types; from ansible_test._internal.python_requirements import get_venv_packages;"
         "print(get_venv_packages(types.SimpleNamespace(version='%d.%d' % sys.version_info[:2]))['pip'])"

@@ -79,7 +79,7 @@ def test_a_call_that_hangs_is_given_up(monkeypatch):
     assert not there(forked[0])
 
 
-def test_one_that_heeds_no_signal_is_not_waited_for(monkeypatch):
+def test_one_that_ignores_signals_is_not_waited_for(monkeypatch):
     """As in uninterruptible sleep."""
     sent, kill = [], os.kill
     monkeypatch.setattr(_bounded.os, "kill", lambda process, number: sent.append((process, number)))
@@ -108,7 +108,7 @@ except TimeoutError as problem:
 """
 
 
-def test_one_that_is_left_behind_holds_neither_the_connection_nor_the_lock(tmp_path):
+def test_one_that_is_left_behind_keeps_neither_the_connection_nor_the_lock(tmp_path):
     began, lock = time.monotonic(), tmp_path / "lock"
     done = subprocess.run([sys.executable, "-c", ABANDONS, checkout.SUPPORT, str(lock)], capture_output=True, text=True, check=True, timeout=LONG_S)
     assert time.monotonic() - began < 15  # else the output would have stayed open until the child had ended

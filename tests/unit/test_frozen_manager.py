@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A manager outside of the run that freezes while it is asked, in the tasks as they are but for the limit."""
+"""A manager outside of the run that freezes while it is queried, in the tasks as they are but for the limit."""
 
 from __future__ import annotations
 

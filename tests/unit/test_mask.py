@@ -61,7 +61,7 @@ LEFT = [
     "https://example.org/user@host and http://proxy:3128",
     "tcp://0.0.0.0:2376",
     '{"proxies": {"http-proxy": "http://proxy:3128", "no-proxy": "a@b"}}',
-    "the join token is read, and no password is asked for",
+    "the join token is read, and no password is required",
     "C:\\Users\\x @ home",
     '"nvidia/cuda:13.0@sha256:0123", "cuda:13.0@sha256:0123", image=cuda:13.0@sha256:0123',
     '"registry:5000/user@host", "git@example.org:fleet", {"a":"b@c"}',

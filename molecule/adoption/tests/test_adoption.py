@@ -71,8 +71,8 @@ def kept(node: Host, path: str) -> list[str]:
     return [text(node, copy) for copy in sorted(node.check_output("ls %s.*" % f"{BACKUP}{path}").split())]
 
 
-def told(node: Host) -> dict[str, Any]:
-    return json.loads(text(node, "/root/told.json"))
+def reported(node: Host) -> dict[str, Any]:
+    return json.loads(text(node, "/root/reported.json"))
 
 
 # -- what every node is now ------------------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ def test_the_rest_of_the_options_is_kept_and_in_force(nodes: dict[str, Host]) ->
         ("optioned", [OPTIONS, "--node-generic-resource"]),
     ],
 )
-def test_what_was_taken_over_is_told(node: Host, words: list[str]) -> None:
-    sentences = " ".join(told(node)["adopted"])
+def test_what_was_taken_over_is_reported(node: Host, words: list[str]) -> None:
+    sentences = " ".join(reported(node)["adopted"])
     for word in words:
         assert word in sentences
 
@@ -190,12 +190,12 @@ def test_a_volume_of_nvidia_docker_that_nobody_uses_is_gone(nodes: dict[str, Hos
     assert not nodes["scripted"].file(f"{NVIDIA_DOCKER}/375.66").exists
 
 
-def test_a_volume_that_a_container_uses_is_left_and_told(nodes: dict[str, Host]) -> None:
+def test_a_volume_that_a_container_uses_is_left_and_reported(nodes: dict[str, Host]) -> None:
     scripted = nodes["scripted"]
     (version,) = scripted.file(NVIDIA_DOCKER).listdir()
     assert docker(scripted, "ps", "--all", "--format", "{{.Names}} {{.State}}") == "trainer exited"
     for word in ("scripted", f"nvidia_driver_{version}", "trainer exited", "docker rm"):
-        assert word in told(scripted)["volumes"]
+        assert word in reported(scripted)["volumes"]
 
 
 # -- what tasks get --------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_a_volume_that_a_container_uses_is_left_and_told(nodes: dict[str, Host])
 
 @pytest.fixture(scope="module")
 def services(host: Host) -> Iterator[dict[str, str]]:
-    """By node, a service with one GPU of it. Like every CUDA image, this one asks for all GPUs."""
+    """By node, a service with one GPU of it. Like every CUDA image, this one requests all GPUs."""
     placed = {name: f"on-{name}" for name in ("edited", "scripted")}
     for name, service in placed.items():
         where = ["--constraint", f"node.hostname=={name}", "--generic-resource", f"{KIND}=1"]

@@ -18,7 +18,7 @@ testinfra_hosts = ["ansible://swarm_managers"]
 
 # A T4's 15360 MiB less the 512 of the policy.
 SHARE = 14848
-# Image lab/cuda asks for all GPUs, as every CUDA image does; lab/task asks for none, as a task that only counts memory.
+# Image lab/cuda requests all GPUs, as every CUDA image does; lab/task requests none, as a task that only counts memory.
 GPU_IMAGE, PLAIN_IMAGE = "lab/cuda", "lab/task"
 READY = re.compile(r"^ready$", re.MULTILINE)
 NOWHERE = "no suitable node (insufficient resources on 3 nodes)"
@@ -71,8 +71,8 @@ def services(place: Callable[..., None], decided: dict[str, dict[str, str]]) -> 
 
 def log(host: Host, name: str) -> str:
     """What a service's task said, once it has said all."""
-    told = wait_until(f"service {name} to be ready", lambda: READY.search(docker(host, "service", "logs", "--raw", name)))
-    return told.string
+    text = wait_until(f"service {name} to be ready", lambda: READY.search(docker(host, "service", "logs", "--raw", name)))
+    return text.string
 
 
 def settled(host: Host, name: str, expected: list[str]) -> list[dict[str, Any]]:
@@ -134,10 +134,10 @@ def test_labels_are_true_of_all_gpus_of_a_node(host: Host) -> None:
 
 @pytest.mark.parametrize(("name", "node", "card"), [("mig-large", "p1", 0), ("mig-small", "p1", 0), ("whole", "p1", 1), ("model", "p2", 0)])
 def test_a_task_gets_the_thing_of_its_kind(host: Host, decided: dict[str, dict[str, str]], name: str, node: str, card: int) -> None:
-    kind, told = NAMED[name], log(host, name)
+    kind, text = NAMED[name], log(host, name)
     value = decided[node][kind]
-    assert f"DOCKER_RESOURCE_{kind.upper()}={value}" in told.splitlines()
-    assert re.findall(r"^devices: (.*)$", told, re.MULTILINE) == [f"/dev/nvidia{card}"]
+    assert f"DOCKER_RESOURCE_{kind.upper()}={value}" in text.splitlines()
+    assert re.findall(r"^devices: (.*)$", text, re.MULTILINE) == [f"/dev/nvidia{card}"]
     assert [named(task["GenericResources"], kind) for task in tasks_of(host, name)] == [[value]]
 
 

@@ -32,8 +32,8 @@ def events(host: Host) -> list[dict[str, Any]]:
 
 def changes(events: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     """(node, availability before, after), in order."""
-    told = [event["Actor"]["Attributes"] for event in events]
-    return [(one["name"], one["availability.old"], one["availability.new"]) for one in told if "availability.new" in one]
+    text = [event["Actor"]["Attributes"] for event in events]
+    return [(one["name"], one["availability.old"], one["availability.new"]) for one in text if "availability.new" in one]
 
 
 def test_never_more_nodes_were_out_than_the_batch_allows(events: list[dict[str, Any]]) -> None:
@@ -83,8 +83,8 @@ def test_a_container_that_no_service_owns_ended_by_itself(nodes: dict[str, Host]
 def test_each_changed_node_was_restarted_once_and_no_other(nodes: dict[str, Host]) -> None:
     starts = {}
     for name, node in nodes.items():
-        told = node.check_output("journalctl --output cat --no-pager -t roll -t systemd")
-        starts[name] = len(re.findall(r"^Started docker\.service", told.rpartition("begins")[2], re.MULTILINE))
+        text = node.check_output("journalctl --output cat --no-pager -t roll -t systemd")
+        starts[name] = len(re.findall(r"^Started docker\.service", text.rpartition("begins")[2], re.MULTILINE))
     assert starts == {**dict.fromkeys(["m1", "m2", "m3"], 0), **dict.fromkeys(GPU_NODES, 1)}
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What people paste from articles, for one node whose toolkit is installed: a UUID's first characters into a drop-in, one
-# line into config.toml, and a restart. Mended where it would not start dockerd at all (the runtime is registered, one GPU
+# line into config.toml, and a restart. Fixed where it would not start dockerd at all (the runtime is registered, one GPU
 # is taken of several); it is wrong in other ways too, and stands here for the time that it takes.
 set -e
 GPU_ID=$(nvidia-smi -a | grep UUID | awk '{print substr($4,0,12)}' | head -n 1)

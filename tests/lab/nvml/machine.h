@@ -16,7 +16,7 @@
 #define DERIVED (-2L)     /* not said: follows from the rest */
 #define HANGS (-3L)       /* in place of an error: there is never an answer */
 
-enum kind { GPU = 0x67707531, MIG_DEVICE = 0x6d696731 }; /* also tells a handle from any other pointer */
+enum kind { GPU = 0x67707531, MIG_DEVICE = 0x6d696731 }; /* also distinguishes a handle from any other pointer */
 
 struct fault {
     char function[64];

@@ -82,7 +82,7 @@ def answered_by_module(**known):
         ("engine", {"generic_resources": [{"DiscreteResourceSpec": {"Kind": "K", "Value": float("inf")}}]}),
     ],
 )
-def test_an_answer_of_another_form_is_told_by_its_part(key, value):
+def test_an_answer_of_another_form_is_reported_by_its_part(key, value):
     assert malformed({**answered_by_module(), key: value}) == f"{key} is not what it should be"
 
 
@@ -179,7 +179,7 @@ def played(tmp_path):
     liar.chmod(0o755)
     inventory = tmp_path / "hosts.ini"
     common = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
-    inventory.write_text(f"bad {common} ansible_python_interpreter={liar}\ngood {common}\n[all:vars]\nverify_image=ours\n")
+    inventory.write_text(f"bad {common} ansible_python_interpreter={liar}\ngood {common}\n[all:vars]\nverify_image=mine\n")
 
     def run(*tasks):
         playbook = tmp_path / "play.yml"
@@ -195,8 +195,8 @@ def played(tmp_path):
         )
         command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(playbook)]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-        told = json.loads(done.stdout[done.stdout.index("{"):])
-        return [task["hosts"] for task in told["plays"][0]["tasks"]]
+        words = json.loads(done.stdout[done.stdout.index("{"):])
+        return [task["hosts"] for task in words["plays"][0]["tasks"]]
 
     return run
 
@@ -206,22 +206,22 @@ def said(results):
     return last["msg"]
 
 
-LOOK = f"fleet.gpu_swarm.gpu_info: {{nvml_path: {nvml_lab.library()}}}"
+INFO = f"fleet.gpu_swarm.gpu_info: {{nvml_path: {nvml_lab.library()}}}"
 
 
 def test_a_first_host_that_lies_sets_no_variable_of_the_run(played):
     assert said(played("ansible.builtin.ping:")) == "evil True"  # what stands at the play holds, and no other variable does
-    assert said(played(LOOK)) == "ours True"
+    assert said(played(INFO)) == "mine True"
 
 
 def test_nothing_is_done_on_a_host_whose_facts_are_settings(played):
     """What the user's own tasks set is no fact."""
     own = "ansible.builtin.set_fact: {gpu_node_mine: 1}", "ansible.builtin.command: {argv: ['true']}\n      register: gpu_swarm_mine"
-    results = played("ansible.builtin.ping:", *own, LOOK)
+    results = played("ansible.builtin.ping:", *own, INFO)
     assert not results[-2]["good"].get("failed")
     assert results[-2]["bad"]["failed"]
     assert "bad: this host returned facts with names of settings (verify_image)" in results[-2]["bad"]["msg"]
-    assert said(results) == "ours True"
+    assert said(results) == "mine True"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ NO_RESULT = {"failed": True, "msg": "Module result deserialization failed: No st
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "text"),
     [
         ("/bin/sh: 1: sudo: not found\n", "sudo is not installed there"),
         ("bash: line 1: sudo: command not found", "sudo is not installed there"),
@@ -25,9 +25,9 @@ NO_RESULT = {"failed": True, "msg": "Module result deserialization failed: No st
         ("Sorry, user eve is not allowed to execute '/bin/sh -c x' as root on g1.", "sudo does not let this user become root"),
     ],
 )
-def test_why_nobody_could_become_root(said, told):
+def test_why_nobody_could_become_root(said, text):
     answer = explained({**NO_RESULT, "module_stderr": said}, "g1")
-    assert answer["msg"].startswith(f"g1: the task cannot become root: {told}")
+    assert answer["msg"].startswith(f"g1: the task cannot become root: {text}")
     assert "exception" not in answer
     assert answer["module_stderr"] == said
 

@@ -77,7 +77,7 @@ def test_the_answer_is_completed_on_the_controller():
         assert judged(dict(silent, **{"cpu": None} if "labels" in silent else {}), "g1", "gpu.", "cpu.") == silent
 
 
-def test_without_archspec_the_labels_are_unknown_and_the_user_is_told(monkeypatch):
+def test_without_archspec_the_labels_are_unknown_and_a_warning_is_shown(monkeypatch):
     monkeypatch.setattr(cpu_names, "HAS_ARCHSPEC", False)
     seen = dict(parse_cpuinfo(*x86(BROADWELL)), label_prefix="cpu.")
     with pytest.raises(ArchspecMissing):

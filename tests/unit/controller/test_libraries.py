@@ -28,7 +28,7 @@ def names(bundle):
         return sorted(archive.namelist())
 
 
-def test_a_bundle_holds_what_is_missing_and_is_the_same_each_time():
+def test_a_bundle_has_what_is_missing_and_is_the_same_each_time():
     assert names(libraries.pack(["nvml_binding"])) == ["pynvml.py"]
     both = names(libraries.pack(["toml_parser", "nvml_binding"]))
     assert both[0] == "pynvml.py"
@@ -58,7 +58,7 @@ def test_a_controller_that_has_none_says_what_to_install(monkeypatch):
         libraries.pack(["toml_parser"])
 
 
-def test_an_old_package_of_that_name_is_told_apart(monkeypatch, tmp_path):
+def test_an_old_package_of_that_name_is_recognised(monkeypatch, tmp_path):
     old = tmp_path / "pynvml"
     old.mkdir()
     (old / "__init__.py").touch()

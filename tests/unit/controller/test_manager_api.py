@@ -7,10 +7,10 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fleet.gpu_swarm.plugins.filter.external_managers import FilterModule as Asked
+from ansible_collections.fleet.gpu_swarm.plugins.filter.external_managers import FilterModule as External
 from ansible_collections.fleet.gpu_swarm.plugins.filter.manager_api import FilterModule as Api
 
-manager_api, external_managers = Api().filters()["manager_api"], Asked().filters()["external_managers"]
+manager_api, external_managers = Api().filters()["manager_api"], External().filters()["external_managers"]
 
 WHERE = "tcp://m1.example.org:2376"
 FILES = {"ca_path": "/c/ca.pem", "client_cert": "/c/cert.pem", "client_key": "/c/key.pem"}
@@ -52,7 +52,7 @@ def test_the_same_api_for_uri(variables, options):
 
 
 @pytest.mark.parametrize(
-    ("variables", "told"),
+    ("variables", "text"),
     [
         (remote(where="m1.example.org:2376"), r"m1: swarm_manager_docker_host is 'm1\.example\.org:2376'; write it like tcp://"),
         (remote({"cert": "/c"}), "m1: swarm_manager_docker_tls has cert; it takes tls, validate_certs, ca_path"),
@@ -60,12 +60,12 @@ def test_the_same_api_for_uri(variables, options):
         (remote(group_names=["gpu_nodes", "swarm_managers"]), "m1 has swarm_manager_docker_host, .* in the group gpu_nodes too"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anybody_is_asked(variables, told):
-    with pytest.raises(AnsibleFilterError, match=told):
+def test_what_cannot_work_is_refused_before_any_query(variables, text):
+    with pytest.raises(AnsibleFilterError, match=text):
         external_managers(["m1"], {"m1": variables})
 
 
-def test_only_managers_that_say_where_are_only_asked():
+def test_managers_with_an_address_are_external():
     variables = {"m1": remote(TLS, group_names=["swarm_managers"]), "m2": {}, "g1": remote(group_names=["gpu_nodes"])}
     assert external_managers(["m2", "m1"], variables) == ["m1"]
     assert external_managers(["m1"], {}) == []  # before the first play, Ansible knows no variables of hosts

@@ -72,7 +72,7 @@ def test_without_consent_the_node_waits_and_is_left_alone():
     assert "restarts dockerd" in step.impact  # for later
 
 
-def test_with_consent_it_is_told_and_goes_on():
+def test_with_consent_it_is_reported_and_goes_on():
     step = planned(renamed(), finished(), remove=True)["gpu-1"]
     assert (step.waits_for, step.jobs, step.groups[0]) == ([], ["sweep"], IDLE)
     assert "removes finished job sweep" in step.impact
@@ -120,13 +120,13 @@ def test_jobs_are_removed_only_where_the_node_is_updated(one, node, removes):
     assert on(["gpu-1"], variables, now, remove=True) == (["sweep"] if removes else [])
 
 
-@pytest.mark.parametrize(("remove", "told"), [(True, ([], ["sweep"])), (False, ([WORDS], []))])
-def test_one_that_is_left_alone_may_return_to_service(remove, told):
+@pytest.mark.parametrize(("remove", "words"), [(True, ([], ["sweep"])), (False, ([WORDS], []))])
+def test_one_that_is_left_alone_may_return_to_service(remove, words):
     """It advertises what it does now: the change is not made."""
     away = {"availability": "pause", "former_availability": "active", "tasks": [task("train.1", "train")]}
     one = renamed(disrupt="never")
     step = planned(one, finished(clash=True), remove=remove, **away)["gpu-1"]
-    assert ([text for text in step.waits_for if "sweep" in text], step.jobs) == told
+    assert ([text for text in step.waits_for if "sweep" in text], step.jobs) == words
     assert (step.left_alone, MARKED in step.groups) == (True, remove)
     assert planned(one, finished(), remove=remove, **away)["gpu-1"].groups == [MARKED, END]
 
@@ -162,7 +162,7 @@ ABSENT = {
 
 
 @pytest.mark.parametrize(("one", "node", "expected"), ABSENT.values(), ids=ABSENT)
-def test_what_is_taken_back_from_a_node_that_stays_is_an_update(one, node, expected):
+def test_what_is_removed_from_a_node_that_stays_is_an_update(one, node, expected):
     step = deprovisioned(one, member("n1", hostname="host-n1", **node), M1)
     assert isinstance(step, DeprovisionStep)
     assert (step.waits_for, step.left_alone, step.groups, step.remove_jobs) == expected
@@ -184,14 +184,14 @@ def test_the_last_manager_that_stays_waits_too_and_says_why_it_stays():
     assert (step.waits_for, step.needs[-2:]) == ([], ["leave", "dissolve"])
 
 
-@pytest.mark.parametrize(("remove", "told"), [(True, ([], ["sweep"])), (False, ([WORDS], [])), (None, ([], []))])
-def test_in_a_window_the_last_look_counts(remove, told):
+@pytest.mark.parametrize(("remove", "words"), [(True, ([], ["sweep"])), (False, ([WORDS], [])), (None, ([], []))])
+def test_in_a_window_the_last_query_counts(remove, words):
     """A job that ended while it was waited for has finished by now."""
     name = BOUND["n1"]
     plan_of_run = {"steps": {name: {"remove_jobs": remove, "node_id": "n1"}}, "nodes": {"n1": name}}
     variables = {name: {"gpu_swarm_plan": plan_of_run, "gpu_node_assessed": renamed().assessed}}
     ledger = {"finished_jobs": [finished()], "nodes": [member("n1")]}
-    assert (on([name], variables, ledger, remove=False), on([name], variables, ledger, remove=True)) == told
+    assert (on([name], variables, ledger, remove=False), on([name], variables, ledger, remove=True)) == words
     variables[name]["gpu_swarm_outcome"] = {"state": "failed", "reason": "x"}
     assert (on([name], variables, ledger, remove=False), on([name], variables, ledger, remove=True)) == ([], [])
 

@@ -25,7 +25,7 @@ def hosts(variables, groups=None, results=("gpu_node_assessed",), templated=None
     return {one.name: one for one in hosts_of(task_vars, list(variables), results)}
 
 
-def test_a_result_that_failed_tells_less_of_a_node_than_the_one_before_it():
+def test_a_result_that_failed_does_not_replace_the_one_before_it():
     results = ("gpu_node_assessed", "gpu_node_applied")
     found = hosts(
         {
@@ -75,7 +75,7 @@ def test_each_host_has_its_own_settings():
     assert [(one.toolkit, one.disrupt) for one in found.values()] == [(None, "services"), ("1.20.0", "services"), (None, "all")]
 
 
-def test_what_stands_at_the_play_holds_for_all_and_what_the_first_host_has_for_itself_alone():
+def test_what_stands_at_the_play_counts_for_all_and_what_the_first_host_has_for_itself_alone():
     variables = {"m1": {"provision_disrupt": "never"}, "g1": {"provision_disrupt": "all"}, "w1": {}}
     assert [one.disrupt for one in hosts(variables).values()] == ["never", "all", "services"]
     assert [one.disrupt for one in hosts(variables, play={"provision_disrupt": "services"}).values()] == ["services"] * 3
@@ -90,7 +90,7 @@ def test_what_stands_at_the_play_holds_for_all_and_what_the_first_host_has_for_i
         ({"deprovision_leave": True, "gpu_node_assessed": assessed(kept=False)}, True, False, False),
     ],
 )
-def test_what_is_to_be_taken_back_is_said_by_each_host(written, leave, packages, kept):
+def test_what_is_to_be_removed_is_set_by_each_host(written, leave, packages, kept):
     one = hosts({"g1": written})["g1"]
     assert (one.leave, one.packages, one.kept) == (leave, packages, kept)
 
@@ -100,7 +100,7 @@ def test_only_what_is_a_template_is_templated():
     task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars(written, {"g1": {"nvidia_container_toolkit_version": "1.20.0"}})}
     found = hosts_of(task_vars, ["g1", "w1"], ("gpu_node_assessed",))
     assert [one.toolkit for one in found] == ["1.20.0", "1.19.0"]
-    assert task_vars["hostvars"].asked == ["g1"]
+    assert task_vars["hostvars"].queried == ["g1"]
 
 
 def test_the_latest_result_counts():
@@ -155,7 +155,7 @@ def test_a_step_brings_what_tasks_read_of_the_settings():
         }
 
 
-def test_in_check_mode_packages_are_looked_for_and_what_cannot_go_on_fails():
+def test_in_check_mode_packages_are_searched_and_what_cannot_go_on_fails():
     groups = action._checked(STEPS)
     assert groups == {FETCH: ["fresh"], END: ["stranger", "left"]}
     assert action._checked({name: STEPS[name] for name in ("done", "drift", "busy", "gone")}) == {}

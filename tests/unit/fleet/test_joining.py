@@ -68,8 +68,8 @@ class Fleet:
 
     assessed: dict[str, Any]
     me: str = "w1"
-    looked: dict[str, Any] = field(default_factory=dict)
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    inspected: dict[str, Any] = field(default_factory=dict)
+    queried: list[dict[str, Any]] = field(default_factory=list)
     nodes: list[dict[str, Any]] | None = None  # of the manager's list; None if it was not queried
     refused: str = ""  # what a manager said that did not give its list
     managers: tuple[str, ...] = ("m1", "m2")
@@ -83,7 +83,7 @@ class Fleet:
     @property
     def variables(self) -> dict[str, dict[str, Any]]:
         made: dict[str, dict[str, Any]] = {name: {} for name in [*self.managers, *self.playing, *self.assessed]}
-        for key, answers in (("gpu_node_assessed", self.assessed), ("__swarm_member_inspected", self.looked)):
+        for key, answers in (("gpu_node_assessed", self.assessed), ("__swarm_member_inspected", self.inspected)):
             for name, answer in answers.items():
                 made[name][key] = answer
         return made
@@ -99,10 +99,10 @@ class Fleet:
         return "manager" if self.me in self.managers else "worker"
 
     def survey(self) -> Survey:
-        return survey(answers_of(self.variables, [*self.managers, *self.playing], self.asked), self.managers, self.playing)
+        return survey(answers_of(self.variables, [*self.managers, *self.playing], self.queried), self.managers, self.playing)
 
     def known(self) -> Known:
-        answer = self.looked.get(self.me) or self.assessed[self.me]
+        answer = self.inspected.get(self.me) or self.assessed[self.me]
         return Known(self.me, answer, self.survey(), self.listed)
 
     def decide(self) -> Decision:
@@ -114,10 +114,10 @@ RUNS = Fleet({"m1": manager("i1"), "m2": FRESH, "w1": worker("i3"), "w2": FRESH}
 OTHERS = Fleet({"m1": manager("i1"), "m2": FRESH, "w1": worker("x9")}, nodes=ONE)
 # With --limit w1: the managers have answered in its name, m1 over its API.
 LIMITED = Fleet(
-    {"w1": FRESH}, asked=[{"item": "m2", **manager("i2")}, {"item": "m1", "failed": False, "msg": "cannot be reached"}], nodes=TWO
+    {"w1": FRESH}, queried=[{"item": "m2", **manager("i2")}, {"item": "m1", "failed": False, "msg": "cannot be reached"}], nodes=TWO
 )
 
-# Who is asked, and what the host does: (action, initialises, joins, becomes_manager, needs_sdk, would).
+# Who is queried, and what the host does: (action, initialises, joins, becomes_manager, needs_sdk, would).
 JOIN, MANAGE = "join the swarm as worker", "join the swarm as manager"
 DECISIONS = {
     "the first manager makes the swarm": (replace(NEW, me="m1"), "m1", ("join", True, False, False, False, "initialise the swarm")),
@@ -150,26 +150,26 @@ DECISIONS = {
         "w1",
         ("demote", False, False, False, False, "become a worker"),
     ),
-    "a manager of the swarm that is to be one is asked before one that is not": (
+    "a manager of the swarm that is to be one is queried before one that is not": (
         Fleet({"w1": manager("i1"), "m2": manager("i2"), "w2": FRESH}, me="w2", nodes=TWO), "m2", ("join", False, True, False, False, JOIN)
     ),
-    "one without a complaint is asked first": (
+    "one without a complaint is queried first": (
         Fleet({"m1": manager("i1", error="no leader"), "m2": manager("i2"), "w1": FRESH}, nodes=TWO), "m2", ("join", False, True, False, False, JOIN)
     ),
-    "another manager is asked where the first has died": (
+    "another manager is queried where the first has died": (
         Fleet({"m1": DEAD, "m2": manager("i2"), "w1": FRESH}, nodes=TWO), "m2", ("join", False, True, False, False, JOIN)
     ),
-    "another manager is asked where the first one's dockerd is stopped": (
+    "another manager is queried where the first one's dockerd is stopped": (
         Fleet({"m1": STOPPED, "m2": manager("i2"), "w1": worker("i3")}, nodes=TWO), "m2", ("none", False, False, False, False, "")
     ),
-    "managers outside of the run are asked": (LIMITED, "m2", ("join", False, True, False, False, JOIN)),
+    "managers outside of the run are queried": (LIMITED, "m2", ("join", False, True, False, False, JOIN)),
     "what a host said last counts": (
-        Fleet({"m1": STOPPED, "w1": STOPPED}, looked={"m1": manager("i1"), "w1": worker("i3")}, managers=("m1",), nodes=ONE),
+        Fleet({"m1": STOPPED, "w1": STOPPED}, inspected={"m1": manager("i1"), "w1": worker("i3")}, managers=("m1",), nodes=ONE),
         "m1",
         ("none", False, False, False, False, ""),
     ),
-    "what a host said itself goes before what it was asked": (
-        Fleet({"m1": manager("i1"), "w1": FRESH}, asked=[{"item": "m1", **FRESH}], managers=("m1",), nodes=ONE),
+    "a host's own answer goes before that of a query": (
+        Fleet({"m1": manager("i1"), "w1": FRESH}, queried=[{"item": "m1", **FRESH}], managers=("m1",), nodes=ONE),
         "m1",
         ("join", False, True, False, False, JOIN),
     ),
@@ -185,7 +185,7 @@ DECISIONS = {
         "m1",
         ("unknown", False, False, False, True, "find out whether this node is a member, once the manager has the Docker SDK"),
     ),
-    "the SDK is needed on who is asked, whatever it is to be": (
+    "the SDK is needed on who is queried, whatever it is to be": (
         Fleet({"w1": manager("i1", missing=["docker_sdk"]), "m1": worker("i3")}, managers=("m1",)),
         "w1",
         ("unknown", False, False, False, True, "find out whether this node is a member, once the manager has the Docker SDK"),
@@ -200,11 +200,11 @@ DECISIONS = {
 
 @pytest.mark.parametrize("case", DECISIONS)
 def test_what_a_host_has_to_do(case):
-    fleet, manager_asked, told = DECISIONS[case]
+    fleet, queried_manager, text = DECISIONS[case]
     decision = fleet.decide()
     assert decision.error is None
-    assert fleet.survey().manager == manager_asked
-    assert tuple(asdict(decision)[key] for key in ("action", "initialises", "joins", "becomes_manager", "needs_sdk", "would")) == told
+    assert fleet.survey().manager == queried_manager
+    assert tuple(asdict(decision)[key] for key in ("action", "initialises", "joins", "becomes_manager", "needs_sdk", "would")) == text
 
 
 REFUSED = {
@@ -245,7 +245,7 @@ REFUSED = {
     ),
     "the manager says nothing": (replace(RUNS, nodes=None, refused=" "), "its list of nodes: no reason given. If"),
     "the manager lacks the SDK and is not in the run": (
-        Fleet({"w1": worker("i3")}, asked=[{"item": "m1", **manager("i1", missing=["docker_sdk"])}], managers=("m1",)),
+        Fleet({"w1": worker("i3")}, queried=[{"item": "m1", **manager("i1", missing=["docker_sdk"])}], managers=("m1",)),
         "The manager m1 lacks the Docker SDK for Python and is not in this run, so it is not touched.",
     ),
 }  # fmt: skip
@@ -257,7 +257,7 @@ def test_why_nothing_is_done(case):
     assert words in (fleet.decide().error or "")
 
 
-def test_who_is_asked_in_the_name_of_all():
+def test_who_is_queried_in_the_name_of_all():
     assert Fleet({"w1": FRESH}).survey().unanswered == ["m1", "m2"]
     assert LIMITED.survey().unanswered == []  # one that could not be reached has answered too
     assert NEW.survey().manager == "m1"
@@ -330,8 +330,8 @@ LEAVING = {
 
 @pytest.mark.parametrize("case", LEAVING)
 def test_how_a_host_leaves(case):
-    fleet, told = LEAVING[case]
-    assert leave(fleet.known(), dissolve=True, entry="e1") == told
+    fleet, text = LEAVING[case]
+    assert leave(fleet.known(), dissolve=True, entry="e1") == text
 
 
 STAYING = {
@@ -372,7 +372,7 @@ def test_every_task_file_says_what_it_reads_or_sets():
 
 
 def test_no_path_of_an_included_file_is_made_of_a_hosts_variables():
-    """What such a file imports is looked for in the folder of that path, and there ansible-core 2.16 has no variables of hosts."""
+    """What such a file imports is searched in the folder of that path, and there ansible-core 2.16 has no variables of hosts."""
     for path in sorted((ROOT / "roles/swarm_member/tasks").glob("*.yml")):
         for name in re.findall(r"include_tasks:\s+(\S.*)", path.read_text(encoding="utf-8")):
             assert re.findall(r"{{ (\S*)", name) in ([], ["item"]) or "'change' }}" in name, f"{path.name}: {name}"

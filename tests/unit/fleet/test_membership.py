@@ -43,13 +43,13 @@ def without_gpus(said):
 
 
 def node(node_id, role="worker", reachable=True, addr=None):
-    told = {"ID": node_id, "Spec": {"Role": role}, "Status": {"Addr": "10.0.0.7"}}
+    message = {"ID": node_id, "Spec": {"Role": role}, "Status": {"Addr": "10.0.0.7"}}
     if role == "manager":
-        told["ManagerStatus"] = {
+        message["ManagerStatus"] = {
             "Reachability": "reachable" if reachable else "unreachable",
             "Addr": addr or f"{node_id}:2377",
         }
-    return told
+    return message
 
 
 FOUND = {
@@ -58,8 +58,8 @@ FOUND = {
     "a manager that runs a swarm is found": ({"a": FRESH, "b": RUNS}, ["a", "b"], ["a"], ["b"], None),
     "a dead one does not matter then": ({"a": DEAD, "b": RUNS}, ["a", "b"], ["a"], ["b"], None),
     "one that is no manager in the inventory any more counts too": ({"b": WORKER, "x": RUNS}, ["b"], ["b", "x"], ["x"], None),
-    "one that stays a manager is asked first": ({"x": RUNS, "b": RUNS}, ["b"], ["b", "x"], ["b", "x"], None),
-    "one with a complaint is asked last": (
+    "one that stays a manager is queried first": ({"x": RUNS, "b": RUNS}, ["b"], ["b", "x"], ["b", "x"], None),
+    "one with a complaint is queried last": (
         {"a": answer("active", "m1", True, error="no leader"), "b": RUNS},
         ["a", "b"],
         [],
@@ -73,7 +73,7 @@ FOUND = {
         ["b"],
         None,
     ),
-    "a manager whose NVML fails told that it is in no swarm": ({"a": FRESH, "b": without_gpus(FRESH)}, ["a", "b"], ["a"], [], "a"),
+    "a manager whose NVML fails answered that it is in no swarm": ({"a": FRESH, "b": without_gpus(FRESH)}, ["a", "b"], ["a"], [], "a"),
     "a manager whose dockerd is stopped does not matter where another runs the swarm": (
         {"a": STOPPED, "b": RUNS},
         ["a", "b"],
@@ -117,7 +117,7 @@ NOT_FOUND = {
         ["a"],
         "b: swarm state active",
     ),
-    "a manager that was asked in the name of others failed": (
+    "a manager that was queried in the name of others failed": (
         {"a": FRESH, "b": BROKEN | {"failed": False}},
         ["a", "b"],
         ["a"],
@@ -163,7 +163,7 @@ PLANS = {
     "member, though its NVML fails": (without_gpus(WORKER), NODES, "worker", {}, "none"),
     "list not known": (WORKER, None, "worker", {}, "unknown"),
     "half-joined": (answer("error", half_joined=True), NODES, "worker", {}, "recover"),
-    "worker of another swarm, told to move": (answer("active", "w9"), NODES, "worker", {"move": True}, "move"),
+    "worker of another swarm, with consent to move": (answer("active", "w9"), NODES, "worker", {"move": True}, "move"),
 }
 
 

@@ -20,7 +20,7 @@ CONTAINERS = [
 ]
 
 
-def test_tasks_are_told_by_the_manager_and_other_containers_by_the_node():
+def test_tasks_are_listed_by_the_manager_and_other_containers_by_the_node():
     assert work_on(CONTAINERS, NODE) == [
         Work("web.1", "web", True, 60),
         Work("sweep.4", "sweep", False, 11_100),
@@ -77,7 +77,7 @@ def test_age(seconds, words):
     assert age(seconds) == words
 
 
-def test_a_task_without_attempts_is_told_with_that():
+def test_a_task_without_attempts_is_reported_with_that():
     tasks = [dict(SERVICE, movable=False, restarts_left=0), dict(PULLING, movable=False, restarts_left=0), dict(JOB, restarts_left=3)]
     assert in_words(must_stay(work_on([], {"tasks": tasks}), "services")) == [
         "task web.1 of service web (for 1 min, it has used up its restart attempts)",
@@ -97,9 +97,9 @@ def test_a_task_without_attempts_is_told_with_that():
 def test_what_becomes_of_a_task_that_may_be_stopped(elsewhere, word, leaving):
     work = work_on(CONTAINERS[3:], {"tasks": [dict(SERVICE, elsewhere=elsewhere)]})
     for leaves, expected in ((False, word), (True, leaving)):
-        told = [f"{word} {', '.join(items)}" for word, items in what_becomes(work, leaves) if items]
+        text = [f"{word} {', '.join(items)}" for word, items in what_becomes(work, leaves) if items]
         by_hand = "container by-hand (for 2 d 7 h)"
-        assert told == (["stops service web, " + by_hand] if expected == "stops" else [f"{expected} service web", "stops " + by_hand])
+        assert text == (["stops service web, " + by_hand] if expected == "stops" else [f"{expected} service web", "stops " + by_hand])
 
 
 def test_what_ends_where_a_node_leaves_its_swarm():

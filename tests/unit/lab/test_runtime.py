@@ -38,7 +38,7 @@ def given(env: dict[str, str], settings: Settings = NOW, privileged: bool = Fals
 @pytest.mark.parametrize(
     ("env", "settings", "expected"),
     [
-        # What swarm gave wins over what the image asks for.
+        # What swarm allocated wins over what the image requests.
         ({KIND: A, **ALL}, NOW, [0]),
         ({KIND: f"{A},{C}", **ALL}, NOW, [0, 2]),
         ({KIND: f" {B} ,{A}"}, NOW, [0, 1]),
@@ -120,7 +120,7 @@ def test_legacy_takes_a_prefix_and_the_first_gpu_that_has_it() -> None:
     assert given({KIND: "GPU-c143e771"}, replace(NOW, mode="legacy")) == [0]
 
 
-def test_a_lost_gpu_fails_who_asks_for_it_and_who_asks_for_all() -> None:
+def test_a_lost_gpu_fails_who_requests_it_and_who_requests_all() -> None:
     gpus = [Gpu(0, A, 0), Gpu(1, "", 1, error="GPU is lost")]
     assert [gpu.index for gpu in resolve([A], gpus, NOW)] == [0]
     for wanted in (["all"], ["1"]):
@@ -152,7 +152,7 @@ def test_of_a_card_that_is_cut_up_a_container_gets_what_it_names(mode: str, want
     assert [(gpu.index, list(gpu.mig)) for gpu in chosen] == expected
 
 
-def test_what_a_container_s_nvml_is_told() -> None:
+def test_what_a_container_s_nvml_shows() -> None:
     chosen = resolve([A, MIG], TWO_MIG, NOW)
     assert runtime.task_conf(chosen, "driver = 1\n") == f"devices = present\nmig-visible = {MIG}\ndriver = 1\n"
 
@@ -182,7 +182,7 @@ def test_only_create_is_touched(argv: list[str], expected: bool) -> None:
     assert runtime.is_create(argv) is expected
 
 
-def test_a_failure_is_told_where_docker_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_is_reported_where_docker_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "log.json"
     assert runtime.fail(["--log", str(log), "create"], "no such GPU") == 1
     assert json.loads(log.read_text())["msg"] == "no such GPU"
@@ -216,9 +216,9 @@ def test_a_rewrite_and_the_line(version: str, value: str, kept: bool) -> None:
 
 
 def test_set_splits_at_commas_so_a_list_of_variables_fails() -> None:
-    told = ctk.parse(["--set", "swarm-resource=A,B"])
+    words = ctk.parse(["--set", "swarm-resource=A,B"])
     with pytest.raises(ctk.Invalid, match='invalid --set option B: invalid config option: undefined field: "B"'):
-        ctk.rewrite({}, told["sets"], "1.20.0", from_file=True)
+        ctk.rewrite({}, words["sets"], "1.20.0", from_file=True)
 
 
 def test_set_writes_the_types_that_the_toolkit_knows() -> None:

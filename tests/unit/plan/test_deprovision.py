@@ -13,7 +13,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model impor
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import deprovision
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import LEAVING, DeprovisionStep, removed
 
-OURS = "gpu-swarm.labels"
+RECORD = "gpu-swarm.labels"
 EMPTY = {"services": [], "secrets": [], "configs": []}
 TAKEN = {"drift": ["/etc/docker/daemon.json still contains changes of this collection"], "restart_required": True}
 BUSY = [("train.1.x", "train"), ("by-hand", None)]
@@ -25,7 +25,7 @@ MANAGER = [WINDOW_MANAGERS, MARKED, END]
 
 
 def host(name="g1", node_id="n1", gpu=True, disrupt="never", leave=True, packages=False, kept=False, hold=None, wrong=None, **answer):
-    """A host as it answers with state absent: with nothing of ours, unless said otherwise."""
+    """A host as it answers with state absent: with nothing of this collection, unless given otherwise."""
     return Host(
         name, gpu, False, assessed(node_id, gpus=0, **dict({"toolkit_version": "1.20.0"}, **answer)),
         disrupt=disrupt, leave=leave, packages=packages, kept=kept, hold=hold, wrong=wrong,
@@ -62,10 +62,10 @@ STEPS = {
     "a worker": (host(kept=True, **TAKEN), swarm(M1, entry()), PROVISIONED, WORKER),
     "a worker of somebody else": (host(), swarm(M1, bare()), ["leave"], WORKER),
     "a worker that is to stay": (host(leave=False, kept=True, **TAKEN), swarm(M1, entry()), PROVISIONED[:-1], WORKER),
-    "one with nothing of ours that is to stay": (host(leave=False), swarm(M1, bare()), [], []),
+    "one with nothing of this collection that is to stay": (host(leave=False), swarm(M1, bare()), [], []),
     "in another swarm, where it is to stay": (host(node_id="x", leave=False, **TAKEN), swarm(M1), ["configure", "restart"], OUTSIDE),
     "half-joined": (host(swarm={"state": "error", "node_id": "x", "half_joined": True}), swarm(M1), ["leave"], OUTSIDE),
-    "files of ours, in no swarm": (host(node_id=None, **TAKEN), swarm(), ["configure", "restart"], OUTSIDE),
+    "files of this collection, in no swarm": (host(node_id=None, **TAKEN), swarm(), ["configure", "restart"], OUTSIDE),
     "only the libraries": (host(node_id=None, kept=True), swarm(), ["state"], OUTSIDE),
     "the toolkit": (host(node_id=None, packages=True), swarm(), ["packages"], OUTSIDE),
     "a version that we hold": (host(node_id=None, hold=True, toolkit_held=HELD), swarm(), ["hold"], OUTSIDE),
@@ -83,9 +83,9 @@ STEPS = {
     "the last manager": (host(node_id="m1"), swarm(M1), ["leave", "dissolve"], MANAGER),
     "the last manager that is to stay": (host(node_id="m1", leave=False), swarm(M1), [], []),
     "killed after it had left": (host(node_id=None), swarm(M1, bare(state="down") | {"labels": {LEAVING: "g1"}}), ["entry"], OUTSIDE),
-    "killed before it left": (host(), swarm(M1, bare() | {"labels": {LEAVING: "g1", OURS: LEAVING}}), ["leave"], WORKER),
+    "killed before it left": (host(), swarm(M1, bare() | {"labels": {LEAVING: "g1", RECORD: LEAVING}}), ["leave"], WORKER),
     "killed before it left, and to stay now": (
-        host(leave=False), swarm(M1, bare() | {"labels": {LEAVING: "g1", OURS: LEAVING}}), ["labels"], WORKER,
+        host(leave=False), swarm(M1, bare() | {"labels": {LEAVING: "g1", RECORD: LEAVING}}), ["labels"], WORKER,
     ),
     "drained and marked by a killed run": (host(), swarm(M1, bare(availability="drain", former_availability="active")), ["leave"], WORKER),
     "marked, and to stay": (host(leave=False), swarm(M1, bare(availability="pause", former_availability="active")), [], [MARKED, END]),
@@ -93,7 +93,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize(("one", "known", "needs", "groups"), STEPS.values(), ids=STEPS)
-def test_what_is_taken_back(one, known, needs, groups):
+def test_what_is_removed(one, known, needs, groups):
     step = step_of(one, known)
     assert (step.needs, step.groups, step.waits_for, step.problem) == (needs, groups, [], None)
     assert bool(step.impact) == bool(needs)
@@ -116,13 +116,13 @@ def test_packages_that_a_runtime_of_the_user_needs_are_not_removed():
     assert step_of(host(packages=True, toolkit_version=None, **adopted), swarm(M1, entry())).needs == PROVISIONED
 
 
-def test_a_node_leaves_with_a_label_that_tells_whose_it_was():
+def test_a_node_leaves_with_a_label_that_shows_whose_it_was():
     assert step_of(host(), swarm(M1, entry())).labels == {LEAVING: "g1"}
     assert step_of(host(leave=False), swarm(M1, entry())).labels == {}
     assert step_of(host(node_id=None, **TAKEN), swarm(M1)).labels == {}
 
 
-def test_the_entry_of_another_host_is_never_ours_to_remove():
+def test_the_entry_of_another_host_is_never_removed():
     left = bare("old", state="down") | {"labels": {LEAVING: "g1"}}
     assert step_of(host("g1", node_id=None), swarm(M1, left)).entry == "old"
     assert step_of(host("g2", node_id=None), swarm(M1, left)).entry is None
@@ -136,7 +136,7 @@ def test_the_entry_of_another_host_is_never_ours_to_remove():
 
 ALL_OF_IT = ["service train", "container by-hand"]
 
-# what is taken back -> what that would stop
+# what is removed -> what that would stop
 STOPPED = {
     "a restart": (dict(leave=False, **TAKEN), ALL_OF_IT),
     "the packages": ({"leave": False, "packages": True}, ALL_OF_IT),
@@ -185,7 +185,7 @@ def test_a_container_on_a_network_of_the_swarm_loses_it_where_the_node_leaves(di
     assert step_of(one, swarm(M1, entry())).waits_for == []
 
 
-def test_tasks_that_need_a_label_of_ours_are_waited_for():
+def test_tasks_that_need_a_label_of_this_collection_are_waited_for():
     known = swarm(M1, entry(), evicted={"n1": {"t1": "task train.1"}})
     assert step_of(host(leave=False), known).waits_for == ["task train.1"]
     assert step_of(host(leave=False, disrupt="all"), known).impact[-1] == "evicts task train.1"
@@ -228,7 +228,7 @@ def test_a_manager_of_three_may_leave_alone_and_never_past_quorum():
 def test_another_manager_has_to_be_there_to_take_it_off_the_list():
     step = step_of(managers("m1")[0], live("m1", nodes=three()))
     assert "The other managers of its swarm (host-m2, host-m3) are not in the group swarm_managers" in step.error
-    # The last one that could be asked is gone by then.
+    # The last one that could be queried is gone by then.
     steps = plan(managers("m1", "m2"), live("m1", "m2", nodes=three()))
     assert (steps["m1"].error is None, steps["m2"].error) == (False, None)
 
@@ -243,19 +243,19 @@ LAST = {
 }
 
 
-@pytest.mark.parametrize(("others", "holds", "disrupt", "told"), LAST.values(), ids=LAST)
-def test_the_last_manager_stays_and_is_given_back_all_the_same(others, holds, disrupt, told):
+@pytest.mark.parametrize(("others", "holds", "disrupt", "text"), LAST.values(), ids=LAST)
+def test_the_last_manager_stays_and_is_deprovisioned_all_the_same(others, holds, disrupt, text):
     known = swarm(entry("m1", role="manager", leader=True), *others)
     step = deprovision.plan([host(node_id="m1", disrupt=disrupt, **TAKEN)], known, holds)["g1"]
-    assert told in step.stays
+    assert text in step.stays
     assert (step.problem, step.error) == (step.stays, None)
     assert (step.needs, step.groups, step.labels) == (["labels", "configure", "restart"], MANAGER, {})
-    # With nothing else to do, it is told all the same.
+    # With nothing else to do, it is reported all the same.
     step = deprovision.plan([host(node_id="m1", disrupt=disrupt)], swarm(M1, *others), holds)["g1"]
-    assert (step.needs, step.groups, told in step.stays) == ([], [END], True)
+    assert (step.needs, step.groups, text in step.stays) == ([], [END], True)
 
 
-def test_with_consent_the_swarm_ends_with_what_it_holds():
+def test_with_consent_the_swarm_ends_with_its_contents():
     step = step_of(host(node_id="m1", disrupt="all"), swarm(M1), contents=dict(EMPTY, services=["shop"], configs=["c"]))
     assert (step.problem, step.impact) == (None, ["ends the swarm, being its last manager", "destroys service shop, config c"])
 
@@ -287,10 +287,10 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize(("answer", "known", "told"), ERRORS.values(), ids=ERRORS)
-def test_a_host_that_cannot_be_judged_is_left_alone(answer, known, told):
+@pytest.mark.parametrize(("answer", "known", "text"), ERRORS.values(), ids=ERRORS)
+def test_a_host_that_cannot_be_judged_is_left_alone(answer, known, text):
     step = step_of(host(kept=True, **TAKEN, **answer), known)
-    assert told in step.error
+    assert text in step.error
     assert (step.needs, step.groups, step.impact) == ([], [END], [])
 
 

@@ -21,7 +21,7 @@ def test_somebody_is_there(limited, groups):
 
 
 @pytest.mark.parametrize(
-    ("groups", "wanted", "told"),
+    ("groups", "wanted", "text"),
     [
         ({"all": [], "ungrouped": []}, WANTED, f"{NONE}. The inventory has no hosts at all. Give one with -i."),
         (
@@ -38,18 +38,18 @@ def test_somebody_is_there(limited, groups):
         ({"all": ["m1"], "swarm_managers": ["m1"]}, ["gpu_nodes"], "the group gpu_nodes is not in the inventory. It has the groups swarm_managers."),
     ],
 )  # fmt: skip
-def test_nobody_is_there(groups, wanted, told):
+def test_nobody_is_there(groups, wanted, text):
     assert nobody(groups, wanted).startswith("There is no host to work on: ")
-    assert told in nobody(groups, wanted)
+    assert text in nobody(groups, wanted)
 
 
-@pytest.mark.parametrize(("limited", "told"), [(["w1"], "it leaves w1"), ([], "it leaves no host at all")])
-def test_a_limit_that_leaves_nobody(limited, told):
-    assert f"--limit leaves none of swarm_managers, gpu_nodes and swarm_workers; {told}." in nobody(RIGHT, WANTED, limited)
+@pytest.mark.parametrize(("limited", "text"), [(["w1"], "it leaves w1"), ([], "it leaves no host at all")])
+def test_a_limit_that_leaves_nobody(limited, text):
+    assert f"--limit leaves none of swarm_managers, gpu_nodes and swarm_workers; {text}." in nobody(RIGHT, WANTED, limited)
 
 
 @pytest.mark.parametrize(
-    ("playbooks", "ours"),
+    ("playbooks", "own"),
     [
         (["fleet.gpu_swarm.provision"], True),
         (["fleet.gpu_swarm.provision", "fleet.gpu_swarm.verify"], True),
@@ -60,11 +60,11 @@ def test_a_limit_that_leaves_nobody(limited, told):
         ([], False),
     ],
 )
-def test_whose_playbook_was_started(playbooks, ours):
-    assert is_our_own(playbooks) is ours
+def test_whose_playbook_was_started(playbooks, own):
+    assert is_our_own(playbooks) is own
 
 
-@pytest.mark.parametrize(("limited", "is_told"), [(None, False), ("", False), ([], True), (["g1"], False)])
-def test_no_limit_is_an_empty_text_to_older_releases_of_ansible_core(monkeypatch, limited, is_told):
+@pytest.mark.parametrize(("limited", "reported"), [(None, False), ("", False), ([], True), (["g1"], False)])
+def test_no_limit_is_an_empty_text_to_older_releases_of_ansible_core(monkeypatch, limited, reported):
     monkeypatch.setattr(context, "CLIARGS", {"args": ["fleet.gpu_swarm.provision"]})
-    assert bool(FilterModule().filters()["nobody"](RIGHT, WANTED, limited)) == is_told
+    assert bool(FilterModule().filters()["nobody"](RIGHT, WANTED, limited)) == reported

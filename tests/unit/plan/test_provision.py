@@ -35,7 +35,7 @@ RELOAD = {"drift": ["the default runtime is runc, not nvidia"], "shown": resourc
 FRESH = {"node_id": None, "toolkit_version": None, **RESTART}
 BUSY = [("train.1.x", "train"), ("train.2.y", "train"), ("by-hand", None)]
 BUSY_WORDS = ["service train (2 tasks)", "container by-hand"]
-OURS = "gpu-swarm.labels"
+RECORD = "gpu-swarm.labels"
 
 WINDOWED = [IDLE, MARKED, LABEL, END]
 EMPTIED = [WINDOW, MARKED, LABEL, END]
@@ -188,15 +188,15 @@ LABELS_EVICT = {"n1": {"train.1.x": "train.1", "sweep.1.z": "sweep.1"}, "n2": {"
         ("all", [LABEL, END], [], ["evicts train.1, sweep.1"]),
     ],
 )
-def test_tasks_that_a_label_would_evict_are_waited_for_or_told(disrupt, groups, waits_for, evicts):
-    old = member(labels={"gpu.count": "3", OURS: "gpu.count"}, tasks=[TASKS[0], JOB])
+def test_tasks_that_a_label_would_evict_are_waited_for_or_reported(disrupt, groups, waits_for, evicts):
+    old = member(labels={"gpu.count": "3", RECORD: "gpu.count"}, tasks=[TASKS[0], JOB])
     step = step_of(host(disrupt=disrupt), swarm(old, evicted=LABELS_EVICT))
     assert (step.needs, step.groups, step.waits_for) == (["labels"], groups, waits_for)
     assert step.impact == ["changes node labels", *evicts]
 
 
 def test_what_swarm_starts_again_may_be_evicted_by_a_label():
-    old = member(labels={"gpu.count": "3", OURS: "gpu.count"}, tasks=TASKS)
+    old = member(labels={"gpu.count": "3", RECORD: "gpu.count"}, tasks=TASKS)
     step = step_of(host(), swarm(old, evicted={"n1": {"train.1.x": "train.1"}}))
     assert (step.groups, step.waits_for, step.impact) == ([LABEL, END], [], ["changes node labels", "evicts train.1"])
     # A node whose labels stay evicts nothing, and one that is emptied first has nothing left to evict.
@@ -276,7 +276,7 @@ def test_the_toolkit_is_held(hold, held, needs, impact):
 
 
 @pytest.mark.parametrize("hold", [None, True, False])
-def test_a_version_that_somebody_holds_is_changed_only_where_the_inventory_speaks_of_it(hold):
+def test_a_version_that_is_held_is_changed_only_where_the_inventory_speaks_of_it(hold):
     step = step_of(replace(host(toolkit="1.20.0", toolkit_version="1.19.1", toolkit_held=list(PACKAGES[3:])), hold=hold), swarm(member()))
     if hold is None:
         assert "the package manager holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: true" in step.error
@@ -318,11 +318,11 @@ IMPACTS = {
 
 
 @pytest.mark.parametrize(("answer", "impact"), IMPACTS.values(), ids=IMPACTS)
-def test_what_a_change_means_is_told(answer, impact):
+def test_what_a_change_means_is_reported(answer, impact):
     assert step_of(host(**answer), swarm(member())).impact == impact
 
 
-def test_the_host_on_which_the_swarm_begins_is_told():
+def test_the_host_on_which_the_swarm_begins_is_reported():
     steps = plan([host("m", manager=True, **FRESH), host("g1", **FRESH)], swarm())
     assert [step.impact[-1] for step in steps.values()] == ["initialises the swarm", "joins the swarm"]
 
@@ -367,7 +367,7 @@ ENGINE = {"id": "discrete-tasks-rejected", "text": "Docker Engine 24.0.7: reject
         ([LINE, ENGINE], "1.20.0", ENGINE["text"]),
     ],
 )
-def test_what_a_node_refuses_is_told_before_anything_is_touched(refused, toolkit, error):
+def test_what_a_node_refuses_is_reported_before_anything_is_touched(refused, toolkit, error):
     step = step_of(host(refused=refused, toolkit=toolkit, toolkit_version="1.19.0", **RESTART), swarm(member()))
     assert (step.error, step.groups) == (error, [FETCH] * bool(toolkit) + WINDOWED if error is None else [END])
     assert bool(step.needs) is (error is None)
@@ -420,7 +420,7 @@ def test_without_a_manager_that_answers_nothing_is_touched(known, error, disrupt
         assert step == Step(error=error, groups=[END])
 
 
-def test_a_manager_whose_dockerd_is_stopped_is_told_so_where_the_swarm_has_no_quorum():
+def test_a_manager_whose_dockerd_is_stopped_has_its_error_where_the_swarm_has_no_quorum():
     known = Swarm(LIVE, {"failed": True, "msg": "The swarm has no quorum."})
     stopped = host("m2", manager=True, swarm={"state": "unknown", "node_id": None})
     assert "dockerd is not running on this host: start it" in step_of(stopped, known).error
@@ -430,7 +430,7 @@ ELSEWHERE = {"state": "active", "node_id": "x9", "control_available": False, "ma
 
 
 @pytest.mark.parametrize(
-    ("there", "move", "told"),
+    ("there", "move", "message"),
     [
         (ELSEWHERE, False, "worker of another swarm (managers 10.9.9.9:2377)"),
         (dict(ELSEWHERE, control_available=True), False, "is a manager of another swarm"),
@@ -442,9 +442,9 @@ ELSEWHERE = {"state": "active", "node_id": "x9", "control_available": False, "ma
     ],
 )
 @pytest.mark.parametrize("known", [swarm(member()), swarm()], ids=["a swarm", "none yet"])
-def test_a_node_that_cannot_be_a_member_is_refused_before_it_is_changed(there, move, told, known):
+def test_a_node_that_cannot_be_a_member_is_refused_before_it_is_changed(there, move, message, known):
     step = step_of(host(move=move, disrupt="all", swarm=there, **RESTART), known)
-    assert told in step.error
+    assert message in step.error
     assert (step.groups, step.needs, step.impact) == ([END], [], [])
 
 
@@ -494,10 +494,10 @@ def test_a_label_of_somebody_else_is_that_hosts_error_alone():
     ("there", "wanted", "differs"),
     [
         ({}, {}, False),
-        ({"a": "1", OURS: "a"}, {"a": "1"}, False),
+        ({"a": "1", RECORD: "a"}, {"a": "1"}, False),
         ({"a": "1"}, {"a": "1"}, False),  # another's, and as wanted
-        ({"a": "1", OURS: "a"}, {"a": "2"}, True),
-        ({"a": "1", OURS: "a"}, {}, True),
+        ({"a": "1", RECORD: "a"}, {"a": "2"}, True),
+        ({"a": "1", RECORD: "a"}, {}, True),
         ({"a": "1"}, {"a": "2"}, True),  # a clash
         ({"b": "1"}, {"a": "2"}, True),
     ],
@@ -506,8 +506,8 @@ def test_label_change(there, wanted, differs):
     assert label_change({"labels": there}, wanted) is differs
 
 
-def test_labels_that_could_not_be_told_are_no_change():
-    there = {"cpu.x": "1", "gpu.y": "1", OURS: "cpu.x,gpu.y"}
+def test_labels_that_are_not_known_are_no_change():
+    there = {"cpu.x": "1", "gpu.y": "1", RECORD: "cpu.x,gpu.y"}
     assert label_change({"labels": there}, {"gpu.y": "1"}) is True
     assert label_change({"labels": there}, {"gpu.y": "1"}, ["cpu."]) is False
     assert step_of(host(labels={"gpu.y": "1"}, labels_unknown=["cpu."]), swarm(member(labels=there))).needs == []
@@ -521,7 +521,7 @@ LEFT = {"former_availability": "active", "availability": "pause"}
 MARKS = {
     "nothing else to do": (host(), {}, [MARKED, END]),
     "labels": (host(), {"labels": {}}, [LABEL, MARKED, END]),
-    "changed once more, and given back once": (host(**RESTART), {}, WINDOWED),
+    "changed once more, and returned to service once": (host(**RESTART), {}, WINDOWED),
     "goes on waiting": (host(containers=BUSY, **RESTART), {}, EMPTIED),
     "left alone": (host(containers=BUSY, disrupt="never", **RESTART), {}, [MARKED, END]),
     "cannot go on": (replace(host(), wrong="x"), {}, [END]),
@@ -543,7 +543,7 @@ def test_what_needs_only_its_availability_back_does_not_wait_for_the_windows():
     assert only_paused({"in service": step_of(host(), swarm(member(labels={}))), "no member": Step(error="x")}) == []
 
 
-def test_a_node_paused_by_its_owner_is_not_ours_to_give_back():
+def test_a_node_paused_by_its_owner_stays_paused():
     assert step_of(host(), swarm(member(availability="pause"))) == Step(node_id="n1")
 
 

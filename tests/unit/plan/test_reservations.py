@@ -81,7 +81,7 @@ def test_a_node_that_takes_no_tasks_is_no_place(closed):
         ([gpu(0)], resources(0), {KIND: 2}),  # that one is gone is not for the policy to answer for
         ([gpu(0), gpu(2)], resources(0, 2), {KIND: 2}),  # one for one
         ([gpu(0)], resources(0, kind=OTHER), {OTHER: 1, KIND: 1}),
-        ([], ["SSD=1"], {"SSD": 1}),  # without rules GPUs are not even looked for
+        ([], ["SSD=1"], {"SSD": 1}),  # without rules GPUs are not even read
         ([gpu(0), gpu(1)], ["VRAM=7", "SSD=a"], {"VRAM": 7, "SSD": 1}),
     ],
 )
@@ -131,7 +131,7 @@ def test_with_limit_the_others_are_as_the_ledger_shows_them():
 
 
 @pytest.mark.parametrize("allowed", [True, "true", ["train"], "train", "train, other"])
-def test_with_consent_it_is_told_and_nobody_waits_for_it(allowed):
+def test_with_consent_it_is_reported_and_nobody_waits_for_it(allowed):
     steps, consent = planned(renamed(), groups=[group()], nodes=["n1"], allowed=allowed)
     assert steps["gpu-1"].error is None
     assert any(text.startswith("leaves without a place service train (2 tasks)") for text in steps["gpu-1"].impact)
@@ -155,7 +155,7 @@ def test_whoever_changes_nothing_or_cannot_change_is_no_loss():
 # --- on the manager -------------------------------------------------------------------------------------------------
 
 
-def test_the_ledger_tells_what_is_reserved():
+def test_the_ledger_reports_what_is_reserved():
     nodes = [swarm_api.node("n1", labels={"a": "b"}), swarm_api.node("n2", leader=True)]
     services = [swarm_api.service("s1", "train"), swarm_api.service("s2", "agent", mode="Global"), swarm_api.service("s3", "old")]
     services.append(swarm_api.service("s4", "sweep", mode="ReplicatedJob"))
@@ -170,8 +170,8 @@ def test_the_ledger_tells_what_is_reserved():
         swarm_api.task("t8", "n1", service="s4", reserves={KIND: 1}, job=True, desired="complete"),
         swarm_api.pending("t9", service="s4", reserves={KIND: 1}, job=True, desired="complete"),
     ]
-    told = swarm_ledger.ledger(nodes, tasks, services, "gpu-swarm.")["reservations"]
-    assert told == [
+    message = swarm_ledger.ledger(nodes, tasks, services, "gpu-swarm.")["reservations"]
+    assert message == [
         {"service": "agent", "tasks": 1, "wants": {"SSD": 1}, "able": ["n1"], "nodes": ["n1"]},
         {"service": "sweep", "tasks": 1, "wants": {KIND: 1}, "able": None, "nodes": None},
         {"service": "train", "tasks": 2, "wants": {KIND: 1}, "able": None, "nodes": None},

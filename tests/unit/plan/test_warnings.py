@@ -19,7 +19,7 @@ def test_a_warning_names_its_host(warning):
     assert named({"warnings": [warning], "changed": False}, "g1") == {"warnings": [f"g1: {OLD}"], "changed": False}
 
 
-def test_what_was_told_before_is_not_told_again():
+def test_what_was_reported_before_is_not_reported_again():
     assert named({"warnings": [OLD, "g1: label x is dropped"]}, "g1", noted=[OLD]) == {"warnings": ["g1: label x is dropped"]}
     assert named({"warnings": [OLD]}, "g1", noted=[OLD]) == {}
 
@@ -39,6 +39,6 @@ def test_a_host_does_not_speak_for_the_plan():
 )
 def test_an_even_number_of_managers_is_mentioned_where_one_is_made(count, words):
     managers = [f"m{number}" for number in range(count)]
-    told = even_managers(managers, {"m0": ["join"], "g1": ["join"]})
-    assert (words in told[0]) if words else told == []
+    text = even_managers(managers, {"m0": ["join"], "g1": ["join"]})
+    assert (words in text[0]) if words else text == []
     assert even_managers(managers, {"m0": ["restart"], "g1": ["join"]}) == []

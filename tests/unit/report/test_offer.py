@@ -42,7 +42,7 @@ def shows(**entries):
         (assessed(), shows(NVIDIA_GPU=named(0), SSD=discrete(4)), "1 NVIDIA-GPU, 4 SSD (decided: 2 NVIDIA-GPU)"),
         (assessed(gpus=0), shows(SSD=discrete(4), FPGA={"type": "named", "total": 1, "values": ["f1"], "free": []}), "4 SSD, 1 FPGA"),
         (assessed(gpus=0), shows(FOREIGN=named(0)), "1 FOREIGN"),
-        # Only held by a task that still runs on it: not offered any more.
+        # Only allocated to a task that still runs on it: not offered any more.
         (assessed(gpus=0), shows(OLD=discrete(0)), "–"),
         # Nothing could be decided, as with a driver that does not match.
         ({"failed": True, "msg": "x"}, member(), "2 NVIDIA-GPU"),

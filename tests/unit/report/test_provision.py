@@ -50,7 +50,7 @@ BACK = "returns to service"
         (Step(needs=["restart"], groups=[WINDOW, MARKED, END], impact=["restarts dockerd"]), "restarts dockerd"),
     ],
 )
-def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_told(step, words):
+def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_reported(step, words):
     assert provision.impact({"gpu-1": step}).splitlines()[2:] == ["gpu-1  " + words]
 
 
@@ -116,9 +116,9 @@ def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state)
 )
 def test_a_node_that_stays_paused_is_reported_with_what_returns_it(step, outcome, begin):
     node = member(availability="pause", former_availability="active")
-    told = f"{begin}. Still on pause: it returns to service with the first run that finds nothing wrong with it"
-    assert provision.state_of(host(), step, node, outcome).text == told
-    assert provision.deprovision_state(DeprovisionStep(error=step.error), node, outcome).text == told
+    message = f"{begin}. Still on pause: it returns to service with the first run that finds nothing wrong with it"
+    assert provision.state_of(host(), step, node, outcome).text == message
+    assert provision.deprovision_state(DeprovisionStep(error=step.error), node, outcome).text == message
 
 
 def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
@@ -127,7 +127,7 @@ def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
 
 
 @pytest.mark.parametrize(
-    ("old", "told"),
+    ("old", "message"),
     [
         (member("n0", state="down", hostname="gpu-1"), ["gpu-1"]),
         (member("n0", state="ready", hostname="gpu-1"), []),  # two hosts that share a name
@@ -135,10 +135,10 @@ def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
         (member("n2", state="down", hostname="gpu-1"), []),  # another host of this run
     ],
 )
-def test_what_is_left_of_a_host_that_joined_anew_is_told(old, told):
+def test_what_is_left_of_a_host_that_joined_anew_is_reported(old, message):
     nodes = {node["id"]: dict({"addr": "10.0.0.7"}, **node) for node in (member("n1", hostname="gpu-1"), old)}
     warnings = provision.left_behind({"gpu-1": "n1", "gpu-2": "n2", "fresh": None}, nodes)
-    assert [warning.split(":")[0] for warning in warnings] == told
+    assert [warning.split(":")[0] for warning in warnings] == message
     for warning in warnings:
         assert "(id n0, last seen at 10.0.0.7)" in warning
         assert "'docker node rm n0'" in warning
@@ -195,7 +195,7 @@ def test_the_table_at_the_end():
 READY = State.READY.of()
 
 
-def test_what_became_of_a_host_is_told_by_its_state_and_not_by_the_words_for_it():
+def test_what_became_of_a_host_goes_by_its_state_and_not_by_its_text():
     states = {"a": HostState(State.READY, "failed: x"), "b": HostState(State.OUT, "ready"), "c": HostState(State.WAITING, "untouched: z")}
     assert provision.by_verdict(states) == {Verdict.DONE: ["a"], Verdict.WAITING: ["c"], Verdict.UNTOUCHED: [], Verdict.FAILED: ["b"]}
 
@@ -241,7 +241,7 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
         (DeprovisionStep(error="locked"), None, None, "failed: locked"),
     ],
 )
-def test_what_is_left_on_a_host_that_is_given_back(step, node, outcome, state):
+def test_what_is_left_on_a_host_that_is_deprovisioned(step, node, outcome, state):
     assert provision.deprovision_state(step, node, outcome).text == state
 
 
@@ -255,12 +255,12 @@ def test_what_is_left_on_a_host_that_is_given_back(step, node, outcome, state):
         (DeprovisionStep(needs=["configure", "restart"]), State.ABSENT),  # of a host in no swarm
     ],
 )
-def test_what_no_manager_could_confirm_is_not_given_back(step, state):
+def test_what_no_manager_could_confirm_is_not_deprovisioned(step, state):
     assert provision.deprovision_state(step, None, None, answered=False) == state.of()
     assert provision.deprovision_state(step, None, None).text == "deprovisioned"
 
 
-def test_only_what_went_well_is_told_as_taken_back():
+def test_only_what_went_well_is_reported_as_removed():
     step = DeprovisionStep(needs=["labels", "leave"])
     assert provision.deprovision_row(host(), step, State.ABSENT.of()) == ["gpu-1", "node labels, membership", "deprovisioned"]
     assert provision.deprovision_row(host(), step, State.FAILED.of("x")) == ["gpu-1", "–", "failed: x"]
@@ -270,6 +270,6 @@ def test_only_what_went_well_is_told_as_taken_back():
     assert provision.deprovision_row(host(), DeprovisionStep(), State.ABSENT.of())[1] == "–"
 
 
-def test_a_manager_that_remains_is_told_beforehand():
+def test_a_manager_that_remains_is_reported_beforehand():
     steps = {"m1": DeprovisionStep(needs=["labels"], groups=[END], impact=["removes node labels"], stays="it is the last")}
     assert provision.impact(steps).splitlines()[2:] == ["m1    removes node labels; remains in the swarm: it is the last"]

@@ -44,7 +44,7 @@ def test_a_line_of_the_table(given, row):
     assert report.rows("gpu-1", about(checks=[given])) == [["gpu-1", *row]]
 
 
-def test_what_failed_is_told_in_full_with_what_to_do():
+def test_what_failed_is_reported_in_full_with_what_to_do():
     found = about(checks=[check("failed", "NOT ISOLATED: sees 2. Run provision"), check("untested", "no named GPUs", kind=None)])
     assert found.wrong == ["NVIDIA-GPU: NOT ISOLATED: sees 2. Run provision"]
 
@@ -76,17 +76,17 @@ def test_a_host_that_is_in_no_swarm():
     assert found.wrong == ["not in the swarm of this manager. Run fleet.gpu_swarm.provision for it"]
 
 
-OURS = {"gpu-swarm.labels": "gpu.count,gpu.model"}
+RECORD = {"gpu-swarm.labels": "gpu.count,gpu.model"}
 MODEL = "NVIDIA-H100-80GB-HBM3"
 
 
 @pytest.mark.parametrize(
     ("labels", "untrue"),
     [
-        ({"gpu.count": "2", "gpu.model": MODEL, **OURS}, []),
+        ({"gpu.count": "2", "gpu.model": MODEL, **RECORD}, []),
         ({"gpu.count": "2", "gpu.model": MODEL}, []),
-        ({"gpu.count": "2", "gpu.model": MODEL, "mine": "x", **OURS}, []),
-        ({"gpu.count": "8", "gpu.model": MODEL, **OURS}, ["gpu.count is 8, and 2 is true"]),
+        ({"gpu.count": "2", "gpu.model": MODEL, "mine": "x", **RECORD}, []),
+        ({"gpu.count": "8", "gpu.model": MODEL, **RECORD}, ["gpu.count is 8, and 2 is true"]),
         ({"gpu.count": "8", "gpu.model": MODEL}, ["gpu.count is 8, and 2 is true"]),
         ({"gpu.count": "2", "gpu-swarm.labels": "gpu.count"}, [f"gpu.model is not set, and {MODEL} is true"]),
         (
@@ -107,7 +107,7 @@ def with_image(node, name="nvidia/cuda:12", source="there", kind="NVIDIA-GPU"):
     return dict(check(node=node, kind=kind), image={"name": name, "reference": "sha256:0", "from": source})
 
 
-def test_which_image_was_used_where_and_why_is_told_under_the_table():
+def test_which_image_was_used_where_and_why_is_reported_under_the_table():
     checks = [
         with_image("n1"),
         with_image("n1", kind="MIG"),

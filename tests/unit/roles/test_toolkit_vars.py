@@ -85,7 +85,7 @@ def test_what_the_package_manager_is_handed(family, version, directory, first):
         ({"nvidia_container_toolkit_hold": None}, ""),
         ({"nvidia_container_toolkit_hold": ""}, ""),
         ({"nvidia_container_toolkit_hold": True}, "True"),
-        ({"nvidia_container_toolkit_hold": False}, "False"),  # lets the packages go, which is not the same as not set
+        ({"nvidia_container_toolkit_hold": False}, "False"),  # removes the hold, which is not the same as not set
         ({"nvidia_container_toolkit_hold": "false"}, "false"),
     ],
 )

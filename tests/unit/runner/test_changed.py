@@ -60,7 +60,7 @@ def test_a_change_concerns_what_imports_or_names_it(tree, path, tests):
     assert tree.concerned({path}) == [f"tests/unit/{name}.py" for name in tests]
 
 
-def test_what_changed_is_told_from_the_branch_s_beginning_or_the_last_commit(tmp_path, monkeypatch):
+def test_what_changed_is_read_from_the_branch_s_beginning_or_the_last_commit(tmp_path, monkeypatch):
     def git(*words):
         identity = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "commit.gpgsign=false"]
         subprocess.run(["git", *identity, *words], cwd=tmp_path, check=True, capture_output=True)

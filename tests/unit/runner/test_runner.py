@@ -124,7 +124,7 @@ def test_a_stage_that_hangs_is_ended_with_its_children(tmp_path):
     assert time.monotonic() - started < 20
 
 
-def test_a_preparation_that_stumbles_is_told():
+def test_a_preparation_that_stumbles_is_reported():
     def prepare():
         raise OSError("disk full")
 

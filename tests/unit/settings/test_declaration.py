@@ -187,7 +187,7 @@ def checked(variables, templated=None, play=None, template=None):
     return check(task_vars, list(variables), template or (lambda value: value)), hostvars
 
 
-def test_what_is_wrong_for_all_is_told_once():
+def test_what_is_wrong_for_all_is_reported_once():
     found, _hostvars = checked({"g1": {"provision_wait": "soon"}, "g2": {"provision_wait": "soon"}})
     assert found.hosts == {}
     assert [text.split(",")[0] for text in found.run] == ["provision_wait is 'soon'"]
@@ -213,7 +213,7 @@ def test_each_playbook_finds_what_is_wrong_by_value_or_name(roles, name, value, 
     assert words in text
 
 
-def test_what_is_wrong_for_some_is_told_of_those():
+def test_what_is_wrong_for_some_is_reported_of_those():
     wrong = {"maintain_timeout": "x"}
     found, _hostvars = checked({"g1": {"provision_wait": 5}, "g2": {"gpu_node_advertize": [], **wrong}, "g3": wrong})
     assert found.run == []
@@ -255,7 +255,7 @@ def test_what_counts_for_a_host_may_differ():
     assert checked({"g1": {"provision_disrupt": "all", "provision_wait": 5, "maintain_timeout": 5}, "m1": {}})[0] == ([], {})
 
 
-def test_what_stands_at_the_play_holds_for_all():
+def test_what_stands_at_the_play_counts_for_all():
     variables = {"g1": {"provision_wait": 5}, "g2": {"provision_wait": "soon"}}
     assert checked(variables, play={"provision_wait": 7})[0] == ([], {})
     assert "is 'late'" in checked(variables, play={"provision_wait": "late"})[0].run[0]
@@ -267,7 +267,7 @@ def test_only_templates_are_templated():
     written = {"g1": {"provision_wait": "{{ wait }}", "maintain_timeout": "{{ back }}"}, "g2": {"provision_wait": 7, "motd": "{{ nothing }}"}}
     found, hostvars = checked(written, {"g1": {"provision_wait": "soon", "maintain_timeout": "600"}})
     assert [text.split(",")[0] for text in found.hosts["g1"]] == ["provision_wait is 'soon'"]
-    assert hostvars.asked == ["g1", "g1"]
+    assert hostvars.queried == ["g1", "g1"]
 
 
 def test_a_template_that_cannot_be_worked_out():

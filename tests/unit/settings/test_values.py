@@ -71,7 +71,7 @@ def test_each_host_has_its_own():
     assert [(one["provision_wait"], one["maintain_reboot"]) for one in found.values()] == [(5, False), (7, True), (300, False)]
 
 
-def test_what_stands_at_the_play_holds_for_all():
+def test_what_stands_at_the_play_counts_for_all():
     found, _task_vars = read({"g1": {"provision_wait": 5}, "g2": {}}, play={"provision_wait": "{{ wait }}"}, template=lambda value: "9")
     assert [one["provision_wait"] for one in found.values()] == [9, 9]
 
@@ -80,7 +80,7 @@ def test_only_templates_are_templated_also_in_lists():
     variables = {"g1": {"provision_batch": ["{{ one }}", 2], "provision_max_failed": 2, "motd": "{{ nothing }}"}}
     found, task_vars = read(variables, {"g1": {"provision_batch": [1, 2]}}, wanted=("provision_batch", "provision_max_failed"))
     assert found == {"g1": {"provision_batch": [1, 2], "provision_max_failed": 2}}
-    assert task_vars["hostvars"].asked == ["g1"]
+    assert task_vars["hostvars"].queried == ["g1"]
 
 
 def test_what_cannot_be_worked_out_on_one_host_keeps_no_other_from_being_read():
@@ -109,7 +109,7 @@ def test_what_counts_for_the_whole_run():
 # --- the playbooks ------------------------------------------------------------------------------------------------------
 
 YAML = sorted(CHECKOUT.glob("playbooks/**/*.yml"))
-# These are needed before there is a plan: the file with the user's tasks, and who is asked over an API alone.
+# These are needed before there is a plan: the file with the user's tasks, and the external managers.
 BEFORE_THE_PLAN = {"maintain_tasks", "swarm_manager_docker_host", "swarm_manager_docker_tls"}
 
 

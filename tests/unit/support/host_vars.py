@@ -13,10 +13,10 @@ class HostVars(dict):
     def __init__(self, variables, templated=None):
         super().__init__({name: dict(values, **(templated or {}).get(name, {})) for name, values in variables.items()})
         self.written = variables
-        self.asked = []
+        self.queried = []
 
     def __getitem__(self, name):
-        self.asked.append(name)
+        self.queried.append(name)
         return super().__getitem__(name)
 
     def raw_get(self, name):

@@ -4,5 +4,5 @@
 
 """A stand-in for the NVIDIA Container Toolkit: which devices a container gets follows the rules of the real one.
 
-Read from the sources of versions 1.17.8 to 1.20.0. What it hands out are the lab's device nodes.
+Read from the sources of versions 1.17.8 to 1.20.0. What it gives to containers are the lab's device nodes.
 """

@@ -86,12 +86,12 @@ def _value(value: Any) -> str:
 
 
 def _is_commented(tree: dict[str, Any], dotted: str, explicit: set[str], version: str) -> bool:
-    told = get(tree, dotted)
-    if told is not None and dotted in explicit and not does(version, "comments-out-set-defaults"):
+    text = get(tree, dotted)
+    if text is not None and dotted in explicit and not does(version, "comments-out-set-defaults"):
         return False
-    if dotted == "nvidia-container-runtime.debug" and told == "/dev/null":
+    if dotted == "nvidia-container-runtime.debug" and text == "/dev/null":
         return True
-    return told is None or told == "" or told == COMMENTED[dotted]
+    return text is None or text == "" or text == COMMENTED[dotted]
 
 
 def _keys(tree: dict[str, Any], prefix: str = "") -> set[str]:

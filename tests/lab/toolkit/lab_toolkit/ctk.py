@@ -21,23 +21,23 @@ class Invalid(Exception):
 
 
 def parse(argv: list[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {"sets": [], "file": config.PATH, "in_place": False, "output": None, "default": False}
+    words: dict[str, Any] = {"sets": [], "file": config.PATH, "in_place": False, "output": None, "default": False}
     rest = iter(argv)
     for argument in rest:
         name, equals, value = argument.partition("=")
         if name in ("--in-place", "-i"):
-            told["in_place"] = True
+            words["in_place"] = True
         elif name in ("default", "create-default"):
-            told["default"] = True
+            words["default"] = True
         elif name in ("--set", "--config-file", "--config", "-c", "--output", "-o"):
             value = value if equals else next(rest, "")
             if name == "--set":
-                told["sets"] += value.split(",")  # the command line's library splits at commas, values or not
+                words["sets"] += value.split(",")  # the command line's library splits at commas, values or not
             else:
-                told["output" if name in ("--output", "-o") else "file"] = Path(value)
+                words["output" if name in ("--output", "-o") else "file"] = Path(value)
         else:
             raise Invalid(f"unknown option {argument}; {USAGE}")
-    return told
+    return words
 
 
 def known(dotted: str) -> Any:
@@ -73,11 +73,11 @@ def rewrite(tree: dict[str, Any], sets: list[str], version: str, from_file: bool
 
 
 def run_config(argv: list[str], version: str) -> None:
-    told = parse(argv)
-    missing = told["default"] or not told["file"].exists()
-    tree = config.load(Path("/nonexistent") if missing else told["file"])
-    text = rewrite(tree, told["sets"], version, not missing)
-    destination = told["file"] if told["in_place"] else told["output"]
+    words = parse(argv)
+    missing = words["default"] or not words["file"].exists()
+    tree = config.load(Path("/nonexistent") if missing else words["file"])
+    text = rewrite(tree, words["sets"], version, not missing)
+    destination = words["file"] if words["in_place"] else words["output"]
     if destination is None:
         sys.stdout.write(text)
         return

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which devices a container asks for, and which those are. Pure: environment and settings in, answer out."""
+"""Which devices a container requests, and which those are. Pure: environment and settings in, answer out."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class Settings:
 
 
 def requested(env: dict[str, str], settings: Settings, privileged: bool = False) -> list[str] | None:
-    """Identifiers as the container's variables have them; ["all"]; [] for `none`; None where no GPU is asked for."""
+    """Identifiers as the container's variables have them; ["all"]; [] for `none`; None where no GPU is requested."""
     names = [name for name in settings.preferred if name in env] or ["NVIDIA_VISIBLE_DEVICES"]
-    told = [item.strip() for name in names for item in env.get(name, "").split(",") if item.strip()]
-    if not told and not any(name in env for name in names) and _is_old_cuda_image(env):
-        told = ["all"]
-    if not told or "void" in told or not (privileged or settings.accept_unprivileged):
+    text = [item.strip() for name in names for item in env.get(name, "").split(",") if item.strip()]
+    if not text and not any(name in env for name in names) and _is_old_cuda_image(env):
+        text = ["all"]
+    if not text or "void" in text or not (privileged or settings.accept_unprivileged):
         return None
-    for word in told:
+    for word in text:
         if word in ("all", "none"):
             return ["all"] if word == "all" else []
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(text))
 
 
 def _is_old_cuda_image(env: dict[str, str]) -> bool:

@@ -14,7 +14,7 @@ INSTALLED = Path("/usr/lib/gpu-lab/toolkit/version")
 BEHAVIOUR: dict[str, tuple[str | None, str | None]] = {
     # mode = "auto" means jit-cdi; before, it meant legacy.
     "auto-is-jit-cdi": ("1.18.0", None),
-    # jit-cdi does not look at swarm-resource: NVIDIA_VISIBLE_DEVICES decides for every task (NCT#1599).
+    # jit-cdi does not use swarm-resource: NVIDIA_VISIBLE_DEVICES decides for every task (NCT#1599).
     "jit-cdi-ignores-swarm-resource": ("1.18.0", "1.18.2"),
     # A rewrite of config.toml comments out a value that equals the default, also where the user has set it.
     "comments-out-set-defaults": (None, "1.19.1"),

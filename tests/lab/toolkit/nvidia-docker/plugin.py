@@ -26,7 +26,7 @@ FILES = {"bin": ["/usr/bin/nvidia-smi"], "lib64": ["/usr/lib/libnvidia-ml.so.1"]
 
 
 class Refused(Exception):
-    """What Docker is told."""
+    """The answers to Docker."""
 
 
 def driver() -> str:
@@ -93,9 +93,9 @@ ANSWERS: dict[str, Callable[[str], dict[str, Any]]] = {
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")
+        queried = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")
         try:
-            answer = {**ANSWERS[self.path](asked.get("Name", "")), "Err": ""}
+            answer = {**ANSWERS[self.path](queried.get("Name", "")), "Err": ""}
         except Refused as refused:
             answer = {"Err": str(refused)}
         body = json.dumps(answer).encode()
