@@ -6,9 +6,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from ansible.errors import AnsibleConnectionFailure
+
 from ..module_utils._dockerd.containers import not_drained
+from ..module_utils._printable import printable
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._rollout.preconditions import blocking_workloads
+from ..plugin_utils._rollout.preconditions import blocking_workloads, not_emptied
+from ..plugin_utils._rollout.updates import step_of
 from .gpu_node import ActionModule as NodeAction
 
 NO_ANSWER = ["an answer of the node"]  # dockerd is slow to answer while it stops containers
@@ -31,7 +35,7 @@ EVENTS = {"work_ended": still_held, "drained": still_there}
 
 
 class ActionModule(NodeAction):
-    """The look at a node, again until what is waited for has ended there."""
+    """Asks a node again until what is waited for has ended there."""
 
     def run(self, tmp=None, task_vars=None):
         own, args = apart(self._task.args, OWN)
@@ -40,5 +44,14 @@ class ActionModule(NodeAction):
         left = partial(EVENTS[own["event"]], host, task_vars["hostvars"], own.get("ledger"))
         ask = partial(super().run, tmp, task_vars)
         timeout = float(own["wait_timeout"])
-        answer = poll(ask, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))
-        return {**answer, "remedy": not_drained(timeout)} if own["event"] == "drained" else answer
+        wait = partial(poll, ask, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))
+        return self._drained(wait, step_of(host, task_vars["hostvars"]), not_drained(timeout)) if own["event"] == "drained" else wait()
+
+    def _drained(self, wait, step, remedy):
+        """Fails where anything is left, or where nobody knows."""
+        try:
+            answer = wait()
+        except AnsibleConnectionFailure as failure:
+            answer = {"msg": printable(str(failure))}
+        why = not_emptied(step, answer, remedy)
+        return {**answer, "failed": True, "msg": why} if why else answer

@@ -16,7 +16,8 @@ options:
   event:
     description:
       - With V(work_ended), until nothing runs there that must not be stopped, by C(provision_disrupt) of the host.
-      - With V(drained), until no container of a service of the swarm runs there.
+      - With V(drained), until no container of a service of the swarm runs there. It fails where anything is left then that the change would
+        stop, or where the node does not answer.
     type: str
     choices: [work_ended, drained]
     required: true
@@ -68,8 +69,4 @@ containers:
   returned: when the node answered
   type: list
   elements: dict
-remedy:
-  description: What to do about containers that a drain did not end in its time.
-  returned: with O(event=drained)
-  type: str
 """

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._fleet.outcome import BAD, outcome_of
-from .._fleet.workload import in_words
+from .._fleet.workload import TASKS, in_words
+from .._settings.declaration import ALL
 from .updates import Variables, difference, node_id_of, node_ids, stays, step_of, stopped_work
 
 # Of a service: its tasks "running" and "pending".
@@ -36,6 +37,17 @@ def blocking_workloads(names: Iterable[str], variables: Variables, ledger: Any =
     return held
 
 
+def not_emptied(step: Mapping[str, Any], answer: Mapping[str, Any], remedy: str) -> str:
+    """Why nothing may be done on a node that was drained, or '', by the ``answer`` of gpu_node. What could not be read is not nothing."""
+    if "containers" not in answer:
+        reason = answer.get("msg") or "no reason given"
+        return f"the node was drained, and what still runs there could not be read ({reason}). Nothing was changed. Run this again."
+    # Where only the membership ends, what was started by hand runs on, unless it is on a network of the swarm.
+    counts = [item for item in answer["containers"] if step.get("stops") != TASKS or item["service"] or item.get("swarm_networks")]
+    left = [] if step.get("disrupt") == ALL else [item["name"] for item in counts]
+    return f"{', '.join(left)} still runs here. {remedy}, then run this again." if left else ""
+
+
 def rollout_blocker(names: Iterable[str], variables: Variables, ledger: Any, before: Mapping[str, Room] | None, max_failed: int) -> str:
     """Why no further host may be changed now, or ''. ``names`` are all hosts of the run, ``before`` which services had room when
     the run began (of rooms()), None where the run takes the room away for good."""
@@ -48,10 +60,7 @@ def rollout_blocker(names: Iterable[str], variables: Variables, ledger: Any, bef
     new = newly_pending(ledger, before)
     if new:
         named = ", ".join(new[:5]) + (", …" if len(new) > 5 else "")
-        return (
-            f"its turn did not come, since tasks find no room that had some when this run began: {named}. "
-            "Make room for them, and run this again."
-        )
+        return f"its turn did not come, since tasks find no room that had some when this run began: {named}. Make room for them, and run this again."
     return ""
 
 

@@ -19,12 +19,13 @@ from ansible.plugins.action import ActionBase
 from documentation import PLUGINS
 from documentation import options as documented
 
-from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_ledger
+from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, swarm_batch
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
 MODULES = {path.stem: path.read_text() for path in (ROOT / "plugins/modules").glob("*.py")}
 # By what a task of theirs goes on with, these hand what they do not know themselves to another module.
-WAITING = {"await_containers": await_containers, "await_ledger": await_ledger}
+WAITING = {"await_containers": (await_containers, "event", await_containers.EVENTS), "swarm_batch": (swarm_batch, "step", STEPS)}
 ACTIONS = sorted(name for name, text in MODULES.items() if "AnsibleModule(" not in text and name not in WAITING)
 
 
@@ -74,10 +75,10 @@ def test_an_action_checks_what_its_module_documents(name, specification):
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_what_waits_documents_its_events(name):
-    options = documented(name)
-    assert set(WAITING[name].OWN) <= set(options)
-    assert options["event"]["choices"] == list(WAITING[name].EVENTS)
+def test_what_waits_documents_what_for(name):
+    options, (action, option, choices) = documented(name), WAITING[name]
+    assert set(action.OWN) <= set(options)
+    assert options[option]["choices"] == list(choices)
 
 
 # -- roles -----------------------------------------------------------------------------------------------------------

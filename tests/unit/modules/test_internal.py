@@ -17,10 +17,10 @@ ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "
 FILTERS = sorted(f"filter.{path.stem}" for path in (ROOT / "plugins/filter").glob("*.py"))
 MODULES = [
     "modules.await_containers",
-    "modules.await_ledger",
     "modules.check_settings",
     "modules.provision_plan",
     "modules.provision_report",
+    "modules.swarm_batch",
     "modules.swarm_member_plan",
     "modules.swarm_members",
     "modules.verify_report",

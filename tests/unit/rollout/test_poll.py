@@ -7,8 +7,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
 
-from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_ledger
+from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.containers import not_drained
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.poll import apart, poll
 
@@ -87,30 +88,31 @@ def test_containers(event, answer, left):
     assert await_containers.EVENTS[event]("g1", VARIABLES, None, answer) == left
 
 
-def waited_for(monkeypatch, **options):
+def running(self, tmp, task_vars):
+    return {"containers": [REPLICA]}
+
+
+def waited_for(monkeypatch, answer=running, **options):
     """What the action returns of a node on which a replica runs on."""
-    monkeypatch.setattr(await_containers.NodeAction, "run", lambda self, tmp, task_vars: {"containers": [REPLICA]})
+    monkeypatch.setattr(await_containers.NodeAction, "run", answer)
     action = await_containers.ActionModule.__new__(await_containers.ActionModule)
     action._task, action._display = SimpleNamespace(args=dict(options)), SimpleNamespace(display=lambda text: None)
     return action.run(None, {"inventory_hostname": "g1", "hostvars": VARIABLES})
 
 
-def test_what_a_drain_did_not_end_comes_with_the_remedy(monkeypatch):
+def test_what_a_drain_did_not_end_fails_with_the_remedy(monkeypatch):
     drained = waited_for(monkeypatch, event="drained", wait_timeout="0")
     assert drained["containers"] == [REPLICA]
-    assert drained["remedy"] == not_drained(0)
-    assert "stop_grace_period" in drained["remedy"]
-    assert "remedy" not in waited_for(monkeypatch, event="work_ended", wait_timeout=0, ledger={"nodes": []})
+    assert drained["failed"]
+    assert drained["msg"] == f"svc.1.x still runs here. {not_drained(0)}, then run this again."
+    assert "stop_grace_period" in drained["msg"]
+    assert "failed" not in waited_for(monkeypatch, event="work_ended", wait_timeout=0, ledger={"nodes": []})
 
 
-@pytest.mark.parametrize(
-    ("event", "ledger", "left"),
-    [
-        ("work_ended", {"failed": True, "msg": "no route"}, []),
-        ("work_ended", {"nodes": []}, []),
-        ("shown", {"failed": True}, ["an answer of the swarm's manager"]),
-        ("shown", {"nodes": []}, ["the manager to show g1 as decided"]),
-    ],
-)
-def test_ledger(event, ledger, left):
-    assert await_ledger.EVENTS[event](["g1"], VARIABLES, ledger) == left
+def test_a_connection_that_is_lost_during_the_drain_has_left_no_list(monkeypatch):
+    def lose(self, tmp, task_vars):
+        raise AnsibleConnectionFailure("no route")
+
+    drained = waited_for(monkeypatch, lose, event="drained", wait_timeout="0")
+    assert drained["failed"]
+    assert "what still runs there could not be read (no route). Nothing was changed." in drained["msg"]

@@ -11,6 +11,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.precondit
     blocking_workloads,
     manager_blocker,
     newly_pending,
+    not_emptied,
     pending,
     rollout_blocker,
     rooms,
@@ -60,6 +61,27 @@ def test_where_only_the_membership_ends_what_is_on_the_swarms_networks_is_waited
     host = {"a": {"gpu_node_assessed": assessed("n1"), "gpu_swarm_plan": {"steps": {"a": {"stops": "tasks"}}}}}
     attached = dict(CONTAINER, name="ranks", swarm_networks=["train"])
     assert blocking_workloads(["a"], host, ledger(member("n1")), [CONTAINER, attached]) == ["container ranks on the swarm's network train"]
+
+
+ATTACHED, OF_WEB = dict(CONTAINER, name="ranks", swarm_networks=["train"]), {"name": "web.1.x", "service": "web", "task": "t"}
+UNREAD = "the node was drained, and what still runs there could not be read (%s). Nothing was changed. Run this again."
+
+
+@pytest.mark.parametrize(
+    ("step", "answer", "why"),
+    [
+        ({}, {"containers": []}, ""),
+        ({}, {"containers": [CONTAINER, OF_WEB]}, "by-hand, web.1.x still runs here. Stop it, then run this again."),
+        ({"stops": "tasks"}, {"containers": [CONTAINER]}, ""),
+        ({"stops": "tasks"}, {"containers": [CONTAINER, OF_WEB, ATTACHED]}, "web.1.x, ranks still runs here. Stop it, then run this again."),
+        ({"disrupt": "all"}, {"containers": [CONTAINER, OF_WEB]}, ""),
+        # What could not be read is not nothing, whatever may be stopped.
+        ({"disrupt": "all"}, {"msg": "no route"}, UNREAD % "no route"),
+        ({}, {"failed": True}, UNREAD % "no reason given"),
+    ],
+)
+def test_whether_a_drained_node_is_empty(step, answer, why):
+    assert not_emptied(step, answer, "Stop it") == why
 
 
 def test_several_hosts_are_asked_about_at_once_without_those_that_are_out():

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.action import ActionBase
+from ansible.utils.vars import merge_hash
+
+from ..plugin_utils._controller.delegation import answered
+from ..plugin_utils._fleet.outcome import State
+from ..plugin_utils._rollout.batch import Batch
+from ..plugin_utils._rollout.durations import lease_seconds
+from ..plugin_utils._rollout.poll import apart
+from ..plugin_utils._rollout.run_identity import this_run
+from ..plugin_utils._rollout.steps import STEPS
+from .swarm_lease import reach, renewable
+
+OWN = ("step", "hosts", "force", "lost_as")
+CHANGING = ("swarm_nodes", "swarm_job_prune")  # other than the lease, which is as before the run in the end
+MAINTAIN = "_gpu_swarm_maintain"
+
+
+class ActionModule(ActionBase):
+    """Calls modules on one manager, for a batch of hosts; see the documentation of the module of this name."""
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        own, self._connection_args = apart(self._task.args, OWN)
+        self._who = self._task.delegate_to or task_vars["inventory_hostname"]
+        self._changed: bool = False
+        self._shown: dict[str, list] = {"warnings": [], "diff": []}
+        plan = task_vars["gpu_swarm_plan"]
+        batch = Batch(
+            hosts=own["hosts"],
+            variables=task_vars["hostvars"],
+            plan=plan,
+            call=partial(self._call, task_vars),
+            ttl=lease_seconds(own["hosts"], plan, task_vars["ansible_forks"], maintain=MAINTAIN in task_vars),
+            force=boolean(own.get("force", False)),
+            broken=State(own.get("lost_as", State.UNTOUCHED.value)),
+            absent=task_vars.get("gpu_swarm_state") == "absent",
+            checks=self._task.check_mode,
+            ledger=task_vars.get("gpu_swarm_ledger") or {},
+            lease=task_vars.get("gpu_swarm_lease") or {},
+            say=self._display.display,
+        )
+        answer = STEPS[own["step"]](batch)
+        return merge_hash(result, {**answer, **self._shown, "manager": self._who, "changed": self._changed})
+
+    def _call(self, task_vars, module, **args):
+        if module == "swarm_lease":
+            answer = renewable(reach(partial(self._run_module, task_vars, module), {"holder": this_run(), **args}), time.time())
+        else:
+            more = {"holder": this_run()} if module == "swarm_job_prune" else {}
+            answer = self._run_module(task_vars, module, {**args, **more})
+        self._shown["warnings"] += answer.get("warnings") or []
+        if module in CHANGING:
+            self._changed = self._changed or bool(answer.get("changed"))
+            self._shown["diff"] += [answer["diff"]] if answer.get("diff") else []
+        return answer
+
+    def _run_module(self, task_vars, module, args):
+        call = dict(module_name=f"fleet.gpu_swarm.{module}", module_args={**self._connection_args, **args}, task_vars=task_vars)
+        return answered(lambda: self._execute_module(**call), self._who)

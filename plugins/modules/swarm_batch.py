@@ -1,0 +1,114 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: swarm_batch
+short_description: Carries out one step of a window on a manager, for a batch of hosts (internal)
+version_added: 0.2.0
+description:
+  - Runs modules of this collection on the manager to which the task is delegated, and returns an outcome for each host that does not get
+    through the step. What is waited for is printed once.
+  - It does not fail where the manager does not answer. RV(answered) tells, and the same step can be carried out by another manager.
+  - It reads the variables that the playbooks of this collection set, such as C(gpu_swarm_plan).
+options:
+  step:
+    description:
+      - V(start) acquires the lease of the swarm if anything is to be changed, and returns nodes to service that need nothing else.
+      - V(acquire) acquires or renews the lease; V(renew) the same within a window, where it must be the same lease as before.
+      - V(begin) reads the ledger, gives tasks that were moved the time to find a place, acquires or renews the lease, and judges which hosts may
+        be changed now.
+      - V(pause) pauses the nodes, and waits for tasks that must not be stopped, by C(provision_disrupt) of each host.
+      - V(drain) judges what still runs on the hosts, renews the lease if that is due, removes finished jobs that would run again, and drains
+        the nodes on which something is left that may be moved.
+      - V(unlabel) writes the labels that are left of a deprovision.
+      - V(restore) waits until the manager shows what was decided, and returns the nodes to service.
+      - V(finish) returns to service and labels what is left at the end of a run, releases the lease, and waits as V(restore) does.
+    type: str
+    choices: [start, acquire, renew, begin, pause, drain, unlabel, restore, finish]
+    required: true
+  hosts:
+    description: The hosts of the batch.
+    type: list
+    elements: str
+    required: true
+  force:
+    description: Whether the lease of another run is taken.
+    type: bool
+    default: false
+  lost_as:
+    description: What becomes of hosts of which the lease was lost in their window.
+    type: str
+    choices: [untouched, out]
+    default: untouched
+extends_documentation_fragment:
+  - fleet.gpu_swarm.docker_client
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.internal
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: partial
+    details: The lease is renewed each time.
+  platform:
+    platforms: posix
+seealso:
+  - module: fleet.gpu_swarm.swarm_nodes
+  - module: fleet.gpu_swarm.swarm_gpu_info
+  - module: fleet.gpu_swarm.swarm_lease
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Pause the nodes of the batch, and wait for what must not be stopped
+  fleet.gpu_swarm.swarm_batch:
+    step: pause
+    hosts: "{{ ansible_play_batch }}"
+  delegate_to: "{{ manager }}"
+  run_once: true
+  register: paused
+"""
+
+RETURN = r"""
+answered:
+  description: Whether the manager carried out the step, so that no other one has to.
+  returned: always
+  type: bool
+manager:
+  description: The host of the inventory that was called.
+  returned: always
+  type: str
+outcomes:
+  description: By host, the C(state) and the C(reason) of those that do not get through the step.
+  returned: always
+  type: dict
+drained:
+  description: The hosts whose nodes were drained.
+  returned: with O(step=drain)
+  type: list
+  elements: str
+refused:
+  description: The nodes of which not all was written, as RV(fleet.gpu_swarm.swarm_nodes#module:refused).
+  returned: with O(step=finish)
+  type: list
+  elements: dict
+unlabelled:
+  description: Why labels could not be set.
+  returned: with O(step=finish)
+  type: str
+ledger:
+  description: What M(fleet.gpu_swarm.swarm_gpu_info) returned last.
+  returned: always
+  type: dict
+lease:
+  description: What M(fleet.gpu_swarm.swarm_lease) returned last.
+  returned: always
+  type: dict
+"""

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A batch of hosts in their window, and one manager that can be called for them (pure, but for the calls).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._fleet.outcome import FACT, State, outcome_of
+from .lease import FACT as LEASE
+from .poll import poll
+from .updates import Variables
+
+Answer = dict[str, Any]
+# Runs a module of this collection on the manager, by its name and options.
+Call = Callable[..., Answer]
+NO_MANAGER = ["an answer of the swarm's manager"]
+# Where the leader is lost, the other managers need seconds to elect another one.
+ELECTION_S = 20
+
+
+@dataclass
+class Batch(Mapping[str, Mapping[str, Any]]):
+    """As a mapping it is the variables of hosts, with what this step has found out of them.
+
+    ``ledger`` and ``lease`` are the manager's latest answers. ``outcomes`` are of the hosts that do not get through this step.
+    """
+
+    hosts: list[str]
+    variables: Variables
+    plan: Mapping[str, Any]
+    call: Call
+    ttl: int = 0  # of the lease, in seconds
+    force: bool = False  # whether the lease of another run is taken
+    broken: State = State.UNTOUCHED  # what a host is in whose lease was lost in its window
+    absent: bool = False  # whether what provision did is removed
+    checks: bool = False  # whether this run changes nothing
+    ledger: Mapping[str, Any] = field(default_factory=dict)
+    lease: Mapping[str, Any] = field(default_factory=dict)
+    say: Callable[[str], None] = print
+    outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    poll: Callable[..., Answer] = poll
+    clock: Callable[[], float] = time.time
+    _read: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Mapping[str, Any]:
+        if name not in self._read:
+            self._read[name] = self.variables[name]
+        now = {LEASE: self.lease, **({FACT: self.outcomes[name]} if name in self.outcomes else {})}
+        return ChainMap(now, self._read[name])  # type: ignore[arg-type]
+
+    def __iter__(self) -> Any:
+        return iter(self.hosts)
+
+    def __len__(self) -> int:
+        return len(self.hosts)
+
+    @property
+    def left(self) -> list[str]:
+        """The hosts that have got through so far."""
+        return [name for name in self.hosts if not outcome_of(self[name])]
+
+    def keep(self, names: Iterable[str], state: State, reason: str, **more: Any) -> None:
+        """The outcome of those of these hosts that had none."""
+        for name in names:
+            if reason and not outcome_of(self[name]):
+                self.outcomes[name] = {"state": state.value, "reason": reason, **more}
+
+    def longest(self, setting: str) -> int:
+        return max((self.plan["steps"][name]["settings"][setting] for name in self.hosts), default=0)
+
+    def query(self) -> Answer:
+        return self.call("swarm_gpu_info")
+
+    def find(self) -> bool:
+        """Whether this manager answers with the ledger; one that has just lost its leader is given the time to elect another."""
+        electing = lambda answer: NO_MANAGER if answer.get("swarm_state") == "no_quorum" and "nodes" not in answer else []  # noqa: E731
+        self.ledger = self.poll(self.query, electing, ELECTION_S, self.say, 1)
+        return "nodes" in self.ledger
+
+    def wait(self, waits_for: Callable[[Answer], list[str]], timeout: float, delay: float = 2) -> Answer:
+        """The manager's answer when nothing is waited for any more, or time is over. What could not be read does not replace the ledger."""
+        answer = self.poll(self.query, waits_for, timeout, self.say, delay)
+        self.ledger = answer if "nodes" in answer else self.ledger
+        return answer
+
+    def acquire(self) -> bool:
+        """Whether this manager answered who has the lease now; it is acquired or renewed if nobody else has it."""
+        self.lease = self.call("swarm_lease", ttl=self.ttl, force=self.force)
+        return "acquired" in self.lease
+
+    def answer(self, answered: bool = True) -> Answer:
+        return {"answered": answered, "ledger": self.ledger, "lease": self.lease, "outcomes": self.outcomes}

@@ -1,0 +1,220 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a manager does for a batch of hosts in their window: each step one call, with an outcome for each host that does not get through it.
+
+A step says whether its manager ``answered``. Where it did not, the same step is carried out by the next one, so that each can be done twice.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._fleet.model import LABEL, MARKED
+from .._fleet.outcome import State, outcome_of
+from .batch import NO_MANAGER, Answer, Batch
+from .eviction import not_written
+from .lease import is_due, lease_blocker
+from .preconditions import blocking_workloads, manager_blocker, newly_pending, rollout_blocker
+from .updates import DRAIN, FORMER, PAUSE, availability_updates, finished_jobs, label_updates, node_ids, not_converged
+
+# For so long a manager may take to show what a restarted dockerd tells it, and to find its peers again.
+CONVERGES_S, REJOINS_S = 60, 15
+# For so long tasks that were moved may look for a place, whatever provision_wait is.
+SETTLE_S = (10, 30)
+
+
+def start(batch: Batch) -> Answer:
+    """Before anything is changed: the lease, and nodes that an earlier run left paused return to service if they need nothing else, so that a
+    rollout has their room from its first batch on."""
+    answered = True
+    if batch.plan["to_change"]:
+        answered = acquire(batch)["answered"]
+    elif batch.plan["left_lease"]:
+        # A run that was killed after its last change. Whoever has something to change takes the lease over, and releases it.
+        batch.call("swarm_lease", state="absent", holder=batch.plan["left_lease"])
+    if batch.plan["only_paused"] and batch.lease.get("acquired"):
+        # The ledger shows the lease of before. What fails is done once more at the end of the run.
+        batch.call("swarm_nodes", nodes=availability_updates(batch.plan["only_paused"], batch, FORMER, labels=False))
+    return batch.answer(answered)
+
+
+def acquire(batch: Batch) -> Answer:
+    """The lease, for hosts on which anything is to be done."""
+    answered = batch.acquire()
+    batch.keep([name for name in batch.hosts if name in batch.plan["to_change"]], State.UNTOUCHED, lease_blocker(batch.lease))
+    return batch.answer(answered)
+
+
+def renew(batch: Batch) -> Answer:
+    """The lease, within a window. What another run has had since is left as it is: it may have changed these nodes, or be about to."""
+    since = batch.lease.get("since")
+    answered = batch.acquire()
+    batch.keep(batch.hosts, batch.broken, lease_blocker(batch.lease, since), kept_away=True)
+    return batch.answer(answered)
+
+
+def begin(batch: Batch) -> Answer:
+    """May these hosts be changed now? Tasks that the batch before has moved get the time to find a place."""
+    answered = batch.find() and _settle(batch) and batch.acquire()
+    if "nodes" not in batch.ledger:
+        batch.lease = {"msg": batch.ledger.get("msg")}  # as good as lost
+    plan = batch.plan
+    blocker = rollout_blocker(plan["to_change"], batch, batch.ledger, plan["rooms"], plan["settings"]["provision_max_failed"])
+    batch.keep(batch.hosts, State.UNTOUCHED, blocker or lease_blocker(batch.lease))
+    managers = plan["hosts_in"].get("gpu_swarm_window_managers") or []
+    for name in batch.left:
+        if name in managers:
+            batch.keep([name], State.UNTOUCHED, manager_blocker(name, managers, batch, batch.ledger))
+    return batch.answer(answered)
+
+
+def _settle(batch: Batch) -> bool:
+    # A roll that was stopped is not waited for by every batch that is left.
+    outcomes = [outcome_of(batch[name]) for name in batch.plan["to_change"]]
+    if any(outcome and outcome.state is State.UNTOUCHED for outcome in outcomes):
+        return True
+
+    def waits_for(ledger: Answer) -> list[str]:
+        return newly_pending(ledger, batch.plan["rooms"]) if "nodes" in ledger else NO_MANAGER
+
+    if waits_for(dict(batch.ledger)):
+        batch.wait(waits_for, min(SETTLE_S[1], max(SETTLE_S[0], batch.longest("provision_wait"))), 1)
+    return True
+
+
+def pause(batch: Batch) -> Answer:
+    """No new tasks; then it waits for those that must not be stopped. A node is paused before it is assessed again: else the scheduler may
+    place work between the assessment and the change."""
+    if not batch.left:
+        return batch.answer()
+    updates = availability_updates(batch.hosts, batch, PAUSE)
+    written = batch.call("swarm_nodes", nodes=updates)
+    if "nodes" not in written:
+        batch.keep(batch.hosts, State.FAILED, f"it could not be paused: {written.get('msg') or 'the manager did not say why'}")
+        return batch.answer(False)
+    answer = batch.wait(lambda ledger: _blocking_tasks(batch, ledger), batch.longest("provision_wait"))
+    if "nodes" not in answer:
+        batch.keep(batch.hosts, State.FAILED, f"the manager did not say what runs here: {answer.get('msg') or 'no reason given'}")
+    return batch.answer("nodes" in answer)
+
+
+def _blocking_tasks(batch: Batch, ledger: Answer) -> list[str]:
+    """Of a manager that no longer answers, nothing is waited for: another one is asked."""
+    return blocking_workloads(batch.hosts, batch, ledger, containers=[]) if "nodes" in ledger else []
+
+
+def drain(batch: Batch) -> Answer:
+    """Hosts on which something must end first wait. Of the others swarm starts the rest elsewhere, while this run has the lease."""
+    for name in batch.left:
+        # What ended meanwhile may be a job that would run again.
+        blocking = blocking_workloads([name], batch, batch.ledger) + finished_jobs([name], batch, batch.ledger, remove=False)
+        batch.keep([name], State.WAITING, ", ".join(blocking))
+    answered = _renew_if_due(batch) and _remove_jobs(batch)
+    updates = availability_updates(batch.left, batch, DRAIN, batch.ledger) if answered else []
+    if updates:
+        answered = _write(batch, updates, "it could not be drained")
+    drained = {update["id"] for update in updates}
+    return {**batch.answer(answered), "drained": [name for name, node_id in node_ids(batch.left, batch).items() if node_id in drained]}
+
+
+def _renew_if_due(batch: Batch) -> bool:
+    """Before what must not be done twice at a time: what was waited for may have taken long, and a drain may take its time too."""
+    drain_s = batch.longest("provision_drain_timeout")
+    if not batch.left or not is_due(batch.lease, batch.ledger, batch.clock() + drain_s):
+        return True
+    return bool(renew(batch)["answered"])
+
+
+def _remove_jobs(batch: Batch, updates_left: bool = False) -> bool:
+    """With the user's consent (provision_remove_finished_jobs) those that an update of their nodes would run again."""
+    jobs = finished_jobs(batch.left, batch, batch.ledger, True, updates_left)
+    if not jobs:
+        return True
+    pruned = batch.call("swarm_job_prune", services=jobs)
+    why = ", ".join(item["reason"] for item in pruned.get("kept") or []) or pruned.get("msg") or "the manager did not answer"
+    for name in batch.left:
+        of_host = finished_jobs([name], batch, batch.ledger, True, updates_left)
+        left = [f"job {job}" for job in of_host if job not in (pruned.get("removed") or [])]
+        batch.keep([name], State.WAITING, f"{', '.join(left)} could not be removed: {why}" if left else "")
+    return "removed" in pruned
+
+
+def _write(batch: Batch, updates: list[dict[str, Any]], what: str) -> bool:
+    written = batch.call("swarm_nodes", nodes=updates)
+    for name, node_id in node_ids(batch.left, batch).items():
+        missed = not_written(written, node_id or "", what)
+        if missed:
+            batch.keep([name], State(missed["state"]), missed["reason"])
+    return "nodes" in written
+
+
+def unlabel(batch: Batch) -> Answer:
+    """Of all nodes at once, and of none on which something failed. A node that leaves gets one last label: it tells the next run whose entry
+    this was, should this run be killed before the entry is gone."""
+    updates = label_updates(batch.hosts, batch)
+    return batch.answer(_write(batch, updates, "its labels could not be removed") if updates else True)
+
+
+def restore(batch: Batch) -> Answer:
+    """The nodes return to service with their labels, when the manager shows what was decided. What it does not show is reported at the end
+    of the run, and what could not be written is written once more there."""
+    if not batch.find():
+        return batch.answer(False)
+    _converge(batch)
+    updates = availability_updates(batch.hosts, batch, FORMER, batch.ledger)
+    if updates:
+        # A manager that was restarted finds its peers first.
+        batch.poll(lambda: batch.call("swarm_nodes", nodes=updates), lambda answer: [] if "nodes" in answer else NO_MANAGER, REJOINS_S, batch.say, 1)
+    return batch.answer()
+
+
+def _converge(batch: Batch) -> None:
+    def waits_for(ledger: Answer) -> list[str]:
+        return [f"the manager to show {name} as decided" for name in not_converged(batch.hosts, batch, ledger)] if "nodes" in ledger else NO_MANAGER
+
+    if waits_for(dict(batch.ledger)):
+        batch.wait(waits_for, CONVERGES_S, 1)
+
+
+def finish(batch: Batch) -> Answer:
+    """Returns to service and labels what is left, and releases the lease. The ledger shows what the fleet is like in the end."""
+    if not batch.find():
+        return batch.answer(False)
+    if batch.lease.get("acquired"):
+        for name in batch.left:  # a job may have finished since the plan
+            batch.keep([name], State.WAITING, ", ".join(finished_jobs([name], batch, batch.ledger, False, updates_left=True)))
+        _remove_jobs(batch, updates_left=True)
+    groups = batch.plan["hosts_in"]
+    # Labels of a change come next: a clash over one host's would keep all nodes away.
+    back = availability_updates(groups.get(MARKED) or [], batch, FORMER, batch.ledger, labels=batch.absent)
+    returned = batch.call("swarm_nodes", nodes=back) if back else {}
+    labels = label_updates(groups.get(LABEL) or [], batch, batch.ledger, clashes=True)
+    labelled = batch.call("swarm_nodes", nodes=labels) if labels else {}
+    if batch.lease:
+        batch.call("swarm_lease", state="absent")
+    if batch.absent and not batch.checks:
+        batch.ledger = batch.query()
+    elif not batch.checks:
+        if back:
+            batch.wait(lambda ledger: [] if "nodes" in ledger else NO_MANAGER, CONVERGES_S, 1)
+        _converge(batch)
+    refused = [item for answer in (returned, labelled) for item in answer.get("refused") or []]
+    return {**batch.answer(), "refused": refused, "unlabelled": labelled.get("msg") or "" if "nodes" not in labelled else ""}
+
+
+# By the option ``step`` of the module swarm_batch.
+STEPS: dict[str, Callable[[Batch], Answer]] = {
+    "start": start,
+    "acquire": acquire,
+    "renew": renew,
+    "begin": begin,
+    "pause": pause,
+    "drain": drain,
+    "unlabel": unlabel,
+    "restore": restore,
+    "finish": finish,
+}

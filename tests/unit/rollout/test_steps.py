@@ -1,0 +1,354 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Each step of a window, against a manager that answers as a table says."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_lab import assessed, ledger, member, named, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.batch import Batch
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
+
+SETTINGS = {"provision_wait": 60, "provision_drain_timeout": 20}
+HELD = {"acquired": True, "holder": "me", "since": "10:00", "expires_in": 900, "renew_at": 500.0}
+OTHERS = {"acquired": False, "holder": "bob", "since": "11:00", "expires_in": 90}
+DEAD = {"failed": True, "msg": "no route"}
+WRITTEN = {"nodes": []}
+SERVICE, SWEEP = task("web.1", "web"), task("sweep.1", "sweep", movable=False)
+LEFT = {"state": "failed", "reason": "before"}
+
+
+class Manager:
+    """Answers with what is next for a module, and with the last of it from then on."""
+
+    def __init__(self, **answers):
+        self.answers = {name: list(found) if isinstance(found, list) else [found] for name, found in answers.items()}
+        self.calls = []
+
+    def __call__(self, module, **args):
+        self.calls.append((module, args))
+        left = self.answers[module]
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    def asked(self, module):
+        return [args for name, args in self.calls if name == module]
+
+
+def polled(ask, waits_for, timeout, say, delay=2):
+    """Asks ``timeout`` times at most: a round takes a second."""
+    answer = ask()
+    for _round in range(int(timeout)):
+        if not waits_for(answer):
+            break
+        answer = ask()
+    return answer
+
+
+def plan(*names, **other):
+    steps = {name: {"disrupt": "services", "stops": "containers", "node_id": f"n-{name}", "settings": SETTINGS} for name in names}
+    groups = {"gpu_swarm_window": list(names), "gpu_swarm_marked": list(names)}
+    made = {"steps": steps, "to_change": list(names), "rooms": {}, "settings": {"provision_max_failed": 1}, "hosts_in": groups}
+    return {**made, "left_lease": "", "only_paused": [], "manager": "m", "managers": ["m"], **other}
+
+
+def batch(manager, names="ab", outcomes=None, variables=None, made=None, **other):
+    made = made or plan(*names)
+    hosts = {
+        name: {
+            "gpu_swarm_plan": made,
+            "gpu_node_assessed": assessed(f"n-{name}"),
+            "gpu_swarm_outcome": (outcomes or {}).get(name, {}),
+            **(variables or {}).get(name, {}),
+        }
+        for name in names
+    }
+    options = {"lease": HELD, "ttl": 900, "say": lambda text: None, "poll": polled, "clock": lambda: 0.0, **other}
+    return Batch(list(names), hosts, made, manager, **options)
+
+
+def shown(*nodes, **others):
+    """The ledger, in which a and b are members on which nothing runs unless they are given."""
+    given = {node["id"] for node in nodes}
+    return {**ledger(*nodes, *(member(f"n-{name}", bound=name) for name in "ab" if f"n-{name}" not in given)), **others}
+
+
+# --- the beginning of a batch -------------------------------------------------------------------------------------------
+
+
+def test_a_batch_begins_with_the_lease():
+    manager = Manager(swarm_gpu_info=shown(), swarm_lease=HELD)
+    answer = STEPS["begin"](batch(manager, lease={}))
+    assert (answer["answered"], answer["outcomes"], answer["lease"]) == (True, {}, HELD)
+    assert manager.asked("swarm_lease") == [{"ttl": 900, "force": False}]
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ({"swarm_gpu_info": DEAD}, "no manager could be asked about the swarm (no route)"),
+        ({"swarm_gpu_info": shown(), "swarm_lease": DEAD}, "the lease of this swarm could not be taken: no route"),
+    ],
+)
+def test_a_manager_that_does_not_answer_leaves_the_batch_to_the_next_one(answers, reason):
+    answer = STEPS["begin"](batch(Manager(**answers)))
+    assert not answer["answered"]
+    assert not answer["lease"].get("acquired")
+    assert {outcome["state"] for outcome in answer["outcomes"].values()} == {"untouched"}
+    assert all(reason in answer["outcomes"][name]["reason"] for name in "ab")
+
+
+def test_a_manager_that_lost_its_leader_is_given_time():
+    manager = Manager(swarm_gpu_info=[{"failed": True, "swarm_state": "no_quorum"}] * 3 + [shown()], swarm_lease=HELD)
+    assert STEPS["begin"](batch(manager))["answered"]
+    assert len(manager.asked("swarm_gpu_info")) == 4
+
+
+def test_another_run_s_lease_leaves_the_batch_untouched():
+    answer = STEPS["begin"](
+        batch(Manager(swarm_gpu_info=shown(), swarm_lease=OTHERS), outcomes={"a": LEFT}, made=plan(*"ab", settings={"provision_max_failed": 2}))
+    )
+    assert answer["answered"]
+    assert list(answer["outcomes"]) == ["b"]  # the other one's stays what it was
+    assert "another run changes this swarm: bob" in answer["outcomes"]["b"]["reason"]
+
+
+@pytest.mark.parametrize(("finds_room_after", "outcomes"), [(0, 0), (3, 0), (40, 2)])
+def test_tasks_get_the_time_to_find_a_place(finds_room_after, outcomes):
+    pending = {"pending": [{"service": "web", "count": 1}]}
+    manager = Manager(swarm_gpu_info=[shown(**pending)] * finds_room_after + [shown(member("n-a", tasks=[SERVICE]))], swarm_lease=HELD)
+    answer = STEPS["begin"](batch(manager, made=plan(*"ab", rooms={"web": {"running": 1, "pending": 0}})))
+    assert len(answer["outcomes"]) == outcomes
+    assert len(manager.asked("swarm_gpu_info")) == min(finds_room_after, 31) + 1
+
+
+def test_a_roll_that_was_stopped_waits_for_nothing():
+    manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
+    made = plan(*"abc", rooms={"web": {"running": 1, "pending": 0}})
+    STEPS["begin"](batch(manager, "abc", outcomes={"c": {"state": "untouched", "reason": "x"}}, made=made))
+    assert len(manager.asked("swarm_gpu_info")) == 1
+
+
+def test_a_manager_of_which_a_quorum_depends_is_left_alone():
+    managers = [member(f"n-{name}", "manager", bound=name) for name in "abc"]
+    made = plan(*"abc", hosts_in={"gpu_swarm_window": list("abc"), "gpu_swarm_window_managers": list("abc")})
+    down = [*managers[:2], {**managers[2], "reachability": "unreachable"}]
+    running, answers = batch(Manager(swarm_gpu_info=ledger(*down), swarm_lease=HELD), "abc", made=made), {}
+    running.hosts = ["a"]
+    answers = STEPS["begin"](running)["outcomes"]
+    assert "without it 1 of 3 managers could be reached" in answers["a"]["reason"]
+
+
+# --- pause --------------------------------------------------------------------------------------------------------------
+
+
+def test_nodes_are_paused_and_their_tasks_waited_for():
+    busy = shown(member("n-a", bound="a", tasks=[SERVICE, SWEEP]))
+    manager = Manager(swarm_nodes=WRITTEN, swarm_gpu_info=[busy, busy, shown()])
+    answer = STEPS["pause"](batch(manager, outcomes={"b": LEFT}))
+    assert answer == {"answered": True, "ledger": shown(), "lease": HELD, "outcomes": {}}
+    assert manager.calls[0] == ("swarm_nodes", {"nodes": [{"id": "n-a", "host": "a", "availability": "pause", "remember": True}]})
+    assert len(manager.asked("swarm_gpu_info")) == 3
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ({"swarm_nodes": DEAD}, "it could not be paused: no route"),
+        ({"swarm_nodes": {"failed": True}}, "it could not be paused: the manager did not say why"),
+        ({"swarm_nodes": WRITTEN, "swarm_gpu_info": DEAD}, "the manager did not say what runs here: no route"),
+    ],
+)
+def test_a_manager_that_stops_answering_leaves_the_wait_to_the_next_one(answers, reason):
+    answer = STEPS["pause"](batch(Manager(**answers)))
+    assert not answer["answered"]
+    assert answer["outcomes"] == {name: {"state": "failed", "reason": reason} for name in "ab"}
+
+
+@pytest.mark.parametrize("step", ["pause", "drain", "unlabel"])
+def test_where_no_host_is_left_nothing_is_done(step):
+    manager = Manager()
+    assert STEPS[step](batch(manager, outcomes=dict.fromkeys("ab", LEFT)))["answered"]
+    assert manager.calls == []
+
+
+# --- drain --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_must_end_first_is_waited_for_and_the_rest_is_drained():
+    book = shown(member("n-a", bound="a", tasks=[SWEEP]), member("n-b", bound="b", tasks=[SERVICE]))
+    manager = Manager(swarm_nodes=WRITTEN)
+    answer = STEPS["drain"](batch(manager, ledger=book))
+    assert answer["outcomes"] == {"a": {"state": "waiting", "reason": "task sweep.1 of service sweep"}}
+    assert answer["drained"] == ["b"]
+    assert [update["id"] for (args,) in [manager.asked("swarm_nodes")] for update in args["nodes"]] == ["n-b"]
+
+
+def test_containers_that_could_not_be_read_are_not_nothing():
+    answer = STEPS["drain"](batch(Manager(), variables={"a": {"gpu_node_assessed": {"swarm": {"node_id": "n-a"}}}}, ledger=shown()))
+    assert answer["outcomes"] == {"a": {"state": "waiting", "reason": "its containers, which could not be read"}}
+
+
+@pytest.mark.parametrize(
+    ("written", "answered", "outcome"),
+    [
+        (DEAD, False, {"state": "failed", "reason": "it could not be drained: no route"}),
+        (
+            {"nodes": [], "refused": [{"id": "n-a", "tasks": [{"service": "job", "slot": 1, "task": "t", "constraint": None, "reason": "drain"}]}]},
+            True,
+            {"state": "waiting", "reason": "task job.1 (came after the node was looked at, and a drain would stop it)"},
+        ),
+    ],
+)
+def test_a_node_that_is_not_drained_is_not_changed(written, answered, outcome):
+    manager = Manager(swarm_nodes=written)
+    answer = STEPS["drain"](batch(manager, "a", ledger=shown(member("n-a", bound="a", tasks=[SERVICE]))))
+    assert (answer["answered"], answer["outcomes"], answer["drained"]) == (answered, {"a": outcome}, [])
+
+
+@pytest.mark.parametrize(("now", "renewed"), [(0.0, False), (490.0, True), (600.0, True)])
+def test_the_lease_is_renewed_when_it_would_be_due_after_the_drain(now, renewed):
+    manager = Manager(swarm_lease=HELD)
+    answer = STEPS["drain"](batch(manager, ledger=shown(), clock=lambda: now))
+    assert bool(manager.asked("swarm_lease")) is renewed
+    assert answer["outcomes"] == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "words", "answered"),
+    [
+        (OTHERS, "another run changes this swarm: bob", True),
+        ({**HELD, "since": "12:00"}, "another run has had it meanwhile", True),
+        (DEAD, "could not be taken: no route", False),
+    ],
+)
+@pytest.mark.parametrize("broken", [State.UNTOUCHED, State.OUT])
+def test_nobody_is_drained_without_the_lease_of_before(found, words, answered, broken):
+    manager = Manager(swarm_lease=found, swarm_nodes=WRITTEN)
+    book = shown(member("n-a", bound="a", tasks=[SERVICE]))
+    answer = STEPS["drain"](batch(manager, ledger=book, clock=lambda: 600.0, broken=broken))
+    assert answer["answered"] is answered
+    assert manager.asked("swarm_nodes") == []
+    for name in "ab":
+        assert words in answer["outcomes"][name]["reason"]
+        assert (answer["outcomes"][name]["state"], answer["outcomes"][name]["kept_away"]) == (broken.value, True)
+
+
+JOB = {"service": "job", "node": "n-a", "kind": "NVIDIA-GPU", "values": [], "amount": 1, "clash": True}
+
+
+@pytest.mark.parametrize(
+    ("consent", "pruned", "reason"),
+    [
+        (True, {"removed": ["job"], "kept": []}, None),
+        (True, {"removed": [], "kept": [{"reason": "it runs"}]}, "job job could not be removed: it runs"),
+        (True, DEAD, "job job could not be removed: no route"),
+        (False, None, "finished job job, which would run again (provision_remove_finished_jobs: true removes it)"),
+    ],
+)
+def test_finished_jobs_go_with_consent_or_are_waited_for(consent, pruned, reason):
+    made = plan(*"ab")
+    for step in made["steps"].values():
+        step["remove_jobs"] = consent
+    manager = Manager(swarm_job_prune=pruned)
+    answer = STEPS["drain"](batch(manager, made=made, ledger=shown(finished_jobs=[JOB])))
+    assert answer["outcomes"] == ({"a": {"state": "waiting", "reason": reason}} if reason else {})
+    assert answer["answered"] is (pruned is not DEAD)
+
+
+# --- return to service --------------------------------------------------------------------------------------------------
+
+
+def test_nodes_return_to_service_when_the_manager_shows_what_was_decided():
+    late = shown(member("n-a", bound="a", shown=()))
+    manager = Manager(swarm_gpu_info=[late, late, shown()], swarm_nodes=[DEAD, WRITTEN])
+    answer = STEPS["restore"](batch(manager, outcomes={"b": {"state": "waiting", "reason": "x"}}))
+    assert answer["answered"]
+    assert len(manager.asked("swarm_gpu_info")) == 3
+    assert [[update["id"] for update in args["nodes"]] for args in manager.asked("swarm_nodes")] == [["n-a"], ["n-a"]]  # b stays paused
+
+
+def test_a_ledger_that_cannot_be_read_any_more_does_not_take_the_place_of_the_last_one():
+    manager = Manager(swarm_gpu_info=[shown(member("n-a", bound="a", shown=()), finished_jobs=[JOB]), DEAD], swarm_nodes=WRITTEN)
+    answer = STEPS["restore"](batch(manager))
+    assert "nodes" in answer["ledger"]
+    assert [update["id"] for (args,) in [manager.asked("swarm_nodes")] for update in args["nodes"]] == ["n-b"]  # a would run its job again
+
+
+def test_without_a_manager_nothing_is_written():
+    manager = Manager(swarm_gpu_info=DEAD)
+    answer = STEPS["restore"](batch(manager))
+    assert (answer["answered"], manager.asked("swarm_nodes")) == (False, [])
+
+
+# --- the beginning and the end of a run ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "calls"),
+    [
+        ({}, ["swarm_lease"]),
+        ({"only_paused": ["a"]}, ["swarm_lease", "swarm_nodes"]),
+        ({"to_change": [], "left_lease": "dead run"}, ["swarm_lease"]),
+        ({"to_change": []}, []),
+    ],
+)
+def test_a_run_starts_with_the_lease_and_what_is_only_paused(made, calls):
+    manager = Manager(swarm_lease=HELD, swarm_nodes=WRITTEN)
+    answer = STEPS["start"](batch(manager, lease={}, made=plan(*"ab", **made)))
+    assert [name for name, _args in manager.calls] == calls
+    assert (answer["answered"], answer["outcomes"]) == (True, {})
+
+
+def test_without_the_lease_nobody_returns_to_service():
+    manager = Manager(swarm_lease=OTHERS)
+    answer = STEPS["start"](batch(manager, lease={}, made=plan(*"ab", to_change=["a"], only_paused=["b"])))
+    assert [name for name, _args in manager.calls] == ["swarm_lease"]
+    assert list(answer["outcomes"]) == ["a"]
+
+
+@pytest.mark.parametrize(("found", "reason"), [(HELD, None), ({**HELD, "since": "12:00"}, "another run has had it meanwhile")])
+def test_a_lease_is_renewed_as_the_same_one(found, reason):
+    answer = STEPS["renew"](batch(Manager(swarm_lease=found), broken=State.OUT))
+    assert [outcome["state"] for outcome in answer["outcomes"].values()] == (["out", "out"] if reason else [])
+    assert all(reason in outcome["reason"] for outcome in answer["outcomes"].values())
+
+
+def test_the_end_returns_what_is_left_labels_and_releases_the_lease():
+    away = shown(member("n-a", bound="a", former_availability="active", availability="pause"), member("n-b", bound="b", labels={}))
+    refused = {"id": "n-a", "tasks": []}
+    manager = Manager(swarm_gpu_info=[away, shown()], swarm_nodes=[{**WRITTEN, "refused": [refused]}, DEAD], swarm_lease={"acquired": False})
+    made = plan(*"ab")
+    made["hosts_in"]["gpu_swarm_label"] = ["b"]
+    answer = STEPS["finish"](batch(manager, made=made))
+    written = [[(update["id"], update.get("availability")) for update in args["nodes"]] for args in manager.asked("swarm_nodes")]
+    assert written == [[("n-a", "former")], [("n-b", None)]]
+    assert manager.asked("swarm_lease") == [{"state": "absent"}]
+    assert (answer["answered"], answer["ledger"], answer["refused"], answer["unlabelled"]) == (True, shown(), [refused], "no route")
+
+
+def test_a_check_run_only_reads_at_the_end():
+    manager = Manager(swarm_gpu_info=shown(member("n-a", bound="a", shown=())))
+    assert STEPS["finish"](batch(manager, lease={}, checks=True, made=plan(*"ab", hosts_in={})))["answered"]
+    assert len(manager.calls) == 1
+
+
+def test_the_end_of_a_deprovision_reads_what_is_left():
+    manager = Manager(swarm_gpu_info=[shown(), DEAD], swarm_lease={"acquired": False}, swarm_nodes=WRITTEN)
+    answer = STEPS["finish"](batch(manager, absent=True))
+    assert (answer["answered"], answer["ledger"]) == (True, DEAD)  # not known
+
+
+def test_labels_that_could_not_be_removed_keep_their_host_as_it_is():
+    made = plan(*"ab")
+    for step in made["steps"].values():
+        step["labels"] = {}
+    answer = STEPS["unlabel"](batch(Manager(swarm_nodes=DEAD), made=made))
+    assert answer["outcomes"] == {name: {"state": "failed", "reason": "its labels could not be removed: no route"} for name in "ab"}
+
+
+def test_resources_of_the_fixtures_are_what_is_decided():
+    assert shown()["nodes"][0]["resources"] == {"NVIDIA-GPU": named(0, 1)}
