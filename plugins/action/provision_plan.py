@@ -78,7 +78,7 @@ class ActionModule(ActionBase):
             left_lease=left_lease(args["ledger"]),
             made=time.monotonic_ns(),
             hosts_in=groups,
-            batches=[len(batch) for batch in cut],
+            batches=cut,
             only_paused=only_paused(steps),
             to_change=to_change(groups),
         )

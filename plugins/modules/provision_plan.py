@@ -129,10 +129,10 @@ hosts_in:
   returned: always
   type: dict
 batches:
-  description: How many of the hosts in C(gpu_swarm_window) are changed at a time, batch by batch.
+  description: The hosts in C(gpu_swarm_window), batch by batch. The last batches are the managers, each alone, and the leader very last.
   returned: always
   type: list
-  elements: int
+  elements: list
   version_added: 0.2.0
 only_paused:
   description: The hosts that an earlier run left paused, with which nothing is wrong, and for which nothing else is to be done first.

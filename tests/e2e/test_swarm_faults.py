@@ -9,10 +9,12 @@ Each test has the GPUs advertised as a kind of its own, so that there is somethi
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +203,24 @@ def test_a_manager_whose_host_is_dead_keeps_nobody_else_from_being_changed(fleet
     assert run.failed() == [dead]
     assert "failed: unreachable: " in run.row(dead)
     all_done(fleet, "ONE-IS-DEAD")
+
+
+def test_managers_are_maintained_after_all_others_one_at_a_time_the_leader_very_last(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    """Each restarts its dockerd, so that whoever is asked about the swarm goes away, too."""
+    leader, tasks = the_leader(fleet), tmp_path / "restart.yml"
+    seen = "docker node ls --format '{% raw %}{{.Hostname}} {{.Availability}}{% endraw %}' > /run/seen"  # which a worker cannot tell
+    restart = f"date +%s%N > /run/restarted; {seen}; systemctl restart docker.service"
+    tasks.write_text(json.dumps([{"name": "Restart dockerd", "ansible.builtin.shell": restart}]))
+    run = fleet.playbook(inventory, "--extra-vars", f"maintain_tasks={tasks}", playbook="fleet.gpu_swarm.maintain")
+    assert run.rc == 0, run.output
+    order = sorted([*MANAGERS, *GPU_NODES], key=lambda name: int(fleet[name].run("cat", "/run/restarted")))
+    assert set(order[:2]) == set(GPU_NODES)
+    assert order[-1] == leader
+    for name in MANAGERS:
+        assert sorted(fleet[name].run("cat", "/run/seen").splitlines()) == sorted(
+            f"{other} {'Pause' if other == name else 'Active'}" for other in fleet.hosts
+        )
+        wait_until("the manager to be back", partial(works, fleet, name))
 
 
 def test_without_a_quorum_nothing_is_touched_and_with_one_the_run_goes_on(fleet: Fleet, inventory: Path) -> None:

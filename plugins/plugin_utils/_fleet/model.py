@@ -22,8 +22,8 @@ FETCH = "gpu_swarm_fetch"  # packages are brought within reach and nothing is in
 PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing disruptive is to be done
 # Members of the swarm are paused, changed, and returned to service.
 IDLE = "gpu_swarm_idle"  # nothing runs there
-WINDOW = "gpu_swarm_window"  # in batches, with the idle ones
-WINDOW_MANAGERS = "gpu_swarm_window_managers"  # one at a time
+WINDOW = "gpu_swarm_window"  # in batches: with the idle ones, and the managers after them
+WINDOW_MANAGERS = "gpu_swarm_window_managers"  # each a batch of its own
 WINDOWS = frozenset((IDLE, WINDOW, WINDOW_MANAGERS))
 JOIN = "gpu_swarm_join"
 LABEL = "gpu_swarm_label"

@@ -47,10 +47,12 @@ def identified(hosts: list[Host], nodes: Mapping[str, Mapping[str, Any]]) -> lis
 
 
 def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> list[list[str]]:
-    """The members that get a window, batch by batch. Those that have to wait come last."""
+    """The members that get a window, batch by batch. Those that have to wait come last of their kind, and after all others the managers: one at
+    a time, the leader very last, so that it changes once."""
     order = sorted(hosts, key=lambda host: bool(steps[host.name].waits_for))
     idle, busy = ({host.name: _model(host) for host in order if group in steps[host.name].groups} for group in (IDLE, WINDOW))
-    return batches(idle, busy, setting)
+    managers = [host.name for host in hosts if WINDOW_MANAGERS in steps[host.name].groups]
+    return [*batches(idle, busy, setting), *([name] for name in sorted(managers, key=lambda name: steps[name].leader))]
 
 
 def _model(host: Host) -> str:
@@ -58,7 +60,7 @@ def _model(host: Host) -> str:
 
 
 def hosts_in(steps: Mapping[str, Step], cut: Sequence[Sequence[str]] = ()) -> dict[str, list[str]]:
-    """The hosts by group, in the order of the changes: batch by batch (``cut``), and the leader last, so that it changes once."""
+    """The hosts by group, in the order of the changes: batch by batch (``cut``), else with the leader last."""
     groups: dict[str, list[str]] = {}
     for name in sorted(steps, key=lambda name: steps[name].leader):
         for group in steps[name].groups:

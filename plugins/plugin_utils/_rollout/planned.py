@@ -45,4 +45,6 @@ def planned(holders: Iterable[str], read: Read) -> dict[str, Any]:
     else:
         chosen = {group: names for group, names in groups.items() if group == END}
     current = {name: made(read(name)) == when for name in dict.fromkeys(name for names in chosen.values() for name in names)}
-    return {**{group: [name for name in names if current[name]] for group, names in chosen.items()}, BATCHES: plan.get(BATCHES) or []}
+    # By name, not by size: one that is left out must not move the next one into its batch, least of all two managers into one.
+    cut = [len([name for name in batch if current.get(name)]) for batch in plan.get(BATCHES) or []]
+    return {**{group: [name for name in names if current[name]] for group, names in chosen.items()}, BATCHES: [size for size in cut if size]}

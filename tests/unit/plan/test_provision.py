@@ -594,6 +594,25 @@ def test_members_go_in_batches_idle_ones_first_and_those_that_wait_last():
     assert (groups[WINDOW], groups[IDLE], groups[END]) == (everyone, ["idle"], ["a", "b", "c", "d", "idle"])
 
 
+@pytest.mark.parametrize("leader", ["m1", "m2", "m3"])
+@pytest.mark.parametrize("setting", [None, "100%"])
+def test_managers_go_last_and_one_at_a_time_the_leader_very_last(leader, setting):
+    hosts = [host(name, manager=name[0] == "m", node_id=name, **RESTART) for name in ("m1", "a", "m2", "b", "m3")]
+    nodes = [member(one.name, "manager" if one.manager else "worker", leader=one.name == leader, bound=one.name) for one in hosts]
+    steps = plan(hosts, swarm(*nodes))
+    cut = in_batches(hosts, steps, setting)
+    others = [name for name in ("m1", "m2", "m3") if name != leader]
+    assert cut[-3:] == [[others[0]], [others[1]], [leader]]
+    assert sorted(name for batch in cut[:-3] for name in batch) == ["a", "b"]
+    assert hosts_in(steps, cut)[WINDOW] == [name for batch in cut for name in batch]
+
+
+def test_a_fleet_of_managers_alone_goes_one_at_a_time():
+    hosts = [host(name, manager=True, node_id=name, **RESTART) for name in ("m1", "m2")]
+    steps = plan(hosts, swarm(*(member(name, "manager", leader=name == "m1", bound=name) for name in ("m1", "m2"))))
+    assert in_batches(hosts, steps) == [["m2"], ["m1"]]
+
+
 def test_without_a_window_there_are_no_batches():
     assert in_batches([host()], plan([host()], swarm(member())), "10%") == []
     assert hosts_in(plan([host()], swarm(member()))) == {}

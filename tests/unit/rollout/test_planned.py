@@ -23,9 +23,9 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.planned i
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import label_updates
 
 ROOT = Path(__file__).parents[3]
-FIRST = {"made": 1, "hosts_in": {WINDOW: ["a", "b"], END: ["a", "b"]}, "batches": [1, 1]}
+FIRST = {"made": 1, "hosts_in": {WINDOW: ["a", "b"], END: ["a", "b"]}, "batches": [["a"], ["b"]]}
 NOTHING = {"made": 2, "hosts_in": {}, "batches": []}
-SECOND = {"made": 3, "hosts_in": {FETCH: ["b"], WINDOW: ["c", "b"], END: ["a", "b", "c"]}, "batches": [2]}
+SECOND = {"made": 3, "hosts_in": {FETCH: ["b"], WINDOW: ["c", "b"], END: ["a", "b", "c"]}, "batches": [["c", "b"]]}
 
 
 def fleet(**plans):
@@ -38,7 +38,7 @@ def fleet(**plans):
         ([], fleet(a=None, b=None), {"batches": []}),  # nothing to do so far
         (["a"], fleet(a=FIRST, b=FIRST), {WINDOW: ["a", "b"], END: ["a", "b"], "batches": [1, 1]}),
         (["a"], fleet(a=NOTHING, b=NOTHING), {"batches": []}),  # the second playbook has nothing to do
-        (["a"], fleet(a=FIRST, b=NOTHING), {WINDOW: ["a"], END: ["a"], "batches": [1, 1]}),  # nor where the holder was lost before
+        (["a"], fleet(a=FIRST, b=NOTHING), {WINDOW: ["a"], END: ["a"], "batches": [1]}),  # nor where the holder was lost before
         (["a", "b"], fleet(a=SECOND, b=SECOND, c=SECOND), {**SECOND["hosts_in"], "batches": [2]}),
         (["a", "b"], fleet(a=FIRST, b=SECOND, c=SECOND), {FETCH: ["b"], WINDOW: ["c", "b"], END: ["b", "c"], "batches": [2]}),
     ],
@@ -54,6 +54,14 @@ def test_plays_are_for_the_hosts_of_the_newest_plan(holders, fleet, found):
 def test_where_another_run_has_the_lease_only_the_last_play_has_hosts(lease, groups):
     known = {name: {"gpu_swarm_plan": FIRST, "gpu_swarm_lease": lease} for name in "ab"}
     assert [group for group in planned(["a"], known.__getitem__) if group != "batches"] == groups
+
+
+def test_a_host_that_is_left_out_moves_nobody_into_another_batch():
+    """Else two managers could come into one."""
+    cut = [["a", "b"], ["c"], ["m1"], ["m2"], ["m3"]]
+    made = {"made": 5, "hosts_in": {WINDOW: [name for batch in cut for name in batch]}, "batches": cut}
+    known = fleet(**dict.fromkeys(("a", "m1", "m2", "m3"), made), b=FIRST, c=FIRST)
+    assert planned(["a"], known.__getitem__) == {WINDOW: ["a", "m1", "m2", "m3"], "batches": [1, 1, 1, 1]}
 
 
 def test_before_the_first_plan_no_variables_are_read():
