@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: external_managers
-short_description: Names the managers that are only asked (internal)
+short_description: Names the external managers, of which only the Docker API is used (internal)
 version_added: 0.2.0
 description:
   - Takes the inventory names of managers and returns those of which only the Docker API can be reached, which are the hosts with the
