@@ -35,16 +35,16 @@ EVENTS = {"work_ended": still_held, "drained": still_there}
 
 
 class ActionModule(NodeAction):
-    """Asks a node again until what is waited for has ended there."""
+    """Queries a node again until what is waited for has ended there."""
 
     def run(self, tmp=None, task_vars=None):
         own, args = apart(self._task.args, OWN)
         self._task.args = {**args, "state": "gathered"}
         host = task_vars["inventory_hostname"]
         left = partial(EVENTS[own["event"]], host, task_vars["hostvars"], own.get("ledger"))
-        ask = partial(super().run, tmp, task_vars)
+        query = partial(super().run, tmp, task_vars)
         timeout = float(own["wait_timeout"])
-        wait = partial(poll, ask, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))
+        wait = partial(poll, query, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))
         return self._drained(wait, step_of(host, task_vars["hostvars"]), not_drained(timeout)) if own["event"] == "drained" else wait()
 
     def _drained(self, wait, step, remedy):

@@ -21,7 +21,7 @@ from ..plugin_utils._plan.provision import hosts_in, in_batches, only_paused, pl
 from ..plugin_utils._plan.reservations import without
 from ..plugin_utils._report import provision
 from ..plugin_utils._rollout.durations import restart_waits
-from ..plugin_utils._rollout.eviction import told
+from ..plugin_utils._rollout.eviction import describe
 from ..plugin_utils._rollout.preconditions import rooms
 from ..plugin_utils._rollout.run_identity import left_lease
 from ..plugin_utils._settings.check import ReadOnce, as_message, check
@@ -113,7 +113,7 @@ def _by_node(evicted):
     """By node id, the tasks that setting labels would evict, each with the reason."""
     tasks: dict = {}
     for item in evicted:
-        tasks.setdefault(item["node"], {})[item["task"]] = told(item)
+        tasks.setdefault(item["node"], {})[item["task"]] = describe(item)
     return tasks
 
 

@@ -44,13 +44,13 @@ class ActionModule(ActionBase):
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             }
         )
-        tell = self._deprovisioned if args["state"] == "absent" else self._provisioned
+        report = self._deprovisioned if args["state"] == "absent" else self._provisioned
         variables = _of_this_plan(task_vars, args["steps"])
         ids = node_ids(variables, variables)
-        states, table = tell(hosts_of(task_vars, list(args["steps"]), ASSESSED, self._templar.template), args, variables, ids)
+        states, table = report(hosts_of(task_vars, list(args["steps"]), ASSESSED, self._templar.template), args, variables, ids)
         verdicts = provision.by_verdict(states)
-        told = [table, provision.summary(verdicts, this_command)]
-        self._display.display("\n" + "\n\n".join(part for part in told if part) + "\n")
+        parts = [table, provision.summary(verdicts, this_command)]
+        self._display.display("\n" + "\n\n".join(part for part in parts if part) + "\n")
         if args["state"] == "present":
             result["warnings"] = provision.left_behind(ids, _nodes(args["ledger"]))
         elif short := without_room(args["ledger"]):
@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
 
     def _provisioned(self, hosts, args, variables, ids):
         nodes, kept, states, rows = _nodes(args["ledger"]), refused_by_node(args["refused"]), {}, []
-        mistaken = problems(ids, nodes)  # of hosts that have joined in this run; the plan has told of the others
+        mistaken = problems(ids, nodes)  # of hosts that have joined in this run; the plan has reported the others
         left = _left_undone(args, variables, ids)
         for host in hosts:
             step = Step(**args["steps"][host.name])
@@ -81,7 +81,7 @@ class ActionModule(ActionBase):
 
     def _deprovisioned(self, hosts, args, variables, _ids):
         nodes, kept, states, rows = _nodes(args["ledger"]), refused_by_node(args["refused"]), {}, []
-        # A manager that left has no swarm to tell of.
+        # A manager that left has no swarm to report.
         left = [name for name in args["managers"] if (variables.get(name, {}).get("swarm_member_state") or {}).get("state") == "inactive"]
         answered = bool(nodes) or left == args["managers"]
         for host in hosts:

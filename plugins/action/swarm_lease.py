@@ -29,7 +29,7 @@ class ActionModule(ActionBase):
 
 
 def reach(run, args):
-    """The answer of ``run(args)``; where the lease is held by a run that has ended here, again with leave to take that one."""
+    """The answer of ``run(args)``; where a run has the lease that has ended here, again with leave to take that one."""
     answer = run(args)
     holder = answer.get("holder")
     if args.get("state") == "absent" or answer.get("acquired", True) or not is_gone(holder):

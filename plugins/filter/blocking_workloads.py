@@ -6,10 +6,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: blocking_workloads
-short_description: Tells what runs on hosts and must not be stopped (internal)
+short_description: Reports what runs on hosts and must not be stopped (internal)
 version_added: 0.2.0
 description:
-  - Takes hosts that are about to be changed and tells what on them has to end first, by the C(provision_disrupt) of each.
+  - Takes hosts that are about to be changed and reports what on them has to end first, by the C(provision_disrupt) of each.
   - With V(services), the default, that is what swarm does not start again, which are tasks with the restart condition C(none),
     tasks of jobs, and containers that no service owns. With V(never), it is all that runs. With V(all), it is nothing.
   - Hosts with which something went wrong in this run are left out.
@@ -24,7 +24,7 @@ options:
     description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
     type: dict
   containers:
-    description: The running containers, as M(fleet.gpu_swarm.gpu_node) tells them. By default those of its last assessment.
+    description: The running containers, as M(fleet.gpu_swarm.gpu_node) returns them. By default those of its last assessment.
     type: list
     elements: dict
 extends_documentation_fragment:

@@ -10,7 +10,7 @@ short_description: Names the external managers, of which only the Docker API is 
 version_added: 0.2.0
 description:
   - Takes the inventory names of managers and returns those of which only the Docker API can be reached, which are the hosts with the
-    variable C(swarm_manager_docker_host). They are asked and told, and nothing is done on them.
+    variable C(swarm_manager_docker_host). Their API is called, and nothing is done on them.
   - Refuses what cannot work, such as a host of that kind that is in the group C(gpu_nodes) as well.
 positional: variables
 options:
@@ -27,7 +27,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Who is only asked
+- name: External managers
   ansible.builtin.debug:
     msg: "{{ groups['swarm_managers'] | fleet.gpu_swarm.external_managers(hostvars) }}"
 """

@@ -43,7 +43,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - A dictionary with C(live) (the hosts that run the swarm, the best to ask first), C(init_on) (the host to initialise
+    - A dictionary with C(live) (the hosts that run the swarm, the best to query first), C(init_on) (the host to initialise
       the swarm on, or null) and C(error) (why there is neither, or null).
   type: dict
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: label_updates
-short_description: Says what to ask of swarm_nodes to label hosts as it was decided (internal)
+short_description: Returns the option nodes of swarm_nodes that labels hosts as it was decided (internal)
 version_added: 0.1.0
 description:
   - Takes hosts and what this run knows of them and returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) for

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: nobody
-short_description: Tells why a run would have no host (internal)
+short_description: Reports why a run would have no host (internal)
 version_added: 0.2.0
 description:
-  - Ansible skips a play over no hosts, and ends well. Where this filter tells something, that is to be an error.
+  - Ansible skips a play over no hosts, and ends well. Where this filter reports something, that is to be an error.
 options:
   _input:
     description: The groups of the inventory (C(groups)).
@@ -23,7 +23,7 @@ options:
   limited:
     description:
       - The hosts that C(--limit) leaves. Without it, there is no limit.
-      - Only heeded where a playbook of this collection was started. One that imports it may be run for other hosts alone.
+      - Only applied where a playbook of this collection was started. One that imports it may be run for other hosts alone.
     type: list
     elements: str
 extends_documentation_fragment:

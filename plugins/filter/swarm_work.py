@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: swarm_work
-short_description: Tells what on a host ends, or loses its network, when the host leaves its swarm (internal)
+short_description: Reports what on a host ends, or loses its network, when the host leaves its swarm (internal)
 version_added: 0.2.0
 description:
   - Takes the running containers of a host. Tasks of services end, and what was started by hand is disconnected from the swarm's
@@ -14,7 +14,7 @@ description:
 positional: _input
 options:
   _input:
-    description: The running containers, as M(fleet.gpu_swarm.gpu_node) tells them.
+    description: The running containers, as M(fleet.gpu_swarm.gpu_node) returns them.
     type: list
     elements: dict
     required: true

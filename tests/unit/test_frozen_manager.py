@@ -38,7 +38,7 @@ PLAYBOOK = """
 @pytest.mark.parametrize(
     ("file", "register"),
     [
-        ("playbooks/tasks/plan/ask_managers.yml", "gpu_swarm_manager_answers"),
+        ("playbooks/tasks/plan/query_managers.yml", "gpu_swarm_manager_answers"),
         ("roles/swarm_member/tasks/query_managers.yml", "__swarm_member_queried"),
     ],
 )

@@ -19,14 +19,14 @@ from .._settings.declaration import ALL, NEVER, SERVICES
 # By ``provision_disrupt`` of its host, the option ``evict`` of swarm_nodes.
 EVICT = {NEVER: "none", SERVICES: "movable", ALL: "any"}
 _REASONS = {
-    "drain": "came after the node was looked at, and a drain would stop it",
+    "drain": "came after the node was assessed, and a drain would stop it",
     "engine": "the Docker Engine that leads the swarm may reject it",
 }
 
 Record = Mapping[str, Any]
 
 
-def told(task: Record) -> str:
+def describe(task: Record) -> str:
     """A task of ``evicted`` or ``refused``, with what would become of it."""
     why = f"{task['constraint']} would no longer hold" if task["constraint"] else _REASONS[task["reason"]]
     spent = f", and {SPENT}" if task.get("restarts_left") == 0 else ""
@@ -37,7 +37,7 @@ def refused_by_node(refused: Iterable[Record]) -> dict[str, list[str]]:
     """By node id, the tasks for which swarm_nodes wrote less than was wanted, each once. ``refused`` is what it returned, once or more."""
     tasks: dict[str, dict[str, None]] = {}
     for item in refused:
-        tasks.setdefault(item["id"], {}).update(dict.fromkeys(map(told, item["tasks"])))
+        tasks.setdefault(item["id"], {}).update(dict.fromkeys(map(describe, item["tasks"])))
     return {node_id: list(words) for node_id, words in tasks.items()}
 
 

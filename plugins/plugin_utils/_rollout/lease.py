@@ -54,7 +54,7 @@ def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
         return ""
     if "acquired" not in answer:
         reason = str(answer.get("msg") or "the manager did not say why").strip().rstrip(".")
-        return f"its turn did not come, since the lease of this swarm could not be taken: {reason}. Mend that and run this again."
+        return f"its turn did not come, since the lease of this swarm could not be taken: {reason}. Fix that and run this again."
     since = f" since {answer['since']}" if answer.get("since") else ""
     left = f"ends in {answer['expires_in']} s unless that goes on" if answer.get("expires_in") is not None else "does not end by itself"
     return (

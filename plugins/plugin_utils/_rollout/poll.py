@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Asks until nothing is waited for any more, and says once what is (pure, but for the clock).
+"""Queries until nothing is waited for any more, and reports once what is (pure, but for the clock).
 
 Ansible's own ``until`` shows each round as a failure, and the last one as an error, though waiting is what the task is for.
 Private to this collection: no stability is promised to others.
@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Answer = dict[str, Any]
-MOST = 5  # so many are told by name
+MOST = 5  # so many are reported by name
 
 
 def poll(
-    ask: Callable[[], Answer],
+    query: Callable[[], Answer],
     waits_for: Callable[[Answer], list[str]],
     timeout: float,
     say: Callable[[str], None],
@@ -29,17 +29,17 @@ def poll(
 ) -> Answer:
     """The first answer of which nothing is waited for, or the one that there is after ``timeout`` seconds."""
     end = clock() + timeout
-    answer = ask()
-    told = False
+    answer = query()
+    said = False
     while (left := waits_for(answer)) and clock() < end:
-        if not told:
+        if not said:
             say(f"waiting for {', '.join(left[:MOST])}{f' and {len(left) - MOST} more' if len(left) > MOST else ''} (up to {timeout:g} s)")
-            told = True
+            said = True
         sleep(max(0.0, min(delay, end - clock())))
-        answer = ask()
+        answer = query()
     return answer
 
 
 def apart(args: Mapping[str, Any], own: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of the wait, and those of the module that is asked."""
+    """The options of the wait, and those of the module that is queried."""
     return {key: args[key] for key in own if key in args}, {key: value for key, value in args.items() if key not in own}

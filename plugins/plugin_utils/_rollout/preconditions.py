@@ -25,7 +25,7 @@ Room = Mapping[str, int]
 def blocking_workloads(names: Iterable[str], variables: Variables, ledger: Any = None, containers: list[dict[str, Any]] | None = None) -> list[str]:
     """What runs on these hosts and must not be stopped, in words.
 
-    Tasks are told by the manager's ledger; ``containers``, by default those of each node's last look, may be more.
+    Tasks are those of the manager's ledger; ``containers``, by default those that were read last, may be more.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     held = []
@@ -53,10 +53,10 @@ def rollout_blocker(names: Iterable[str], variables: Variables, ledger: Any, bef
     the run began (of rooms()), None where the run takes the room away for good."""
     bad = _gone_wrong(names, variables, ledger)
     if bad and len(bad) >= max_failed:
-        return f"its turn did not come, since {', '.join(bad)} failed. Mend that and run this again."
+        return f"its turn did not come, since {', '.join(bad)} failed. Fix that and run this again."
     if "nodes" not in (ledger or {}):
         reason = (ledger or {}).get("msg") or "none of them answered"
-        return f"its turn did not come, since no manager could be asked about the swarm ({reason}). Mend that and run this again."
+        return f"its turn did not come, since no manager could be queried about the swarm ({reason}). Fix that and run this again."
     new = newly_pending(ledger, before)
     if new:
         named = ", ".join(new[:5]) + (", …" if len(new) > 5 else "")
@@ -114,11 +114,11 @@ def manager_blocker(name: str, others: Iterable[str], variables: Variables, ledg
     for other in others:
         outcome = outcome_of(variables[other])
         if other != name and outcome and outcome.state in BAD:
-            return f"left alone, since the change of the manager {other} failed. Mend that and run this again."
+            return f"left alone, since the change of the manager {other} failed. Fix that and run this again."
     managers = [node for node in (ledger or {}).get("nodes") or [] if node["role"] == "manager"]
     if not managers:
         reason = (ledger or {}).get("msg") or "it gave no list of nodes"
-        return f"left alone: no manager could be asked who else runs the swarm ({reason}). Mend that and run this again."
+        return f"left alone: no manager could be queried who else runs the swarm ({reason}). Fix that and run this again."
     own_id = node_ids([name], variables)[name]
     up = [node for node in managers if node["reachability"] == "reachable" and node["id"] != own_id]
     if len(managers) > 2 and len(up) <= len(managers) // 2:
@@ -130,5 +130,5 @@ def manager_blocker(name: str, others: Iterable[str], variables: Variables, ledg
 
 
 def without_room(ledger: Any) -> list[str]:
-    """All that waits for room, in words."""
+    """All that is pending, in words."""
     return [f"service {service} ({count} {'task' if count == 1 else 'tasks'})" for service, count in pending(ledger).items()]

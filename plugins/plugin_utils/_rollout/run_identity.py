@@ -34,7 +34,7 @@ def this_run(proc: Path = PROC) -> str:
 
 
 def is_gone(holder: str, proc: Path = PROC) -> bool:
-    """Whether this holder was a process of this machine that has ended. One that cannot be told is there."""
+    """Whether this holder was a process of this machine that has ended. One that cannot be identified is there."""
     found = HOLDER.fullmatch(holder)
     if not found or found[2] != _machine(proc):
         return False

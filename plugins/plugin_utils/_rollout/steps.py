@@ -21,7 +21,7 @@ from .lease import is_due, lease_blocker
 from .preconditions import blocking_workloads, manager_blocker, newly_pending, rollout_blocker
 from .updates import DRAIN, FORMER, PAUSE, availability_updates, finished_jobs, label_updates, node_ids, not_converged
 
-# For so long a manager may take to show what a restarted dockerd tells it, and to find its peers again.
+# For so long a manager may take to show what a restarted dockerd advertises, and to find its peers again.
 CONVERGES_S, REJOINS_S = 60, 15
 # For so long tasks that were moved may look for a place, whatever provision_wait is.
 SETTLE_S = (10, 30)
@@ -103,7 +103,7 @@ def pause(batch: Batch) -> Answer:
 
 
 def _blocking_tasks(batch: Batch, ledger: Answer) -> list[str]:
-    """Of a manager that no longer answers, nothing is waited for: another one is asked."""
+    """Of a manager that no longer answers, nothing is waited for: another one is queried."""
     return blocking_workloads(batch.hosts, batch, ledger, containers=[]) if "nodes" in ledger else []
 
 
@@ -153,7 +153,7 @@ def _write(batch: Batch, updates: list[dict[str, Any]], what: str) -> bool:
 
 
 def unlabel(batch: Batch) -> Answer:
-    """Of all nodes at once, and of none on which something failed. A node that leaves gets one last label: it tells the next run whose entry
+    """Of all nodes at once, and of none on which something failed. A node that leaves gets one last label: it shows the next run whose entry
     this was, should this run be killed before the entry is gone."""
     updates = label_updates(batch.hosts, batch)
     return batch.answer(_write(batch, updates, "its labels could not be removed") if updates else True)

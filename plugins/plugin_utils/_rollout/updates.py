@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run asks of the swarm's manager for its hosts, and whether the manager shows what was decided (pure).
+"""What a run wants of the swarm's manager for its hosts, and whether the manager shows what was decided (pure).
 
 ``variables`` are Ansible's hostvars: of each host, what this run found (``gpu_node_assessed``), applied
 (``gpu_node_applied``), joined (``swarm_member_state``) and why it did not go on (``gpu_swarm_outcome``, see _fleet/outcome); of the
@@ -59,8 +59,8 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
     ``pause`` keeps work away from those with which nothing is wrong. ``drain`` has swarm start elsewhere what still runs on
     them, by the ``ledger``. ``former`` gives them back as they were, with their labels as decided, while nothing is there that
     those could evict; not one that has to wait or was lost, nor one that an earlier run left paused and with which something is wrong
-    still, nor one where a finished job would run again. Without ``labels``, it is asked of those only that by the ledger are
-    still to be given back. Of a node that was taken off the ledger's list meanwhile nothing is asked: it would make the call fail
+    still, nor one where a finished job would run again. Without ``labels``, only those return that by the ledger are
+    still paused or drained by a run. Of a node that was taken off the ledger's list meanwhile nothing is wanted: it would make the call fail
     for all.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
@@ -103,7 +103,7 @@ def stopped_work(name: str, variables: Variables, node: Mapping[str, Any] | None
 
 
 def _last_containers(variables: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """As they were when they were waited for, or, where nothing was, at the assessment; None where no look told any."""
+    """As they were when they were waited for, or, where nothing was, at the assessment; None where none were read."""
     looks = [variables.get("gpu_swarm_inspected") or {}, variables.get("gpu_node_assessed") or {}]
     return next((look["containers"] for look in looks if "containers" in look), None)
 
@@ -114,7 +114,7 @@ def stays(name: str, variables: Variables, work: list[Work]) -> list[Work]:
 
 
 def _evict(name: str, variables: Variables) -> dict[str, str]:
-    """What may be evicted there: as planned, while before a plan all is asked for, so that the plan can name it."""
+    """What may be evicted there: as planned, while before a plan all is previewed, so that the plan can name it."""
     disrupt = step_of(name, variables).get("disrupt")
     return {"evict": EVICT[disrupt]} if disrupt else {}
 
@@ -133,7 +133,7 @@ def label_updates(
     (not ``planned``), by what was found there alone: all else that is known of hosts is of an earlier playbook of this run.
 
     With a ``ledger``, only of hosts whose labels it shows to differ; of those where somebody else's is in the way, with ``clashes``.
-    None of hosts that show the id of another one's node, of which the plan or the report tells, and none without the swarm's lease.
+    None of hosts that show the id of another one's node, which the plan or the report shows, and none without the swarm's lease.
     """
     if not planned:
         variables = {name: {ASSESSED: variables[name].get(ASSESSED)} for name in names}

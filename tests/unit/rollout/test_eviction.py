@@ -12,7 +12,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fleet.gpu_swarm.plugins.filter.evict import FilterModule
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.refusal import CHOICES, forbidden
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.eviction import EVICT, not_written, refused_by_node, told
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.eviction import EVICT, describe, not_written, refused_by_node
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import DISRUPTIONS
 
 ROOT = Path(__file__).parents[3]
@@ -47,16 +47,16 @@ def test_what_may_not_be_evicted(evict, kept):
         (record(slot=None), "task once.t1 (node.labels.m==T4 would no longer hold)"),
         (record(restarts_left=0), "task once.1 (node.labels.m==T4 would no longer hold, and it has used up its restart attempts)"),
         (record(reason="engine"), "task once.1 (the Docker Engine that leads the swarm may reject it)"),
-        (record(reason="drain"), "task once.1 (came after the node was looked at, and a drain would stop it)"),
+        (record(reason="drain"), "task once.1 (came after the node was assessed, and a drain would stop it)"),
     ],
 )
 def test_a_task_is_told_with_what_would_become_of_it(task, words):
-    assert told(task) == words
+    assert describe(task) == words
 
 
 def test_a_task_for_which_two_calls_were_refused_is_told_once():
     first, second = {"id": "n1", "tasks": [record()]}, {"id": "n1", "tasks": [record(), record(slot=2)]}
-    assert refused_by_node([first, second]) == {"n1": [told(record()), told(record(slot=2))]}
+    assert refused_by_node([first, second]) == {"n1": [describe(record()), describe(record(slot=2))]}
     assert refused_by_node([]) == {}
 
 
@@ -65,7 +65,7 @@ def test_a_task_for_which_two_calls_were_refused_is_told_once():
     [
         ({"nodes": []}, {}),
         ({"nodes": [], "refused": [{"id": "n2", "tasks": [record()]}]}, {}),
-        ({"nodes": [], "refused": [{"id": "n1", "tasks": [record()]}]}, {"state": "waiting", "reason": told(record())}),
+        ({"nodes": [], "refused": [{"id": "n1", "tasks": [record()]}]}, {"state": "waiting", "reason": describe(record())}),
         ({"failed": True, "msg": "no quorum"}, {"state": "failed", "reason": "not drained: no quorum"}),
         ({"unreachable": True}, {"state": "failed", "reason": "not drained: the manager did not say why"}),
     ],

@@ -46,8 +46,8 @@ def test_a_lease_that_another_run_has_had_meanwhile_is_not_the_same():
             ["alice@c1 pid 12 since 2026-11-21T02:10:00Z", "ends in 812 s", "-e provision_take_lease=true"],
         ),
         ({"acquired": False, "holder": "mine", "since": None, "expires_in": None}, [": mine. Its lease does not end by itself"]),
-        ({"failed": True, "msg": "It has no quorum."}, ["could not be taken: It has no quorum. Mend that"]),
-        ({"unreachable": True, "msg": "no route"}, ["could not be taken: no route. Mend that"]),
+        ({"failed": True, "msg": "It has no quorum."}, ["could not be taken: It has no quorum. Fix that"]),
+        ({"unreachable": True, "msg": "no route"}, ["could not be taken: no route. Fix that"]),
         ({}, ["did not say why"]),
     ],
 )

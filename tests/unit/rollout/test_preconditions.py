@@ -118,9 +118,9 @@ def short(**services):
     ("outcomes", "most", "told"),
     [
         ([None, WAITING, UNTOUCHED], 1, ""),
-        ([FAILED, None], 1, "its turn did not come, since a failed. Mend that and run this again."),
+        ([FAILED, None], 1, "its turn did not come, since a failed. Fix that and run this again."),
         ([FAILED, None], 2, ""),
-        ([FAILED, WAITING, LOST], 2, "its turn did not come, since a, c failed. Mend that and run this again."),
+        ([FAILED, WAITING, LOST], 2, "its turn did not come, since a, c failed. Fix that and run this again."),
     ],
 )
 def test_after_too_many_failures_no_further_host_is_changed(outcomes, most, told):
@@ -150,7 +150,7 @@ def test_all_that_has_no_room_is_named():
 def test_a_canary_that_is_not_what_was_decided_has_failed(node, told):
     book = {**ledger(node), "pending": []}
     changed = {"a": variables("n1", gpu_node_applied=assessed("n1"))}
-    assert rollout_blocker(["a"], changed, book, {}, 1) == ("its turn did not come, since a failed. Mend that and run this again." if told else "")
+    assert rollout_blocker(["a"], changed, book, {}, 1) == ("its turn did not come, since a failed. Fix that and run this again." if told else "")
     assert rollout_blocker(["a"], changed, book, {}, 2) == rollout_blocker(["a"], {"a": variables("n1")}, book, {}, 1) == ""  # not changed yet
 
 
@@ -208,7 +208,7 @@ def test_what_waits_for_room_is_counted_by_service():
 @pytest.mark.parametrize("book", [None, {}, {"msg": "There is no quorum."}])
 def test_without_a_manager_that_answers_no_further_host_is_changed(book):
     reason = (book or {}).get("msg") or "none of them answered"
-    assert f"no manager could be asked about the swarm ({reason})" in rollout_blocker(["a"], {"a": variables()}, book, {}, 1)
+    assert f"no manager could be queried about the swarm ({reason})" in rollout_blocker(["a"], {"a": variables()}, book, {}, 1)
 
 
 # --- one manager after another ----------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ def test_after_a_manager_that_failed_no_other_is_touched():
     hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
     for name in ("a", "c"):
         told = manager_blocker(name, list(hosts), hosts, managers(3))
-        assert told == "left alone, since the change of the manager b failed. Mend that and run this again."
+        assert told == "left alone, since the change of the manager b failed. Fix that and run this again."
     # Its own outcome is no news, and one that this run does not change is no reason.
     assert manager_blocker("b", list(hosts), hosts, managers(3)) == ""
     assert manager_blocker("a", ["a", "c"], hosts, managers(3)) == ""
@@ -269,4 +269,4 @@ def test_after_a_manager_that_failed_no_other_is_touched():
 )
 def test_without_a_ledger_no_manager_is_touched(book, reason):
     told = manager_blocker("a", ["a"], {"a": variables("n1")}, book)
-    assert told == f"left alone: no manager could be asked who else runs the swarm ({reason}). Mend that and run this again."
+    assert told == f"left alone: no manager could be queried who else runs the swarm ({reason}). Fix that and run this again."

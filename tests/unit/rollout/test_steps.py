@@ -89,7 +89,7 @@ def test_a_batch_begins_with_the_lease():
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
-        ({"swarm_gpu_info": DEAD}, "no manager could be asked about the swarm (no route)"),
+        ({"swarm_gpu_info": DEAD}, "no manager could be queried about the swarm (no route)"),
         ({"swarm_gpu_info": shown(), "swarm_lease": DEAD}, "the lease of this swarm could not be taken: no route"),
     ],
 )
@@ -199,7 +199,7 @@ def test_containers_that_could_not_be_read_are_not_nothing():
         (
             {"nodes": [], "refused": [{"id": "n-a", "tasks": [{"service": "job", "slot": 1, "task": "t", "constraint": None, "reason": "drain"}]}]},
             True,
-            {"state": "waiting", "reason": "task job.1 (came after the node was looked at, and a drain would stop it)"},
+            {"state": "waiting", "reason": "task job.1 (came after the node was assessed, and a drain would stop it)"},
         ),
     ],
 )
