@@ -46,6 +46,7 @@ class Batch(Mapping[str, Mapping[str, Any]]):
     checks: bool = False  # whether this run changes nothing
     ledger: Mapping[str, Any] = field(default_factory=dict)
     lease: Mapping[str, Any] = field(default_factory=dict)
+    settled: bool = False  # whether this step found out who has the lease; else each host goes by what its own batch found
     say: Callable[[str], None] = print
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
     poll: Callable[..., Answer] = poll
@@ -55,7 +56,8 @@ class Batch(Mapping[str, Mapping[str, Any]]):
     def __getitem__(self, name: str) -> Mapping[str, Any]:
         if name not in self._read:
             self._read[name] = self.variables[name]
-        now = {LEASE: self.lease, **({FACT: self.outcomes[name]} if name in self.outcomes else {})}
+        found = {LEASE: self.lease if self.settled else None, FACT: self.outcomes.get(name)}
+        now = {fact: value for fact, value in found.items() if value is not None}
         return ChainMap(now, self._read[name])  # type: ignore[arg-type]
 
     def __iter__(self) -> Any:
@@ -95,8 +97,11 @@ class Batch(Mapping[str, Mapping[str, Any]]):
 
     def acquire(self) -> bool:
         """Whether this manager answered who has the lease now; it is acquired or renewed if nobody else has it."""
-        self.lease = self.call("swarm_lease", ttl=self.ttl, force=self.force)
+        self.know(self.call("swarm_lease", ttl=self.ttl, force=self.force))
         return "acquired" in self.lease
+
+    def know(self, lease: Answer) -> None:
+        self.lease, self.settled = lease, True
 
     def answer(self, answered: bool = True) -> Answer:
         return {"answered": answered, "ledger": self.ledger, "lease": self.lease, "outcomes": self.outcomes}

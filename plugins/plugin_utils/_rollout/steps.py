@@ -61,7 +61,7 @@ def begin(batch: Batch) -> Answer:
     """May these hosts be changed now? Tasks that the batch before has moved get the time to find a place."""
     answered = batch.find() and _settle(batch) and batch.acquire()
     if "nodes" not in batch.ledger:
-        batch.lease = {"msg": batch.ledger.get("msg")}  # as good as lost
+        batch.know({"msg": batch.ledger.get("msg")})  # as good as lost
     plan = batch.plan
     blocker = rollout_blocker(plan["to_change"], batch, batch.ledger, plan["rooms"], plan["settings"]["provision_max_failed"])
     batch.keep(batch.hosts, State.UNTOUCHED, blocker or lease_blocker(batch.lease))

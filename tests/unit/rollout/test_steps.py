@@ -330,6 +330,16 @@ def test_the_end_returns_what_is_left_labels_and_releases_the_lease():
     assert (answer["answered"], answer["ledger"], answer["refused"], answer["unlabelled"]) == (True, shown(), [refused], "no route")
 
 
+def test_a_host_whose_batch_did_not_have_the_lease_does_not_return_at_the_end():
+    """Another run may have paused it since, and have released its lease by now."""
+    away = shown(*(member(f"n-{name}", bound=name, former_availability="active", availability="pause") for name in "ab"))
+    manager = Manager(swarm_gpu_info=[away, shown()], swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
+    untouched = {"state": "untouched", "reason": "another run changes this swarm"}
+    kept = {"a": {"gpu_swarm_lease": HELD}, "b": {"gpu_swarm_lease": OTHERS}}
+    STEPS["finish"](batch(manager, outcomes={"b": untouched}, variables=kept))
+    assert [[update["id"] for update in args["nodes"]] for args in manager.asked("swarm_nodes")] == [["n-a"]]
+
+
 def test_a_check_run_only_reads_at_the_end():
     manager = Manager(swarm_gpu_info=shown(member("n-a", bound="a", shown=())))
     assert STEPS["finish"](batch(manager, lease={}, checks=True, made=plan(*"ab", hosts_in={})))["answered"]
