@@ -86,6 +86,7 @@ def _states_in(part):
 
 
 def test_playbooks_keep_only_outcomes_that_there_are():
-    found = [state for path in TASKS.glob("*.yml") for state in _states_in(yaml.safe_load(path.read_text()))]
+    found = [state for path in TASKS.rglob("*.yml") for state in _states_in(yaml.safe_load(path.read_text()))]
     words = {word for state in found for word in (re.findall(r"'([^']*)'", state) if "{{" in state else [state])}
-    assert words == {state.value for state in OUTCOMES}
+    # What a manager's steps find goes through the enumeration itself, and nobody else leaves a host untouched.
+    assert words == {state.value for state in OUTCOMES if state is not State.UNTOUCHED}
