@@ -206,9 +206,9 @@ def test_a_manager_whose_host_is_dead_keeps_nobody_else_from_being_changed(fleet
 
 
 def test_managers_are_maintained_after_all_others_one_at_a_time_the_leader_very_last(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """Each restarts its dockerd, so that whoever is asked about the swarm goes away, too."""
+    """Each restarts its dockerd, so that the manager that is queried goes away, too."""
     leader, tasks = the_leader(fleet), tmp_path / "restart.yml"
-    seen = "docker node ls --format '{% raw %}{{.Hostname}} {{.Availability}}{% endraw %}' > /run/seen"  # which a worker cannot tell
+    seen = "docker node ls --format '{% raw %}{{.Hostname}} {{.Availability}}{% endraw %}' > /run/seen"  # which a worker cannot list
     restart = f"date +%s%N > /run/restarted; {seen}; systemctl restart docker.service"
     tasks.write_text(json.dumps([{"name": "Restart dockerd", "ansible.builtin.shell": restart}]))
     run = fleet.playbook(inventory, "--extra-vars", f"maintain_tasks={tasks}", playbook="fleet.gpu_swarm.maintain")
