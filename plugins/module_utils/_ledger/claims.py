@@ -25,8 +25,10 @@ def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for record in records:
         for kind, entry in record["resources"].items():
+            if entry["type"] != "named" or len({item.get("value") for item in entry["held"]}) == len(entry["held"]):
+                continue
             holders: dict[str, list[Mapping[str, Any]]] = {}
-            for item in entry["held"] if entry["type"] == "named" else ():
+            for item in entry["held"]:
                 holders.setdefault(item.get("value"), []).append(item)
             for value, items in holders.items():
                 if len(items) > max(1, entry["values"].count(value)):
@@ -38,7 +40,9 @@ def add_finished(finished: Finished, node_id: str, service: str, resources: Mapp
     """Notes what an ended task of a job was given: ``finished`` is node id -> (service, kind) -> {tasks, given}."""
     by_kind = finished.setdefault(node_id, {})
     for kind, value in resources.items():
-        entry = by_kind.setdefault((service, kind), {"tasks": 0, "given": Counter()})
+        if (service, kind) not in by_kind:
+            by_kind[service, kind] = {"tasks": 0, "given": Counter()}
+        entry = by_kind[service, kind]
         entry["tasks"] += 1
         entry["given"].update(value if isinstance(value, list) else {AMOUNT: value})
 
@@ -53,7 +57,7 @@ def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> l
     found = []
     for record in records:
         by_kind = finished.get(record["id"], {})
-        over = {kind: _overdrawn(kind, record["resources"].get(kind), by_kind) for dummy_service, kind in by_kind}
+        over = {kind: _overdrawn(kind, record["resources"].get(kind), by_kind) for kind in {kind for dummy_service, kind in by_kind}}
         for (service, kind), entry in sorted(by_kind.items()):
             found.append(
                 {
@@ -72,12 +76,14 @@ def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> l
 
 def _overdrawn(kind: str, entry: Mapping[str, Any] | None, by_kind: ByKind) -> set[str | None]:
     """What is given out more often than the node has it."""
-    given: Counter[str | None] = Counter()
-    there: Counter[str | None] = Counter()
+    given: dict[str | None, int] = {}
     for (dummy_service, one), finished in by_kind.items():
-        given.update(finished["given"] if one == kind else ())
-    if entry:
-        for item in entry["held"]:
+        for value, count in finished["given"].items() if one == kind else ():
+            given[value] = given.get(value, 0) + count
+    if entry is None:
+        return set(given)
+    for item in entry["held"]:
+        if item.get("value") in given:
             given[item.get("value")] += item.get("amount", 1)
-        there.update(entry["values"] if entry["type"] == "named" else {AMOUNT: entry["total"]})
-    return {one for one, count in given.items() if count > there[one]}
+    there: Counter[str | None] = Counter(entry["values"] if entry["type"] == "named" else {AMOUNT: entry["total"]})
+    return {value for value, count in given.items() if count > there[value]}

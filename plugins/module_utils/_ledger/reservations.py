@@ -19,28 +19,36 @@ from .tasks import is_global, reservations
 Reserving = Dict[Tuple[str, str, str], Dict[str, Any]]
 
 
-def add(
-    reserving: Reserving, task: Mapping[str, Any], service: Mapping[str, Any] | None, service_name: str, node_id: str | None
-) -> None:
-    """Notes a task that runs or waits: ``reserving`` is (service, what it needs) -> group."""
+def add(reserving: Reserving, task: Mapping[str, Any], service: Mapping[str, Any] | None, service_name: str) -> None:
+    """Notes a task that runs or waits."""
     spec = task.get("Spec") or {}
-    wants = generic_resources.from_info(reservations(spec).get("GenericResources"))
+    wants, placement = reservations(spec).get("GenericResources"), spec.get("Placement")
     if not wants:
         return
-    key = (service_name, repr(sorted(wants.items())), repr(spec.get("Placement")))
-    group = reserving.setdefault(
-        key, {"service": service_name, "wants": wants, "tasks": 0, "spec": spec, "nodes": [] if is_global(service) else None}
-    )
+    key = (service_name, repr(wants), repr(placement))
+    if key not in reserving:
+        # What there is once for each version of a service is worked out once for all of its tasks.
+        reserving[key] = {
+            "service": service_name,
+            "wants": generic_resources.from_info(wants),
+            "tasks": 0,
+            "spec": {"Placement": placement},
+            "nodes": [] if is_global(service) else None,
+        }
+    group = reserving[key]
     group["tasks"] += 1
-    if group["nodes"] is not None and node_id:
-        group["nodes"].append(node_id)
+    if group["nodes"] is not None and task.get("NodeID"):
+        group["nodes"].append(task["NodeID"])
 
 
 def told(reserving: Reserving, nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The groups as they are told. What a node advertises does not count here: that is what a run may change."""
     found = []
-    for group in reserving.values():
-        able = pending.able(group["spec"], nodes)
+    able_by_placement: dict[str, list[Mapping[str, Any]]] = {}
+    for (dummy_service, dummy_wants, placement), group in reserving.items():
+        if placement not in able_by_placement:
+            able_by_placement[placement] = pending.able(group["spec"], nodes)
+        able = able_by_placement[placement]
         found.append(
             {
                 "service": group["service"],

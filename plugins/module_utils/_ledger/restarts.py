@@ -25,9 +25,10 @@ class _Asked(NamedTuple):
     """A record of a task that wants to know its restarts."""
 
     record: dict[str, Any]
-    key: Key
-    made: str  # when its task was made, as the API has it
-    policy: Mapping[str, Any]
+    all_made: Sequence[str]  # when the tasks of its slot and version were made, as the API has it
+    made: str  # and when its own was
+    attempts: int
+    window: int  # in nanoseconds
 
 
 class Restarts:
@@ -44,15 +45,16 @@ class Restarts:
         # Tasks of global services have no slot. A drain uses up none of their attempts: they are made anew when the node is back.
         if not slot or not policy or not policy.get("MaxAttempts"):
             return
-        key, made = (task.get("ServiceID"), slot, _version(spec)), task.get("CreatedAt")
-        self._made.setdefault(key, []).append(made)
+        made = task.get("CreatedAt")
+        all_made = self._made.setdefault((task.get("ServiceID"), slot, _version(spec)), [])
+        all_made.append(made)
         for record in records:
-            self._asked.append(_Asked(record, key, made, policy))
+            self._asked.append(_Asked(record, all_made, made, policy["MaxAttempts"], policy.get("Window") or 0))
 
     def settle(self) -> None:
         """After the last task."""
-        for record, key, made, policy in self._asked:
-            record["restarts_left"] = max(0, policy["MaxAttempts"] - _used(self._made[key], made, policy))
+        for record, all_made, made, attempts, window in self._asked:
+            record["restarts_left"] = max(0, attempts - _used(all_made, made, window / NANOSECONDS))
             record["movable"] = record["movable"] and record["restarts_left"] > 0
 
 
@@ -60,16 +62,13 @@ def _version(spec: Mapping[str, Any]) -> int:
     """Restarts of another version of the service do not count. The API does not tell a task's, so it is known by what differs as a rule;
     two that differ in nothing else count as one."""
     container = spec.get("ContainerSpec") or {}
-    words = (*(container.get("Env") or ()), *(container.get("Command") or ()), *(container.get("Args") or ()))
-    return hash((container.get("Image"), spec.get("ForceUpdate"), words))
+    lists = (container.get("Env"), container.get("Command"), container.get("Args"))
+    return hash((container.get("Image"), spec.get("ForceUpdate"), *[tuple(words) for words in lists if words]))
 
 
-def _used(all_made: Sequence[str], made: str, policy: Mapping[str, Any]) -> int:
+def _used(all_made: Sequence[str], made: str, window: float) -> int:
     """How many restarts count for a task that was made then. The first task of a slot is none."""
-    if len(all_made) == 1:
-        return 0
-    window = (policy.get("Window") or 0) / NANOSECONDS
-    if not window:
+    if len(all_made) == 1 or not window:
         return len(all_made) - 1
     restarts, begin = sorted(_moment(one) for one in all_made)[1:], _moment(made)
     # Counted back not from the end of the task but from when it came into the state that it is in: from its start, for one that runs.

@@ -68,12 +68,13 @@ def name_of(task: Mapping[str, Any], service_name: str) -> str:
 def epoch(stamp: str | None) -> float | None:
     """Seconds since 1970 of a timestamp of the API (RFC 3339, nanoseconds, any zone); None if there is none."""
     try:
-        moment = datetime.fromisoformat(stamp[:19])
-        zone = stamp[-6:] if stamp[-6] in "+-" else "+00:00"
-        ahead = timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+        since = datetime.fromisoformat(stamp[:19]) - _EPOCH
+        if stamp[-6] in "+-":
+            ahead = timedelta(hours=int(stamp[-5:-3]), minutes=int(stamp[-2:]))
+            since -= ahead if stamp[-6] == "+" else -ahead
     except (TypeError, ValueError, IndexError):
         return None
-    seconds = (moment - _EPOCH - (ahead if zone[0] == "+" else -ahead)).total_seconds()
+    seconds = since.total_seconds()
     return seconds if seconds > 0 else None  # Go's zero time is in the year 1
 
 

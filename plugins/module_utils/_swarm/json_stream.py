@@ -14,8 +14,8 @@ import json
 import re
 from typing import Any, Iterable, Iterator
 
-# Read in pieces of about this many characters: each piece ends within an object, which is then read twice.
-PIECE = 1 << 18
+# Read in pieces of about this many characters: each piece ends within an object.
+PIECE = 1 << 17
 
 _GAP = re.compile(r"[ \t\r\n]*[\[,]?[ \t\r\n]*")
 
@@ -23,10 +23,11 @@ _GAP = re.compile(r"[ \t\r\n]*[\[,]?[ \t\r\n]*")
 def objects(chunks: Iterable[bytes], piece: int = PIECE) -> Iterator[dict[str, Any]]:
     """Yields the list's objects. Raises ValueError where the text is no such list, or ends before its end."""
     read = json.JSONDecoder().raw_decode
-    text, at = "", 0
-    for more in _pieces(chunks, piece):
+    text, at, longest = "", 0, 0
+    for more, is_last in _pieces(chunks, piece):
         text, at = text[at:] + more, 0
-        while True:
+        # What may be cut off waits for more: to find that out costs more than to read it.
+        while is_last or len(text) - at > longest:
             start = _GAP.match(text, at).end()
             if not text.startswith("{", start):
                 break
@@ -34,19 +35,22 @@ def objects(chunks: Iterable[bytes], piece: int = PIECE) -> Iterator[dict[str, A
                 value, at = read(text, start)
             except ValueError:
                 break  # the rest of it is still to come, or never comes: reported below
+            if at - start > longest:
+                longest = at - start
             yield value
     if "".join(text[at:].split()) not in ("]", "[]", "null"):
         raise ValueError("no list of objects, or one that is cut off, at %s" % (text[at : at + 60] or "its beginning"))
 
 
-def _pieces(chunks: Iterable[bytes], size: int) -> Iterator[str]:
+def _pieces(chunks: Iterable[bytes], size: int) -> Iterator[tuple[str, bool]]:
+    """Yields (a piece, whether it is the last one)."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
     waiting, length = [], 0
     for chunk in chunks:
         waiting.append(decode(chunk))
         length += len(waiting[-1])
         if length >= size:
-            yield "".join(waiting)
+            yield "".join(waiting), False
             waiting, length = [], 0
     waiting.append(decode(b"", True))
-    yield "".join(waiting)
+    yield "".join(waiting), True

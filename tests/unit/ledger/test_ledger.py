@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from swarm_api import RECORDED_AT, A, B, discrete, named, node, recorded, service, task
 
@@ -282,3 +284,14 @@ def test_what_a_manager_really_answers():
     ]
     assert [(one["service"], one["variables"]) for one in result["unreserved"]] == [("peek", {"NVIDIA_VISIBLE_DEVICES": "all"})]
     assert result["pools"]["NVIDIA-GPU"] == {"nodes": 1, "total": 4, "held": 2, "free": 2, "most_free": 2}
+
+
+@pytest.mark.parametrize("task_id", ["ID", "lacking"])
+def test_the_collector_of_garbage_is_as_it_was(task_id):
+    """It rests meanwhile, also where the reading ends early."""
+    broken = {key: value for key, value in task("t1").items() if key != task_id}
+    try:
+        ledger([node()], [broken], [service()], PREFIX)
+    except KeyError:
+        assert task_id == "ID"
+    assert gc.isenabled()
