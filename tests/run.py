@@ -43,7 +43,8 @@ def chosen(stage: Stage, names: list[str]) -> bool:
 
 def changes() -> list[Stage]:
     base, files = changed.changed()
-    say(f"since {base}: {len(files)} files, {', '.join(sorted(files)[:8])}{', …' * (len(files) > 8)}")
+    more = ", …" if len(files) > 8 else ""
+    say(f"since {base}: {len(files)} files, {', '.join(sorted(files)[:8])}{more}")
     return check(files)
 
 

@@ -71,14 +71,14 @@ def test_a_version_is_rolled_over_the_fleet_and_held(fleet: Fleet, inventory: Pa
 
 def test_a_version_that_is_held_is_not_changed(fleet: Fleet, inventory: Path, as_before: None) -> None:
     """It begins with the version that the test before it left."""
-    held, was = fleet["g1"], versions(fleet)["g1"]
+    node, was = fleet["g1"], versions(fleet)["g1"]
     assert was != "1.20.0-1"
-    held.run("apt-mark", "hold", "nvidia-container-toolkit")
-    before = (held.files(), held.started())
+    node.run("apt-mark", "hold", "nvidia-container-toolkit")
+    before = (node.files(), node.started())
     run = fleet.playbook(inventory, "--limit", "g1", *toolkit(version="1.20.0"))
     assert run.rc == 2
     assert "the package manager holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: true" in run.failures("g1")[-1]
-    assert ((held.files(), held.started()), versions(fleet)["g1"]) == (before, was)
+    assert ((node.files(), node.started()), versions(fleet)["g1"]) == (before, was)
 
     run = fleet.playbook(inventory, "--limit", "g1", *toolkit(version="1.20.0", hold=False))
     assert run.rc == 0, run.output

@@ -17,7 +17,7 @@ from .packages import debs, key
 
 def tag(node: Node) -> str:
     """Of nodes that are alike, the same."""
-    packages = [f"toolkit{node.toolkit}"] * bool(node.toolkit) + list(node.retired)
+    packages = ([f"toolkit{node.toolkit}"] if node.toolkit else []) + list(node.retired)
     return "-".join([images.tag(node.image), *packages, *([key()] if packages else []), *([] if node.docker_sdk else ["nosdk"])])
 
 

@@ -369,7 +369,7 @@ ENGINE = {"id": "discrete-tasks-rejected", "text": "Docker Engine 24.0.7: reject
 )
 def test_what_a_node_refuses_is_reported_before_anything_is_touched(refused, toolkit, error):
     step = step_of(host(refused=refused, toolkit=toolkit, toolkit_version="1.19.0", **RESTART), swarm(member()))
-    assert (step.error, step.groups) == (error, [FETCH] * bool(toolkit) + WINDOWED if error is None else [END])
+    assert (step.error, step.groups) == (error, [*([FETCH] if toolkit else []), *WINDOWED] if error is None else [END])
     assert bool(step.needs) is (error is None)
 
 
