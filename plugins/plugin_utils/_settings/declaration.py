@@ -57,8 +57,8 @@ PLAYBOOKS = (
         "manager leaves.",
     ),
     Setting(
-        "provision_wait", "int", 300, "for so long a batch waits for what must not be stopped", unit=SECONDS,
-        details="A node that must wait longer stays paused and is listed with what it waits for; the next run goes on with it. Of the hosts of a "
+        "provision_wait", "int", 300, "how long a batch waits for work that must not be stopped", unit=SECONDS,
+        details="A node that must wait longer stays paused and is listed with its blockers; the next run goes on with it. Of the hosts of a "
         "batch the longest time counts.",
     ),
     Setting(
@@ -70,16 +70,17 @@ PLAYBOOKS = (
     ),
     Setting("provision_max_failed", "int", 1, "after so many failed hosts no further batch begins", low=1, unit="hosts", once=True),
     Setting(
-        "provision_lease", "int", None, "for so long another run leaves the swarm alone", low=1, unit=SECONDS, once=True,
-        details="Also where this run was killed on another machine. It is renewed before each batch, and within one after a long wait. By default "
+        "provision_lease", "int", None, "how long the lease of a run lasts", low=1, unit=SECONDS, once=True,
+        details="Until it ends no other run changes the swarm, even if this run was killed on another machine. It is renewed before each batch, and "
+        "within one after a long wait. By default "
         "as long as a batch may take: by its hosts, Ansible's forks, `provision_wait`, `provision_drain_timeout`, and with maintain three times "
         "`maintain_timeout`, of which one is for your tasks.",
     ),
     Setting(
-        "provision_take_lease", "bool", False, "whether the lease of another run is taken over, which is your word that that run is dead",
+        "provision_take_lease", "bool", False, "whether to take over the lease of another run, which declares that run dead",
         once=True,
     ),
-    Setting("provision_drain_timeout", "int", 120, "for so long a drained task may take to end", unit=SECONDS),
+    Setting("provision_drain_timeout", "int", 120, "how long a drained task may take to end", unit=SECONDS),
     Setting(
         "provision_allow_pending", "raw", None, "the services that may have no place under a new policy", once=True,
         wants="a list of names, or true for all",
@@ -93,7 +94,7 @@ PLAYBOOKS = (
     ),
     Setting("maintain_tasks", "path", None, "the file with the tasks of a maintenance", details="A relative path begins where you are."),
     Setting("maintain_reboot", "bool", False, "whether each node is rebooted after those tasks"),
-    Setting("maintain_timeout", "int", 900, "for so long a node may take to come back", low=1, unit=SECONDS),
+    Setting("maintain_timeout", "int", 900, "how long a node may take to come back", low=1, unit=SECONDS),
     Setting(
         "deprovision_leave", "bool", True, "whether a host leaves the swarm",
         details="It does so whoever made it a member. With `false` it stays one, in its former availability: for those who had the swarm before.",
