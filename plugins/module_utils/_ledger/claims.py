@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Resources that a swarm counts more than once (pure): held by two tasks, or still counted for jobs that have ended.
+"""Resources that a swarm counts more than once (pure): allocated to two tasks, or still counted for jobs that have ended.
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,13 +15,13 @@ from typing import Any, Dict, Iterable, Mapping, Tuple
 # What the amounts of a discrete kind are counted under, as names are under themselves.
 AMOUNT = None
 
-# Node id -> (service, kind) -> {tasks, given}: what ended tasks of jobs were given.
+# Node id -> (service, kind) -> {tasks, given}: what was allocated to ended tasks of jobs.
 ByKind = Dict[Tuple[str, str], Dict[str, Any]]
 Finished = Dict[str, ByKind]
 
 
 def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The named resources of the ledger's nodes that more live tasks hold than the node has of them."""
+    """The named resources of the ledger's nodes that are allocated to more live tasks than the node has of them."""
     found = []
     for record in records:
         for kind, entry in record["resources"].items():
@@ -37,7 +37,7 @@ def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def add_finished(finished: Finished, node_id: str, service: str, resources: Mapping[str, Any]) -> None:
-    """Notes what an ended task of a job was given: ``finished`` is node id -> (service, kind) -> {tasks, given}."""
+    """Notes what was allocated to an ended task of a job: ``finished`` is node id -> (service, kind) -> {tasks, given}."""
     by_kind = finished.setdefault(node_id, {})
     for kind, value in resources.items():
         if (service, kind) not in by_kind:
@@ -50,8 +50,8 @@ def add_finished(finished: Finished, node_id: str, service: str, resources: Mapp
 def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> list[dict[str, Any]]:
     """What the ended tasks of jobs still have of each node, for a leader that counts it.
 
-    Not its scheduler does, but its constraint enforcer, whenever an active node is updated: it adds up what live and
-    ended tasks were given, and rejects a task whose share is not there any more (moby#52652; with Docker Engine 26.1.5
+    Not its scheduler does, but its constraint enforcer, whenever an active node is updated: it adds up what was allocated
+    to live and ended tasks, and rejects a task whose share is not there any more (moby#52652; with Docker Engine 26.1.5
     the ended one was seen rejected, and its job run again).
     """
     found = []
@@ -75,7 +75,7 @@ def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> l
 
 
 def _overdrawn(kind: str, entry: Mapping[str, Any] | None, by_kind: ByKind) -> set[str | None]:
-    """What is given out more often than the node has it."""
+    """What is allocated more often than the node has it."""
     given: dict[str | None, int] = {}
     for (dummy_service, one), finished in by_kind.items():
         for value, count in finished["given"].items() if one == kind else ():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who holds which generic resource of a swarm (pure): API JSON in, plain records out, one pass over tasks.
+"""Which generic resource of a swarm is allocated to which task (pure): API JSON in, plain records out, one pass over tasks.
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,7 +21,7 @@ from . import claims, elsewhere, findings, pending, unreserved
 from . import reservations as service_reservations
 from .leader import leader_engine
 from .restarts import Restarts
-from .tasks import ENDED, HOLDING, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
+from .tasks import ALLOCATED, ENDED, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
 
 FORMER = "former-availability"
 
@@ -29,10 +29,10 @@ FORMER = "former-availability"
 class Reading(NamedTuple):
     """What one pass over the tasks found, by node id where it is of a node."""
 
-    tasks: dict[str, list[dict[str, Any]]]  # the live ones, as they are told
-    held: dict[str, list[tuple[str, dict[str, Any]]]]  # (kind, entry) of each resource that one of them holds
+    tasks: dict[str, list[dict[str, Any]]]  # the live ones, as the module returns them
+    held: dict[str, list[tuple[str, dict[str, Any]]]]  # (kind, entry) of each resource that is allocated to one of them
     reserved: dict[str, list[int]]  # [CPUs in billionths, bytes of memory]
-    finished: claims.Finished  # what ended tasks of jobs were given (of claims)
+    finished: claims.Finished  # what was allocated to ended tasks of jobs (of claims)
     restarts: Restarts  # of tasks whose attempts are limited
     waiting: pending.Waiting  # groups of tasks that no node was found for (of pending)
     reserving: service_reservations.Reserving  # groups of tasks that reserve generic resources (of reservations)
@@ -40,7 +40,7 @@ class Reading(NamedTuple):
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """What is made here has no cycles, and nearly all of it stays: to look for garbage among it costs a tenth of the time."""
+    """What is made here has no cycles, and nearly all of it stays: to search it for garbage costs a tenth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -60,7 +60,7 @@ def ledger(
 ) -> dict[str, Any]:
     """The whole ledger for the API's lists of nodes, tasks (any iterable) and services.
 
-    ``now`` is the manager's time in seconds since 1970: ages are told by it.
+    ``now`` is the manager's time in seconds since 1970: ages are counted by it.
     """
     by_id = {service["ID"]: service for service in services}
     reading = _read(tasks, by_id, now)
@@ -69,18 +69,18 @@ def ledger(
     records.sort(key=lambda record: (record["hostname"], record["id"]))
     elsewhere.mark(records, nodes, services)
     pools = _pools(records)
-    told = {
+    found = {
         "nodes": records,
         "kinds": _kinds(records, pools),
         "pools": pools,
         "held_twice": claims.held_twice(records),
         "finished_jobs": claims.finished_jobs(records, reading.finished) if checks.affects("finished-jobs-count", leader) else [],
         "unreserved": unreserved.unreserved(nodes, records, services, reading.waiting),
-        "reservations": service_reservations.told(reading.reserving, nodes),
+        "reservations": service_reservations.records(reading.reserving, nodes),
         "pending": pending.pending(reading.waiting, nodes, records, reading.reserved, now),
     }
-    told["findings"] = findings.findings(told, leader)
-    return told
+    found["findings"] = findings.findings(found, leader)
+    return found
 
 
 # -- the pass over the tasks -----------------------------------------------------------------------------------------
@@ -91,8 +91,8 @@ def _read(tasks: Iterable[Mapping[str, Any]], services: Mapping[str, Mapping[str
     for task in tasks:
         state, service = task["Status"]["State"], services.get(task.get("ServiceID"))
         service_name = service["Spec"]["Name"] if service else task.get("ServiceID")
-        holds, wanted = state in HOLDING, task.get("DesiredState") in WANTED
-        if holds and task.get("NodeID"):
+        allocated, wanted = state in ALLOCATED, task.get("DesiredState") in WANTED
+        if allocated and task.get("NodeID"):
             record = _read_live(reading, task, service_name, is_movable(task, service), now)
             # One that runs and ends by itself needs no place afterwards.
             if wanted and record["movable"]:
@@ -102,7 +102,7 @@ def _read(tasks: Iterable[Mapping[str, Any]], services: Mapping[str, Mapping[str
         reading.restarts.see(task)
         if not wanted:
             continue
-        if state in WAITING or (holds and is_movable(task, service)):
+        if state in WAITING or (allocated and is_movable(task, service)):
             service_reservations.add(reading.reserving, task, service, service_name)
         if state in WAITING:
             pending.add(reading.waiting, task, service_name)
@@ -113,8 +113,8 @@ def _read(tasks: Iterable[Mapping[str, Any]], services: Mapping[str, Mapping[str
 
 
 def _read_live(reading: Reading, task: Mapping[str, Any], service_name: str, movable: bool, now: float | None) -> dict[str, Any]:
-    """The record of a task that holds its resources; these are noted as well."""
-    status, node_id, holding = task["Status"], task["NodeID"], assigned(task)
+    """The record of a task with allocated resources; these are noted as well."""
+    status, node_id, allocated = task["Status"], task["NodeID"], assigned(task)
     name, since = name_of(task, service_name), status.get("Timestamp")
     state, desired = intern(status["State"]), intern(task.get("DesiredState", ""))  # one text each for all tasks, instead of one for each
     record = {
@@ -127,11 +127,11 @@ def _read_live(reading: Reading, task: Mapping[str, Any], service_name: str, mov
         "movable": movable,
         "restarts_left": None,
         "elsewhere": None,
-        "holding": holding,
+        "holding": allocated,
     }
     reading.tasks.setdefault(node_id, []).append(record)
     _read_reserved(reading, task, node_id)
-    for kind, given in holding.items():
+    for kind, given in allocated.items():
         named = isinstance(given, list)
         for value in given if named else [given]:
             entry = {
@@ -193,7 +193,7 @@ def _node_resources(description: Mapping[str, Any], held: Iterable[tuple[str, di
     resources = {}
     for kind, there in generic_resources.from_info(description.get("Resources", {}).get("GenericResources")).items():
         resources[kind] = _entry(there)
-    # A kind that is held but no longer advertised is listed too: its task runs on something that is gone.
+    # A kind that is allocated but no longer advertised is listed too: its task runs on something that is gone.
     for kind, entry in held:
         resources.setdefault(kind, _entry([] if "value" in entry else 0))["held"].append(entry)
     for entry in resources.values():
@@ -208,7 +208,7 @@ def _entry(there: int | list[str]) -> dict[str, Any]:
 
 
 def _free(entry: Mapping[str, Any]) -> int | list[str]:
-    """As the scheduler counts it: what a finished task was given is free for it, with any leader (swarmkit#471)."""
+    """As the scheduler counts it: what was allocated to a finished task is free for it, with any leader (swarmkit#471)."""
     if entry["type"] == "discrete":
         return max(0, entry["total"] - sum(item.get("amount", 0) for item in entry["held"]))
     # Counted, not compared: swarm takes a value that is advertised twice for two resources.

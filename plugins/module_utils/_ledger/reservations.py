@@ -41,8 +41,8 @@ def add(reserving: Reserving, task: Mapping[str, Any], service: Mapping[str, Any
         group["nodes"].append(task["NodeID"])
 
 
-def told(reserving: Reserving, nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The groups as they are told. What a node advertises does not count here: that is what a run may change."""
+def records(reserving: Reserving, nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The groups as the module returns them. What a node advertises does not count here: that is what a run may change."""
     found = []
     able_by_placement: dict[str, list[Mapping[str, Any]]] = {}
     for (dummy_service, dummy_wants, placement), group in reserving.items():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What one task of the API says of itself (pure): what it holds and reserves, its name, whether it can be moved.
+"""What one task of the API contains (pure): what is allocated to it and what it reserves, its name, whether it can be moved.
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,21 +14,21 @@ from typing import Any, Mapping
 
 from .._policy import generic_resources
 
-# A task holds what it was assigned from its assignment to its end, whatever it is desired to be meanwhile: a task
-# that is told to shut down still has its GPU open. The scheduler counts the same way.
-HOLDING = frozenset(["assigned", "accepted", "preparing", "ready", "starting", "running"])
+# Resources are allocated to a task from its assignment to its end, whatever it is desired to be meanwhile: a task
+# that shuts down still has its GPU open. The scheduler counts the same way.
+ALLOCATED = frozenset(["assigned", "accepted", "preparing", "ready", "starting", "running"])
 # Not assigned yet. A task of a global service has its node already then, but has not been admitted to it.
 WAITING = frozenset(["new", "pending"])
 ENDED = frozenset(["complete", "shutdown", "failed", "rejected", "remove", "orphaned"])
 # "complete" is what a job's task is desired to become, and what it is when it ended.
-WANTED = HOLDING | frozenset(["complete"])
+WANTED = ALLOCATED | frozenset(["complete"])
 JOBS = frozenset(["ReplicatedJob", "GlobalJob"])
 
 _EPOCH = datetime(1970, 1, 1)
 
 
 def assigned(task: Mapping[str, Any]) -> dict[str, Any]:
-    """What the scheduler gave a task, by kind. Docker's API reference and its engine disagree on the key's name."""
+    """What the scheduler allocated to a task, by kind. Docker's API reference and its engine disagree on the key's name."""
     return generic_resources.from_info(task.get("AssignedGenericResources") or task.get("GenericResources"))
 
 
@@ -53,7 +53,7 @@ def is_global(service: Mapping[str, Any] | None) -> bool:
 def is_movable(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> bool:
     """Whether swarm starts another task in its place when this one is stopped.
 
-    By the task's own policy (swarmkit orchestrator/task.go); whether a limit of attempts is used up is told by restarts.
+    By the task's own policy (swarmkit orchestrator/task.go); whether a limit of attempts is used up is known by restarts.
     Where the service was removed, its tasks are about to end, and nothing follows.
     """
     condition = ((task.get("Spec") or {}).get("RestartPolicy") or {}).get("Condition")

@@ -39,5 +39,5 @@ def test_whether_another_node_could_run_a_task(nodes, options, elsewhere):
     assert [one["elsewhere"] for record in records for one in record["tasks"]] == [elsewhere]
 
 
-def test_of_a_service_that_was_removed_it_is_not_asked():
+def test_of_a_service_that_was_removed_it_is_not_known():
     assert ledger([N1, N2], [task("t1")], [], "gpu-swarm.")["nodes"][0]["tasks"][0]["elsewhere"] is None

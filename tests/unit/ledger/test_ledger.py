@@ -118,7 +118,7 @@ def test_the_address_is_one_that_others_can_use(leader, addr, shown):
     assert result["nodes"][0]["addr"] == shown
 
 
-def test_a_node_is_told_with_all_that_a_run_needs():
+def test_a_node_is_listed_with_all_that_a_run_needs():
     labels = {"gpu.model": "T4", "gpu-swarm.former-availability": "active"}
     result = ledger([node("n2", leader=True), node(labels=labels, availability="pause")], [], [], PREFIX)
     first, second = result["nodes"]
@@ -144,7 +144,7 @@ def test_a_node_is_told_with_all_that_a_run_needs():
     ("labels", "former"),
     [({}, None), ({"gpu-swarm.former-availability": "active"}, "active"), ({"gpu-swarm.former-availability": "pause/drain"}, "pause")],
 )
-def test_the_former_availability_is_told_without_what_it_became(labels, former):
+def test_the_former_availability_is_listed_without_what_it_became(labels, former):
     assert ledger([node(labels=labels)], [], [], PREFIX)["nodes"][0]["former_availability"] == former
 
 
@@ -171,9 +171,9 @@ def tasks_of(tasks, services=None, now=SINCE):
 
 
 @pytest.mark.parametrize("state", ["assigned", "accepted", "preparing", "ready", "starting", "running"])
-def test_all_live_tasks_of_a_node_are_told(state):
-    (told,) = tasks_of([task("t1", state=state)], now="2026-11-20T13:02:03.5+01:00")
-    assert told == {
+def test_all_live_tasks_of_a_node_are_listed(state):
+    (found,) = tasks_of([task("t1", state=state)], now="2026-11-20T13:02:03.5+01:00")
+    assert found == {
         "id": "t1",
         "service": "train",
         "name": "train.1",
@@ -188,11 +188,11 @@ def test_all_live_tasks_of_a_node_are_told(state):
 
 
 @pytest.mark.parametrize("state", ["new", "pending", "complete", "shutdown", "failed", "rejected", "remove", "orphaned"])
-def test_what_is_not_on_a_node_is_not_told_there(state):
+def test_what_is_not_on_a_node_is_not_listed_there(state):
     assert tasks_of([task("t1", state=state)]) == []
 
 
-def test_what_a_task_holds_is_told_with_it():
+def test_what_is_allocated_to_a_task_is_listed_with_it():
     given = named(A, B) + discrete(8000)
     assert [one["holding"] for one in tasks_of([task("t1", given=given)])] == [{"NVIDIA-GPU": [A, B], "VRAM": 8000}]
 
@@ -212,15 +212,15 @@ def test_what_a_task_holds_is_told_with_it():
     ],
 )
 def test_what_swarm_starts_again_is_movable(options, mode, movable):
-    (told,) = tasks_of([task("t1", **options)], [service(mode=mode)])
-    assert told["movable"] is movable
+    (found,) = tasks_of([task("t1", **options)], [service(mode=mode)])
+    assert found["movable"] is movable
 
 
 @pytest.mark.parametrize("job", [True, False])
 def test_a_task_is_not_movable_after_its_service_is_gone(job):
     """It is about to end, and swarm starts nothing in its place."""
-    (told,) = tasks_of([task("t1", job=job, service="gone")])
-    assert (told["movable"], told["name"]) == (False, "gone.1")
+    (found,) = tasks_of([task("t1", job=job, service="gone")])
+    assert (found["movable"], found["name"]) == (False, "gone.1")
 
 
 @pytest.mark.parametrize(
@@ -237,9 +237,9 @@ def test_a_task_is_not_movable_after_its_service_is_gone(job):
         (None, SINCE, None),
     ],
 )
-def test_ages_are_told_by_the_managers_clock(since, now, age):
-    (told,) = tasks_of([task("t1", since=since)], now=now)
-    assert (told["age"], told["since"]) == (age, since)
+def test_ages_are_counted_by_the_managers_clock(since, now, age):
+    (found,) = tasks_of([task("t1", since=since)], now=now)
+    assert (found["age"], found["since"]) == (age, since)
 
 
 def test_pools_are_what_the_scheduler_can_give_out():

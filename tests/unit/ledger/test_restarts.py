@@ -43,7 +43,7 @@ CASES = {
     "restarts of another version of the service": ([*gone(0, 30, attempts=1, image="bb:0"), made(60, 1)], 1),
     "of another slot": ([*gone(0, 30, attempts=1, slot=2), made(60, 1)], 1),
     "of another service": ([*gone(0, 30, attempts=1, service="s2"), made(60, 1)], 1),
-    "not told when": ([*({**one, "CreatedAt": None} for one in gone(0, 1, attempts=1, window=5)), made(600, 1, window=5)], 0),
+    "not known when": ([*({**one, "CreatedAt": None} for one in gone(0, 1, attempts=1, window=5)), made(600, 1, window=5)], 0),
 }
 
 
