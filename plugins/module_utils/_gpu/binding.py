@@ -98,6 +98,11 @@ def choose_library(nvml: Any, nvml_path: str | None) -> None:
     if nvml_path is None:
         return
     path = os.path.join(nvml_path, LIBRARY) if os.path.isdir(nvml_path) else nvml_path
+    # Some packagings of the binding are a package around the module that has the handle.
+    home = sys.modules[nvml.nvmlInit.__module__]
+    known = getattr(home, "nvmlLib", None)
+    if known is not None and known._name == path:
+        return  # loaded from there already
     try:
         # Loaded already, it is also what the loader finds by name, if an older binding keeps its handle elsewhere.
         library = ctypes.CDLL(path)
@@ -106,9 +111,6 @@ def choose_library(nvml: Any, nvml_path: str | None) -> None:
             "nvml_path (role: gpu_node_nvml_path): %s cannot be loaded (%s). Give the path of %s, or leave it out to let the loader find it."
             % (path, exc, LIBRARY)
         ) from exc
-    # Some packagings of the binding are a package around the module that has the handle.
-    home = sys.modules[nvml.nvmlInit.__module__]
-    known = getattr(home, "nvmlLib", None)
     if known is None or known._handle != library._handle:
         vars(home)["nvmlLib"] = library
         getattr(home, "_nvmlGetFunctionPointer_cache", {}).clear()

@@ -9,6 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any, Dict, Iterable
 
@@ -81,6 +82,7 @@ def blank(index: int) -> Gpu:
     }
 
 
+@functools.lru_cache(maxsize=None)
 def label_safe(name: str | None) -> str:
     """A name as it may stand in a label: ``NVIDIA H100 80GB HBM3`` -> ``NVIDIA-H100-80GB-HBM3``."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")
