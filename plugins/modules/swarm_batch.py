@@ -12,7 +12,7 @@ version_added: 0.2.0
 description:
   - Runs modules of this collection on the manager to which the task is delegated, and returns an outcome for each host that does not get
     through the step. What is waited for is printed once.
-  - It does not fail where the manager does not answer: then RV(answered) is false, and the same step can be carried out by another manager.
+  - It does not fail where the manager does not answer. Then RV(answered) is false, and the same step can be carried out by another manager.
   - It reads the variables that the playbooks of this collection set, such as C(gpu_swarm_plan).
 options:
   step:

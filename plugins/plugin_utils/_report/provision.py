@@ -31,7 +31,7 @@ MIB_PER_GIB = 1024
 def impact(steps: Mapping[str, Step]) -> str:
     """What a run is about to do and what waits, before anything is touched; '' when there is nothing to do."""
     rows = [(name, _step_words(step)) for name, step in steps.items() if step.error or step.needs or step.groups]
-    return render(["node", "what it means"], rows) if rows else ""
+    return render(["node", "impact"], rows) if rows else ""
 
 
 def _step_words(step: Step) -> str:
@@ -40,7 +40,7 @@ def _step_words(step: Step) -> str:
     first = ["returns to service"] if left else ["stays paused"] if step.away and step.error else []
     stays = ["remains in the swarm: " + step.problem] if step.problem and not step.error else []
     if step.error:
-        return "; ".join([*first, "cannot go on: " + step.error])
+        return "; ".join([*first, "cannot be changed: " + step.error])
     if step.waits_for:
         how = "waits for" if step.left_alone else "paused, waits for"
         return "; ".join([*first, f"{how} {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}", *stays])
@@ -85,7 +85,7 @@ def summary(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]]
     again = command(left)
     more = [f"and the values that this run had for {', '.join(again.others)} (-e), which may be secrets"] if again.others else []
     others = [f"{verdict.value}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict is not Verdict.DONE]
-    return "\n".join([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *others, "", f"To go on: {again.command}", *more])
+    return "\n".join([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *others, "", f"To continue: {again.command}", *more])
 
 
 def _not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) -> HostState | None:

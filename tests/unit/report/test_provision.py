@@ -25,11 +25,11 @@ def test_the_impact_of_a_run():
         "gpu-3": Step(error="unreachable: no route"),
     }
     assert provision.impact(steps).splitlines() == [
-        "node   what it means",
+        "node   impact",
         "─────  " + "─" * len("waits for service train (t.1), container x, then: restarts dockerd"),
         "gpu-1  2 GPUs not advertised; restarts dockerd",
         "gpu-2  waits for service train (t.1), container x, then: restarts dockerd",
-        "gpu-3  cannot go on: unreachable: no route",
+        "gpu-3  cannot be changed: unreachable: no route",
     ]
     assert provision.impact({"done": Step()}) == ""
     assert provision.impact({}) == ""
@@ -42,7 +42,7 @@ BACK = "returns to service"
     ("step", "words"),
     [
         (Step(groups=[MARKED, END]), BACK),
-        (Step(groups=[END], error="a clash", away=True), "stays paused; cannot go on: a clash"),
+        (Step(groups=[END], error="a clash", away=True), "stays paused; cannot be changed: a clash"),
         (
             Step(needs=["restart"], groups=[MARKED, END], impact=["restarts dockerd"], waits_for=["container x"], left_alone=True),
             f"{BACK}; waits for container x, then: restarts dockerd",
@@ -209,7 +209,7 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
         "untouched: d",
         "failed: c",
         "",
-        "To go on: ansible-playbook p.yml --limit b,d,c",
+        "To continue: ansible-playbook p.yml --limit b,d,c",
     ]
     more = provision.summary(verdicts, lambda left: Again("x", ["token"])).splitlines()[-1]
     assert more == "and the values that this run had for token (-e), which may be secrets"
