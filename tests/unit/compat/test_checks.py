@@ -119,7 +119,7 @@ def test_refusals_and_warnings_of_a_node():
     assert "no longer meets constraints" in old.warnings[0]
 
 
-def test_nothing_is_refused_to_who_gives_back():
+def test_nothing_is_refused_to_a_node_that_is_deprovisioned():
     assert absent(**dict(converged(), toolkit="1.18.0")).refused == []
 
 

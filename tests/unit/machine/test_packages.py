@@ -37,7 +37,7 @@ def write(root: Path, path: str, text: str) -> None:
     (root / path).write_text(text)
 
 
-TOLD = {
+RECORDED = {
     "nothing": (DPKG, dpkg(), ()),
     "all, dpkg": (DPKG, dpkg(*PACKAGES), PACKAGES),
     "one, dpkg": (DPKG, dpkg(BASE), (BASE,)),
@@ -57,7 +57,7 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize(("path", "text", "expected"), TOLD.values(), ids=TOLD)
+@pytest.mark.parametrize(("path", "text", "expected"), RECORDED.values(), ids=RECORDED)
 def test_held(tmp_path: Path, path: str, text: str, expected: tuple[str, ...]) -> None:
     write(tmp_path, path, text)
     assert held(str(tmp_path)) == list(expected)

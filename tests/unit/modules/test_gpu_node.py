@@ -124,7 +124,7 @@ def test_first_run_second_run_and_back(node):
     assert node.run(state="absent")["changed"] is False
 
 
-def test_no_engine_and_no_nvml_are_needed_to_give_back(node):
+def test_no_engine_and_no_nvml_are_needed_to_deprovision(node):
     before = node.files()
     node.run()
     assert node.run(state="absent", nvml_path="/nonexistent")["changed"] is True
@@ -132,7 +132,7 @@ def test_no_engine_and_no_nvml_are_needed_to_give_back(node):
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_a_host_that_nobody_changed_has_nothing_to_give_back(node, check):
+def test_a_host_that_nobody_changed_has_nothing_to_restore(node, check):
     node.daemon.unlink()
     node.runtime.unlink()
     answer = node.run(check=check, state="absent", extra_resources=["SSD=1"], nvml_path="/nonexistent")

@@ -322,7 +322,7 @@ def read_by_systemd(tmp_path):
     return it
 
 
-def test_a_drop_in_that_systemd_read_and_dockerd_was_never_started_with_is_given_back_without_a_start_with_it(read_by_systemd):
+def test_a_drop_in_that_systemd_read_and_dockerd_was_never_started_with_is_restored_without_a_start_with_it(read_by_systemd):
     before = read_by_systemd.everything()
     read_by_systemd.converge()
     read_by_systemd.option(state="absent").converge()

@@ -177,7 +177,7 @@ def the_next_run_ends_the_work(it, before, make, run):
     assert it.state_files() == []
 
 
-def everything_can_be_given_back_at_once(it, before, make):
+def everything_can_be_restored_at_once(it, before, make):
     it.option(state="absent").converge()
     assert it.everything() == before
     assert it.state_files() == []
@@ -198,7 +198,7 @@ def test_there_is_a_way_on_and_a_way_back(tmp_path, make, run):
         the_next_run_ends_the_work(it, before, make, run)
         shutil.rmtree(it.home)
         as_killed.rename(it.home)
-        everything_can_be_given_back_at_once(it, before, make)
+        everything_can_be_restored_at_once(it, before, make)
 
 
 @pytest.mark.parametrize("run", [*RUNS, giving_back_an_edited_file])

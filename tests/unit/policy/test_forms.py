@@ -82,7 +82,7 @@ def test_a_new_form_is_accepted(monkeypatch, slots):
         advertise.check_rules([{"as": "slots"}])
 
 
-def test_a_new_form_is_advertised_and_taken_back(tmp_path, slots):
+def test_a_new_form_is_advertised_and_deprovisioned(tmp_path, slots):
     it = node(tmp_path, advertise=slots)
     before = it.everything()
     assert it.converge()["restarted"]

@@ -45,8 +45,8 @@ def test_what_a_task_lists(log, seen):
     assert judge.seen_in(log) == seen
 
 
-def check(asked=1, kind="NVIDIA-GPU", others=3):
-    made = {"node": "n1", "hostname": "gpu-1", "kind": kind, "asked": asked, "others": others}
+def check(gpus=1, kind="NVIDIA-GPU", others=3):
+    made = {"node": "n1", "hostname": "gpu-1", "kind": kind, "asked": gpus, "others": others}
     image = {"name": "cuda:1", "reference": "cuda:1", "from": "named"}
     return dict(made, reserved=[], seen=[], state="planned", verdict="", image=image)
 
@@ -57,8 +57,8 @@ def done(*given, state="complete", err="", message="finished", **other):
     return made
 
 
-def judged(made, log="", asked=1, unread=None, record=None):
-    found = judge.judged(judge.Outcome(check(asked), made, log, unread), timeout_s=30, node=record)
+def judged(made, log="", gpus=1, unread=None, record=None):
+    found = judge.judged(judge.Outcome(check(gpus), made, log, unread), timeout_s=30, node=record)
     return found["state"], found["verdict"]
 
 
@@ -73,7 +73,7 @@ def test_a_mig_device_under_its_card_is_what_was_given():
 
 
 @pytest.mark.parametrize(
-    ("made", "log", "asked", "words"),
+    ("made", "log", "gpus", "words"),
     [
         (done(A), smi(A, B), 1, "NOT ISOLATED: 1 allocated and 2 seen, also %s. dockerd's default runtime" % B),
         (done(A), smi(B, A, C), 1, "also %s and 1 more. " % B),
@@ -99,8 +99,8 @@ def test_a_mig_device_under_its_card_is_what_was_given():
         (done(state="pending", err="no suitable node (x)"), "", 1, "though the ledger shows 0 NVIDIA-GPU free: no suitable node (x)."),
     ],
 )
-def test_what_went_wrong_is_reported_with_what_to_do(made, log, asked, words):
-    state, verdict = judged(made, log, asked)
+def test_what_went_wrong_is_reported_with_what_to_do(made, log, gpus, words):
+    state, verdict = judged(made, log, gpus)
     assert state == "failed"
     assert words in verdict
 
@@ -144,7 +144,7 @@ def test_a_gpu_that_somebody_else_holds_too():
     assert words.startswith("swarm allocated %s, which service train has already. Restart one of the two" % A)
 
 
-def test_a_gpu_that_somebody_gave_back_meanwhile():
+def test_a_gpu_that_is_free_again_meanwhile():
     assert judged(done(A), smi(A), record=record(A, held=[B])) == ("passed", GOOD)
 
 

@@ -42,13 +42,13 @@ def test_a_check_for_each_node_and_kind_that_names_gpus():
 
 
 @pytest.mark.parametrize(
-    ("gpus", "allocated", "asked"),
+    ("gpus", "allocated", "count"),
     [("1", [], 1), (1, [], 1), ("2", [], 2), ("8", [], 3), ("all", [], 3), (" All ", [], 3), ("all", [B], 2), ("3", [B], 2), ("1", [A, B], 1)],
 )
-def test_only_what_is_free_is_reserved(gpus, allocated, asked):
+def test_only_what_is_free_is_reserved(gpus, allocated, count):
     busy = [task("t1", given=named(*allocated))] if allocated else []
     (check,) = checks(nodes(node(resources=named(A, B, C)), tasks=busy), gpus=gpus)
-    assert (check["state"], check["asked"], check["others"]) == ("planned", asked, 3 - asked)
+    assert (check["state"], check["asked"], check["others"]) == ("planned", count, 3 - count)
 
 
 @pytest.mark.parametrize(
