@@ -7,10 +7,12 @@ from __future__ import annotations
 import time
 from functools import partial
 
+from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
+from ..module_utils._printable import printable
 from ..plugin_utils._controller.delegation import answered
 from ..plugin_utils._fleet.outcome import State
 from ..plugin_utils._rollout.batch import Batch
@@ -66,4 +68,7 @@ class ActionModule(ActionBase):
 
     def _run_module(self, task_vars, module, args):
         call = dict(module_name=f"fleet.gpu_swarm.{module}", module_args={**self._connection_args, **args}, task_vars=task_vars)
-        return answered(lambda: self._execute_module(**call), self._who)
+        try:
+            return answered(lambda: self._execute_module(**call), self._who)
+        except AnsibleError as problem:  # of a connection plugin, say: another manager may do, and with run_once a failure is everybody's
+            return {"failed": True, "msg": printable(f"{self._who}: {problem}")}

@@ -17,6 +17,7 @@ ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "
 FILTERS = sorted(f"filter.{path.stem}" for path in (ROOT / "plugins/filter").glob("*.py"))
 MODULES = [
     "modules.await_containers",
+    "modules.await_return",
     "modules.check_settings",
     "modules.provision_plan",
     "modules.provision_report",

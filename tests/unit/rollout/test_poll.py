@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 
-from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers
+from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_return
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.containers import not_drained
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.poll import apart, poll
 
@@ -116,3 +116,36 @@ def test_a_connection_that_is_lost_during_the_drain_has_left_no_list(monkeypatch
     drained = waited_for(monkeypatch, lose, event="drained", wait_timeout="0")
     assert drained["failed"]
     assert "what still runs there could not be read (no route). Nothing was changed." in drained["msg"]
+
+
+BACK, AWAY, DEAD = {"swarm": {"state": "active"}}, {"swarm": {"state": "pending"}}, {"failed": True, "msg": "no driver"}
+HANGS = {"failed": True, "hangs": True, "msg": "NVML hangs"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "result", "queries"),
+    [
+        ([BACK], BACK, 1),
+        ([DEAD, AWAY, BACK], BACK, 3),
+        ([DEAD], DEAD, 5),
+        ([HANGS, BACK], HANGS, 1),  # what hangs once hangs on
+        ([AWAY], {**AWAY, "failed": True, "msg": await_return.NOT_BACK % ("pending", 4)}, 5),
+    ],
+)
+def test_a_node_is_waited_for_until_it_is_back(monkeypatch, answers, result, queries):
+    made, left, clock = [], list(answers), Clock()
+
+    def run(self, tmp, task_vars):
+        made.append(dict(self._task.args))
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    def paced(query, waits_for, timeout, say, delay):
+        return poll(query, waits_for, timeout, say, delay, lambda: clock.now, clock.sleep)
+
+    monkeypatch.setattr(await_return.NodeAction, "run", run)
+    monkeypatch.setattr(await_return, "poll", paced)
+    action = await_return.ActionModule.__new__(await_return.ActionModule)
+    action._task = SimpleNamespace(args={"wait_timeout": 4, "delay": 1, "advertise": []})
+    action._display = SimpleNamespace(display=lambda text: None)
+    assert action.run(None, {"inventory_hostname": "g1"}) == result
+    assert made == [{"advertise": []}] * queries

@@ -6,9 +6,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from fleet_lab import assessed, ledger, member, named, task
 
+from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_batch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.batch import Batch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
@@ -362,3 +366,45 @@ def test_labels_that_could_not_be_removed_keep_their_host_as_it_is():
 
 def test_resources_of_the_fixtures_are_what_is_decided():
     assert shown()["nodes"][0]["resources"] == {"NVIDIA-GPU": named(0, 1)}
+
+
+# --- the action ---------------------------------------------------------------------------------------------------------
+
+
+def acted(monkeypatch, execute, **task_vars):
+    """What the action returns where a module is run by ``execute``."""
+    monkeypatch.setattr(swarm_batch.ActionBase, "run", lambda self, tmp, task_vars: {})
+    action = swarm_batch.ActionModule.__new__(swarm_batch.ActionModule)
+    action._task = SimpleNamespace(args={"step": "unlabel", "hosts": ["a"], "docker_host": "tcp://m"}, delegate_to="m", check_mode=False)
+    action._display = SimpleNamespace(display=lambda text: None)
+    action._execute_module = execute
+    made = plan("a")
+    made["steps"]["a"]["labels"] = {}
+    made["settings"]["provision_lease"] = 600
+    hosts = {"a": {"gpu_swarm_plan": made, "gpu_node_assessed": assessed("n-a"), "gpu_swarm_lease": HELD}}
+    return action.run(None, {"gpu_swarm_plan": made, "hostvars": hosts, "ansible_forks": 5, "inventory_hostname": "a", **task_vars})
+
+
+@pytest.mark.parametrize("error", [AnsibleConnectionFailure("no route"), AnsibleError("the connection plugin found no docker")])
+def test_a_manager_to_which_there_is_no_connection_does_not_answer(monkeypatch, error):
+    """With run_once, a task that failed would fail for all hosts."""
+
+    def execute(**call):
+        raise error
+
+    answer = acted(monkeypatch, execute)
+    assert (answer["answered"], answer.get("failed", False), answer["manager"]) == (False, False, "m")
+    assert str(error) in answer["outcomes"]["a"]["reason"]
+
+
+def test_what_was_written_is_reported_as_changed(monkeypatch):
+    calls = []
+
+    def execute(module_name, module_args, task_vars):
+        calls.append((module_name, module_args))
+        return {"nodes": [], "changed": True, "diff": {"before": "x"}, "warnings": ["w"]}
+
+    answer = acted(monkeypatch, execute)
+    assert (answer["answered"], answer["changed"], answer["diff"], answer["warnings"]) == (True, True, [{"before": "x"}], ["w"])
+    [(name, args)] = calls
+    assert (name, args["docker_host"], list(args["nodes"][0])[:2]) == ("fleet.gpu_swarm.swarm_nodes", "tcp://m", ["id", "host"])
