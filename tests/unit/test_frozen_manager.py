@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,13 +50,48 @@ def test_a_manager_that_froze_costs_no_host_the_run(file, register, tmp_path):
     tasks = (ROOT / file).read_text()
     assert tasks.count(LIMIT) == 1
     (tmp_path / "query.yml").write_text(tasks.replace(LIMIT, "timeout: 3"))
+    for words in _words_of_all(tmp_path, PLAYBOOK.replace("ANSWERS", register)):
+        assert words.startswith("g1,g2 {'frozen': ")
+        assert "3 second" in words or "time frame (3)" in words
+
+
+MANAGER_CALL = """
+- hosts: nodes
+  gather_facts: false
+  tasks:
+    - fleet.gpu_swarm.CALL
+      delegate_to: frozen
+      run_once: true
+      failed_when: false
+      register: answer
+    - ansible.builtin.debug:
+        msg: "{{ ansible_play_hosts | join(',') }} {{ answer.msg }}"
+"""
+
+
+@pytest.mark.parametrize("call", ["swarm_gpu_info:", "swarm_lease: {ttl: 60}"])
+def test_a_call_on_a_manager_that_froze_fails_in_the_end(call, tmp_path):
+    """Here it ends after 3 s: the limit is in the code, since the timeout of a task would fail the task of all hosts."""
+    home = tmp_path / "collections" / "ansible_collections" / "fleet" / "gpu_swarm"
+    for folder in ("meta", "plugins"):
+        shutil.copytree(ROOT / folder, home / folder)
+    delegation = home / "plugins" / "plugin_utils" / "_controller" / "delegation.py"
+    limited = delegation.read_text().replace("MANAGER_LIMIT_S = 600.0", "MANAGER_LIMIT_S = 3.0")
+    assert limited != delegation.read_text()
+    delegation.write_text(limited)
+    for words in _words_of_all(tmp_path, MANAGER_CALL.replace("CALL", call)):
+        assert words.startswith("g1,g2 frozen gave no answer within 3 s: ")
+
+
+def _words_of_all(tmp_path, playbook):
+    """What the last task of this playbook says on g1 and g2, beside which is a host that answers nothing."""
     frozen = tmp_path / "python"
     frozen.write_text("#!/bin/sh\nexec sleep 120\n")
     frozen.chmod(0o755)
     hosts = ["[nodes]", "g1", "g2", "[all:vars]", "ansible_connection=local", f"ansible_python_interpreter={sys.executable}", "[swarm_managers]"]
     hosts += [f"frozen ansible_python_interpreter={frozen}"]
     (tmp_path / "hosts.ini").write_text("\n".join(hosts) + "\n")
-    (tmp_path / "play.yml").write_text(PLAYBOOK.replace("ANSWERS", register))
+    (tmp_path / "play.yml").write_text(playbook)
     environment = dict(
         os.environ,
         ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"),
@@ -70,6 +106,4 @@ def test_a_manager_that_froze_costs_no_host_the_run(file, register, tmp_path):
     assert "deprecated" not in done.stderr
     hosts = json.loads(done.stdout[done.stdout.index("{") :])["plays"][0]["tasks"][-1]["hosts"]
     assert set(hosts) == {"g1", "g2"}
-    for words in (host["msg"] for host in hosts.values()):
-        assert words.startswith("g1,g2 {'frozen': ")
-        assert "3 second" in words or "time frame (3)" in words
+    return [host["msg"] for host in hosts.values()]

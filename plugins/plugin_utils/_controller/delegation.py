@@ -22,14 +22,24 @@ from ...module_utils._printable import printable
 from .answer import plain
 from .become import explained
 from .facts import problem
+from .limit import NoAnswer, within
+
+# A call on a manager takes seconds, and some minutes where it updates a thousand nodes. Its Docker API has a time-out of its own.
+MANAGER_LIMIT_S = 600.0
 
 
-def answered(call: Callable[[], dict[str, Any]], who: str) -> dict[str, Any]:
+def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None = MANAGER_LIMIT_S) -> dict[str, Any]:
     """The answer of ``call()`` without what Ansible would act on, or a failure: the host ``who`` cannot be reached."""
     try:
-        return explained(plain(call()), who)
+        return explained(plain(within(limit_s, call) if limit_s else call()), who)
     except AnsibleConnectionFailure as failure:
         return {"failed": True, "msg": printable(f"{who} cannot be reached: {failure}")}
+    except NoAnswer:
+        return {
+            "failed": True,
+            "msg": f"{who} gave no answer within {limit_s:.0f} s: the machine, or the connection to it, hangs. "
+            f"Look whether 'ssh {who} docker info' answers.",
+        }
 
 
 def refuse_facts(task: Any, task_vars: Mapping[str, Any]) -> None:
@@ -44,12 +54,13 @@ class ManagerAction(ActionBase):
     """Runs the module ``MODULE`` with the arguments of the task."""
 
     MODULE: str
+    LIMIT_S: float | None = MANAGER_LIMIT_S
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         who = self._task.delegate_to or task_vars["inventory_hostname"]
         call = dict(module_name=self.MODULE, module_args=self.arguments(), task_vars=task_vars)
-        return merge_hash(result, answered(lambda: self._execute_module(**call), who))
+        return merge_hash(result, answered(lambda: self._execute_module(**call), who, self.LIMIT_S))
 
     def arguments(self) -> dict[str, Any]:
         return dict(self._task.args)

@@ -56,7 +56,7 @@ class CarryingAction(ActionBase):
             return self._execute_module(module_name=self.MODULE, module_args=dict(args), task_vars=task_vars)
 
         # A host that is delegated to answers for itself alone.
-        return answered(call, self._task.delegate_to) if self._task.delegate_to else explained(plain(call()), task_vars["inventory_hostname"])
+        return answered(call, self._task.delegate_to, None) if self._task.delegate_to else explained(plain(call()), task_vars["inventory_hostname"])
 
 
 def lacking(task_vars: Mapping[str, Any]) -> list[str]:

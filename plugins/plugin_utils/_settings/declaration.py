@@ -92,7 +92,11 @@ PLAYBOOKS = (
         details="They would where Docker Engine of the swarm's leader is before 29.6.0. Otherwise the node waits, and is listed with the job. With "
         "deprovision, of nodes that stay members: one that leaves is not updated.",
     ),
-    Setting("maintain_tasks", "path", None, "the file with the tasks of a maintenance", details="A relative path begins where you are."),
+    Setting(
+        "maintain_tasks", "path", None, "the file with the tasks of a maintenance",
+        details="A relative path begins where you are. A task in it may take as long as it likes, unless you give it a `timeout` in seconds: give "
+        "one to each that could hang, since the others of the batch wait for it.",
+    ),
     Setting("maintain_reboot", "bool", False, "whether each node is rebooted after those tasks"),
     Setting("maintain_timeout", "int", 900, "how long a node may take to come back", low=1, unit=SECONDS),
     Setting(

@@ -1,0 +1,42 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A limit for what waits for another machine, whose connection may be frozen.
+
+Not the ``timeout`` of a task: it fails the task whatever its failed_when says, and with run_once that is the failure of every host.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+
+class NoAnswer(Exception):
+    """The limit is over."""
+
+
+class _Late(BaseException):
+    """No Exception: connection plugins catch those, and try again."""
+
+
+def within(limit_s: float, call: Callable[[], Any]) -> Any:
+    """The answer of ``call()``. Raises NoAnswer where it takes longer. A task with a ``timeout`` of its own has that one."""
+    if signal.getitimer(signal.ITIMER_REAL)[0]:
+        return call()
+
+    def give_up(*dummy: Any) -> NoReturn:
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        return call()
+    except _Late:
+        raise NoAnswer from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import signal
+import subprocess
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.delegation import answered
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.limit import within
+
+
+def hangs():
+    """As a connection plugin does: no failure of its own ends it."""
+    while True:
+        try:
+            subprocess.run(["sleep", "60"], check=True)
+        except Exception:
+            continue
+
+
+def test_a_host_that_hangs_is_a_failure_like_one_that_cannot_be_reached():
+    answer = answered(hangs, "m1", 0.2)
+    assert answer["failed"]
+    assert answer["msg"].startswith("m1 gave no answer within 0 s: the machine, or the connection to it, hangs.")
+
+
+def test_nothing_is_left_of_the_limit():
+    before = signal.getsignal(signal.SIGALRM)
+    assert within(60, lambda: signal.getitimer(signal.ITIMER_REAL)[0]) > 50
+    with pytest.raises(ZeroDivisionError):
+        within(60, lambda: 1 / 0)
+    assert (signal.getitimer(signal.ITIMER_REAL)[0], signal.getsignal(signal.SIGALRM)) == (0, before)
+
+
+def test_a_task_with_a_time_out_of_its_own_has_that_one():
+    signal.setitimer(signal.ITIMER_REAL, 30)
+    try:
+        assert 20 < within(60, lambda: signal.getitimer(signal.ITIMER_REAL)[0]) <= 30
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 20
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
