@@ -57,7 +57,8 @@ def test_every_distribution_has_its_files():
     for family in FAMILIES:
         found = load(TOOLKIT / "vars" / f"{family}.yml")
         assert (TOOLKIT / "tasks" / found["_nvidia_container_toolkit_remove"]).is_file()
-        assert (TOOLKIT / "tasks" / f"install_{found['_nvidia_container_toolkit_installer']}.yml").is_file()
+        for part in ("download", "install", "remove"):
+            assert (TOOLKIT / "tasks" / f"{part}_{found['_nvidia_container_toolkit_installer']}.yml").is_file()
         assert (TOOLKIT / "templates" / found["_nvidia_container_toolkit_template"]).is_file()
 
 
