@@ -85,8 +85,7 @@ class Batch(Mapping[str, Mapping[str, Any]]):
 
     def find(self) -> bool:
         """Whether this manager answers with the ledger; one that has just lost its leader is given the time to elect another."""
-        electing = lambda answer: NO_MANAGER if answer.get("swarm_state") == "no_quorum" and "nodes" not in answer else []  # noqa: E731
-        self.ledger = self.poll(self.query, electing, ELECTION_S, self.say, 1)
+        self.ledger = self.poll(self.query, _electing, ELECTION_S, self.say, 1)
         return "nodes" in self.ledger
 
     def wait(self, waits_for: Callable[[Answer], list[str]], timeout: float, delay: float = 2) -> Answer:
@@ -105,3 +104,7 @@ class Batch(Mapping[str, Mapping[str, Any]]):
 
     def answer(self, answered: bool = True) -> Answer:
         return {"answered": answered, "ledger": self.ledger, "lease": self.lease, "outcomes": self.outcomes}
+
+
+def _electing(answer: Answer) -> list[str]:
+    return NO_MANAGER if answer.get("swarm_state") == "no_quorum" and "nodes" not in answer else []
