@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
@@ -60,7 +59,8 @@ class ActionModule(ActionBase):
         else:
             more = {"holder": this_run()} if module == "swarm_job_prune" else {}
             answer = self._run_module(task_vars, module, {**args, **more})
-        self._shown["warnings"] += answer.get("warnings") or []
+        # Of a wait each query has them, and a wait may take hours.
+        self._shown["warnings"] += [warning for warning in answer.get("warnings") or [] if warning not in self._shown["warnings"]]
         if module in CHANGING:
             self._changed = self._changed or bool(answer.get("changed"))
             self._shown["diff"] += [answer["diff"]] if answer.get("diff") else []
@@ -69,6 +69,6 @@ class ActionModule(ActionBase):
     def _run_module(self, task_vars, module, args):
         call = dict(module_name=f"fleet.gpu_swarm.{module}", module_args={**self._connection_args, **args}, task_vars=task_vars)
         try:
-            return answered(lambda: self._execute_module(**call), self._who)
-        except AnsibleError as problem:  # of a connection plugin, say: another manager may do, and with run_once a failure is everybody's
+            return answered(lambda: self._execute_module(**call), self._who, connection=self._connection)
+        except Exception as problem:  # a connection plugin's, say: another manager may do, and with run_once a failure is everybody's
             return {"failed": True, "msg": printable(f"{self._who}: {problem}")}

@@ -25,7 +25,8 @@ class ActionModule(ActionBase):
 
     def _run_module(self, task_vars, args):
         who = self._task.delegate_to or task_vars["inventory_hostname"]
-        return answered(lambda: self._execute_module(module_name="fleet.gpu_swarm.swarm_lease", module_args=args, task_vars=task_vars), who)
+        call = dict(module_name="fleet.gpu_swarm.swarm_lease", module_args=args, task_vars=task_vars)
+        return answered(lambda: self._execute_module(**call), who, connection=self._connection)
 
 
 def reach(run, args):

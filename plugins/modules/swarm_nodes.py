@@ -100,6 +100,13 @@ options:
         choices: [any, movable, none]
         default: any
         version_added: 0.2.0
+  holder:
+    description:
+      - Nothing is written unless this holder has the lease of the swarm (M(fleet.gpu_swarm.swarm_lease)) at that moment. For a call that may
+        hang, and whose caller may have gone on without it.
+      - If not given, the lease is not looked at.
+    type: str
+    version_added: 0.2.0
   prefix:
     description: What the keys of this module's own records begin with. Wanted labels may not begin with it.
     type: str
@@ -251,6 +258,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.leader import leader_engine
 from ..module_utils._node_spec import eviction, refusal, updates
+from ..module_utils._swarm.lease import Leased
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
 
 NODE_OPTIONS = dict(
@@ -282,7 +290,7 @@ def run(params, check_mode):
 
     decisions = decide(nodes, updates.plan(nodes, wants, prefix), wants)
     if not check_mode:
-        decisions = updates.write(manager, decisions, wants, prefix, decide)
+        decisions = updates.write(Leased(manager, params["holder"]) if params["holder"] else manager, decisions, wants, prefix, decide)
     changes = [decision.change for decision in decisions]
     return {
         "changed": any(change["changed"] for change in changes),
@@ -317,6 +325,7 @@ def main():
         argument_spec=dict(
             CONNECTION_OPTIONS,
             nodes=dict(type="list", elements="dict", required=True, options=NODE_OPTIONS),
+            holder=dict(type="str"),
             prefix=dict(type="str", default="gpu-swarm."),
         ),
         supports_check_mode=True,

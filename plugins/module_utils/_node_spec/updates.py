@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Sequence,
 
 from .._ledger.ledger import FORMER
 from .._swarm import owned_labels
+from .._swarm.lease import Leased
 from .._swarm.manager import Manager, OutOfSequence, SwarmError
 
 AVAILABILITIES = ("active", "pause", "drain")
@@ -168,7 +169,7 @@ def _problems(problems: Iterable[str]) -> str:
     return "%s. Remove the label if nobody needs it ('docker node update --label-rm KEY NODE'), or want something else." % "; ".join(problems)
 
 
-def write(manager: Manager, decisions: Sequence[Decision], wants: Sequence[Want], prefix: str, decide: Decide) -> list[Decision]:
+def write(manager: Manager | Leased, decisions: Sequence[Decision], wants: Sequence[Want], prefix: str, decide: Decide) -> list[Decision]:
     """Write what differs; the decisions (of refusal) as they came to pass. ``decide`` makes new ones."""
     done: list[Decision] = []
     for decision, want in zip(decisions, wants):
@@ -184,7 +185,7 @@ def write(manager: Manager, decisions: Sequence[Decision], wants: Sequence[Want]
     return done
 
 
-def _write_one(manager: Manager, decision: Decision, want: Want, prefix: str, decide: Decide) -> Decision:
+def _write_one(manager: Manager | Leased, decision: Decision, want: Want, prefix: str, decide: Decide) -> Decision:
     for _attempt in range(ATTEMPTS):
         change = decision.change
         try:

@@ -91,6 +91,33 @@ def refuse_another(spec: Mapping[str, Any], clock: str, holder: str, what: str, 
         raise SwarmError("%s, since another run changes this swarm: %s. Its lease %s. %s" % (what, lease.holder, ends, remedy))
 
 
+class Leased:
+    """A manager that writes nodes only while ``holder`` has the lease: its own, also where its time is over and nobody else has taken it."""
+
+    READ_AGAIN_S = 1.0  # not before each of a thousand nodes
+
+    def __init__(self, manager: Manager, holder: str) -> None:
+        self._manager = manager
+        self._holder = holder
+        self._checked: float | None = None
+
+    def node(self, node_id: str) -> dict[str, Any]:
+        return self._manager.node(node_id)
+
+    def update_node(self, node_id: str, version: int, spec: dict[str, Any]) -> None:
+        if self._checked is None or not 0 <= time.time() - self._checked < self.READ_AGAIN_S:
+            self._check()
+        self._manager.update_node(node_id, version, spec)
+
+    def _check(self) -> None:
+        cluster, dummy = self._manager.cluster()
+        lease = read(cluster["Spec"])
+        if lease is None or lease.holder != self._holder:
+            now = "%s has it" % lease.holder if lease else "nobody has it"
+            raise SwarmError("It was not written, since the lease of this swarm is no longer that of %s: %s. Run this again." % (self._holder, now))
+        self._checked = time.time()
+
+
 def acquired_by(before: Lease | None, now: int, want: Mapping[str, Any]) -> Lease:
     """The lease after ``holder`` tried to acquire it: ``before`` itself where somebody else has it."""
     own = before is not None and before.holder == want["holder"]

@@ -28,13 +28,15 @@ from .limit import NoAnswer, within
 MANAGER_LIMIT_S = 600.0
 
 
-def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None = MANAGER_LIMIT_S) -> dict[str, Any]:
-    """The answer of ``call()`` without what Ansible would act on, or a failure: the host ``who`` cannot be reached."""
+def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None = MANAGER_LIMIT_S, connection: Any = None) -> dict[str, Any]:
+    """The answer of ``call()`` over ``connection`` without what Ansible would act on, or a failure: the host ``who`` cannot be reached."""
     try:
         return explained(plain(within(limit_s, call) if limit_s else call()), who)
     except AnsibleConnectionFailure as failure:
         return {"failed": True, "msg": printable(f"{who} cannot be reached: {failure}")}
     except NoAnswer:
+        if connection:  # without pipelining, Ansible would remove this directory after the task: over the connection that hangs, and without a limit
+            connection._shell.tmpdir = None
         return {
             "failed": True,
             "msg": f"{who} gave no answer within {limit_s:.0f} s: the machine, or the connection to it, hangs. "
@@ -60,7 +62,7 @@ class ManagerAction(ActionBase):
         result = super().run(tmp, task_vars)
         who = self._task.delegate_to or task_vars["inventory_hostname"]
         call = dict(module_name=self.MODULE, module_args=self.arguments(), task_vars=task_vars)
-        return merge_hash(result, answered(lambda: self._execute_module(**call), who, self.LIMIT_S))
+        return merge_hash(result, answered(lambda: self._execute_module(**call), who, self.LIMIT_S, self._connection))
 
     def arguments(self) -> dict[str, Any]:
         return dict(self._task.args)

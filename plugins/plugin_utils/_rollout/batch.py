@@ -85,8 +85,11 @@ class Batch(Mapping[str, Mapping[str, Any]]):
 
     def find(self) -> bool:
         """Whether this manager answers with the ledger; one that has just lost its leader is given the time to elect another."""
-        self.ledger = self.poll(self.query, _electing, ELECTION_S, self.say, 1)
+        self.ledger = self._elected(self.query)
         return "nodes" in self.ledger
+
+    def _elected(self, call: Callable[[], Answer]) -> Answer:
+        return self.poll(call, _electing, ELECTION_S, self.say, 1)
 
     def wait(self, waits_for: Callable[[Answer], list[str]], timeout: float, delay: float = 2) -> Answer:
         """The manager's answer when nothing is waited for any more, or time is over. What could not be read does not replace the ledger."""
@@ -96,8 +99,13 @@ class Batch(Mapping[str, Mapping[str, Any]]):
 
     def acquire(self) -> bool:
         """Whether this manager answered who has the lease now; it is acquired or renewed if nobody else has it."""
-        self.know(self.call("swarm_lease", ttl=self.ttl, force=self.force))
+        self.know(self._elected(lambda: self.call("swarm_lease", ttl=self.ttl, force=self.force)))
         return "acquired" in self.lease
+
+    def write(self, updates: list[dict[str, Any]]) -> Answer:
+        """The answer of swarm_nodes. It writes only while this run has the lease, so that a call that hung cannot write later."""
+        own = {"holder": self.lease["holder"]} if self.lease.get("acquired") else {}
+        return self._elected(lambda: self.call("swarm_nodes", nodes=updates, **own))
 
     def know(self, lease: Answer) -> None:
         self.lease, self.settled = lease, True

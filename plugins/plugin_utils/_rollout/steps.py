@@ -38,7 +38,7 @@ def start(batch: Batch) -> Answer:
         batch.call("swarm_lease", state="absent", holder=batch.plan["left_lease"])
     if batch.plan["only_paused"] and batch.lease.get("acquired"):
         # The ledger shows the lease of before. What fails is done once more at the end of the run.
-        batch.call("swarm_nodes", nodes=availability_updates(batch.plan["only_paused"], batch, FORMER, labels=False))
+        batch.write(availability_updates(batch.plan["only_paused"], batch, FORMER, labels=False))
     return batch.answer(answered)
 
 
@@ -91,20 +91,28 @@ def pause(batch: Batch) -> Answer:
     place work between the assessment and the change."""
     if not batch.left:
         return batch.answer()
-    updates = availability_updates(batch.hosts, batch, PAUSE)
-    written = batch.call("swarm_nodes", nodes=updates)
+    written = batch.write(availability_updates(batch.hosts, batch, PAUSE))
     if "nodes" not in written:
         batch.keep(batch.hosts, State.FAILED, f"it could not be paused: {written.get('msg') or 'the manager did not say why'}")
         return batch.answer(False)
-    answer = batch.wait(lambda ledger: _blocking_tasks(batch, ledger), batch.longest("provision_wait"))
+    answer = _await_tasks(batch)
     if "nodes" not in answer:
         batch.keep(batch.hosts, State.FAILED, f"the manager did not say what runs here: {answer.get('msg') or 'no reason given'}")
     return batch.answer("nodes" in answer)
 
 
-def _blocking_tasks(batch: Batch, ledger: Answer) -> list[str]:
-    """Of a manager that no longer answers, nothing is waited for: another one is queried."""
-    return blocking_workloads(batch.hosts, batch, ledger, containers=[]) if "nodes" in ledger else []
+def _await_tasks(batch: Batch) -> Answer:
+    """A manager that fails once in a wait of hours is queried again, and given the time for an election, before another one is called."""
+
+    def waits_for(ledger: Answer) -> list[str]:
+        return blocking_workloads(batch.hosts, batch, ledger, containers=[]) if "nodes" in ledger else []
+
+    end = batch.clock() + batch.longest("provision_wait")
+    answer, last = batch.wait(waits_for, batch.longest("provision_wait")), batch.ledger
+    while "nodes" not in answer and batch.find():
+        answer, last = batch.wait(waits_for, max(0.0, end - batch.clock())), batch.ledger
+    batch.ledger = last
+    return answer
 
 
 def drain(batch: Batch) -> Answer:
@@ -144,7 +152,7 @@ def _remove_jobs(batch: Batch, updates_left: bool = False) -> bool:
 
 
 def _write(batch: Batch, updates: list[dict[str, Any]], what: str) -> bool:
-    written = batch.call("swarm_nodes", nodes=updates)
+    written = batch.write(updates)
     for name, node_id in node_ids(batch.left, batch).items():
         missed = not_written(written, node_id or "", what)
         if missed:
@@ -166,10 +174,11 @@ def restore(batch: Batch) -> Answer:
         return batch.answer(False)
     _converge(batch)
     updates = availability_updates(batch.hosts, batch, FORMER, batch.ledger)
-    if updates:
-        # A manager that was restarted finds its peers first.
-        batch.poll(lambda: batch.call("swarm_nodes", nodes=updates), lambda answer: [] if "nodes" in answer else NO_MANAGER, REJOINS_S, batch.say, 1)
-    return batch.answer()
+    if not updates:
+        return batch.answer()
+    # A manager that was restarted finds its peers first.
+    written = batch.poll(lambda: batch.write(updates), lambda answer: [] if "nodes" in answer else NO_MANAGER, REJOINS_S, batch.say, 1)
+    return batch.answer("nodes" in written)
 
 
 def _converge(batch: Batch) -> None:
@@ -191,9 +200,9 @@ def finish(batch: Batch) -> Answer:
     groups = batch.plan["hosts_in"]
     # Labels of a change come next: a clash over one host's would keep all nodes away.
     back = availability_updates(groups.get(MARKED) or [], batch, FORMER, batch.ledger, labels=batch.absent)
-    returned = batch.call("swarm_nodes", nodes=back) if back else {}
+    returned = batch.write(back) if back else {}
     labels = label_updates(groups.get(LABEL) or [], batch, batch.ledger, clashes=True)
-    labelled = batch.call("swarm_nodes", nodes=labels) if labels else {}
+    labelled = batch.write(labels) if labels else {}
     if batch.lease:
         batch.call("swarm_lease", state="absent")
     if batch.absent and not batch.checks:

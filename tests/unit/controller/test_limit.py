@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,6 +27,12 @@ def test_a_host_that_hangs_is_a_failure_like_one_that_cannot_be_reached():
     answer = answered(hangs, "m1", 0.2)
     assert answer["failed"]
     assert answer["msg"].startswith("m1 gave no answer within 0 s: the machine, or the connection to it, hangs.")
+
+
+def test_nothing_is_removed_over_a_connection_that_hangs():
+    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp/there"))
+    answered(hangs, "m1", 0.2, connection)
+    assert connection._shell.tmpdir is None
 
 
 def test_nothing_is_left_of_the_limit():

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
-from swarm_api import node, service, task
+from swarm_api import cluster, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec import updates
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.lease import Leased
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_nodes as module
 
@@ -25,11 +27,15 @@ def want(node_id="n1", labels=None, availability=None, remember=False):
 class FakeManager:
     """A store with versions, as a manager keeps one; `interfere` happens right before an update reaches it."""
 
-    def __init__(self, *nodes, interfere=None, tasks=None):
+    def __init__(self, *nodes, interfere=None, tasks=None, lease=None):
+        self.lease = lease
         self.there = [task("t1")] if tasks is None else tasks
         self.store = {item["ID"]: copy.deepcopy(item) for item in nodes}
         self.interfere = interfere or (lambda store: None)
         self.updates = []
+
+    def cluster(self):
+        return cluster({"gpu-swarm.lease": json.dumps(self.lease)} if self.lease else {}), "2026-11-21T02:10:00Z"
 
     def nodes(self):
         return copy.deepcopy(list(self.store.values()))
@@ -52,9 +58,35 @@ class FakeManager:
         self.updates.append(node_id)
 
 
-def run(manager, *wants, check_mode=False, monkeypatch):
+def run(manager, *wants, check_mode=False, monkeypatch, holder=None):
     monkeypatch.setattr(module, "connect", lambda params: manager)
-    return module.run({"nodes": list(wants), "prefix": PREFIX}, check_mode)
+    return module.run({"nodes": list(wants), "prefix": PREFIX, "holder": holder}, check_mode)
+
+
+LEASE = {"holder": "run 1", "since": "2026-11-21T01:00:00Z", "until": "2026-11-21T03:00:00Z"}
+
+
+@pytest.mark.parametrize("lease", [None, {**LEASE, "holder": "run 2"}])
+def test_without_the_lease_of_its_run_nothing_is_written(lease, monkeypatch):
+    manager = FakeManager(node(), lease=lease)
+    with pytest.raises(SwarmError, match="the lease of this swarm is no longer that of run 1: (nobody|run 2) has it"):
+        run(manager, want(availability="pause"), monkeypatch=monkeypatch, holder="run 1")
+    assert manager.updates == []
+
+
+@pytest.mark.parametrize("until", [LEASE["until"], "2026-11-21T02:00:00Z"])
+def test_a_lease_that_nobody_else_has_taken_is_still_that_of_its_run(until, monkeypatch):
+    manager = FakeManager(node(), lease={**LEASE, "until": until})
+    assert run(manager, want(availability="pause"), monkeypatch=monkeypatch, holder="run 1")["changed"]
+
+
+def test_a_lease_that_is_lost_between_two_nodes_is_found(monkeypatch):
+    manager = FakeManager(node("n1"), node("n2"), lease=LEASE)
+    monkeypatch.setattr(Leased, "READ_AGAIN_S", 0.0)
+    manager.interfere = lambda store: setattr(manager, "lease", None)
+    with pytest.raises(SwarmError, match="nobody has it"):
+        run(manager, want("n1", availability="pause"), want("n2", availability="pause"), monkeypatch=monkeypatch, holder="run 1")
+    assert manager.updates == ["n1"]
 
 
 @pytest.mark.parametrize(("wanted", "changed"), [({"role": "manager"}, True), ({"role": "worker"}, False), ({"role": None}, False), ({}, False)])

@@ -154,7 +154,7 @@ def test_nodes_are_paused_and_their_tasks_waited_for():
     manager = Manager(swarm_nodes=WRITTEN, swarm_gpu_info=[busy, busy, shown()])
     answer = STEPS["pause"](batch(manager, outcomes={"b": LEFT}))
     assert answer == {"answered": True, "ledger": shown(), "lease": HELD, "outcomes": {}}
-    assert manager.calls[0] == ("swarm_nodes", {"nodes": [{"id": "n-a", "host": "a", "availability": "pause", "remember": True}]})
+    assert manager.calls[0] == ("swarm_nodes", {"nodes": [{"id": "n-a", "host": "a", "availability": "pause", "remember": True}], "holder": "me"})
     assert len(manager.asked("swarm_gpu_info")) == 3
 
 
@@ -170,6 +170,43 @@ def test_a_manager_that_stops_answering_leaves_the_wait_to_the_next_one(answers,
     answer = STEPS["pause"](batch(Manager(**answers)))
     assert not answer["answered"]
     assert answer["outcomes"] == {name: {"state": "failed", "reason": reason} for name in "ab"}
+
+
+ELECTING = {"failed": True, "swarm_state": "no_quorum", "msg": "no leader"}
+
+
+def test_an_election_does_not_end_the_wait_for_tasks():
+    busy = shown(member("n-a", bound="a", tasks=[SWEEP]))
+    manager = Manager(swarm_nodes=[ELECTING, WRITTEN], swarm_gpu_info=[busy, ELECTING, ELECTING, busy, shown()])
+    answer = STEPS["pause"](batch(manager))
+    assert (answer["answered"], answer["outcomes"], answer["ledger"]) == (True, {}, shown())
+    assert len(manager.asked("swarm_nodes")) == 2
+
+
+def test_a_wait_that_a_connection_interrupted_once_goes_on():
+    busy = shown(member("n-a", bound="a", tasks=[SWEEP]))
+    answer = STEPS["pause"](batch(Manager(swarm_nodes=WRITTEN, swarm_gpu_info=[busy, DEAD, busy, shown()])))
+    assert (answer["answered"], answer["outcomes"], answer["ledger"]) == (True, {}, shown())
+
+
+@pytest.mark.parametrize("step", ["renew", "acquire", "begin"])
+def test_a_lease_outlasts_an_election(step):
+    """As after the reboot of a leader: the node is back, and no leader is elected yet."""
+    manager = Manager(swarm_gpu_info=shown(), swarm_lease=[ELECTING, ELECTING, HELD])
+    answer = STEPS[step](batch(manager, broken=State.OUT))
+    assert (answer["answered"], answer["outcomes"], answer["lease"]) == (True, {}, HELD)
+
+
+@pytest.mark.parametrize(("lease", "holder"), [(HELD, {"holder": "me"}), ({}, {}), (OTHERS, {})])
+def test_what_is_written_is_written_under_the_lease(lease, holder):
+    """A call that hung, and of which nobody waits for the answer any more, must not write in another run's time."""
+    manager = Manager(swarm_nodes=WRITTEN)
+    made = plan(*"ab")
+    for step in made["steps"].values():
+        step["labels"] = {}
+    STEPS["unlabel"](batch(manager, made=made, lease=lease, settled=True))
+    [args] = manager.asked("swarm_nodes") or [{"nodes": []}]
+    assert {key: value for key, value in args.items() if key != "nodes"} == holder
 
 
 @pytest.mark.parametrize("step", ["pause", "drain", "unlabel"])
@@ -275,6 +312,12 @@ def test_nodes_return_to_service_when_the_manager_shows_what_was_decided():
     assert [[update["id"] for update in args["nodes"]] for args in manager.asked("swarm_nodes")] == [["n-a"], ["n-a"]]  # b stays paused
 
 
+def test_a_manager_that_cannot_write_leaves_the_return_to_the_next_one():
+    away = shown(member("n-a", bound="a", former_availability="active", availability="pause"))
+    answer = STEPS["restore"](batch(Manager(swarm_gpu_info=away, swarm_nodes=DEAD)))
+    assert not answer["answered"]
+
+
 def test_a_ledger_that_cannot_be_read_any_more_does_not_take_the_place_of_the_last_one():
     manager = Manager(swarm_gpu_info=[shown(member("n-a", bound="a", shown=()), finished_jobs=[JOB]), DEAD], swarm_nodes=WRITTEN)
     answer = STEPS["restore"](batch(manager))
@@ -375,6 +418,7 @@ def acted(monkeypatch, execute, **task_vars):
     """What the action returns where a module is run by ``execute``."""
     monkeypatch.setattr(swarm_batch.ActionBase, "run", lambda self, tmp, task_vars: {})
     action = swarm_batch.ActionModule.__new__(swarm_batch.ActionModule)
+    action._connection = None
     action._task = SimpleNamespace(args={"step": "unlabel", "hosts": ["a"], "docker_host": "tcp://m"}, delegate_to="m", check_mode=False)
     action._display = SimpleNamespace(display=lambda text: None)
     action._execute_module = execute
@@ -385,7 +429,7 @@ def acted(monkeypatch, execute, **task_vars):
     return action.run(None, {"gpu_swarm_plan": made, "hostvars": hosts, "ansible_forks": 5, "inventory_hostname": "a", **task_vars})
 
 
-@pytest.mark.parametrize("error", [AnsibleConnectionFailure("no route"), AnsibleError("the connection plugin found no docker")])
+@pytest.mark.parametrize("error", [AnsibleConnectionFailure("no route"), AnsibleError("the connection plugin found no docker"), OSError("no ssh")])
 def test_a_manager_to_which_there_is_no_connection_does_not_answer(monkeypatch, error):
     """With run_once, a task that failed would fail for all hosts."""
 
@@ -408,3 +452,11 @@ def test_what_was_written_is_reported_as_changed(monkeypatch):
     assert (answer["answered"], answer["changed"], answer["diff"], answer["warnings"]) == (True, True, [{"before": "x"}], ["w"])
     [(name, args)] = calls
     assert (name, args["docker_host"], list(args["nodes"][0])[:2]) == ("fleet.gpu_swarm.swarm_nodes", "tcp://m", ["id", "host"])
+
+
+def test_a_warning_of_every_query_is_kept_once(monkeypatch):
+    def execute(**call):
+        return {**shown(), "warnings": ["w"]}
+
+    monkeypatch.setitem(STEPS, "unlabel", lambda batch: [batch.query() for _time in range(3)] and batch.answer())
+    assert acted(monkeypatch, execute)["warnings"] == ["w"]
