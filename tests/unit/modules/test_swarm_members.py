@@ -88,5 +88,6 @@ def test_no_callback_sees_tokens_whatever_the_task_says(answer, hidden, monkeypa
     monkeypatch.setattr(ActionBase, "run", lambda self, tmp, task_vars: {})
     action = ActionModule.__new__(ActionModule)
     action._task = SimpleNamespace(args={}, delegate_to="m1")
+    action._connection = None
     monkeypatch.setattr(action, "_execute_module", lambda **_call: dict(answer), raising=False)
     assert action.run(task_vars={"inventory_hostname": "g1"}).get("_ansible_no_log", False) is hidden
