@@ -4,11 +4,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
 
-from ..plugin_utils._settings.check import ReadOnce, as_message, check
+from ..plugin_utils._settings.check import NOTHING_CHANGED, ReadOnce, as_message, check
+from ..plugin_utils._settings.declaration import PLAYBOOKS, converted, problem
 from ..plugin_utils._settings.roles import ROLES
+from ..plugin_utils._settings.values import values
 
 
 class ActionModule(ActionBase):
@@ -23,11 +28,26 @@ class ActionModule(ActionBase):
             argument_spec={
                 "hosts": {"type": "list", "elements": "str", "required": True},
                 "roles": {"type": "list", "elements": "str", "default": list(ROLES)},
+                "short": {"type": "dict", "default": {}},
             }
         )
         variables = {**task_vars, "hostvars": ReadOnce(task_vars["hostvars"])}
         problems = check(variables, args["hosts"], self._templar.template, args["roles"])
         if problems.run or problems.hosts:
             raise AnsibleActionFail(as_message(problems))
-        result["changed"] = False
+        result.update(changed=False, settings=self._settings(variables, args["hosts"][:1], args["short"]))
         return result
+
+    def _settings(self, task_vars, host, short):
+        """The values of the settings that have a short name, which counts on the command line alone: an inventory may have it for its own ends."""
+        found = values(task_vars, host, short.values(), self._templar.template).get("".join(host), {})
+        declared = {setting.name: setting for setting in PLAYBOOKS}
+        given = load_extra_vars(self._loader) if short else {}
+        for name, of in short.items():
+            if name not in given:
+                continue
+            wrong = problem(replace(declared[of], name=name), given[name])
+            if wrong:
+                raise AnsibleActionFail(f"{wrong} {NOTHING_CHANGED}")
+            found[of] = converted(declared[of], given[name])
+        return found

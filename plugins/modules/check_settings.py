@@ -25,6 +25,11 @@ options:
     type: list
     elements: str
     default: [gpu_node, nvidia_container_toolkit, swarm_member]
+  short:
+    description: Settings of the playbooks by a short name for each, which counts on the command line (C(-e)) and nowhere else.
+    type: dict
+    default: {}
+    version_added: 0.3.0
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.internal
@@ -50,4 +55,10 @@ EXAMPLES = r"""
   run_once: true
 """
 
-RETURN = r"""#"""
+RETURN = r"""
+settings:
+  description: The values of the settings in O(short), for the first of the hosts, by their full names.
+  returned: success
+  type: dict
+  sample: {status_what: free}
+"""

@@ -39,6 +39,7 @@ options:
     type: str
     default: gpu-swarm.
 seealso:
+  - module: fleet.gpu_swarm.swarm_explain
   - module: fleet.gpu_swarm.swarm_nodes
   - module: fleet.gpu_swarm.gpu_info
 """
@@ -105,6 +106,30 @@ nodes:
     state: {type: str, description: 'V(ready), V(down), V(unknown) or V(disconnected).'}
     availability: {type: str, description: 'V(active), V(pause) or V(drain).'}
     former_availability: {type: str, description: The availability that M(fleet.gpu_swarm.swarm_nodes) noted before a change; null if none.}
+    set_by_run:
+      description:
+        - Whether a run of this collection set the availability that the node has, and has not restored the former one yet. False where
+          somebody has changed it since.
+      type: bool
+      version_added: 0.3.0
+    unchanged_for:
+      description:
+        - For how many seconds the manager has recorded no change of the node, by its clock; null where that is not known. So long at
+          least it has had its state and availability.
+      type: int
+      version_added: 0.3.0
+    message:
+      description: What the manager says of the node's state, such as V(heartbeat failure); mostly empty.
+      type: str
+      version_added: 0.3.0
+    health:
+      description:
+        - What the node reports of its own GPUs by the label C(fleet.gpu-swarm.health) of its engine; null where it reports nothing.
+        - A dictionary of C(state) (the first word, such as V(ok) or V(fault)), C(cards) (what the ids of the cards begin with), C(since)
+          (as it was reported, or null) and C(text) (the whole value).
+      type: dict
+      version_added: 0.3.0
+      sample: {state: fault, cards: [GPU-5fa2e7a4], since: null, text: "fault GPU-5fa2e7a4… xid=79"}
     engine_version: {type: str, description: Version of the node's Docker Engine.}
     labels: {type: dict, description: The node's labels.}
     resources:
@@ -300,8 +325,9 @@ pending:
     missing:
       description:
         - What is missing, from constraints, platform, nodes that take no new tasks, generic resources, CPUs and memory.
-        - Empty where none of these is in the way. Then the task has just come, or waits for what is not checked here, which
-          are ports, plugins, volumes and the limit of replicas on a node; RV(pending[].said) has the scheduler's reason.
+        - Empty where none of these is in the way. Then the task has just come, or waits for what is not compared here, which
+          are ports, plugins, volumes and the limit of replicas on a node. RV(pending[].said) has the scheduler's reason, and
+          M(fleet.gpu_swarm.swarm_explain) compares all but cluster volumes.
       type: list
       elements: str
   sample:
@@ -335,22 +361,14 @@ findings:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._ledger.ledger import ledger
-from ..module_utils._ledger.tasks import epoch
-from ..module_utils._swarm import lease
+from ..module_utils._ledger.read import read, swarm_of
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect, unprotected
 
 
 def run(params):
     """The module's result."""
     manager = connect(params)
-    # Of the shape of gpu_node's answer, so that both show who runs the swarm.
-    swarm = {"id": manager.swarm_id, "node_id": manager.node_id, "autolocked": manager.autolocked, "state": "active", "control_available": True}
-    if not params["ledger"]:
-        return {"changed": False, "swarm": swarm}
-    result = ledger(manager.nodes(), manager.tasks(), manager.services(), params["prefix"], epoch(manager.time))
-    swarm["lease"] = lease.result(manager.spec, manager.time)
-    return dict(result, changed=False, swarm=swarm)
+    return read(manager, params["prefix"]) if params["ledger"] else {"changed": False, "swarm": swarm_of(manager)}
 
 
 def main():

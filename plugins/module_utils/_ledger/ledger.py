@@ -13,17 +13,17 @@ import contextlib
 import gc
 from collections import Counter
 from sys import intern
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from .._compat import checks
 from .._policy import generic_resources
-from . import claims, elsewhere, findings, pending, unreserved
+from . import claims, elsewhere, explain, findings, health, pending, unreserved
 from . import reservations as service_reservations
+from .availability import FORMER, is_set_by_run, read_mark
+from .census import Census
 from .leader import leader_engine
 from .restarts import Restarts
 from .tasks import ALLOCATED, ENDED, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
-
-FORMER = "former-availability"
 
 
 class Reading(NamedTuple):
@@ -36,6 +36,7 @@ class Reading(NamedTuple):
     restarts: Restarts  # of tasks whose attempts are limited
     waiting: pending.Waiting  # groups of tasks that no node was found for (of pending)
     reserving: service_reservations.Reserving  # groups of tasks that reserve generic resources (of reservations)
+    census: Census | None  # what services are explained by, where any are
 
 
 @contextlib.contextmanager
@@ -57,15 +58,16 @@ def ledger(
     services: Sequence[Mapping[str, Any]],
     prefix: str,
     now: float | None = None,
+    explained: Collection[str] = (),
 ) -> dict[str, Any]:
     """The whole ledger for the API's lists of nodes, tasks (any iterable) and services.
 
-    ``now`` is the manager's time in seconds since 1970: ages are counted by it.
+    ``now`` is the manager's time in seconds since 1970: ages are counted by it. ``explained`` are the services to explain (see explain).
     """
     by_id = {service["ID"]: service for service in services}
-    reading = _read(tasks, by_id, now)
+    reading = _read(tasks, by_id, now, Census() if explained else None)
     leader = leader_engine(nodes)
-    records = [_node_record(node, reading, prefix) for node in nodes]
+    records = [_node_record(node, reading, prefix, now) for node in nodes]
     records.sort(key=lambda record: (record["hostname"], record["id"]))
     elsewhere.mark(records, nodes, services)
     pools = _pools(records)
@@ -80,18 +82,26 @@ def ledger(
         "pending": pending.pending(reading.waiting, nodes, records, reading.reserved, now),
     }
     found["findings"] = findings.findings(found, leader)
+    if reading.census:
+        by_node = {record["id"]: record for record in records}
+        places = [pending.place(node, by_node[node["ID"]], reading.reserved) for node in nodes]
+        found["explained"] = explain.explained(explained, services, places, reading.census, now)
     return found
 
 
 # -- the pass over the tasks -----------------------------------------------------------------------------------------
 
 
-def _read(tasks: Iterable[Mapping[str, Any]], services: Mapping[str, Mapping[str, Any]], now: float | None) -> Reading:
-    reading = Reading({}, {}, {}, {}, Restarts(), {}, {})
+def _read(
+    tasks: Iterable[Mapping[str, Any]], services: Mapping[str, Mapping[str, Any]], now: float | None, census: Census | None = None
+) -> Reading:
+    reading = Reading({}, {}, {}, {}, Restarts(), {}, {}, census)
     for task in tasks:
         state, service = task["Status"]["State"], services.get(task.get("ServiceID"))
         service_name = service["Spec"]["Name"] if service else task.get("ServiceID")
         allocated, wanted = state in ALLOCATED, task.get("DesiredState") in WANTED
+        if census:
+            census.see(task, service)
         if allocated and task.get("NodeID"):
             record = _read_live(reading, task, service_name, is_movable(task, service), now)
             # One that runs and ends by itself needs no place afterwards.
@@ -159,7 +169,7 @@ def _read_reserved(reading: Reading, task: Mapping[str, Any], node_id: str) -> N
 # -- nodes -----------------------------------------------------------------------------------------------------------
 
 
-def _node_record(node: Mapping[str, Any], reading: Reading, prefix: str) -> dict[str, Any]:
+def _node_record(node: Mapping[str, Any], reading: Reading, prefix: str, now: float | None) -> dict[str, Any]:
     spec, description, status = node.get("Spec", {}), node.get("Description", {}), node.get("Status", {})
     manager = node.get("ManagerStatus") or {}
     labels = spec.get("Labels") or {}
@@ -176,7 +186,11 @@ def _node_record(node: Mapping[str, Any], reading: Reading, prefix: str) -> dict
         "availability": spec.get("Availability"),
         "engine_version": description.get("Engine", {}).get("EngineVersion"),
         "labels": labels,
-        "former_availability": labels.get(prefix + FORMER, "").partition("/")[0] or None,
+        "former_availability": read_mark(labels.get(prefix + FORMER))[0] or None,
+        "set_by_run": is_set_by_run(spec, prefix),
+        "unchanged_for": age(node.get("UpdatedAt"), now),
+        "message": status.get("Message") or "",
+        "health": health.reported(node),
         "resources": _node_resources(description, reading.held.get(node["ID"], [])),
         "tasks": tasks,
     }

@@ -4,8 +4,8 @@
 
 """Why tasks are pending (pure), beside the scheduler's own reason.
 
-Checks what swarmkit's scheduler checks (manager/scheduler/filter.go) but for plugins, ports, volumes and the limit of
-replicas on a node. Private to this collection: no stability is promised to others.
+Compares constraints, platform and resources, of all groups at once; placement and explain look at one service with every filter.
+Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tup
 
 from .._policy import generic_resources
 from . import node_match
+from .availability import ACTIVE, closed_as
 from .findings import shortened
 from .tasks import age, reservations
 
@@ -39,7 +40,7 @@ Fitting = Dict[Tuple[Tuple[str, ...], Tuple[Tuple[Any, Any], ...]], List[Place]]
 
 def is_open(record: Mapping[str, Any]) -> bool:
     """Whether the scheduler places new tasks on this node at all."""
-    return record["state"] == "ready" and record["availability"] == "active"
+    return closed_as(record) == ACTIVE
 
 
 def add(waiting: Waiting, task: Mapping[str, Any], service_name: str) -> None:
@@ -121,9 +122,20 @@ def _missing(
         able = fitting[key]
     if not places:
         return ["its node is no longer in the swarm"]
-    if not able:
-        return [_unfulfilled(constraints, platforms, places)]
-    return _too_large(wants, able) or _not_now(wants, able)
+    return _never(wants, constraints, platforms, places, able) or _not_now(wants, able)
+
+
+def total_shortfall(
+    wants: Mapping[str, Any], constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place]
+) -> list[str]:
+    """What keeps such tasks from every node even where it is idle, in words."""
+    return _never(wants, constraints, platforms, places, _fitting(constraints, platforms, places)) if places else []
+
+
+def _never(
+    wants: Mapping[str, Any], constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place], able: Sequence[Place]
+) -> list[str]:
+    return _too_large(wants, able) if able else [_unfulfilled(constraints, platforms, places)]
 
 
 def _fitting(constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Iterable[Place]) -> list[Place]:
@@ -144,13 +156,13 @@ def fits(spec: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
     return _fits(placement.get("Constraints") or [], placement.get("Platforms") or [], node)
 
 
-def _unfulfilled(constraints: list[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> str:
+def _unfulfilled(constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> str:
     never = [constraint for constraint in constraints if not any(node_match.is_met(constraint, place.node) for place in places)]
     if never:
         return "no node meets %s" % " or ".join(never)
     if not any(node_match.runs_on(platforms, place.node) for place in places):
         return "no node is of the image's platform, %s" % " or ".join("%s/%s" % (one.get("OS"), one.get("Architecture")) for one in platforms)
-    return "no node meets all of %s" % ", ".join(constraints + (["the image's platform"] if platforms else []))
+    return "no node meets all of %s" % ", ".join([*constraints, *(["the image's platform"] if platforms else [])])
 
 
 def _too_large(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
@@ -159,7 +171,7 @@ def _too_large(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
     for kind, amount in wants.items():
         most, hostname = max((place.total.get(kind, 0), place.record["hostname"]) for place in places)
         if most < amount:
-            found.append("wants %s; the most that a node has: %s" % (_amount(kind, amount, unit=True), _at(kind, most, hostname)))
+            found.append("wants %s; the most that a node has: %s" % (amount_of(kind, amount, unit=True), _at(kind, most, hostname)))
     return found
 
 
@@ -172,7 +184,7 @@ def _not_now(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
         return ["every node with room for it takes no new tasks: %s" % _names(roomy)]
     if not opened:
         return ["every node that could take it takes no new tasks: %s" % _names(places)]
-    everything = ", ".join(_amount(kind, amount, unit=True) for kind, amount in wants.items())
+    everything = ", ".join(amount_of(kind, amount, unit=True) for kind, amount in wants.items())
     return _short(wants, opened) or ["no node has all of it free at once: %s" % everything]
 
 
@@ -181,26 +193,24 @@ def _short(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
     for kind, amount in wants.items():
         most, hostname = max((place.free.get(kind, 0), place.record["hostname"]) for place in places)
         if most < amount:
-            everywhere = _amount(kind, sum(place.free.get(kind, 0) for place in places))
-            found.append("wants %s; most free on one node: %s; %s in all" % (_amount(kind, amount, unit=True), _at(kind, most, hostname), everywhere))
+            everywhere = amount_of(kind, sum(place.free.get(kind, 0) for place in places))
+            words = (amount_of(kind, amount, unit=True), _at(kind, most, hostname), everywhere)
+            found.append("wants %s; most free on one node: %s; %s in all" % words)
     return found
 
 
 # -- words -----------------------------------------------------------------------------------------------------------
 
 
-def _amount(kind: str, amount: float, unit: bool = False) -> str:
+def amount_of(kind: str, amount: float, unit: bool = False) -> str:
+    """An amount as people write it, of CPUs and memory in whole units."""
     number = "%d" % amount if kind not in UNITS else ("%.2f" % (amount / UNITS[kind])).rstrip("0").rstrip(".")
     return "%s %s" % (number, kind.lstrip("=")) if unit else number
 
 
 def _at(kind: str, amount: float, hostname: str) -> str:
-    return "%s (%s)" % (_amount(kind, amount), hostname) if amount else "0"
+    return "%s (%s)" % (amount_of(kind, amount), hostname) if amount else "0"
 
 
 def _names(places: Iterable[Place]) -> str:
-    return shortened(["%s (%s)" % (place.record["hostname"], _why_closed(place.record)) for place in places])
-
-
-def _why_closed(record: Mapping[str, Any]) -> str:
-    return record["state"] if record["state"] != "ready" else record["availability"]
+    return shortened(["%s (%s)" % (place.record["hostname"], closed_as(place.record)) for place in places])

@@ -12,13 +12,12 @@ from __future__ import annotations
 import copy
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Sequence, TypedDict
 
-from .._ledger.ledger import FORMER
+from .._ledger.availability import ACTIVE, DRAINED, FORMER, PAUSED, read_mark
 from .._swarm import owned_labels
 from .._swarm.lease import Leased
 from .._swarm.manager import Manager, OutOfSequence, SwarmError
 
-AVAILABILITIES = ("active", "pause", "drain")
-PAUSED = "pause"
+AVAILABILITIES = (ACTIVE, PAUSED, DRAINED)
 # Every attempt reads the node anew, so losing this often in a row means that something updates it without end.
 ATTEMPTS = 10
 
@@ -142,14 +141,6 @@ def _availability(
             former = before["Availability"]  # a mark that somebody's change has made void counts for nothing
         labels[mark] = former if availability in (None, PAUSED) else "%s/%s" % (former, availability)
     return labels, availability, problems
-
-
-def read_mark(value: str | None) -> tuple[str | None, str]:
-    """(the former availability, the one that a run set) of a mark: ``active`` stands for ``active/pause``; (None, …) without one."""
-    if value is None:
-        return None, PAUSED
-    former, dummy_slash, set_by_run = value.partition("/")
-    return former, set_by_run or PAUSED
 
 
 def _seen(spec: Mapping[str, Any]) -> tuple[dict[str, str], str, str]:

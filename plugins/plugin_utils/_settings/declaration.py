@@ -105,6 +105,19 @@ PLAYBOOKS = (
     ),
     Setting("deprovision_packages", "bool", False, "whether the NVIDIA Container Toolkit and its repository are removed"),
     Setting(
+        "status_service", "str", "", "the service that is explained, by name or id", once=True,
+        details="Why it is pending, where it would fit, and what would make room for it. `-e service=train` is short for it; empty for the whole "
+        "fleet.",
+    ),
+    Setting(
+        "status_what", "str", "all", "the part that is shown", choices=("all", "free", "holders", "pending", "faulty"), once=True,
+        details="`-e what=free` is short for it. The exit status is that of the whole fleet.",
+    ),
+    Setting(
+        "status_output", "str", "table", "how it is shown", choices=("table", "json"), once=True,
+        details="`json` is one line that begins with `{`. `-e output=json` is short for it.",
+    ),
+    Setting(
         "swarm_manager_docker_host", "str", None, "the Docker API of a manager that is run by others",
         details="Such as `tcp://m1.example.org:2376`. Only this API is used; nothing is changed on its machine. The README of the role "
         "`swarm_member` has an example.",

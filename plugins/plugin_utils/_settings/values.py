@@ -27,7 +27,7 @@ Template = Callable[[Any], Any]
 # What tasks read of each host: gpu_swarm_plan.steps[inventory_hostname].settings.
 FOR_TASKS = ("provision_wait", "provision_drain_timeout", "maintain_reboot", "maintain_timeout", "gpu_node_nvml_timeout")
 # What counts for the whole run: gpu_swarm_plan.settings.
-FOR_RUN = tuple(setting.name for setting in PLAYBOOKS if setting.once)
+FOR_RUN = tuple(setting.name for setting in PLAYBOOKS if setting.once and setting.name.startswith("provision_"))
 
 # Its default is what is installed where nothing is; unset, what is installed stays.
 LEFT_OPEN = ("nvidia_container_toolkit_version",)

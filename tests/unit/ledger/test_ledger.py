@@ -120,7 +120,8 @@ def test_the_address_is_one_that_others_can_use(leader, addr, shown):
 
 def test_a_node_is_listed_with_all_that_a_run_needs():
     labels = {"gpu.model": "T4", "gpu-swarm.former-availability": "active"}
-    result = ledger([node("n2", leader=True), node(labels=labels, availability="pause")], [], [], PREFIX)
+    paused = dict(node(labels=labels, availability="pause"), UpdatedAt="2026-11-20T12:00:00.5Z")
+    result = ledger([node("n2", leader=True), paused], [], [], PREFIX, epoch("2026-11-20T12:01:30Z"))
     first, second = result["nodes"]
     assert first == {
         "id": "n1",
@@ -134,6 +135,10 @@ def test_a_node_is_listed_with_all_that_a_run_needs():
         "engine_version": "26.1.5+dfsg1",
         "labels": labels,
         "former_availability": "active",
+        "set_by_run": True,
+        "unchanged_for": 90,
+        "message": "",
+        "health": None,
         "resources": {},
         "tasks": [],
     }

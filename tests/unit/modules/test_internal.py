@@ -21,6 +21,7 @@ MODULES = [
     "modules.check_settings",
     "modules.provision_plan",
     "modules.provision_report",
+    "modules.status_report",
     "modules.swarm_batch",
     "modules.swarm_member_plan",
     "modules.swarm_members",

@@ -20,3 +20,18 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.table impo
 )
 def test_columns(headings, rows, lines):
     assert render(headings, rows).splitlines() == lines
+
+
+LONG = [["gpu-1", "paused since the driver was upgraded"]]
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (None, ["node   state", "─────  ────────────────────────────────────", "gpu-1  paused since the driver was upgraded"]),
+        (30, ["node   state", "─────  ───────────────────────", "gpu-1  paused since the driver", "       was upgraded"]),
+        (24, ["node: gpu-1", "  state: paused since", "    the driver was", "    upgraded"]),
+    ],
+)
+def test_a_table_fits_a_terminal(width, lines):
+    assert render(["node", "state"], LONG, width).splitlines() == lines

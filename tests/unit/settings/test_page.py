@@ -25,6 +25,7 @@ OF = {
     "maintain.yml": OF_ALL | {name for name in DECLARED if name.startswith("maintain_")},
     # A host that leaves takes its GPUs with it: no policy changes.
     "deprovision.yml": (OF_ALL - {"provision_allow_pending"}) | {name for name in DECLARED if name.startswith("deprovision_")},
+    "status.yml": {name for name in DECLARED if name.startswith("status_")},
     "verify.yml": {name for name in DECLARED if name.startswith("verify_")},
 }
 

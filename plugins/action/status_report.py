@@ -1,0 +1,64 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils import color
+
+from ..plugin_utils._report import status
+from ..plugin_utils._report.status_text import Screen, plain
+
+
+class ActionModule(ActionBase):
+    """Runs on the controller only; see the documentation of the module of this name."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        _validation, args = self.validate_argument_spec(
+            argument_spec={
+                "answers": {"type": "list", "elements": "dict", "required": True},
+                "service": {"type": "str", "default": ""},
+                "what": {"type": "str", "choices": ["all", "free", "holders", "pending", "faulty"], "default": "all"},
+                "output": {"type": "str", "choices": ["table", "json"], "default": "table"},
+            }
+        )
+        ledger = _first(args["answers"])
+        screen = Screen(self._width(), color.stringc if color.ANSIBLE_COLOR else plain)
+        if args["service"]:
+            found, text = self._of_service(screen, ledger, args["service"])
+        else:
+            found = status.status(ledger)
+            text = screen.show(found, args["what"])
+            found = found if args["what"] == "all" else {key: found[key] for key in (args["what"], "waiting", "wrong")}
+        self._display.display(json.dumps(found, ensure_ascii=False) if args["output"] == "json" else f"\n{text}\n")
+        result.update(changed=False, waiting=found["waiting"], not_ready=found["wrong"])
+        return result
+
+    def _of_service(self, screen, ledger, service):
+        one = status.of_service(ledger, service)
+        if one is None:
+            raise AnsibleActionFail(f"The swarm has no service {service}. 'docker service ls' on a manager lists those that it has.")
+        return status.alone(one), screen.service(one)
+
+    def _width(self):
+        """That of the terminal. Ansible itself knows it from 80 columns on, and takes 79 where there is none."""
+        columns = os.environ.get("COLUMNS", "")
+        return int(columns) if columns.isdigit() and int(columns) else self._display.columns
+
+
+def _first(answers):
+    """The first answer that is one."""
+    found = [answer for answer in answers if "nodes" in answer]
+    if not found:
+        reasons = [str(answer.get("msg") or "no reason given").rstrip(".") for answer in answers if not answer.get("skipped")]
+        raise AnsibleActionFail(f"No manager of the swarm answers: {'; '.join(reasons)}.")
+    return found[0]

@@ -1,0 +1,108 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is counted of the tasks of services in one pass over them (pure), as swarmkit's scheduler and orchestrators count it.
+
+manager/scheduler/nodeinfo.go: a task counts from its assignment to its end; as a replica, only while it is not to end.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Dict, Iterable, Mapping, Set, Tuple
+
+from .tasks import ALLOCATED, ENDED, WAITING, WANTED
+
+HOST = "host"
+
+# (protocol, number)
+Port = Tuple[str, int]
+Ports = Dict[str, Set[Port]]
+
+
+class Tally:
+    """The tasks of one service."""
+
+    def __init__(self) -> None:
+        self.live = 0  # allocated to a node, and not to end
+        self.waiting = 0  # no node was found for them yet
+        self.unallocated = 0  # of these, those that have no address in their networks yet
+        self.delayed = 0  # of the live ones, those that start after a delay
+        self.complete = 0  # of the job's present iteration
+        self.ended = 0  # ended, and not started again
+        self.since: str | None = None  # when the first of those that wait began to
+        self.said = ""  # the scheduler's words for one of them
+        self.failure = ("", "")  # when the last task failed, and why
+        self.networks: set[str] = set()  # the drivers of its networks
+        self.nodes: set[str] = set()  # that a task belongs to
+
+    def see(self, task: Mapping[str, Any], is_current: bool) -> None:
+        status, desired = task["Status"], task.get("DesiredState")
+        state = status["State"]
+        self.networks.update(_drivers(task))
+        if desired in WANTED and state in ALLOCATED | WAITING:
+            self.nodes.add(task.get("NodeID") or "")
+        if state in ALLOCATED and desired in WANTED:
+            self.live += 1
+            self.delayed += desired == "ready"
+        elif state in WAITING and desired in WANTED:
+            self._see_waiting(status)
+        elif state == "complete" and is_current:
+            self.complete += 1
+        if state in ENDED and desired != "remove":
+            self.ended += 1
+            if state in ("failed", "rejected"):
+                self.failure = max(self.failure, (status.get("Timestamp") or "", status.get("Err") or status.get("Message") or ""))
+
+    def _see_waiting(self, status: Mapping[str, Any]) -> None:
+        self.waiting += 1
+        self.unallocated += status["State"] == "new"
+        self.since = min(self.since or "~", status.get("Timestamp") or "~").rstrip("~") or None
+        self.said = status.get("Err") or status.get("Message") or self.said
+
+
+class Census:
+    """The tasks of all services, by service and by node."""
+
+    def __init__(self) -> None:
+        self.replicas: Counter[tuple[str, str]] = Counter()  # (node id, service id) -> tasks that are not to end
+        self.ports: Ports = {}  # by node id, those of the host that its tasks have published
+        self._tallies: dict[str, Tally] = {}
+
+    def see(self, task: Mapping[str, Any], service: Mapping[str, Any] | None) -> None:
+        service_id, node_id = task.get("ServiceID") or "", task.get("NodeID")
+        tally = self._tallies.setdefault(service_id, Tally())
+        tally.see(task, task.get("JobIteration") == ((service or {}).get("JobStatus") or {}).get("JobIteration"))
+        if not node_id or task["Status"]["State"] not in ALLOCATED:
+            return
+        self.replicas[node_id, service_id] += task.get("DesiredState") in WANTED
+        ports = _taken(task, service)
+        if ports:
+            self.ports.setdefault(node_id, set()).update(ports)
+
+    def of(self, service_id: str) -> Tally:
+        return self._tallies.get(service_id) or Tally()
+
+
+def host_ports(spec: Mapping[str, Any] | None) -> set[Port]:
+    """The ports of the host that a service's specification publishes; one whose number the node chooses is never taken."""
+    return _of_host(((spec or {}).get("EndpointSpec") or {}).get("Ports"))
+
+
+def _taken(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> set[Port]:
+    """The API's tasks have no specification of ports. While a service is updated, its older tasks may have other ones than the newer."""
+    specified = host_ports((service or {}).get("Spec")) | host_ports((service or {}).get("PreviousSpec"))
+    shown = _of_host((task["Status"].get("PortStatus") or {}).get("Ports"))
+    return (shown & specified if service else shown) or host_ports((service or {}).get("Spec"))
+
+
+def _of_host(ports: Iterable[Mapping[str, Any]] | None) -> set[Port]:
+    fixed = [port for port in ports or [] if port.get("PublishMode") == HOST and port.get("PublishedPort")]
+    return {(port.get("Protocol") or "tcp", port["PublishedPort"]) for port in fixed}
+
+
+def _drivers(task: Mapping[str, Any]) -> set[str]:
+    networks = [attachment.get("Network") or {} for attachment in task.get("NetworksAttachments") or []]
+    return {name for network in networks if (name := (network.get("DriverState") or {}).get("Name"))}

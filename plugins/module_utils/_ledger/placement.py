@@ -1,0 +1,129 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where a task of a service fits (pure): the filters of swarmkit's scheduler, in its order, over the nodes of a ledger.
+
+manager/scheduler/pipeline.go and filter.go, the same from Docker Engine 20.10 to 29 but for cluster volumes, which 20.10 does not have and
+which are not looked at here. What comes out is the set of nodes that could take a task: which of them the scheduler takes is not
+decided by filters, and its own counts of what failed leave out nodes that it did not come to.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence, Tuple
+
+from . import node_match
+from .census import Census, Port, host_ports
+from .pending import CPUS, MEMORY, Place, is_open, wanted_by
+
+READY, RESOURCES, PLUGINS, CONSTRAINTS = "ready", "resources", "plugins", "constraints"
+PLATFORM, PORTS, REPLICAS = "platform", "ports", "replicas"
+CLUSTER = "cluster"
+LOCAL = "local"
+
+# (type, name), such as ("Volume", "rexray")
+Plugin = Tuple[str, str]
+
+
+class Demand(NamedTuple):
+    """What one task of a service needs of a node."""
+
+    service_id: str
+    wants: dict[str, Any]  # amounts, by the kinds of pending
+    plugins: Sequence[Plugin]
+    constraints: Sequence[str]
+    platforms: Sequence[Mapping[str, Any]]
+    ports: frozenset[Port]
+    max_replicas: int  # on one node; 0 for no limit
+    cluster_volumes: bool  # whether it needs any, which no filter here looks at
+
+
+class Spot(NamedTuple):
+    """A node, as it is for one service."""
+
+    place: Place
+    taken: frozenset[Port]
+    replicas: int  # of this service
+
+
+def demand_of(service: Mapping[str, Any], networks: Iterable[str] = ()) -> Demand:
+    """``networks`` are the drivers of its networks, as its tasks show them."""
+    spec = service["Spec"]["TaskTemplate"]
+    placement, mounts = spec.get("Placement") or {}, (spec.get("ContainerSpec") or {}).get("Mounts") or []
+    log = (spec.get("LogDriver") or {}).get("Name")
+    return Demand(
+        service_id=service["ID"],
+        wants=wanted_by(spec),
+        plugins=[
+            *(("Volume", name) for name in map(_volume_driver, mounts) if name),
+            *(("Network", name) for name in sorted(networks)),
+            *([("Log", log)] if log and log != "none" else []),
+        ],
+        constraints=placement.get("Constraints") or [],
+        platforms=placement.get("Platforms") or [],
+        ports=frozenset(host_ports(service["Spec"])),
+        max_replicas=placement.get("MaxReplicas") or 0,
+        cluster_volumes=any(mount.get("Type") == CLUSTER for mount in mounts),
+    )
+
+
+def spots(demand: Demand, places: Iterable[Place], census: Census) -> list[Spot]:
+    return [
+        Spot(place, frozenset(census.ports.get(place.node["ID"], ())), census.replicas[place.node["ID"], demand.service_id]) for place in places
+    ]
+
+
+def failed(demand: Demand, spot: Spot) -> list[str]:
+    """The filters that keep a task of this service from this node, in the scheduler's order: it stops at the first. [] where it fits."""
+    return [name for name, passes in FILTERS if not passes(demand, spot)]
+
+
+def room(demand: Demand, spot: Spot) -> int | None:
+    """How many such tasks fit at once on a node that no filter excludes; None for any number."""
+    limits = [int(spot.place.free.get(kind, 0) // amount) for kind, amount in demand.wants.items() if amount]
+    if demand.max_replicas:
+        limits.append(demand.max_replicas - spot.replicas)
+    if demand.ports:
+        limits.append(1)
+    return min(limits) if limits else None
+
+
+def short(demand: Demand, free: Mapping[str, float]) -> dict[str, float]:
+    """How much is missing of each kind. A kind of which nothing is left is not there for the scheduler, even where nothing is reserved of it."""
+    # Where anything is reserved, CPUs and memory are compared as well: a node can have less than nothing left.
+    least = {CPUS: 0, MEMORY: 0, **{kind: amount or 1 for kind, amount in demand.wants.items()}} if demand.wants else {}
+    return {kind: amount - free.get(kind, 0) for kind, amount in least.items() if free.get(kind, 0) < amount}
+
+
+def lacking(demand: Demand, node: Mapping[str, Any]) -> list[Plugin]:
+    """The plugins that the node does not have. A daemon that lists none of log drivers is older than their listing, and passes."""
+    engine = node.get("Description", {}).get("Engine")
+    if not engine:
+        return []
+    listed = {(one.get("Type"), (one.get("Name") or "").partition(":latest")[0]) for one in engine.get("Plugins") or []}
+    logs = any(kind == "Log" for kind, dummy_name in listed)
+    return [one for one in demand.plugins if (one[0], one[1].partition(":latest")[0]) not in listed and (one[0] != "Log" or logs)]
+
+
+def unmet(demand: Demand, node: Mapping[str, Any]) -> list[str]:
+    return [constraint for constraint in demand.constraints if not node_match.is_met(constraint, node)]
+
+
+def _volume_driver(mount: Mapping[str, Any]) -> str:
+    """The plugin that a mount needs, '' for none."""
+    name = ((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Name") or ""
+    return name if mount.get("Type") == "volume" and name != LOCAL else ""
+
+
+Passes = Callable[[Demand, Spot], bool]
+FILTERS: tuple[tuple[str, Passes], ...] = (
+    (READY, lambda demand, spot: is_open(spot.place.record)),
+    (RESOURCES, lambda demand, spot: not short(demand, spot.place.free)),
+    (PLUGINS, lambda demand, spot: not lacking(demand, spot.place.node)),
+    (CONSTRAINTS, lambda demand, spot: not unmet(demand, spot.place.node)),
+    (PLATFORM, lambda demand, spot: node_match.runs_on(demand.platforms, spot.place.node)),
+    (PORTS, lambda demand, spot: not demand.ports & spot.taken),
+    (REPLICAS, lambda demand, spot: not demand.max_replicas or spot.replicas < demand.max_replicas),
+)

@@ -1,0 +1,34 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The ledger of a swarm, read from a manager's API.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Collection
+
+from .._swarm import lease
+from .._swarm.manager import Manager
+from .ledger import ledger
+from .tasks import epoch
+
+
+def read(manager: Manager, prefix: str, explained: Collection[str] = ()) -> dict[str, Any]:
+    """The result of a module: the ledger, and the swarm that it is of."""
+    result = ledger(manager.nodes(), manager.tasks(), manager.services(), prefix, epoch(manager.time), explained)
+    return dict(result, changed=False, swarm=dict(swarm_of(manager), lease=lease.result(manager.spec, manager.time)))
+
+
+def swarm_of(manager: Manager) -> dict[str, Any]:
+    """Of the shape of gpu_node's answer, so that both show who runs the swarm."""
+    return {
+        "id": manager.swarm_id,
+        "node_id": manager.node_id,
+        "autolocked": manager.autolocked,
+        "state": "active",
+        "control_available": True,
+    }

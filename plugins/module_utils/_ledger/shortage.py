@@ -1,0 +1,121 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Why a service has fewer tasks than it is to have, before the scheduler comes to place any (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, NamedTuple
+
+from .availability import PAUSED
+from .census import Tally
+from .findings import shortened
+from .pending import Place, fits
+from .tasks import is_global
+
+PAUSED_UPDATES = ("paused", "rollback_paused")
+REPLICATED, JOB = "Replicated", "ReplicatedJob"
+
+
+class Size(NamedTuple):
+    """How many tasks a service is to have: in all, and at a time. None for a global service, which has one for each node."""
+
+    mode: str
+    wanted: int | None
+    at_once: int | None
+
+
+def size_of(service: Mapping[str, Any]) -> Size:
+    ((mode, options),) = list(service["Spec"]["Mode"].items())[:1] or [(REPLICATED, {})]
+    options = options or {}
+    if mode == REPLICATED:
+        replicas = options.get("Replicas", 1)
+        return Size(mode, replicas, replicas)
+    if mode == JOB:
+        total = options.get("TotalCompletions") or options.get("MaxConcurrent") or 1
+        return Size(mode, total, options.get("MaxConcurrent") or total)
+    return Size(mode, None, None)
+
+
+def still_needed(service: Mapping[str, Any], tally: Tally) -> int:
+    """For how many tasks a place is to be found now; 0 for a global service of which none waits."""
+    size = size_of(service)
+    if size.wanted is None or size.at_once is None:
+        return tally.waiting
+    left = size.wanted - (tally.complete if size.mode == JOB else 0)
+    return max(tally.waiting, min(left, size.at_once) - tally.live, 0)
+
+
+def is_short(service: Mapping[str, Any], tally: Tally) -> bool:
+    return bool(still_needed(service, tally) or tally.delayed or _paused_update(service))
+
+
+def without_tasks(service: Mapping[str, Any], tally: Tally, places: Iterable[Place]) -> list[str]:
+    """What of a service has no task yet that a node could be found for, and why, in words."""
+    found = []
+    paused = _paused_update(service)
+    if paused is not None:
+        found.append("its update is paused: %s" % (paused or "no reason given"))
+    if tally.unallocated:
+        found.append("%s yet (state new)" % _tasks(tally.unallocated, "has no address in its networks", "have no address in their networks"))
+    if tally.delayed:
+        found.append(_tasks(tally.delayed, "starts after its restart delay", "start after their restart delay"))
+    size = size_of(service)
+    if is_global(service):
+        found += _of_global(service, tally, places)
+    elif size.mode == JOB:
+        found += _of_job(size, tally)
+    elif size.wanted == 0:
+        found.append("it is scaled to 0 replicas")
+    elif paused is None:
+        found += _of_replicated(service, size, tally)
+    return found
+
+
+def _paused_update(service: Mapping[str, Any]) -> str | None:
+    """Why its update is paused; None where it is not."""
+    status = service.get("UpdateStatus") or {}
+    return str(status.get("Message") or "") if status.get("State") in PAUSED_UPDATES else None
+
+
+def _of_global(service: Mapping[str, Any], tally: Tally, places: Iterable[Place]) -> list[str]:
+    # Also those that failed there are not started again (swarmkit orchestrator/global/global.go).
+    bare = [
+        place.record["hostname"]
+        for place in places
+        if place.record["availability"] == PAUSED and place.node["ID"] not in tally.nodes and fits(service["Spec"]["TaskTemplate"], place.node)
+    ]
+    return ["swarm makes no tasks of a global service on paused nodes: %s" % shortened(bare)] if bare else []
+
+
+def _of_job(size: Size, tally: Tally) -> list[str]:
+    wanted, at_once = size.wanted or 0, size.at_once or 0
+    if tally.complete >= wanted:
+        return ["the job has finished: %d of %d tasks are complete" % (tally.complete, wanted)]
+    more = wanted - tally.complete - tally.live - tally.waiting
+    if more > 0 and tally.live + tally.waiting >= at_once:
+        return ["%s when others have ended: it has at most %d at a time" % (_tasks(more, "follows", "follow"), at_once)]
+    return []
+
+
+def _of_replicated(service: Mapping[str, Any], size: Size, tally: Tally) -> list[str]:
+    missing = (size.wanted or 0) - tally.live - tally.waiting
+    if missing <= 0:
+        return []
+    policy = service["Spec"]["TaskTemplate"].get("RestartPolicy") or {}
+    condition, attempts = policy.get("Condition") or "any", policy.get("MaxAttempts")
+    last = "; the last failed with: %s" % tally.failure[1] if tally.failure[1] else ""
+    if tally.ended and condition != "any":
+        what = _tasks(missing, "has ended and is not started again", "have ended and are not started again")
+        return ["%s (restart condition %s)%s" % (what, condition, last)]
+    if tally.ended and attempts:
+        return ["%s (%d)%s" % (_tasks(missing, "has used up its restart attempts", "have used up their restart attempts"), attempts, last)]
+    return []  # they are about to be made
+
+
+def _tasks(count: int, one: str, many: str) -> str:
+    return "1 task %s" % one if count == 1 else "%d tasks %s" % (count, many)

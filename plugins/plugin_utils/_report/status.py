@@ -1,0 +1,182 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a fleet is like between two runs (pure): its nodes, GPUs and services, as a manager's ledger shows them.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...module_utils._ledger import availability, health
+from ...module_utils._ledger.unreserved import is_of_gpus
+from ...module_utils._policy.labels import Options
+from .._fleet.outcome import Verdict
+
+ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
+FAULT = "fault"
+Row = dict[str, Any]
+
+
+def status(ledger: Mapping[str, Any]) -> dict[str, Any]:
+    """All of it, as ``output=json`` has it: by section a list of rows, and in words what waits and what is wrong."""
+    found: dict[str, Any] = {
+        "nodes": [_node(node) for node in ledger["nodes"]],
+        "totals": _totals(ledger),
+        "holders": list(_holders(ledger["nodes"])),
+        "free": list(_free(ledger["nodes"])),
+        "pending": [_service(one) for one in ledger.get("explained") or []],
+    }
+    found["faulty"] = list(_faulty(found["nodes"], ledger["held_twice"]))
+    found["waiting"] = [*_named(found["nodes"], "node", Verdict.WAITING), *_named(found["pending"], "service", Verdict.WAITING)]
+    found["wrong"] = [
+        *_named(found["nodes"], "node", Verdict.FAILED),
+        *_named(found["pending"], "service", Verdict.FAILED),
+        *(row["node"] for row in found["faulty"] if row["what"] == "allocated twice"),
+    ]
+    return found
+
+
+def of_service(ledger: Mapping[str, Any], service: str) -> Row | None:
+    """The answer for one service; None where the swarm has none of this name or id."""
+    return next((_service(one, ledger["nodes"]) for one in ledger.get("explained") or [] if service in (one["service"], one["id"])), None)
+
+
+# -- nodes -----------------------------------------------------------------------------------------------------------
+
+
+def _node(node: Mapping[str, Any]) -> Row:
+    state, verdict, why = _state(node)
+    reported = node.get("health") or {}
+    return {
+        "node": node["hostname"],
+        "id": node["id"],
+        "role": node["role"],
+        "state": state,
+        "why": why,
+        # So long at least: the manager has recorded no change of the node since.
+        "for": node.get("unchanged_for") if verdict is not Verdict.DONE else None,
+        "since": reported.get("since"),
+        "gpus": {kind: _marks(kind, entry, node) for kind, entry in node["resources"].items()},
+        "tasks": [task["name"] for task in node["tasks"] if task["holding"]],
+        "verdict": verdict.value,
+    }
+
+
+def _state(node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
+    """(the state in a word or two, its verdict, and what else there is to know)"""
+    closed, reported = availability.why_closed(node), node.get("health") or {}
+    claim = reported["text"] if reported and reported["state"] != health.OK else ""
+    if node["state"] != "ready":
+        return node["state"], Verdict.FAILED, "; ".join(filter(None, [node.get("message"), claim]))
+    if reported.get("state") == FAULT:
+        return FAULT if node["availability"] == availability.ACTIVE else f"{closed}; {FAULT}", Verdict.FAILED, claim
+    if node["availability"] != availability.ACTIVE:
+        former = f"it returns to {node['former_availability']} with the next run of provision" if node["set_by_run"] else ""
+        return closed, Verdict.WAITING, "; ".join(filter(None, [claim, former]))
+    notes = ["a GPU is left out"] if node["labels"].get(Options().prefix + "healthy") == "false" else []
+    return "ready", Verdict.WAITING if claim else Verdict.DONE, "; ".join([*filter(None, [claim]), *notes])
+
+
+def _marks(kind: str, entry: Mapping[str, Any], node: Mapping[str, Any]) -> Row:
+    """How many of a kind are in which state, and for names a list of states in the node's order."""
+    held = sum(item.get("amount", 1) for item in entry["held"])
+    if entry["type"] != "named":
+        return {"total": entry["total"], FREE: entry["free"], ALLOCATED: held, "states": None}
+    cards = tuple((node.get("health") or {}).get("cards") or ()) if (node.get("health") or {}).get("state") == FAULT else ()
+    taken = [item.get("value") for item in entry["held"]]
+    states = [FAULTY if cards and value.startswith(cards) else ALLOCATED if value in taken else FREE for value in entry["values"]]
+    states += [NOT_ADVERTISED for value in taken if value not in entry["values"]]
+    if is_of_gpus(entry) and node["labels"].get(Options().prefix + "healthy") == "false" and FAULTY not in states:
+        states.append(NOT_ADVERTISED)
+    return {"total": entry["total"], FREE: states.count(FREE), ALLOCATED: held, "states": states}
+
+
+def _holders(nodes: Iterable[Mapping[str, Any]]) -> Iterable[Row]:
+    for node in nodes:
+        ages = {task["id"]: task["age"] for task in node["tasks"]}
+        for kind, entry in node["resources"].items():
+            for item in entry["held"]:
+                yield {
+                    "node": node["hostname"],
+                    "node_id": node["id"],
+                    "kind": kind,
+                    "resource": item.get("value", item.get("amount")),
+                    "service": item["service"],
+                    "task": item["name"],
+                    "state": item["state"],
+                    "age": ages.get(item["task_id"]),
+                }
+
+
+def _free(nodes: Iterable[Mapping[str, Any]]) -> Iterable[Row]:
+    for node in nodes:
+        for kind, entry in node["resources"].items():
+            if entry["free"]:
+                names = entry["free"] if entry["type"] == "named" else []
+                closed = "" if _takes_tasks(node) else availability.why_closed(node)
+                yield {"node": node["hostname"], "kind": kind, "free": _amount(entry["free"]), "resources": names, "not placed": closed}
+
+
+def _takes_tasks(node: Mapping[str, Any]) -> bool:
+    return node["state"] == "ready" and node["availability"] == availability.ACTIVE
+
+
+def _faulty(nodes: Iterable[Row], twice: Iterable[Mapping[str, Any]]) -> Iterable[Row]:
+    for node in nodes:
+        states = [state for marks in node["gpus"].values() for state in marks["states"] or []]
+        if node["verdict"] == Verdict.FAILED.value or FAULTY in states or NOT_ADVERTISED in states:
+            missing = f"{states.count(NOT_ADVERTISED)} not advertised" if NOT_ADVERTISED in states else ""
+            yield {"node": node["node"], "what": node["state"], "details": "; ".join(filter(None, [node["why"], missing]))}
+    for one in twice:
+        tasks = " and ".join(holder["name"] for holder in one["holders"])
+        yield {"node": one["hostname"], "what": "allocated twice", "details": f"{one['kind']} {one['value']}: {tasks}"}
+
+
+# -- the whole swarm -------------------------------------------------------------------------------------------------
+
+
+def _totals(ledger: Mapping[str, Any]) -> list[Row]:
+    """By kind and model; ``placeable`` is what is free on nodes that take new tasks, and a task gets all of it on one node."""
+    found: dict[tuple[str, str], Row] = {}
+    for node in ledger["nodes"]:
+        model = node["labels"].get(Options().prefix + "model", "")
+        for kind, entry in node["resources"].items():
+            free = _amount(entry["free"])
+            placeable = free if _takes_tasks(node) else 0
+            row = {"kind": kind, "model": model, "total": 0, "allocated": 0, "free": 0, "placeable": 0, "most on one node": 0}
+            row = found.setdefault((kind, model), row)
+            row["total"] += entry["total"]
+            row["allocated"] += sum(item.get("amount", 1) for item in entry["held"])
+            row["free"] += free
+            row["placeable"] += placeable
+            row["most on one node"] = max(row["most on one node"], placeable)
+    return [found[key] for key in sorted(found)]
+
+
+def _amount(free: int | list[str]) -> int:
+    return len(free) if isinstance(free, list) else free
+
+
+def _service(one: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]] = ()) -> Row:
+    names = {node["id"]: node["hostname"] for node in nodes}
+    waits = one["needed"] > 0 or bool(one["without_tasks"]) or not one["fits"]
+    verdict = Verdict.FAILED if not one["possible"] else Verdict.WAITING if waits else Verdict.DONE
+    return {**one, "feasible": [names.get(node_id, node_id) for node_id in one["feasible"]], "verdict": verdict.value}
+
+
+def _named(rows: Iterable[Row], key: str, verdict: Verdict) -> list[str]:
+    return [row[key] for row in rows if row["verdict"] == verdict.value]
+
+
+def alone(one: Row) -> dict[str, Any]:
+    """The answer for one service, as ``output=json`` has it."""
+    return {
+        "pending": [one],
+        "waiting": _named([one], "service", Verdict.WAITING),
+        "wrong": _named([one], "service", Verdict.FAILED),
+    }

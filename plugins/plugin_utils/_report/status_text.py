@@ -1,0 +1,150 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The status of a fleet as text (pure): tables that fit a terminal, and colours where it shows any.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ...module_utils._ledger.findings import shortened
+from ...module_utils._printable import printable
+from .._fleet.outcome import Verdict
+from . import status
+from .table import Table, lines
+
+MARKS = {status.ALLOCATED: "■", status.FREE: "□", status.FAULTY: "×", status.NOT_ADVERTISED: "·"}
+LEGEND = "  ".join(f"{mark} {state}" for state, mark in MARKS.items())
+# A row of more marks than these is counted instead.
+MOST = 16
+COLOURS = {Verdict.FAILED.value: "red", Verdict.WAITING.value: "yellow"}
+STEPS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+NOTHING = "–"
+
+Paint = Callable[[str, str], str]
+
+
+def plain(text: str, _colour: str) -> str:
+    return text
+
+
+class Screen:
+    """Text of one width. ``paint(text, colour)`` colours a line."""
+
+    def __init__(self, width: int | None = None, paint: Paint = plain) -> None:
+        self._width, self._paint = width, paint
+
+    def show(self, found: Mapping[str, Any], what: str) -> str:
+        """The sections that ``what`` names."""
+        sections = {
+            "all": (self._nodes, self._totals, self._pending),
+            "free": (self._free, self._totals),
+            "holders": (self._holders,),
+            "pending": (self._pending,),
+            "faulty": (self._faulty,),
+        }[what]
+        return "\n\n".join([*(section(found) for section in sections), self._summary(found)])
+
+    def service(self, one: Mapping[str, Any]) -> str:
+        """Why one service is pending, or where it fits."""
+        head = self._fold(f"{one['service']}: {one['text']}")
+        tasks = f"{one['live']} of {NOTHING if one['wanted'] is None else one['wanted']} tasks have a node, {one['waiting']} wait"
+        facts = [
+            tasks + (f" (for {duration(one['age'])})" if one["age"] is not None else ""),
+            f"feasible nodes: {shortened(one['feasible']) or 'none'}" + ("" if one["room"] is None else f"; room for {one['room']} tasks"),
+            *one["without_tasks"],
+            *([f"swarm's own words: {one['said']}"] if one["said"] and one["waiting"] else []),
+            *(f"not looked at: {name}" for name in one["unchecked"]),
+        ]
+        parts = [self._paint(head, COLOURS.get(one["verdict"], "green")), "\n".join(self._fold(fact, "  ") for fact in facts)]
+        if one["excluded"]:
+            parts.append(self._table(("filter", "nodes"), [((row["filter"], row["nodes"]), "") for row in one["excluded"]]))
+        if one["nearest"]:
+            parts.append(self._table(("nearest misses",), [((near["text"],), "") for near in one["nearest"]]))
+        return "\n\n".join(parts)
+
+    # -- sections ----------------------------------------------------------------------------------------------------
+
+    def _nodes(self, found: Mapping[str, Any]) -> str:
+        # Who holds what comes last, since that is what grows.
+        rows = [((row["node"], _state(row), _marks(row["gpus"]), _tasks(found["holders"], row)), row["verdict"]) for row in found["nodes"]]
+        return self._table(("node", "state", "GPUs", "allocated to"), rows) + f"\n\n{self._fold(LEGEND)}"
+
+    def _totals(self, found: Mapping[str, Any]) -> str:
+        rows = [((row["kind"], row["model"] or NOTHING, *list(row.values())[2:]), "") for row in found["totals"]]
+        return self._table(("kind", "model", "total", "allocated", "free", "placeable", "most on one node"), rows)
+
+    def _pending(self, found: Mapping[str, Any]) -> str:
+        rows = [((row["service"], row["needed"], duration(row["age"]), row["text"]), row["verdict"]) for row in found["pending"]]
+        return self._table(("service", "tasks", "for", "why it is pending"), rows) if rows else "Nothing is pending."
+
+    def _free(self, found: Mapping[str, Any]) -> str:
+        rows = [((row["node"], row["kind"], row["free"], row["not placed"] or NOTHING, " ".join(row["resources"])), "") for row in found["free"]]
+        return self._table(("node", "kind", "free", "takes no tasks", "resources"), rows) if rows else "Nothing is free."
+
+    def _holders(self, found: Mapping[str, Any]) -> str:
+        rows = [((row["node"], row["service"], row["task"], duration(row["age"]), row["kind"], row["resource"]), "") for row in found["holders"]]
+        return self._table(("node", "service", "task", "for", "kind", "resource"), rows) if rows else "Nothing is allocated."
+
+    def _faulty(self, found: Mapping[str, Any]) -> str:
+        rows = [((row["node"], row["what"], row["details"]), Verdict.FAILED.value) for row in found["faulty"]]
+        return self._table(("node", "what", "details"), rows) if rows else "Nothing is faulty."
+
+    def _summary(self, found: Mapping[str, Any]) -> str:
+        ready = sum(row["verdict"] == Verdict.DONE.value for row in found["nodes"])
+        parts = [f"nodes: {len(found['nodes'])}, ready: {ready}"]
+        parts += [f"{word}: {shortened(found[word])}" for word in ("waiting", "wrong") if found[word]]
+        return "\n".join(self._fold(part) for part in parts)
+
+    # -- layout ------------------------------------------------------------------------------------------------------
+
+    def _table(self, headings: Sequence[str], rows: Sequence[tuple[Sequence[object], str]]) -> str:
+        made: Table = lines(headings, [cells for cells, _verdict in rows], self._width)
+        painted = [
+            self._paint(line, COLOURS[verdict]) if verdict in COLOURS else line
+            for row, (_cells, verdict) in zip(made.rows, rows, strict=True)
+            for line in row
+        ]
+        return "\n".join([*made.head, *painted])
+
+    def _fold(self, text: str, indent: str = "") -> str:
+        text = printable(text)
+        return textwrap.fill(text, self._width, initial_indent=indent, subsequent_indent=indent + "  ") if self._width else indent + text
+
+
+def duration(seconds: float | None) -> str:
+    """In the largest unit of which there are two, or one of the smallest."""
+    if seconds is None:
+        return NOTHING
+    size, unit = next((step for step in STEPS if seconds >= 2 * step[0]), STEPS[-1])
+    return f"{int(seconds // size)} {unit}"
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    long = f" ≥ {duration(row['for'])}" if row["for"] is not None else ""
+    since = f" since {row['since']}" if row["since"] else ""
+    return f"{row['state']}{since or long}" + (f": {row['why']}" if row["why"] else "")
+
+
+def _marks(gpus: Mapping[str, Any]) -> str:
+    return ", ".join(f"{kind} {_of_kind(marks)}" for kind, marks in gpus.items()) or NOTHING
+
+
+def _of_kind(marks: Mapping[str, Any]) -> str:
+    states = marks["states"]
+    if states is None:
+        return f"{marks['free']} of {marks['total']} free"
+    if len(states) <= MOST:
+        return "".join(MARKS[state] for state in states)
+    return " ".join(f"{states.count(state)}{mark}" for state, mark in MARKS.items() if state in states)
+
+
+def _tasks(holders: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> str:
+    found = {row["task"]: row["age"] for row in holders if row["node_id"] == node["id"]}
+    return ", ".join(f"{task} ({duration(age)})" for task, age in found.items()) or NOTHING

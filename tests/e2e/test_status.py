@@ -1,0 +1,288 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""status: where a service fits is what the real scheduler makes of it, and one playbook shows it without touching a node."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugins.module_utils._ledger.ledger import ledger
+
+from .conftest import NODES, Loud
+from .fleet import Fleet, Node, Run, wait_until
+from .test_provision import KIND
+
+PLAYBOOK = "fleet.gpu_swarm.status"
+CASES, SEED = 30, 14
+# Sends requests to the daemon of a node, and prints the answers.
+SEND = """
+import http.client, json, socket, sys
+class Local(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect("/var/run/docker.sock")
+def send(method, path, body):
+    api = Local("localhost")
+    api.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+    answer = api.getresponse()
+    text = answer.read().decode()
+    assert answer.status < 300, (method, path, text)
+    return json.loads(text or "null")
+print(json.dumps([send(*one) for one in json.load(sys.stdin)]))
+"""
+
+
+@dataclass(frozen=True)
+class Swarm:
+    """The API of a manager."""
+
+    manager: Node
+
+    def send(self, *requests: tuple[str, str, Any]) -> list[Any]:
+        return json.loads(self.manager.start("python3", "-c", SEND, text=json.dumps(requests).encode()).stdout)
+
+    def all(self) -> tuple[Any, Any, Any]:
+        """Nodes, tasks and services."""
+        nodes, tasks, services = self.send(*(("GET", f"/{what}", None) for what in ("nodes", "tasks", "services")))
+        return nodes, tasks, services
+
+    def tasks(self, service_id: str) -> list[dict[str, Any]]:
+        (tasks,) = self.send(("GET", "/tasks", None))
+        return [task for task in tasks if task.get("ServiceID") == service_id]
+
+    def create(self, spec: dict[str, Any]) -> str:
+        return str(self.send(("POST", "/services/create", spec))[0]["ID"])
+
+    def scale(self, service_id: str, spec: dict[str, Any], replicas: int) -> None:
+        (service,) = self.send(("GET", f"/services/{service_id}", None))
+        more = {**spec, "Mode": {"Replicated": {"Replicas": replicas}}}
+        self.send(("POST", f"/services/{service_id}/update?version={service['Version']['Index']}", more))
+
+    def remove(self, service_id: str) -> None:
+        self.send(("DELETE", f"/services/{service_id}", None))
+        wait_until("its tasks to end", lambda: not self.tasks(service_id))
+
+
+# -- services, one choice of each list -------------------------------------------------------------------------------
+
+CHOICES: dict[str, list[dict[str, Any]]] = {
+    "reserves": [
+        {}, {"gpus": 1}, {"gpus": 1, "cpus": 0.5}, {"gpus": 2}, {"gpus": 3}, {"gpus": 4}, {"gpus": 5}, {"cpus": 1}, {"cpus": 1.5},
+        {"cpus": 64}, {"gib": 1}, {"gib": 4096},
+    ],
+    "constraints": [
+        {}, {}, {"constraints": ["node.role==worker"]}, {"constraints": ["node.hostname!=g1"]}, {"constraints": ["Node.Hostname==G2"]},
+        {"constraints": ["node.labels.gpu.count==4"]}, {"constraints": ["node.labels.gpu.count!=4"]}, {"constraints": ["node.labels.rack==7"]},
+        {"constraints": ["node.ip!=192.0.2.0/24"]}, {"constraints": ["node.ip==192.0.2.0/24"]}, {"constraints": ["engine.labels.rack==7"]},
+        {"constraints": ["node.platform.arch==x86_64", "node.role==manager"]},
+    ],
+    "platform": [
+        {}, {}, {"platform": {"OS": "linux", "Architecture": "amd64"}}, {"platform": {"OS": "linux", "Architecture": "arm64"}},
+        {"platform": {"Architecture": "x86_64"}}, {"platform": {"OS": "windows"}},
+    ],
+    "plugins": [{}, {}, {}, {"log": "json-file"}, {"log": "none"}, {"log": "nowhere"}, {"volume": "local"}, {"volume": "rexray"}],
+    "ports": [{}, {}, {}, {"port": (8080, "tcp")}, {"port": (8080, "udp")}, {"port": (8081, "tcp")}],
+    "replicas": [{}, {}, {"most": 1}, {"most": 2}],
+}  # fmt: skip
+
+
+def generated(count: int) -> Iterator[dict[str, Any]]:
+    """Services that differ in several things at once; every choice comes up, since each list is gone through in an order of its own."""
+    chance = random.Random(SEED)
+    orders = [itertools.cycle(chance.sample(choices, len(choices))) for choices in CHOICES.values()]
+    for _number in range(count):
+        chosen = [next(order) for order in orders]
+        # Few services are restricted in everything, and one that fits nowhere says little.
+        kept = [choice if chance.random() < 0.6 else {} for choice in chosen]
+        yield {key: value for choice in kept for key, value in choice.items()}
+
+
+def spec_of(name: str, made: dict[str, Any], replicas: int = 0) -> dict[str, Any]:
+    """The specification of a service, as the API takes it."""
+    reserved: dict[str, Any] = {}
+    if "gpus" in made:
+        reserved["GenericResources"] = [{"DiscreteResourceSpec": {"Kind": KIND, "Value": made["gpus"]}}]
+    if "cpus" in made:
+        reserved["NanoCPUs"] = int(made["cpus"] * 1e9)
+    if "gib" in made:
+        reserved["MemoryBytes"] = made["gib"] * 2**30
+    container: dict[str, Any] = {"Image": "lab/task", "StopGracePeriod": 1}
+    if "volume" in made:
+        driver = {"DriverConfig": {"Name": made["volume"]}}
+        container["Mounts"] = [{"Type": "volume", "Source": "data", "Target": "/data", "VolumeOptions": driver}]
+    number, protocol = made.get("port", (0, ""))
+    port = {"Protocol": protocol, "TargetPort": 80, "PublishedPort": number, "PublishMode": "host"}
+    return {
+        "Name": name,
+        "Mode": {"Replicated": {"Replicas": replicas}},
+        "EndpointSpec": {"Ports": [port]} if number else {},
+        "TaskTemplate": {
+            "ContainerSpec": container,
+            "Resources": {"Reservations": reserved},
+            "RestartPolicy": {"Condition": "any", "Delay": 1},
+            "Placement": {
+                "Constraints": made.get("constraints", []),
+                "Platforms": [made["platform"]] if "platform" in made else [],
+                "MaxReplicas": made.get("most", 0),
+            },
+            **({"LogDriver": {"Name": made["log"]}} if "log" in made else {}),
+        },
+    }
+
+
+# -- the scheduler ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def swarm(fleet: Fleet, first: Loud) -> Iterator[Swarm]:
+    """A mixed fleet on which something runs: a GPU of g2 is allocated, a port of g1 is taken, and g1 has a label."""
+    api = Swarm(fleet["m1"])
+    held = api.create(spec_of("holder", {"gpus": 1, "constraints": ["node.hostname==g2"]}, 1))
+    taken = api.create(spec_of("web", {"port": (8080, "tcp"), "constraints": ["node.hostname==g1"]}, 1))
+    fleet["m1"].docker("node", "update", "--label-add", "rack=7", "g1")
+    wait_until("them to run", lambda: all(_states(api, one) == ["running"] for one in (held, taken)), shown=lambda: _shown(api, held, taken))
+    yield api
+    for one in (held, taken):
+        api.remove(one)
+    fleet["m1"].docker("node", "update", "--label-rm", "rack", "g1")
+
+
+def _states(api: Swarm, service_id: str) -> list[str]:
+    return [task["Status"]["State"] for task in api.tasks(service_id)]
+
+
+def _shown(api: Swarm, *service_ids: str) -> list[Any]:
+    return [task["Status"] for one in service_ids for task in api.tasks(one)]
+
+
+def predicted(api: Swarm, name: str) -> dict[str, Any]:
+    nodes, tasks, services = api.all()
+    (found,) = ledger(nodes, tasks, services, "gpu-swarm.", None, [name])["explained"]
+    return found
+
+
+def placed(api: Swarm, service_id: str, replicas: int) -> list[str]:
+    """The nodes that its tasks are on, one for each task, when the scheduler has looked at all of them."""
+
+    def looked_at() -> list[dict[str, Any]]:
+        tasks = api.tasks(service_id)
+        done = [task for task in tasks if task.get("NodeID") or task["Status"].get("Err")]
+        return done if len(done) == replicas else []
+
+    tasks = wait_until("the scheduler", looked_at, shown=lambda: _shown(api, service_id))
+    return sorted(task["NodeID"] for task in tasks if task.get("NodeID"))
+
+
+def differences(api: Swarm, name: str, made: dict[str, Any]) -> list[str]:
+    """Where the scheduler does otherwise. It spreads tasks, so that with as many as there are nodes every feasible node has one."""
+    spec = spec_of(name, made)
+    service_id = api.create(spec)
+    try:
+        said = predicted(api, name)
+        replicas = said["nodes"]
+        api.scale(service_id, spec, replicas)
+        on = placed(api, service_id, replicas)
+    finally:
+        api.remove(service_id)
+    expected = replicas if said["room"] is None else min(said["room"], replicas)
+    if (sorted(set(on)), len(on)) == (said["feasible"], expected):
+        return []
+    return [f"{made}: {expected} tasks on {said['feasible']} were predicted, and {len(on)} are on {sorted(set(on))}: {said['text']}"]
+
+
+def test_the_scheduler_does_what_was_predicted(swarm: Swarm) -> None:
+    made = list(generated(CASES))
+    chosen = {str(one.get(key)) for one in made for key in ("gpus", "cpus", "log", "volume", "port", "platform", "most", "constraints")}
+    assert len(chosen) > 20
+    found = [text for number, one in enumerate(made) for text in differences(swarm, f"case-{number}", one)]
+    assert found == []
+
+
+# -- the playbook ----------------------------------------------------------------------------------------------------
+
+
+def shown(fleet: Fleet, inventory: Path, *arguments: str, columns: int = 200) -> Run:
+    words = [word for argument in arguments for word in ("--extra-vars", argument)]
+    return fleet.playbook(inventory, *words, playbook=PLAYBOOK, env={"COLUMNS": str(columns)})
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    (line,) = [line for line in run.output.splitlines() if line.startswith("{")]
+    return json.loads(line)
+
+
+def test_a_fleet_that_is_as_it_should_be(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    for name in NODES:
+        fleet[name].touch()
+    run, found = shown(fleet, inventory), as_json(shown(fleet, inventory, "output=json"))
+    # Of nodes that have left the swarm in other tests, the manager still lists some as down.
+    assert run.rc == (2 if found["wrong"] else 0), run.output
+    assert list(run.recap) == ["m1"]
+    assert {name: run.row(name).split()[0] for name in NODES} == dict.fromkeys(NODES, "ready")
+    assert "Nothing is pending." in run.output
+    assert {name: fleet[name].touched() for name in ("g1", "g2")} == {"g1": [], "g2": []}
+
+
+def test_why_a_service_is_pending(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
+    big = swarm.create(spec_of("big", {"gpus": 4}, 1))
+    try:
+        wait_until("the scheduler", lambda: any(status.get("Err") for status in _shown(swarm, big)))
+        one, everything = shown(fleet, inventory, "service=big"), shown(fleet, inventory, "output=json")
+        assert one.rc == 75, one.output
+        assert "needs 4 NVIDIA-GPU on one node: g2 has 3 NVIDIA-GPU free and would have 4 if holder.1 ended" in one.output
+        found = as_json(everything)
+        assert ([row["service"] for row in found["pending"]], found["waiting"]) == (["big"], ["big"])
+        assert everything.rc == (2 if found["wrong"] else 75), everything.output
+        assert [(row["node"], row["task"]) for row in found["holders"]] == [("g2", "holder.1")]
+    finally:
+        swarm.remove(big)
+
+
+def test_what_waits_and_what_is_wrong_is_in_the_exit_status(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
+    fleet["m1"].docker("node", "update", "--availability", "pause", "g1")
+    never = swarm.create(spec_of("never", {"gpus": 9}, 0))
+    try:
+        paused = shown(fleet, inventory, "status_what=free", columns=60)
+        assert paused.rc in (2, 75), paused.output
+        assert "paused, by hand" in paused.output
+        assert [line for line in paused.output.partition("TASK [Show it]")[2].partition("ok: ")[0].splitlines()[1:] if len(line) > 60] == []
+        assert shown(fleet, inventory, "service=never").rc == 2
+    finally:
+        fleet["m1"].docker("node", "update", "--availability", "active", "g1")
+        swarm.remove(never)
+
+
+def test_what_is_not_there_or_no_value_is_an_error(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    assert "The swarm has no service gone." in shown(fleet, inventory, "service=gone").failures("m1")[0]
+    assert "what is 'nothing', and has to be all, free, holders, pending or faulty" in shown(fleet, inventory, "what=nothing").failures("m1")[0]
+
+
+def test_the_next_manager_is_called_where_the_first_does_not_answer(fleet: Fleet, first: Loud) -> None:
+    gone = {"ansible_host": "127.0.0.1", "ansible_port": 9, "ansible_connection": "ssh"}
+    both = fleet.inventory({"gone": gone}, swarm_managers=["gone", "m1"])
+    run = shown(fleet, both, "output=json")
+    assert as_json(run)["nodes"], run.output
+    assert run.rc == (2 if as_json(run)["wrong"] else 0), run.output
+    nobody = shown(fleet, fleet.inventory({"gone": gone}, swarm_managers=["gone"]))
+    assert nobody.rc == 2
+    assert "No manager of the swarm answers: gone cannot be reached" in nobody.failures("gone")[0]
+
+
+# Last, since a drain stops what runs there.
+def test_so_it_does_where_a_node_is_paused_or_drained(swarm: Swarm, fleet: Fleet) -> None:
+    for node, availability in (("g1", "pause"), ("g2", "drain")):
+        fleet["m1"].docker("node", "update", "--availability", availability, node)
+        try:
+            assert differences(swarm, f"case-{availability}", {"gpus": 1}) + differences(swarm, f"case-{availability}-any", {"cpus": 0.5}) == []
+        finally:
+            fleet["m1"].docker("node", "update", "--availability", "active", node)

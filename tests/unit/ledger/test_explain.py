@@ -1,0 +1,310 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where a service fits: the filters of swarmkit's scheduler, one service at a time, over nodes as the API lists them."""
+
+from __future__ import annotations
+
+import pytest
+from swarm_api import node, pending, recorded, reserving, service, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
+
+GPU = "NVIDIA-GPU"
+NOW = epoch("2026-11-20T12:01:00Z")
+
+
+def gpus(count, start=0):
+    return [{"NamedResourceSpec": {"Kind": GPU, "Value": "GPU-%d" % number}} for number in range(start, start + count)]
+
+
+def train(reserves=None, replicas=1, mode=None, **more):
+    """A service; what stands in ``more`` is of its task template or, for these keys, of the service."""
+    made = service()
+    made["Spec"]["Mode"] = mode or {"Replicated": {"Replicas": replicas}}
+    for key in ("UpdateStatus", "JobStatus"):
+        if key in more:
+            made[key] = more.pop(key)
+    made["Spec"]["EndpointSpec"] = {"Ports": more.pop("ports", [])}
+    made["Spec"]["TaskTemplate"].update(Resources=reserving(reserves or {}), **more)
+    return made
+
+
+def host_port(number, protocol="tcp", mode="host"):
+    return {"Protocol": protocol, "TargetPort": 80, "PublishedPort": number, "PublishMode": mode}
+
+
+def explained(nodes, made, tasks=(), others=()):
+    (found,) = ledger(nodes, tasks, [made, *others], "gpu-swarm.", NOW, ["train"])["explained"]
+    return found
+
+
+def excluded(found):
+    return {one["filter"]: one["nodes"] for one in found["excluded"]}
+
+
+def plugins(one, *names):
+    one["Description"]["Engine"]["Plugins"] = [{"Type": kind, "Name": name} for kind, name in names]
+    return one
+
+
+def arm(one):
+    one["Description"]["Platform"]["Architecture"] = "aarch64"
+    return one
+
+
+def mount(driver):
+    return {"ContainerSpec": {"Image": "bb:1", "Mounts": [{"Type": "volume", "VolumeOptions": {"DriverConfig": {"Name": driver}}}]}}
+
+
+FOR_AMD64 = {"Platforms": [{"OS": "linux", "Architecture": "amd64"}]}
+
+
+@pytest.mark.parametrize(
+    ("one", "made", "filter_name", "text"),
+    [
+        (node(availability="pause"), train(), "ready", "host-n1: room, but it takes no new tasks (paused, by hand)"),
+        (node(availability="drain"), train(), "ready", "host-n1: room, but it takes no new tasks (drained, by hand)"),
+        (
+            node(availability="pause", labels={"gpu-swarm.former-availability": "active"}),
+            train(),
+            "ready",
+            "host-n1: room, but it takes no new tasks (paused, by a run of this collection)",
+        ),
+        (node(State="down"), train(), "ready", "host-n1: room, but it takes no new tasks (down)"),
+        (node(), train(**mount("rexray")), "plugins", "host-n1: no volume plugin rexray"),
+        (
+            plugins(node(), ("Log", "json-file")),
+            train(LogDriver={"Name": "splunk"}),
+            "plugins",
+            "host-n1: no log plugin splunk",
+        ),
+        (node(), train(Placement={"Constraints": ["node.labels.gpu.model==T4"]}), "constraints", "host-n1: does not meet node.labels.gpu.model==T4"),
+        (arm(node()), train(Placement=FOR_AMD64), "platform", "host-n1: its platform is linux/aarch64"),
+    ],
+)
+def test_a_node_is_excluded_by_one_filter(one, made, filter_name, text):
+    found = explained([one], made)
+    assert (excluded(found), found["feasible"], found["fits"]) == ({filter_name: 1}, [], False)
+    assert [(near["filter"], near["text"]) for near in found["nearest"]] == [(filter_name, text)]
+
+
+@pytest.mark.parametrize(
+    ("one", "made"),
+    [
+        (plugins(node(), ("Volume", "rexray:latest")), train(**mount("rexray"))),
+        (node(), train(**mount("local"))),
+        (node(), train(LogDriver={"Name": "splunk"})),  # a daemon that lists no log drivers at all
+        (plugins(node(), ("Log", "json-file")), train(LogDriver={"Name": "none"})),
+        (plugins(node(), ("Log", "json-file")), train(LogDriver={"Options": {"max-size": "1m"}})),
+        (arm(node()), train(Placement={"Platforms": [{"OS": "linux", "Architecture": "arm64"}]})),
+        (node(), train(Placement={"Constraints": ["node.ip==192.0.2.0/24", "NODE.Hostname==HOST-N1"]})),
+        (node(resources=gpus(1)), train({GPU: 1})),
+    ],
+)
+def test_a_node_passes(one, made):
+    found = explained([one], made)
+    assert (found["excluded"], found["feasible"], found["fits"]) == ([], ["n1"], True)
+
+
+def test_a_filter_counts_only_the_nodes_that_come_to_it():
+    nodes = [node("n1", availability="pause"), node("n2"), node("n3", resources=gpus(2)), node("n4", resources=gpus(2, 2), labels={"rack": "7"})]
+    found = explained(nodes, train({GPU: 2}, Placement={"Constraints": ["node.labels.rack==7"]}))
+    assert found["excluded"] == [{"filter": "ready", "nodes": 1}, {"filter": "resources", "nodes": 1}, {"filter": "constraints", "nodes": 1}]
+    assert (found["feasible"], found["room"]) == (["n4"], 1)
+
+
+def test_the_driver_of_a_network_is_read_from_a_task():
+    waiting = pending("t1")
+    waiting["NetworksAttachments"] = [{"Network": {"DriverState": {"Name": "weave"}}}]
+    found = explained([plugins(node(), ("Network", "overlay"))], train(), [waiting])
+    assert [near["text"] for near in found["nearest"]] == ["host-n1: no network plugin weave"]
+
+
+@pytest.mark.parametrize(
+    ("taken", "wanted", "feasible"),
+    [
+        (host_port(8080), host_port(8080), []),
+        (host_port(8080, "udp"), host_port(8080), ["n1"]),
+        (host_port(8080, mode="ingress"), host_port(8080), ["n1"]),
+        (host_port(8081), host_port(8080), ["n1"]),
+        (host_port(0), host_port(0), ["n1"]),
+    ],
+)
+def test_ports_of_the_host(taken, wanted, feasible):
+    web = service("s2", "web")
+    web["Spec"]["EndpointSpec"] = {"Ports": [taken]}
+    found = explained([node()], train(ports=[wanted]), [task("w1", service="s2", slot=1)], [web])
+    assert found["feasible"] == feasible
+    if not feasible:
+        assert found["nearest"][0]["text"] == "host-n1: port 8080/tcp of the host is in use"
+
+
+def test_a_port_of_the_host_is_there_once():
+    assert explained([node("n1"), node("n2")], train(ports=[host_port(8080)], replicas=3))["room"] == 2
+
+
+def test_replicas_on_a_node():
+    made = train(replicas=3, Placement={"MaxReplicas": 1})
+    found = explained([node("n1"), node("n2")], made, [task("t1", "n1"), task("t2", "n1", desired="shutdown", slot=2)])
+    assert (excluded(found), found["feasible"], found["room"]) == ({"replicas": 1}, ["n2"], 1)
+    assert found["nearest"][0]["text"] == "host-n1: as many replicas as are allowed on a node (1)"
+
+
+def test_a_kind_of_which_nothing_is_left():
+    """The scheduler takes it for a kind that the node does not have."""
+    nodes = [node(resources=gpus(1))]
+    found = explained(nodes, train({GPU: 0, "MemoryBytes": 1}), [task("b1", service="s2", given=gpus(1))], [service("s2", "batch")])
+    assert excluded(found) == {"resources": 1}
+
+
+# -- the smallest change that would make room ------------------------------------------------------------------------
+
+
+def test_the_nodes_that_lack_the_least_and_who_would_have_to_end():
+    nodes = [
+        node("g1", resources=gpus(2)),
+        node("g2", resources=gpus(4, 2)),
+        node("g3", resources=gpus(1, 6)),
+        node("g4", resources=gpus(2, 7), availability="pause"),
+        node("g5", resources=gpus(2, 9), availability="pause"),
+    ]
+    tasks = [
+        pending("t1", {GPU: 2}, since="2026-11-20T12:00:00Z"),
+        task("b7", "g1", gpus(1), service="s2", slot=7),
+        task("b1", "g2", gpus(3, 2), service="s2", slot=1),
+        task("b2", "g2", gpus(1, 5), service="s2", slot=2),
+    ]
+    found = explained(nodes, train({GPU: 2}), tasks, [service("s2", "batch")])
+    assert [near["text"] for near in found["nearest"]] == [
+        "host-g1 has 1 NVIDIA-GPU free and would have 2 if batch.7 ended",
+        "host-g2 has 0 NVIDIA-GPU free and would have 3 if batch.1 ended",
+        "host-g4, host-g5: room, but it takes no new tasks (paused, by hand)",
+    ]
+    assert found["text"] == "needs 2 NVIDIA-GPU on one node: " + "; ".join(near["text"] for near in found["nearest"]) + (
+        "; 2 NVIDIA-GPU are free in all, and at most 1 on one node (fragmented)"
+    )
+    assert (found["possible"], found["fits"], found["room"], found["age"]) == (True, False, 0, 60)
+
+
+def test_several_tasks_would_have_to_end():
+    tasks = [task("b%d" % slot, "g1", gpus(1, slot), service="s2", slot=slot) for slot in range(1, 4)]
+    found = explained([node("g1", resources=gpus(3, 1))], train({GPU: 2}), tasks, [service("s2", "batch")])
+    assert found["nearest"][0]["text"] == "host-g1 has 0 NVIDIA-GPU free and would have 2 if batch.1, batch.2 ended"
+
+
+def test_its_own_tasks_are_no_answer():
+    found = explained([node("g1", resources=gpus(1))], train({GPU: 1}, replicas=2), [task("t1", "g1", gpus(1)), pending("t2", {GPU: 1}, slot=2)])
+    assert found["nearest"][0]["text"] == "host-g1 has 0 NVIDIA-GPU free"
+
+
+def test_of_cpus_and_memory_no_task_holds_a_piece():
+    tasks = [task("b1", reserves={"NanoCPUs": 10**9}, service="s2")]
+    found = explained([node()], train({"NanoCPUs": 2 * 10**9}), tasks, [service("s2", "batch")])
+    assert found["text"] == "needs 2 CPUs on one node: host-n1 has 1 CPUs free"
+
+
+@pytest.mark.parametrize(
+    ("reserves", "constraints", "text"),
+    [
+        ({GPU: 9}, [], "needs 9 NVIDIA-GPU on one node: wants 9 NVIDIA-GPU; the most that a node has: 2 (host-g1)"),
+        ({}, ["node.labels.rack==9"], "finds no node: no node meets node.labels.rack==9; host-g1: does not meet node.labels.rack==9"),
+    ],
+)
+def test_what_can_have_no_place_on_any_node(reserves, constraints, text):
+    found = explained([node("g1", resources=gpus(2))], train(reserves, Placement={"Constraints": constraints}))
+    assert (found["possible"], found["text"]) == (False, text)
+
+
+def test_room_for_some_of_the_tasks():
+    found = explained([node("g1", resources=gpus(3))], train({GPU: 1}, replicas=5))
+    assert (found["room"], found["needed"], found["fits"], found["feasible"]) == (3, 5, False, ["g1"])
+    assert found["text"] == "needs 1 NVIDIA-GPU on one node: there is room for 3 of 5 tasks"
+
+
+def test_cluster_volumes_are_not_looked_at():
+    found = explained([node()], train(ContainerSpec={"Mounts": [{"Type": "cluster", "Source": "data"}]}))
+    assert (found["fits"], found["unchecked"]) == (True, ["cluster volumes"])
+
+
+# -- before any filter -----------------------------------------------------------------------------------------------
+
+ONCE = {"RestartPolicy": {"Condition": "none"}}
+PAUSED = {"UpdateStatus": {"State": "paused", "Message": "update paused due to failure"}}
+THRICE = {"RestartPolicy": {"Condition": "any", "MaxAttempts": 3}}
+FIRST = {"JobStatus": {"JobIteration": {}}}
+JOB = {"ReplicatedJob": {"MaxConcurrent": 2, "TotalCompletions": 5}}
+
+
+def ended(task_id, state="failed", slot=1, **more):
+    return task(task_id, state=state, desired="shutdown", slot=slot, error="task: non-zero exit (1)" if state == "failed" else None, **more)
+
+
+@pytest.mark.parametrize(
+    ("made", "tasks", "texts"),
+    [
+        (train(replicas=0), [], ["it is scaled to 0 replicas"]),
+        (train(), [], []),
+        (train(), [task("t1")], []),
+        (train(replicas=2, **ONCE), [ended("t1", "complete"), ended("t2", slot=2)], [
+            "2 tasks have ended and are not started again (restart condition none); the last failed with: task: non-zero exit (1)"
+        ]),
+        (train(**THRICE), [ended("t1")], ["1 task has used up its restart attempts (3); the last failed with: task: non-zero exit (1)"]),
+        (train(), [task("t1", state="ready", desired="ready")], ["1 task starts after its restart delay"]),
+        (train(), [pending("t1", state="new", error=None)], ["1 task has no address in its networks yet (state new)"]),
+        (train(**PAUSED), [], ["its update is paused: update paused due to failure"]),
+        (train(UpdateStatus={"State": "completed"}), [task("t1")], []),
+        (train(mode=JOB, **FIRST), [task("t1", job=True), task("t2", job=True, slot=2)], [
+            "3 tasks follow when others have ended: it has at most 2 at a time"
+        ]),
+        (train(mode=JOB, **FIRST), [task("t%d" % slot, state="complete", desired="complete", job=True) for slot in range(5)], [
+            "the job has finished: 5 of 5 tasks are complete"
+        ]),
+    ],
+)  # fmt: skip
+def test_why_there_is_no_task_yet(made, tasks, texts):
+    assert explained([node()], made, tasks)["without_tasks"] == texts
+
+
+def test_a_global_service_on_a_paused_node():
+    nodes = [node("n1"), node("n2", availability="pause"), node("n3", availability="drain")]
+    found = explained(nodes, train(mode={"Global": {}}), [task("t1", "n1", slot=None)])
+    assert found["without_tasks"] == ["swarm makes no tasks of a global service on paused nodes: host-n2"]
+    assert (found["nodes"], found["feasible"], found["fits"]) == (2, [], True)
+
+
+def test_a_global_service_without_room_on_one_node():
+    nodes = [node("g1", resources=gpus(1)), node("g2", resources=gpus(1, 1))]
+    tasks = [task("t1", "g1", gpus(1), slot=None), pending("t2", {GPU: 1}, node_id="g2", slot=None), task("b1", "g2", gpus(1, 1), service="s2")]
+    found = explained(nodes, train({GPU: 1}, mode={"Global": {}}), tasks, [service("s2", "batch")])
+    assert (found["fits"], found["feasible"], found["needed"]) == (False, [], 1)
+    assert found["text"] == "needs 1 NVIDIA-GPU on one node: host-g2 has 0 NVIDIA-GPU free and would have 1 if batch.1 ended"
+
+
+# -- which services --------------------------------------------------------------------------------------------------
+
+
+def test_all_that_have_fewer_tasks_than_they_are_to_have():
+    services = [train(), service("s2", "fine"), service("s3", "none"), service("s4", "waits")]
+    services[2]["Spec"]["Mode"] = {"Replicated": {"Replicas": 0}}
+    tasks = [task("t2", service="s2"), pending("t4", service="s4"), ended("t3", service="s3")]
+    found = ledger([node()], tasks, services, "gpu-swarm.", NOW, ["*"])["explained"]
+    assert [one["service"] for one in found] == ["train", "waits"]
+
+
+def test_by_name_or_id_and_nothing_for_a_name_that_is_not_there():
+    services = [train(), service("s2", "fine")]
+    found = ledger([node()], [], services, "gpu-swarm.", NOW, ["s1", "fine", "gone"])["explained"]
+    assert [one["service"] for one in found] == ["fine", "train"]
+
+
+def test_nothing_is_explained_unless_wanted():
+    assert "explained" not in ledger([node()], [], [train()], "gpu-swarm.", NOW)
+
+
+def test_a_recorded_swarm():
+    found = ledger(recorded("nodes"), recorded("tasks"), recorded("services"), "gpu-swarm.", NOW, ["big", "train", "*"])["explained"]
+    (big,) = [one for one in found if one["service"] == "big"]
+    assert (big["waiting"], big["possible"], excluded(big)) == (1, False, {"resources": 1})

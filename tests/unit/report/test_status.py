@@ -1,0 +1,232 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a fleet is like between two runs, as a table and as data."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from swarm_api import discrete, named, node, pending, service, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import LABEL
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import status
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.status_text import Screen, duration
+
+NOW = epoch("2026-11-20T12:00:00Z")
+GPU = "NVIDIA-GPU"
+MARK = "gpu-swarm.former-availability"
+
+
+def gpus(*numbers):
+    return named(*("GPU-%d" % number for number in numbers))
+
+
+def claims(one, text):
+    one["Description"]["Engine"]["Labels"] = {LABEL: text}
+    return one
+
+
+def since(one, stamp):
+    return dict(one, UpdatedAt=stamp)
+
+
+def read(nodes, tasks=(), services=(), names=("*",)):
+    return ledger(nodes, tasks, [service(), *services], "gpu-swarm.", NOW, names)
+
+
+def of(one, **more):
+    (row,) = status.status(read([one], **more))["nodes"]
+    return row
+
+
+# -- nodes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "state", "verdict", "why"),
+    [
+        (node(), "ready", "done", ""),
+        (node(labels={"gpu.healthy": "false"}), "ready", "done", "a GPU is left out"),
+        (claims(node(), "ok"), "ready", "done", ""),
+        (claims(node(), "blocked flags"), "ready", "waiting", "blocked flags"),
+        (claims(node(), "fault GPU-1… xid=79"), "fault", "failed", "fault GPU-1… xid=79"),
+        (claims(node(availability="pause"), "fault driver"), "paused, by hand; fault", "failed", "fault driver"),
+        (node(availability="pause"), "paused, by hand", "waiting", ""),
+        (node(availability="drain"), "drained, by hand", "waiting", ""),
+        (
+            node(availability="pause", labels={MARK: "active"}),
+            "paused, by a run of this collection",
+            "waiting",
+            "it returns to active with the next run of provision",
+        ),
+        (node(availability="drain", labels={MARK: "active/pause"}), "drained, by hand", "waiting", ""),
+        (node(availability="drain", State="down", Message="heartbeat failure"), "down", "failed", "heartbeat failure"),
+        (node(State="unknown"), "unknown", "failed", ""),
+    ],
+)
+def test_a_node_is_ready_or_something_keeps_it_from_that(one, state, verdict, why):
+    row = of(one)
+    assert (row["state"], row["verdict"], row["why"]) == (state, verdict, why)
+
+
+def test_for_how_long_at_least():
+    assert of(since(node(availability="pause"), "2026-11-20T09:00:00Z"))["for"] == 3 * 3600
+    assert of(since(node(), "2026-11-20T09:00:00Z"))["for"] is None
+
+
+def test_gpus_by_what_each_is():
+    one = claims(node(resources=gpus(1, 2, 3), labels={"gpu.healthy": "false"}), "fault GPU-3 xid=79")
+    row = of(one, tasks=[task("t1", given=gpus(1, 9))])
+    assert row["gpus"][GPU]["states"] == ["allocated", "free", "faulty", "not advertised"]
+
+
+def test_a_gpu_that_is_left_out_is_a_mark_too():
+    assert of(node(resources=gpus(1), labels={"gpu.healthy": "false"}))["gpus"][GPU]["states"] == ["free", "not advertised"]
+
+
+def test_an_amount_has_no_marks():
+    row = of(node(resources=discrete(16000)), tasks=[task("t1", given=discrete(4000))])
+    assert row["gpus"]["VRAM"] == {"total": 16000, "free": 12000, "allocated": 4000, "states": None}
+
+
+def test_totals_by_kind_and_model():
+    nodes = [
+        node("g1", labels={"gpu.model": "T4"}, resources=gpus(1, 2)),
+        node("g2", labels={"gpu.model": "T4"}, resources=gpus(3, 4, 5), availability="pause"),
+        node("g3", labels={"gpu.model": "H100"}, resources=[*gpus(6), *discrete(500)]),
+    ]
+    found = status.status(read(nodes, [task("t1", "g1", gpus(1))]))["totals"]
+    assert [tuple(row.values()) for row in found] == [
+        (GPU, "H100", 1, 0, 1, 1, 1),
+        (GPU, "T4", 5, 1, 4, 1, 1),
+        ("VRAM", "H100", 500, 0, 500, 500, 500),
+    ]
+
+
+# -- the exit status -------------------------------------------------------------------------------------------------
+
+
+def test_what_waits_and_what_is_wrong():
+    nodes = [node("g1"), node("g2", availability="pause"), node("g3", State="down"), node("g4", resources=gpus(1))]
+    tasks = [pending("t1", {GPU: 9}), pending("t2", {GPU: 1}, service="s2"), task("t3", "g4", gpus(1), service="s3")]
+    tasks.append(task("t4", "g4", gpus(1), service="s3", slot=2))
+    never, waits = service("s1", "train", reserves={GPU: 9}), service("s2", "waits", reserves={GPU: 1})
+    found = status.status(ledger(nodes, tasks, [never, waits, service("s3", "twice")], "gpu-swarm.", NOW, ["*"]))
+    assert (found["waiting"], found["wrong"]) == (["host-g2", "waits"], ["host-g3", "train", "host-g4"])
+
+
+def test_a_fleet_that_is_as_it_should_be():
+    found = status.status(read([node(resources=gpus(1))], [task("t1", given=gpus(1))]))
+    assert (found["waiting"], found["wrong"], found["faulty"], found["free"]) == ([], [], [], [])
+    assert json.loads(json.dumps(found)) == found
+
+
+# -- one service -----------------------------------------------------------------------------------------------------
+
+
+def one_service(reserves=None, tasks=()):
+    nodes = [node("g1", resources=gpus(1)), node("g2", resources=gpus(2, 3), availability="pause")]
+    return status.of_service(read(nodes, tasks, [service("s2", "big", reserves=reserves)], names=["big"]), "big")
+
+
+@pytest.mark.parametrize(
+    ("reserves", "tasks", "verdict"),
+    [
+        ({GPU: 1}, [task("t1", "g1", service="s2")], "done"),
+        ({GPU: 2}, [pending("t1", {GPU: 2}, service="s2")], "waiting"),
+        ({GPU: 3}, [pending("t1", {GPU: 3}, service="s2")], "failed"),
+    ],
+)
+def test_a_service_is_placed_or_waits_or_never_is(reserves, tasks, verdict):
+    assert one_service(reserves, tasks)["verdict"] == verdict
+
+
+def test_a_service_that_is_not_there():
+    assert status.of_service(read([node()], names=["gone"]), "gone") is None
+
+
+def test_why_a_service_is_pending_as_text():
+    waiting = pending("t1", {GPU: 2}, service="s2", since="2026-11-20T11:58:00Z")
+    assert Screen().service(one_service({GPU: 2}, [waiting])) == """\
+big: needs 2 NVIDIA-GPU on one node: host-g2: room, but it takes no new tasks (paused, by hand)
+
+  0 of 1 tasks have a node, 1 wait (for 2 min)
+  feasible nodes: none; room for 0 tasks
+  swarm's own words: no suitable node (insufficient resources on 1 node)
+
+filter     nodes
+─────────  ─────
+ready          1
+resources      1
+
+nearest misses
+──────────────────────────────────────────────────────────
+host-g2: room, but it takes no new tasks (paused, by hand)"""
+
+
+# -- the screen ------------------------------------------------------------------------------------------------------
+
+
+def fleet():
+    nodes = [
+        node("g1", resources=gpus(1, 2)),
+        since(node("g2", resources=gpus(3), availability="pause", labels={MARK: "active"}), "2026-11-20T09:00:00Z"),
+        claims(node("g3", resources=gpus(4), availability="pause"), "fault GPU-4 xid=79"),
+    ]
+    tasks = [task("t1", "g1", gpus(1), since="2026-11-20T10:00:00Z"), pending("t2", {GPU: 2}, service="s2", since="2026-11-20T11:58:00Z")]
+    return status.status(read(nodes, tasks, [service("s2", "big", reserves={GPU: 2})]))
+
+
+def test_all_on_one_screen():
+    text = Screen().show(fleet(), "all")
+    assert text.startswith("node     state")
+    assert "host-g1  ready" in text
+    assert "NVIDIA-GPU ■□  train.1 (2 h)" in text
+    assert "paused, by a run of this collection ≥ 3 h: it returns to active with the next run of provision" in text
+    assert "paused, by hand; fault: fault GPU-4 xid=79" in text
+    assert "■ allocated  □ free  × faulty  · not advertised" in text
+    assert "big          1  2 min  needs 2 NVIDIA-GPU on one node: host-g1 has 1 NVIDIA-GPU free and would have 2 if train.1 ended" in text
+    assert text.endswith("nodes: 3, ready: 1\nwaiting: host-g2, big\nwrong: host-g3")
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("free", ["host-g1  NVIDIA-GPU     1  –                                    GPU-2", "placeable"]),
+        ("holders", ["host-g1  train    train.1  2 h  NVIDIA-GPU  GPU-1"]),
+        ("pending", ["big"]),
+        ("faulty", ["host-g3  paused, by hand; fault  fault GPU-4 xid=79"]),
+    ],
+)
+def test_a_part_of_it(what, words):
+    text = Screen().show(fleet(), what)
+    assert [word for word in words if word not in text] == []
+
+
+@pytest.mark.parametrize("width", [40, 60, 79, 120])
+@pytest.mark.parametrize("what", ["all", "free", "holders", "pending", "faulty"])
+def test_a_narrow_terminal(width, what):
+    assert [line for line in Screen(width).show(fleet(), what).splitlines() if len(line) > width] == []
+
+
+def test_lines_are_coloured_by_what_is_wrong():
+    text = Screen(paint=lambda line, colour: f"<{colour}>{line}").show(fleet(), "all")
+    lines = {line.split()[0]: line for line in text.splitlines() if "host-g" in line}
+    assert {"<yellow>host-g2", "<red>host-g3", "host-g1"} <= set(lines)
+
+
+def test_many_gpus_are_counted():
+    one = status.status(read([node(resources=gpus(*range(20)))], [task("t1", given=gpus(1, 2))]))
+    assert "NVIDIA-GPU 2■ 18□" in Screen().show(one, "all")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "–"), (0, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"), (200000, "2 d")]
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
