@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 from ..plugin_utils._controller.answer import malformed
+from ..plugin_utils._controller.delegation import answered
 from ..plugin_utils._controller.libraries import ASSESSED, CarryingAction
 from ..plugin_utils._controller.node_labels import judged, prefixes
 from ..plugin_utils._plan.warnings import NOTED, named
 from ..plugin_utils._settings.module_options import explained
 
 WARNS_LATER = "_gpu_swarm_warns_later"
+READS_LEDGER = "_gpu_swarm_reads_ledger"
 NOT_ITS_ANSWER = (
     "%s: what came back is no answer of this module (%s), so nothing of it is used. Run this again; if that does not help, find out who "
     "changed what runs on that machine."
@@ -24,7 +26,23 @@ class ActionModule(CarryingAction):
         self._noted = (task_vars.get(ASSESSED) or {}).get(NOTED) or ()
         # Where a plan follows, it warns of all hosts together.
         self._later = self._task.check_mode and WARNS_LATER in task_vars
-        return super().run(tmp, task_vars)
+        result = super().run(tmp, task_vars)
+        ledger = self._ledger(result, task_vars) if READS_LEDGER in task_vars else None
+        return dict(result, ledger=ledger) if ledger else result
+
+    def _ledger(self, answer, task_vars):
+        """What the first manager of the inventory says about its swarm, read in the same task; None where a task of its own has to find out."""
+        host, swarm = task_vars["inventory_hostname"], answer.get("swarm") or {}
+        first = task_vars["groups"].get("swarm_managers", [])[:1] == [host]
+        if not first or answer.get("failed") or not swarm.get("control_available") or "docker_sdk" in answer["missing"]:
+            return None
+        call = {
+            "module_name": "fleet.gpu_swarm.swarm_gpu_info",
+            "module_args": {"docker_host": "unix://" + self._task.args.get("docker_socket", "/var/run/docker.sock")},
+            "task_vars": task_vars,
+        }
+        ledger = answered(lambda: self._execute_module(**call), host)
+        return None if ledger.get("failed") else ledger
 
     def finish(self, answer, host):
         wrong = malformed(answer)

@@ -66,7 +66,17 @@ def toml_parser() -> Loads:
 def get(content: bytes | None) -> dict[str, str | None]:
     """``{"swarm_resource": …, "mode": …}`` as the active lines say, None where there is none. Needs no parser."""
     text = (content or b"").decode("utf-8", "replace")
-    return {"swarm_resource": _value(text, SWARM), "mode": _value(text, MODE)}
+    found: dict[tuple[str, ...], str] = {}
+    for one in toml_text.statements(text):
+        if one.what == "key" and one.name in (SWARM, MODE):
+            found.setdefault(one.name, toml_text.plain(text[one.value_at : one.value_end]))
+    return {"swarm_resource": found.get(SWARM), "mode": found.get(MODE)}
+
+
+def says(content: bytes | None, want: Want) -> bool:
+    """Whether the active lines are as wanted. Needs no parser."""
+    found = get(content)
+    return found["swarm_resource"] == (want.swarm_resource or None) and want.mode in (None, found["mode"])
 
 
 def _value(text: str, name: tuple[str, ...]) -> str | None:

@@ -17,16 +17,17 @@ from typing import Any
 PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
 
 # The files that list held packages, and the form of a line: dpkg(1) --set-selections, dnf-versionlock(8) of dnf 4 and of dnf 5, zypper(8) addlock.
+# Each begins with the line break before it, since re looks for what is literal many times faster than for ^ in files of a megabyte.
 HELD = (
-    ("var/lib/dpkg/status", r"^Package: (%s)\nStatus: hold "),
-    ("etc/dnf/plugins/versionlock.list", r"^(%s)-\d+:"),
-    ("etc/dnf/versionlock.toml", r'^name *= *"(%s)"'),
-    ("etc/zypp/locks", r"^solvable_name: (%s)$"),
+    ("var/lib/dpkg/status", r"\nPackage: (%s)\nStatus: hold "),
+    ("etc/dnf/plugins/versionlock.list", r"\n(%s)-\d+:"),
+    ("etc/dnf/versionlock.toml", r'\nname *= *"(%s)"'),
+    ("etc/zypp/locks", r"\nsolvable_name: (%s)$"),
 )
 
 # In which dpkg leaves a package over which it was killed.
 HALF = ("half-installed", "unpacked", "half-configured")
-STATE = r"^Package: (%s)\nStatus: \S+ \S+ (\S+)$"
+STATE = r"\nPackage: (%s)\nStatus: \S+ \S+ (\S+)$"
 
 
 def held(root: str = "/") -> list[str]:
@@ -48,6 +49,6 @@ def _find(line: str, path: str) -> list[Any]:
     """All places of a file at which a package stands like that. A file that is not there, or no longer, has none."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
-            return re.findall(line % "|".join(map(re.escape, PACKAGES)), stream.read(), re.MULTILINE)
+            return re.findall(line % "|".join(map(re.escape, PACKAGES)), "\n" + stream.read(), re.MULTILINE)
     except OSError:
         return []

@@ -76,8 +76,12 @@ def _in_daemon_json(case: Case, path: str) -> Edit:
 
 def _in_runtime_config(case: Case) -> Edit:
     seen, line, mode = case.seen, case.advertisement["swarm_resource"], _mode(case)
-    runtime = runtime_toml.edit(seen.runtime.data, case.params["runtime_config"], runtime_toml.Want(line, mode))
+    want = runtime_toml.Want(line, mode)
     named = {"swarm_resource": line, "mode": mode} if mode else {"swarm_resource": line}
+    entry = seen.record.get(case.params["runtime_config"])
+    if entry and entry["written"] == seen.runtime.sha256 and entry["ours"] == named and runtime_toml.says(seen.runtime.data, want):
+        return Edit(seen.runtime.data, [], named)  # valid since this collection wrote it: no need to load a parser
+    runtime = runtime_toml.edit(seen.runtime.data, case.params["runtime_config"], want)
     return Edit(runtime.content, runtime.notes, named)
 
 

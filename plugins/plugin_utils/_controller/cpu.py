@@ -19,7 +19,8 @@ try:
     from archspec.cpu.schema import TARGETS_JSON
 
     # Read now, in the process that all workers are forked from, and not once a host.
-    HAS_ARCHSPEC = len(TARGETS) > 0
+    FAMILIES = {name: target.family.name for name, target in TARGETS.items()}
+    HAS_ARCHSPEC = bool(FAMILIES)
 except ImportError:
     HAS_ARCHSPEC = False
 
@@ -60,7 +61,7 @@ def _best(cpu: Mapping[str, Any]) -> Any:
     # Made a record of archspec's, which knows what a kernel leaves unsaid.
     features = Microarchitecture("", [], vendor, set(cpu["features"]), {}).features
     possible = [
-        target for target in TARGETS.values() if target.family.name == cpu["machine"] and _can_be(target, cpu, vendor, features)
+        target for name, target in TARGETS.items() if FAMILIES[name] == cpu["machine"] and _can_be(target, cpu, vendor, features)
     ]
     generic = max((target for target in possible if target.vendor == GENERIC), key=_depth, default=None)
     # Descendants of the best generic one only: a niche feature that the firmware hides must not cost a generation.

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The ledger goes along with the assessment of the first manager, and with no other."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ansible.plugins.action import ActionBase
+from fleet_lab import assessed
+
+from ansible_collections.fleet.gpu_swarm.plugins.action.gpu_node import READS_LEDGER, ActionModule
+
+LEDGER = {"changed": False, "nodes": [{"id": "n1"}], "pending": [], "ansible_facts": {"verify_image": "theirs"}}
+MANAGER = {"state": "active", "node_id": "n1", "control_available": True, "error": "", "managers": []}
+
+
+def run(monkeypatch, host="m1", args=None, ledger=LEDGER, reads=True, **answer):
+    """(the result, the arguments of each module that was run)"""
+    calls = []
+
+    def execute(self, module_name, module_args, task_vars):
+        calls.append((module_name.rpartition(".")[2], module_args))
+        whole = {"left_out": [], "advertised": [], "refused": [], "swarm": MANAGER}
+        return dict(ledger) if module_name.endswith("swarm_gpu_info") else assessed("n1", **{**whole, **answer})
+
+    monkeypatch.setattr(ActionBase, "run", lambda self, tmp, task_vars: {})
+    monkeypatch.setattr(ActionBase, "_execute_module", execute)
+    action = ActionModule.__new__(ActionModule)
+    action._task = SimpleNamespace(args=args or {}, check_mode=True, delegate_to=None, name="Read the node")
+    action._connection = SimpleNamespace()
+    variables = {"inventory_hostname": host, "groups": {"swarm_managers": ["m1", "m2"]}, **({READS_LEDGER: True} if reads else {})}
+    return action.run(task_vars=variables), calls
+
+
+def test_the_first_manager_answers_with_the_ledger(monkeypatch):
+    result, calls = run(monkeypatch, args={"docker_socket": "/run/other.sock"})
+    assert result["ledger"] == {"changed": False, "nodes": [{"id": "n1"}], "pending": []}
+    assert calls[1:] == [("swarm_gpu_info", {"docker_host": "unix:///run/other.sock"})]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"reads": False},
+        {"host": "m2"},
+        {"swarm": {**MANAGER, "control_available": False}},
+        {"swarm": {**MANAGER, "state": "inactive", "control_available": False}},
+        {"missing": ["docker_sdk"]},
+        {"failed": True, "msg": "no driver"},
+    ],
+)
+def test_elsewhere_no_ledger_is_read(monkeypatch, other):
+    result, calls = run(monkeypatch, **other)
+    assert "ledger" not in result
+    assert [name for name, _args in calls] == ["gpu_node"]
+
+
+def test_a_manager_that_cannot_say_leaves_it_to_the_task_that_reports_why(monkeypatch):
+    result, calls = run(monkeypatch, ledger={"failed": True, "msg": "the swarm has no leader"})
+    assert "ledger" not in result
+    assert [name for name, _args in calls] == ["gpu_node", "swarm_gpu_info"]
