@@ -78,6 +78,7 @@ options:
 extends_documentation_fragment:
   - fleet.gpu_swarm.advertise
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.health
   - fleet.gpu_swarm.node_files
   - fleet.gpu_swarm.node_labels
   - fleet.gpu_swarm.nvml
@@ -329,6 +330,12 @@ swarm:
       running. A node whose membership is V(unknown) may be a member of a swarm, even a manager.
   returned: always, also with an error, unless the daemon itself did not answer
   type: dict
+health:
+  description:
+    - What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers do not see it, or null; and C(reasons).
+  returned: success; null where no watcher runs
+  type: dict
+  version_added: 0.3.0
 images:
   description:
     - The node's images that GPUs can be tested with, at most three, each with C(id), C(name) and C(cuda). Those that are made of
@@ -363,6 +370,7 @@ from ..module_utils._libraries import received
 from ..module_utils._mask import mask, masked
 from ..module_utils._node.node import Node
 from ..module_utils._node.options import argument_spec
+from ..module_utils._watch.code import load
 
 # What others compare with the swarm or with another result of this node. A kind may be called LICENSE-TOKEN, and its number is no secret.
 DATA = (
@@ -374,7 +382,7 @@ DATA = (
 def main():
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     module.params["library_path"] = module.params["library_path"] or received(module.params["libraries"], module.tmpdir)
-    node = Node(module.params, run=run, move=module.atomic_move, diff=module._diff)
+    node = Node(module.params, run=run, move=module.atomic_move, diff=module._diff, load=load)
     try:
         result = node.assess() if module.check_mode or module.params["state"] == "gathered" else node.converge()
     except GpuSwarmError as problem:

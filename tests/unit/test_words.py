@@ -42,6 +42,7 @@ COVERED = (
     "tests/unit/dockerd/*.py",
     "tests/unit/fleet/*.py",
     "tests/unit/gpu/*.py",
+    "tests/unit/health/*.py",
     "tests/unit/lab/*.py",
     "tests/unit/ledger/*.py",
     "tests/unit/machine/*.py",
@@ -57,6 +58,7 @@ COVERED = (
     "tests/unit/support/*.py",
     "tests/unit/swarm/*.py",
     "tests/unit/verify/*.py",
+    "tests/unit/watch/*.py",
 )
 
 # Other forms of the glossary's words. There, they may be somebody else's: sudo asks for a password.

@@ -69,10 +69,10 @@ class _File(NamedTuple):
 
 def parse(content: bytes | None, path: str) -> dict[str, Any]:
     """The document as dockerd reads it: nothing, or only blanks, is an empty object."""
-    return _open(content, path).doc
+    return opened(content, path).doc
 
 
-def _open(content: bytes | None, path: str) -> _File:
+def opened(content: bytes | None, path: str) -> _File:
     content = content or b""
     bom, encoding = next(((bom, name) for bom, name in _BOMS if content.startswith(bom)), (b"", "utf-8"))
     try:
@@ -95,7 +95,7 @@ def _loads(text: str, path: str) -> dict[str, Any]:
     if isinstance(doc, dict):
         return doc
     raise ConfigError(
-        f"{path}: it contains {_json_type(doc)} where dockerd takes an object ({{…}}). Correct the file, then run again."
+        f"{path}: it contains {json_type(doc)} where dockerd takes an object ({{…}}). Correct the file, then run again."
     )
 
 
@@ -111,14 +111,14 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON value")
 
 
-def _json_type(value: Any) -> str:
+def json_type(value: Any) -> str:
     names = {list: "a list", dict: "an object", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
 
 def _open_checked(content: bytes | None, path: str) -> _File:
     """For an edit: the file, after a check for everything that would keep this collection's keys from being set."""
-    file = _open(content, path)
+    file = opened(content, path)
     if file.doc:
         box = json_text.scan(file.text)
         _refuse_twice(box, (DEFAULT_RUNTIME, RUNTIMES, RESOURCES, SINGULAR), path, "")
@@ -141,7 +141,7 @@ def _refuse_twice(box: json_text.Container, keys: Sequence[str], path: str, pref
 def _check_types(doc: Mapping[str, Any], path: str) -> None:
     def refuse(key: str, value: Any, wanted: str) -> NoReturn:
         raise ConfigError(
-            f"{path}: {key} is {_json_type(value)} ({generic_resources.shorten(value)}) where dockerd takes {wanted}."
+            f"{path}: {key} is {json_type(value)} ({generic_resources.shorten(value)}) where dockerd takes {wanted}."
             " Correct the file, then run again."
         )
 
@@ -232,7 +232,7 @@ def edit(content: bytes | None, path: str, want: Want) -> Edited:
     return Edited(content if text == file.text else file.encode(text), notes)
 
 
-def _put(text: str, keys: Sequence[str], value: Any) -> str:
+def put_in(text: str, keys: Sequence[str], value: Any) -> str:
     """Set the member at the end of the key path ``keys`` to ``value``; the objects on the way exist."""
     box = json_text.scan(text)
     style = json_text.style_of(text, box)
@@ -248,14 +248,14 @@ def _edit_runtime(text: str, want: Want, path: str, notes: list[str]) -> str:
     if default != RUNTIME:
         if default:
             notes.append(f"{path}: {DEFAULT_RUNTIME} was {generic_resources.shorten(default)}.")
-        text = _put(text, [DEFAULT_RUNTIME], RUNTIME)
+        text = put_in(text, [DEFAULT_RUNTIME], RUNTIME)
     entry = doc.get(RUNTIMES, {}).get(RUNTIME)
     if RUNTIMES not in doc:
-        return _put(text, [RUNTIMES], {RUNTIME: {"path": want.runtime_path}})
+        return put_in(text, [RUNTIMES], {RUNTIME: {"path": want.runtime_path}})
     if entry is None:
-        return _put(text, [RUNTIMES, RUNTIME], {"path": want.runtime_path})
+        return put_in(text, [RUNTIMES, RUNTIME], {"path": want.runtime_path})
     if not entry.get("path") and "runtimeType" not in entry:
-        return _put(text, [RUNTIMES, RUNTIME, "path"], want.runtime_path)
+        return put_in(text, [RUNTIMES, RUNTIME, "path"], want.runtime_path)
     if os.path.basename(entry.get("path", "")) != os.path.basename(want.runtime_path):
         notes.append(f"{path}: {RUNTIMES}.{RUNTIME} is {generic_resources.shorten(entry)}, it was left as it is.")
     return text
@@ -279,19 +279,19 @@ def _add_moved(text: str, want: Want) -> str:
     added = [one for one in dict.fromkeys(want.moved) if one not in there and not _is_owned(one, want)]
     if not added:
         return text
-    return _splice(text, item, [], added) if item else _put(text, [RESOURCES], added)
+    return splice(text, item, [], added) if item else put_in(text, [RESOURCES], added)
 
 
 def _edit_resources(text: str, key: str, want: Want, path: str, notes: list[str]) -> str:
     box = json_text.scan(text)
     item = box.find(key)
     if item is None:
-        return _put(text, [key], list(want.resources)) if want.resources else text
+        return put_in(text, [key], list(want.resources)) if want.resources else text
     owned = _owned(item.value, want)
     for entry in owned:
         if entry not in want.resources and entry not in want.written:
             notes.append(f"{path}: {key} listed {generic_resources.shorten(entry)}, which the policy decides.")
-    return _splice(text, item, owned, want.resources)
+    return splice(text, item, owned, want.resources)
 
 
 def _edit_singular(text: str, want: Want) -> str:
@@ -300,10 +300,10 @@ def _edit_singular(text: str, want: Want) -> str:
     owned = _owned(item.value, want)
     if owned and len(owned) == len(item.value):
         return json_text.remove(text, box, SINGULAR)
-    return _splice(text, item, owned, ()) if owned else text
+    return splice(text, item, owned, ()) if owned else text
 
 
-def _splice(text: str, item: json_text.Item, owned: Sequence[str], resources: Sequence[str]) -> str:
+def splice(text: str, item: json_text.Item, owned: Sequence[str], resources: Sequence[str]) -> str:
     """The list with ``resources`` in place of the entries ``owned``; the others keep their places and bytes."""
     box = json_text.scan(text, item.value_at)
     style = json_text.style_of(text, json_text.scan(text))
@@ -369,7 +369,7 @@ def _restore_runtime(text: str, former: _File, want: Want) -> str:
     }:
         return _restore(text, RUNTIMES, former)
     if RUNTIME in before:
-        return _put(text, [RUNTIMES, RUNTIME], before[RUNTIME])
+        return put_in(text, [RUNTIMES, RUNTIME], before[RUNTIME])
     inner = json_text.scan(text, json_text.scan(text).find(RUNTIMES).value_at)
     return json_text.remove(text, inner, RUNTIME)
 
@@ -389,4 +389,4 @@ def _restore_resources(text: str, former: _File, want: Want) -> str:
     if [one for one in item.value if one not in owned] == [one for one in before if one not in formerly_owned]:
         return _restore(text, RESOURCES, former)
     # What somebody restored by hand already must not be listed twice.
-    return _splice(text, item, owned, [one for one in formerly_owned if one in owned or one not in item.value])
+    return splice(text, item, owned, [one for one in formerly_owned if one in owned or one not in item.value])

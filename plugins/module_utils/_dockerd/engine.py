@@ -154,6 +154,8 @@ class Engine:
             "unit_files": unit.get("files", []),
             "needs_reload": unit.get("needs_reload", False),
             "started_at": unit.get("started_at"),
+            "pid": unit.get("pid"),
+            "labels": info.get("Labels") or [],
             "swarm": swarm_of(info),
         }
 
@@ -169,7 +171,8 @@ class Engine:
                 "running": False, "version": None, "api_version": None, "unit": self.unit, "socket": self.socket_path,
                 "flavour": "docker", "root_dir": None, "default_runtime": None, "runtimes": {},
                 "generic_resources": [], "live_restore": False, "flags": [], "unit_flags": unit["unit_flags"],
-                "unit_files": unit["files"], "needs_reload": unit["needs_reload"], "started_at": None, "swarm": unknown_swarm(),
+                "unit_files": unit["files"], "needs_reload": unit["needs_reload"], "started_at": None, "pid": None,
+                "labels": [], "swarm": unknown_swarm(),
             }  # fmt: skip
         if os.path.exists("/snap/bin/docker") or os.path.isdir("/var/snap/docker"):
             refuse("snap", "/snap/bin/docker")

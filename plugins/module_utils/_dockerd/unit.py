@@ -165,3 +165,15 @@ def exec_start_flags(shown: str) -> list[str]:
     """The same of what systemd would start."""
     match = re.search(r"argv\[\]=(.*?) ;", shown)
     return match.group(1).split()[1:] if match else []
+
+
+def process_started(pid: int) -> float | None:
+    """When a process was started, in seconds since 1970, to the second; None where there is none."""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stream:
+            ticks = int(stream.read().rpartition(")")[2].split()[19])
+        with open("/proc/stat", encoding="ascii") as stream:
+            booted = next(int(line.split()[1]) for line in stream if line.startswith("btime "))
+    except (OSError, StopIteration):
+        return None
+    return booted + ticks / os.sysconf("SC_CLK_TCK")

@@ -14,12 +14,15 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from .._compat import checks
 from .._config import daemon_json
 from .._dockerd import flags as dockerd_flags
+from .._health.label import KEY
 from .._policy import advertise, generic_resources, shrink
 from .._policy.labels import node_labels, options_of
 from . import drift as node_drift
 from . import edits as file_edits
 from . import restore
 from . import running as running_daemon
+from .channel import NOTED
+from .labelled import is_wanted, labelled, not_reported
 from .observation import Case, Observation
 from .restore import Edit
 from .running import Running
@@ -68,16 +71,13 @@ def _case(params: Mapping[str, Any], seen: Observation) -> Case:
 
 def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
     params, seen, advertisement = case.params, case.seen, case.advertisement
+    edits, running, act = _daemon_wanted(case, edits)
+    writes = _writes(seen, edits)
     now = {item.path: item for item in seen.files}
-    snapshots = [now[path] for path in edits]
-    writes = {item.path: edits[item.path].content for item in snapshots if edits[item.path].content != item.data}
-    running, act = None, None
-    if edits and seen.engine:
-        running = running_daemon.running_wanted(_daemon_json_then(case, edits), _flags_then(seen, edits))
-        act = "restart" if _starts_otherwise(seen, edits, writes) else running_daemon.action_for(running, seen.engine, params["state"])
+    watcher = list(seen.watcher.drift)
     adopted = [note for edit in edits.values() for note in edit.notes]
     shrunk = _shrunk(case) if params["state"] == "present" else []
-    drift = node_drift.drift(case, edits, writes, act) + [item["text"] for item in shrunk]
+    drift = node_drift.drift(case, edits, writes, act) + watcher + [item["text"] for item in shrunk]
     acting = params["restart"] == "if_needed" and act is not None
     return Decision(
         advertisement=advertisement,
@@ -86,17 +86,36 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
         released=list(edits) if params["state"] == "absent" else [one.path for one in seen.left],
         act=act,
         restart=act == "restart",
-        changed=bool(writes) or acting or seen.unfinished,
+        changed=bool(writes) or acting or seen.unfinished or bool(watcher),
         drift=drift,
         running=running,
-        diff=[node_drift.diff(item, writes[item.path]) for item in snapshots if item.path in writes],
-        warnings=adopted + node_drift.left_out(advertisement) + advertisement["warnings"] + checks.warnings(case.findings),
+        diff=[node_drift.diff(now[path], writes[path]) for path in writes],
+        warnings=adopted + node_drift.left_out(advertisement) + advertisement["warnings"] + checks.warnings(case.findings) + not_reported(case, act),
         refused=shrunk + checks.refused(case.findings),
         adopted=adopted,
         runtime_stays=params["state"] == "absent" and _runtime_stays(case, edits),
         reread=not _not_in_force(seen, edits),
         reread_on_undo=all(edits[path].inserted.get("in_force", True) for path in edits),
     )
+
+
+def _daemon_wanted(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], Running | None, str | None]:
+    """The edits with the health label, what the daemon then shows, and what it needs for that."""
+    seen, path = case.seen, case.params["daemon_config"]
+    if not edits or not seen.engine:
+        return dict(edits), None, None
+    running = running_daemon.running_wanted(_daemon_json_then(case, edits), _flags_then(seen, edits))
+    starts_otherwise = _starts_otherwise(seen, edits, _writes(seen, edits))
+    act = "restart" if starts_otherwise else running_daemon.action_for(running, seen.engine, case.params["state"])
+    with_label, act = labelled(case, edits, act)
+    if is_wanted(case.params) and path in with_label and NOTED in with_label[path].inserted:
+        running = running._replace(label=KEY)
+    return with_label, running, act
+
+
+def _writes(seen: Observation, edits: Mapping[str, Edit]) -> dict[str, bytes | None]:
+    now = {item.path: item.data for item in seen.files}
+    return {path: edit.content for path, edit in edits.items() if edit.content != now[path]}
 
 
 def _daemon_json_then(case: Case, edits: Mapping[str, Edit]) -> dict[str, Any]:

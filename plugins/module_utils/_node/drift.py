@@ -32,7 +32,7 @@ def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | No
         line = runtime_toml.get(seen.runtime.data)["swarm_resource"] if seen.runtime.existed else None
         found += advertise.swarm_resource_drift(case.advertisement, line)
         found += ["%s still contains changes of this collection, and no option names it any more" % path for path in left]
-        if running and act == "reload":
+        if running and act == "reload" and seen.engine["default_runtime"] != daemon_json.RUNTIME:
             found.append("the default runtime is %s, not nvidia" % seen.engine["default_runtime"])
     if seen.engine and not running and edits:
         found.append("dockerd is not running")

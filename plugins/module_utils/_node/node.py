@@ -14,7 +14,7 @@ import importlib.util
 import os
 import re
 import shutil
-from typing import Any, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 from .. import _libraries
 from .._dockerd.engine import SBIN, Engine, half_joined, swarm_without_engine
@@ -27,10 +27,13 @@ from .._machine import addresses, hardware, packages
 from .._policy import generic_resources
 from .._policy.labels import options_of
 from . import restore
+from .channel import Channel
 from .decision import Decision, decide
 from .journal import State
+from .labelled import is_wanted
 from .observation import Observation
-from .transaction import apply
+from .transaction import apply, refuse
+from .watcher import Watcher
 
 
 def _own(units: Iterable[UnitFile]) -> list[str]:
@@ -46,7 +49,7 @@ def _shown(engine: Mapping[str, Any] | None) -> list[str]:
 # The option of dockerd that names the address that other nodes get.
 DEFAULT_ADDRESS = "swarm-default-advertise-addr"
 # What of the engine is not returned: flags can contain passwords, as those of a proxy.
-PRIVATE = ("swarm", "flags", "unit_flags", "unit_files", "needs_reload")
+PRIVATE = ("swarm", "flags", "unit_flags", "unit_files", "needs_reload", "pid", "labels")
 
 
 class Node:
@@ -61,7 +64,7 @@ class Node:
 
     root = "/"  # where the package manager's files lie; a test has its own
 
-    def __init__(self, params: Mapping[str, Any], run: Run, move: Move, diff: bool = False) -> None:
+    def __init__(self, params: Mapping[str, Any], run: Run, move: Move, diff: bool = False, load: Callable[[], Any] | None = None) -> None:
         self.params = params
         self.facts: dict[str, Any] = {}
         self._diff = diff
@@ -69,6 +72,15 @@ class Node:
         self.move = move
         self.engine = Engine(params["docker_socket"], params["docker_unit"], run)
         self.state = State(params["state_dir"], move)
+        self._load = load
+
+    @property
+    def channel(self) -> Channel:
+        return Channel(self.params, self.engine, self.state, self.move)
+
+    @property
+    def watcher(self) -> Watcher:
+        return Watcher(self.params, self.state, self._run, self.move, str(self.root), self._load)
 
     def assess(self) -> dict[str, Any]:
         """What is and what should be; changes nothing. Returns the module's result."""
@@ -86,8 +98,17 @@ class Node:
         with self.state.lock(self.params["timeout"]):
             installed = self._install_libraries()
             seen, decision = self._decided()
+            left = None
+            if seen.watcher.drift and not is_wanted(self.params):
+                refuse(self, seen, decision, decision.act)
+                left = self.watcher.remove(self.channel)
+                seen, decision = self._decided()
             done = apply(self, seen, decision)
+            if is_wanted(self.params):
+                self._watch(seen, done)
             result = self._result(seen, decision, changed=decision.changed or installed)
+        if left and not done["restarted"]:
+            result["warnings"].append("the swarm's managers show this node's health label until dockerd starts anew: %s." % left)
         result.update(done)
         return result
 
@@ -101,6 +122,12 @@ class Node:
             seen = self.inspect()  # it may be another node by now: somebody's editor was open
             decision = decide(self.params, seen)
         return seen, decision
+
+    def _watch(self, seen: Observation, done: Mapping[str, Any]) -> None:
+        if seen.watcher.drift:
+            self.watcher.install()
+        if done["restarted"] or done["reloaded"]:
+            self.channel.note_loaded()
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -139,6 +166,7 @@ class Node:
             held=packages.held(self.root) if version else [],
             unfinished=self.params["state"] != "gathered" and self.state.unfinished(),
             left=left,
+            watcher=self.watcher.inspect(self.channel.blocked(daemon, engine) if is_wanted(self.params) else None),
         )
 
     def _lacking(self, toolkit_version: str | None, runtime: Snapshot) -> list[str]:
@@ -248,6 +276,7 @@ class Node:
             "runtime_stays": decision.runtime_stays,
             "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},
             "kept": self.state.is_there(),
+            "health": seen.watcher.report(),
             "warnings": decision.warnings,
         }
         result.update(self.facts)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._compat.checks import LOWERABLE
+from .._health.xids import FAULTS, IGNORED
 from .._libraries import LIBRARIES
 from .._policy.forms import DEFAULT_RULES, FORMS
 
@@ -42,6 +43,9 @@ def argument_spec() -> dict[str, Any]:
         "docker_unit": {"type": "str", "default": "docker.service"},
         "state_dir": {"type": "path", "default": "/var/lib/gpu-swarm"},
         "drain_timeout": {"type": "int", "default": 0},
+        "health": {"type": "bool", "default": False},
+        "health_faults": {"type": "list", "elements": "int", "default": list(FAULTS)},
+        "health_ignored": {"type": "list", "elements": "int", "default": list(IGNORED)},
         "look_for_images": {"type": "bool", "default": False},
         "timeout": {"type": "int", "default": 120},
     }

@@ -23,6 +23,7 @@ class Running(NamedTuple):
 
     resources: list[str]  # KIND=value, sorted
     default_runtime: str | None
+    label: str | None = None  # the key of the label that it must have, whatever that says
 
 
 def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running:
@@ -62,6 +63,8 @@ def complaint(wanted: Running, engine: Mapping[str, Any]) -> str | None:
         return "it shows %s where %s was decided" % (_short(now.resources), _short(wanted.resources))
     if now.default_runtime != wanted.default_runtime:
         return "its default runtime is %s" % now.default_runtime
+    if wanted.label and not any(entry.startswith(wanted.label + "=") for entry in engine.get("labels") or []):
+        return "it does not show its label %s" % wanted.label
     return None
 
 

@@ -41,7 +41,7 @@ def apply(node: Target, seen: Observation, decision: Decision) -> dict[str, Any]
     Raises GpuSwarmError, with the node as it was before, if anything fails.
     """
     act = decision.act if node.params["restart"] == "if_needed" else None
-    _refuse(node, seen, decision, act)
+    refuse(node, seen, decision, act)
     node.state.sweep()
     for current in seen.files:
         _files.sweep(current.path)
@@ -58,7 +58,7 @@ def apply(node: Target, seen: Observation, decision: Decision) -> dict[str, Any]
     return {"restarted": act == "restart", "reloaded": act == "reload", "backups": backups}
 
 
-def _refuse(node: Target, seen: Observation, decision: Decision, act: str | None) -> None:
+def refuse(node: Target, seen: Observation, decision: Decision, act: str | None) -> None:
     """What must not be begun."""
     if decision.refused:
         raise GpuSwarmError(" ".join(item["text"] for item in decision.refused), refused=decision.refused)

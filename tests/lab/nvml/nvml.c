@@ -10,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct machine machine;
-static int users; /* nvmlInit counts its callers */
+static int users;               /* nvmlInit counts its callers */
+static struct timespec read_of; /* the text file as it was read: when it had changed last */
 static unsigned int visible[MAX_GPUS], visible_count;
 
 /* Inside a container NVML counts only the GPUs whose device node is there. */
@@ -65,20 +67,33 @@ static nvmlReturn_t answer(long error)
     return (nvmlReturn_t)error;
 }
 
+/* A card can fail under a process that holds NVML open: the machine changes for it too. */
+static int is_as_read(const char *path)
+{
+    struct stat now;
+    if (stat(path, &now))
+        return 0;
+    int same = now.st_mtim.tv_sec == read_of.tv_sec && now.st_mtim.tv_nsec == read_of.tv_nsec;
+    read_of = now.st_mtim;
+    return same;
+}
+
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
     (void)flags;
-    if (users) {
+    const char *path = getenv("GPU_LAB_NVML");
+    path = path ? path : "/etc/gpu-lab/nvml.conf";
+    int as_read = is_as_read(path);
+    if (users && as_read && !machine.init) {
         users++;
         return NVML_SUCCESS;
     }
-    const char *path = getenv("GPU_LAB_NVML");
-    if (machine_read(path ? path : "/etc/gpu-lab/nvml.conf", &machine))
+    if (machine_read(path, &machine))
         return NVML_ERROR_UNKNOWN;
     if (machine.init)
         return answer(machine.init);
     count_visible();
-    users = 1;
+    users++;
     return NVML_SUCCESS;
 }
 

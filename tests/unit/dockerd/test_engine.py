@@ -294,6 +294,8 @@ def test_inspect_docker_20(tmp_path, daemon):
         "unit_files": [],
         "needs_reload": False,
         "started_at": "81234567",
+        "pid": 0,
+        "labels": [],
         "swarm": swarm_of({}),
     }
 

@@ -156,7 +156,7 @@ class Daemon(Engine):
             raise dockerd_lab.Refused(self.refuses)
         listed = doc.get("node-generic-resources", []) + given.get("node-generic-resources", [])
         shown = [] if new and self.shows_nothing else dockerd_lab.generic_resources(listed)
-        return {"shown": shown, "runtime": doc.get("default-runtime") or given.get("default-runtime", ["runc"])[-1]}
+        return {"labels": doc.get("labels", []), "shown": shown, "runtime": doc.get("default-runtime") or given.get("default-runtime", ["runc"])[-1]}
 
     def stop(self):
         self._keep({"running": False, "calls": self.calls()})
@@ -182,6 +182,8 @@ class Daemon(Engine):
             "unit_files": self.unit_files(),
             "needs_reload": self.needs_reload(),
             "started_at": "1",
+            "pid": None,
+            "labels": process.get("labels", []),
             "swarm": dict(OUTSIDE),
         }
 
@@ -205,6 +207,7 @@ class Daemon(Engine):
         process, doc = self.process(), self._document()
         if not self.shows_nothing:
             process["runtime"] = doc.get("default-runtime", process["runtime"])
+            process["labels"] = doc.get("labels", process["labels"])
         self._keep(dict(process, calls=process["calls"] + ["reload"]))
 
     def reason(self):
@@ -230,7 +233,8 @@ class LabNode(Node):
             "drain_timeout": 0,
             "timeout": 0,
         }
-        super().__init__(dict(params, **options), run=None, move=move, diff=True)
+        self.commands = []
+        super().__init__(dict(params, **options), run=self._command, move=move, diff=True, load=lambda: None)
         self.home = self.root = home
         self.engine = Daemon(home, params["daemon_config"])
         self.gpus = [gpu(0), gpu(1)]
@@ -238,6 +242,17 @@ class LabNode(Node):
 
     def _needs_root(self):
         pass
+
+    def _command(self, argv):
+        """systemd, which starts whatever it is to start."""
+        self.commands.append(" ".join(argv))
+        status = self.home / "run" / "gpu-swarm" / "health.json"
+        if argv[:2] == ["systemctl", "restart"]:
+            status.parent.mkdir(parents=True, exist_ok=True)
+            status.write_text(json.dumps({"pid": os.getpid(), "label": "ok", "blocked": None, "reasons": []}))
+        elif argv[:2] == ["systemctl", "stop"] and status.exists():
+            status.unlink()
+        return 0, "", ""
 
     def _gpus(self, missing):
         read = self.params["advertise"] and self.params["state"] == "present"

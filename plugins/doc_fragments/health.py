@@ -1,0 +1,39 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """What watches the GPUs of a node between two runs."""
+
+    DOCUMENTATION = r"""
+options:
+  health:
+    description:
+      - Whether a service on the node, C(gpu-swarm-health), watches its GPUs between two runs and reports what is wrong to the swarm's
+        managers, by the engine label C(fleet.gpu-swarm.health).
+      - With V(false) the service and its label are removed, as they are where nothing is advertised. Where the daemon is not to be
+        restarted, they are left as they are.
+    type: bool
+    default: false
+    version_added: 0.3.0
+  health_faults:
+    description:
+      - NVIDIA's numbers of errors (XIDs) that make a GPU unfit for work until it is reset or the node reboots.
+      - The default are those for which NVIDIA's catalogue has a reset, a reboot or worse. A number in no list is a warning.
+    type: list
+    elements: int
+    default: [46, 48, 62, 64, 74, 79, 95, 119, 120, 140, 155, 156]
+    version_added: 0.3.0
+  health_ignored:
+    description:
+      - Those that say nothing about the GPU.
+      - The default are those of applications, as NVIDIA's device plugin for Kubernetes has them, and those for which the catalogue has
+        nothing to do or a restart of the application.
+    type: list
+    elements: int
+    default: [13, 31, 43, 45, 63, 68, 92, 93, 94, 109, 121, 157]
+    version_added: 0.3.0
+"""

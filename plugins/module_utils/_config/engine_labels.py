@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The labels of the engine in daemon.json: one of them put in, changed or taken out, every other byte left.
+
+dockerd reads ``labels`` anew at a reload. A key that is gone leaves the running labels as they are; an empty list removes them. Two
+values for one label make a reload fail (moby opts/opts.go, daemon/reload.go).
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from .._errors import ConfigError
+from . import json_text
+from .daemon_json import json_type, opened, put_in, splice
+
+LABELS = "labels"
+# As flags of dockerd these are lost at a reload, reset, or keep it from being carried out (moby daemon/reload.go); and with --label
+# dockerd does not start once daemon.json has labels too.
+BLOCKING = ("--label", "--authorization-plugin", "--max-concurrent-downloads", "--max-concurrent-uploads", "--max-download-attempts")
+
+
+def blocking(flags: Sequence[str]) -> list[str]:
+    """Those of dockerd's flags with which its labels cannot be changed while it runs."""
+    names = [word.partition("=")[0] for word in flags]
+    return [name for name in BLOCKING if name in names]
+
+
+def value(content: bytes | None, path: str, key: str) -> str | None:
+    """What the file says of one label."""
+    found = [entry for entry in _listed(content, path) if _is_of(entry, key)]
+    return found[-1].partition("=")[2] if found else None
+
+
+def put(content: bytes | None, path: str, key: str, label: str) -> bytes:
+    """The file with this label, and with the others as they are."""
+    before = _listed(content, path)
+    file, entry = opened(content, path), "%s=%s" % (key, label)
+    text = file.text if file.text.strip() else "{}\n"
+    item = json_text.scan(text).find(LABELS)
+    if item is None:
+        return file.encode(put_in(text, [LABELS], [entry]))
+    return file.encode(splice(text, item, [one for one in before if _is_of(one, key)], [entry]))
+
+
+def cleared(content: bytes | None, path: str, key: str) -> bytes | None:
+    """The file with which a reload removes this label from the running daemon: the others, or an empty list."""
+    mine = [one for one in _listed(content, path) if _is_of(one, key)]
+    if not mine:
+        return content
+    file = opened(content, path)
+    return file.encode(splice(file.text, json_text.scan(file.text).find(LABELS), mine, []))
+
+
+def take_out(content: bytes | None, path: str, key: str, original: bytes | None) -> bytes | None:
+    """The file without this label; without a list at all where there was none and nobody has put anything into it."""
+    content = cleared(content, path, key)
+    if content is None or _listed(content, path) or LABELS in opened(original, path).doc:
+        return content
+    file = opened(content, path)
+    box = json_text.scan(file.text) if file.doc else None
+    return file.encode(json_text.remove(file.text, box, LABELS)) if box and box.find(LABELS) else content
+
+
+def _is_of(entry: str, key: str) -> bool:
+    return entry.partition("=")[0] == key
+
+
+def _listed(content: bytes | None, path: str) -> list[str]:
+    file = opened(content, path)
+    listed = file.doc.get(LABELS, [])
+    twice = bool(file.doc) and sum(item.key == LABELS for item in json_text.scan(file.text).items) > 1
+    if not twice and isinstance(listed, list) and all(isinstance(one, str) for one in listed):
+        return listed
+    found = "stands more than once" if twice else "is %s" % json_type(listed)
+    raise ConfigError('%s: labels %s where dockerd takes one list of strings such as ["rack=r1"]. Correct the file, then run again.' % (path, found))

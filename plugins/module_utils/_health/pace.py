@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""When a verdict counts, and when it is written (pure): each write is an update of the node, at which swarm's managers look at its tasks.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from .label import FAULT, UNKNOWN, UNWATCHED, Label
+
+POLL_S = 10
+# The second of two equal reads comes sooner.
+CONFIRM_S = 2
+# A fault is written at once. What takes it away waits for two minutes, so that a card that comes and goes is written once a minute.
+CALM_S = 120
+
+
+class Settled(NamedTuple):
+    """The verdict that counts, and the newest one: it counts once two reads in a row agree on it."""
+
+    verdict: Label | None = None
+    newest: Label | None = None
+
+    @property
+    def wait_s(self) -> int:
+        return POLL_S if self.verdict == self.newest else CONFIRM_S
+
+
+def settle(before: Settled, newest: Label) -> Settled:
+    return Settled(newest if newest == before.newest else before.verdict, newest)
+
+
+def wanted(verdict: Label, shown: Label | None, drift: str | None, now: float) -> Label:
+    """The label for a verdict, which is since when it was first shown."""
+    plain = verdict._replace(drift=drift)
+    if verdict.card is None and verdict.reason is None:
+        return plain
+    same = shown is not None and shown._replace(since=None, drift=None) == verdict
+    return plain._replace(since=shown.since if same and shown.since else int(now))
+
+
+def due(shown: Label | None, label: Label, since_write_s: float | None) -> bool:
+    """Whether the label is to be written now."""
+    if label == shown:
+        return False
+    if shown is None or shown.state in (UNWATCHED, UNKNOWN) or since_write_s is None:
+        return True
+    return (label.state == FAULT and shown.state != FAULT) or since_write_s >= CALM_S
+
+
+# -- errors that the driver logged -----------------------------------------------------------------------------------------
+
+
+def kept(stored: Mapping[str, Any], boot: str) -> list[dict[str, Any]]:
+    """The errors that still count: those of this boot."""
+    return [dict(one) for one in stored.get("events") or []] if stored.get("boot") == boot else []
+
+
+def with_event(events: Sequence[Mapping[str, Any]], uuid: str, xid: int, state: str) -> list[dict[str, Any]]:
+    """The errors with one more; of each card and number one."""
+    one = {"uuid": uuid, "xid": xid, "state": state}
+    return [dict(other) for other in events if (other["uuid"], other["xid"]) != (uuid, xid)] + [one]

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a reading of a node's GPUs means for the swarm (pure).
+
+A reading is ``{"error": a word or None, "gpus": [{"uuid", "pci", "state", "reasons", "mig": [uuid, …]}]}``.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+
+from .label import FAULT, OK, WARNING, Label
+
+# The words for a driver that cannot be read, as `error` of a reading, and as the label's `reason`.
+HANG, MISMATCH, LIBRARY, DRIVER, BINDING = "hang", "mismatch", "library", "driver", "binding"
+# Soon after a boot these may only mean that the driver is not loaded yet.
+NOT_LOADED = (LIBRARY, DRIVER)
+# Those for a card.
+LOST, FAILED, DEGRADED, XID = "lost", "failed", "degraded", "xid"
+
+
+class Finding(NamedTuple):
+    """What is wrong with one card."""
+
+    state: str
+    card: str | None
+    reason: str
+    xid: int | None = None
+
+
+def judge(reading: Mapping[str, Any], expected: Sequence[str], events: Iterable[Mapping[str, Any]] = ()) -> Label:
+    """ok, warning or fault, with the card that it is about. ``expected`` are the UUIDs that the node advertises, ``events`` the errors
+    of this boot (``uuid``, ``xid``, ``state``)."""
+    found = list(_findings(reading, expected, list(events)))
+    for state in (FAULT, WARNING):
+        these = [one for one in found if one.state == state]
+        if these:
+            first = min(these, key=lambda one: (one.card is not None, one.card or ""))
+            return Label(state, first.card, first.reason, first.xid, len({one.card for one in these}))
+    return Label(OK)
+
+
+def _findings(reading: Mapping[str, Any], expected: Sequence[str], events: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    if reading["error"] == BINDING:
+        # Nothing is wrong with the cards, and nothing is known of them.
+        yield Finding(WARNING, None, BINDING)
+        return
+    if reading["error"]:
+        yield Finding(FAULT, None, reading["error"])
+        return
+    here = {one for gpu in reading["gpus"] for one in (gpu["uuid"], *gpu["mig"]) if one}
+    for uuid in expected:
+        if uuid not in here:
+            yield Finding(FAULT, uuid, LOST, next((one["xid"] for one in events if one["uuid"] == uuid), None))
+    for gpu in reading["gpus"]:
+        given = bool({gpu["uuid"], *gpu["mig"]} & set(expected))
+        yield from _of_card(gpu, given, [one for one in events if one["uuid"] == gpu["uuid"]])
+
+
+def _of_card(gpu: Mapping[str, Any], given: bool, events: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """A card that nobody is given takes no work with it."""
+    for one in events:
+        yield Finding(one["state"] if given else WARNING, gpu["uuid"], XID, one["xid"])
+    if gpu["state"] == "failed":
+        yield Finding(FAULT if given else WARNING, gpu["uuid"], FAILED)
+    elif gpu["state"] == "warning":
+        yield Finding(WARNING, gpu["uuid"], DEGRADED)
+
+
+def advertised(record: Mapping[str, Any]) -> list[str]:
+    """The UUIDs that a node advertises, by what is on record of its daemon.json (what this collection put in)."""
+    values = [entry.partition("=")[2] for entry in record.get("resources") or []]
+    return list(dict.fromkeys([value for value in values if value.startswith(("GPU-", "MIG-"))] + list(record.get("gpus") or [])))

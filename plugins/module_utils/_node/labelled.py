@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The health label in daemon.json, as a change of the node puts it in or takes it out (pure).
+
+What it says is the watcher's to write. A change puts a first ``ok`` there, so that managers have it with the restart that is due anyway.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from .._config import engine_labels
+from .._files import Snapshot
+from .._health.label import KEY, OK
+from .channel import NOTED, shown
+from .observation import Case
+from .restore import Edit
+
+
+def is_wanted(params: Mapping[str, Any]) -> bool:
+    """Whether this node is to have a watcher: one that advertises GPUs, and whose services are not left alone."""
+    return bool(params.get("health") and params["state"] == "present" and params["advertise"] and params["restart"] == "if_needed")
+
+
+def labelled(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[dict[str, Edit], str | None]:
+    """The edits with the label in or out, and what the daemon then needs. ``act`` is what it needs without."""
+    path, engine = case.params["daemon_config"], case.seen.engine
+    if path not in edits or case.params["state"] != "present":
+        return dict(edits), act
+    edit, entry = edits[path], case.seen.record.get(path) or {}
+    was_put_in = NOTED in entry.get("ours", {})
+    if case.params["restart"] == "never":
+        return {**edits, path: _noted(edit) if was_put_in else edit}, act
+    if is_wanted(case.params) and _can_be_shown(case, edit, act):
+        value = engine_labels.value(edit.content, path, KEY) or OK
+        edit = _noted(edit)._replace(content=engine_labels.put(edit.content, path, KEY, value))
+        # What dockerd has loaded must be what is there: else the watcher can write nothing.
+        is_loaded = bool(engine["running"]) and shown(engine) is not None and edit.content == case.seen.daemon.data
+        return {**edits, path: edit}, act or (None if is_loaded or case.seen.watcher.blocked else "reload")
+    if was_put_in:
+        original = Snapshot.from_json(entry["original"]).data
+        edit = edit._replace(content=engine_labels.take_out(edit.content, path, KEY, original))
+    return {**edits, path: edit}, act
+
+
+def _noted(edit: Edit) -> Edit:
+    return edit._replace(inserted={**edit.inserted, NOTED: KEY})
+
+
+def _can_be_shown(case: Case, edit: Edit, act: str | None) -> bool:
+    """Not where dockerd could never take another value: one that stays the same would be no report."""
+    seen = case.seen
+    if not seen.engine or engine_labels.blocking(seen.engine["flags"] or seen.engine["unit_flags"]):
+        return False
+    there = engine_labels.value(edit.content, case.params["daemon_config"], KEY) is not None
+    return there or act == "restart" or not seen.watcher.blocked
+
+
+def not_reported(case: Case, act: str | None) -> list[str]:
+    """Why the managers see nothing of this node's GPUs, or nothing new, in a sentence."""
+    if act == "restart" or not is_wanted(case.params) or not case.seen.watcher.blocked:
+        return []
+    return [
+        "faults of GPUs cannot be reported to the swarm's managers: %s. Have dockerd take %s as it is in a maintenance window, or set health: "
+        "false (role: gpu_node_health)." % (case.seen.watcher.blocked, case.params["daemon_config"])
+    ]

@@ -1,0 +1,165 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The watcher's service on a node: gpu-swarm-health.service, its code and its settings, put there, compared and removed.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from typing import Any, Callable, Mapping
+
+from .. import _files
+from .._dockerd.unit import Run
+from .._errors import GpuSwarmError
+from .._files import Move
+from . import watcher_code
+from .channel import HOME, Channel
+from .journal import FILE_MODE, State
+from .labelled import is_wanted
+from .watcher_seen import WatcherSeen
+
+UNIT = "gpu-swarm-health.service"
+SYSTEMD = "etc/systemd/system"
+WANTS = "multi-user.target.wants"
+STATUS = "run/gpu-swarm/health.json"
+# What of the module's options the watcher goes by.
+SETTINGS = ("daemon_config", "runtime_config", "docker_socket", "docker_unit", "nvml_path", "nvml_timeout", "health_faults", "health_ignored")
+
+_UNIT = """\
+# Made by the Ansible collection fleet.gpu_swarm; it is written anew. To stop it for work of your own on a GPU (a reset, a change of MIG, a
+# driver): systemctl stop gpu-swarm-health
+[Unit]
+Description=Reports faults of this node's GPUs to the managers of its Docker swarm
+After=docker.service
+StartLimitIntervalSec=300
+StartLimitBurst=5
+
+[Service]
+Type=notify
+ExecStart={command} watch
+ExecStopPost={command} stopped
+Restart=always
+RestartSec=2
+WatchdogSec=180
+KillMode=mixed
+TimeoutStopSec=60
+RuntimeDirectory=gpu-swarm
+RuntimeDirectoryMode=0700
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+class Watcher:
+    """The service of one node. ``root`` is where its files lie, ``load`` imports the code that the service will run."""
+
+    def __init__(self, params: Mapping[str, Any], state: State, run: Run, move: Move, root: str, load: Callable[[], Any]) -> None:
+        self._params = params
+        self._state = state
+        self._run = run
+        self._move = move
+        self._load = load
+        self.home = os.path.join(state.directory, HOME)
+        self._unit = os.path.join(root, SYSTEMD, UNIT)
+        self._link = os.path.join(root, SYSTEMD, WANTS, UNIT)
+        self._status = os.path.join(root, STATUS)
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def inspect(self, blocked: str | None) -> WatcherSeen:
+        status = _read(self._status)
+        return WatcherSeen(self._drift(status), blocked, status)
+
+    def _drift(self, status: Mapping[str, Any] | None) -> list[str]:
+        if self._params["restart"] == "never" or self._params["state"] == "gathered":
+            return []
+        if not is_wanted(self._params):
+            return ["the watcher of the GPUs is still installed"] if self.is_there() else []
+        if not self.is_there():
+            return ["the watcher of the GPUs is not installed"]
+        if not self._is_current():
+            return ["the watcher of the GPUs is of another version, or has other settings"]
+        return [] if _runs(status) else ["the watcher of the GPUs is not running"]
+
+    def is_there(self) -> bool:
+        return any(os.path.lexists(path) for path in (self._unit, self._link, os.path.join(self.home, watcher_code.CURRENT)))
+
+    def _is_current(self) -> bool:
+        if not os.path.islink(self._link) or _files.Snapshot.take(self._unit).data != self._unit_text():
+            return False
+        return watcher_code.is_current(self.home) and _read(self._settings_path()) == self._settings()
+
+    # -- changing ----------------------------------------------------------------------------------------------
+
+    def install(self) -> None:
+        """Puts it there, and starts it anew."""
+        self._load()  # what this node's Python cannot run is not installed
+        os.makedirs(self.home, 0o700, exist_ok=True)
+        watcher_code.install(self.home)
+        settings = json.dumps(self._settings(), indent=1, sort_keys=True) + "\n"
+        _files.write(self._settings_path(), settings.encode("utf-8"), self._move, FILE_MODE)
+        # Never with daemon-reload: containers that run can lose their GPUs by it (NVIDIA/nvidia-container-toolkit#48). systemd reads a unit
+        # that is new to it when it starts; one whose text has changed it reads at the next boot.
+        _files.write(self._unit, self._unit_text(), self._move, 0o644)
+        if not os.path.islink(self._link):
+            os.makedirs(os.path.dirname(self._link), exist_ok=True)
+            os.symlink(os.path.join("..", UNIT), self._link)
+        self._run(["systemctl", "reset-failed", UNIT])
+        rc, out, err = self._run(["systemctl", "restart", UNIT])
+        if rc != 0:
+            raise GpuSwarmError(
+                "%s did not start: %s. The GPUs are advertised, and nothing watches them. Check 'journalctl -u %s' and run this again; or "
+                "set health: false (role: gpu_node_health) to do without it." % (UNIT, (err or out).strip().rstrip("."), UNIT)
+            )
+
+    def remove(self, channel: Channel) -> str | None:
+        """Stops it, has the managers see no label any more, and removes all of it. Returns why they still see one, or None."""
+        self._run(["systemctl", "stop", UNIT])
+        left = channel.clear() if os.path.isdir(self.home) else None
+        for path in (self._link, self._unit):
+            if os.path.lexists(path):
+                os.unlink(path)
+        shutil.rmtree(self.home, ignore_errors=True)
+        self._run(["systemctl", "reset-failed", UNIT])
+        return left
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    def _settings_path(self) -> str:
+        return os.path.join(self.home, "settings.json")
+
+    def _settings(self) -> dict[str, Any]:
+        return {name: self._params.get(name) for name in SETTINGS}
+
+    def _unit_text(self) -> bytes:
+        command = "%s -I %s" % (sys.executable, os.path.join(self.home, watcher_code.CURRENT))
+        return _UNIT.replace("{command}", command).encode("utf-8")
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _runs(status: Mapping[str, Any] | None) -> bool:
+    """Whether the process that wrote the status is there. systemd removes that file with the service."""
+    pid = status.get("pid") if status else None
+    if not isinstance(pid, int):
+        return False
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as stream:
+            return HOME.encode("ascii") in stream.read()
+    except OSError:
+        return False

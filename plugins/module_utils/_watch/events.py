@@ -1,0 +1,87 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The errors that the driver logs (XIDs), read from the kernel's log as they come, and kept for as long as this boot lasts.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Any, Mapping, Sequence
+
+from .._health import pace, xids
+from .._health.label import OK
+
+LOG = "/dev/kmsg"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_RECORD = 8192  # bytes: the kernel refuses to put a record into less
+
+
+class Events:
+    """The errors that count on this node."""
+
+    def __init__(self, home: str) -> None:
+        self._path = os.path.join(home, "events.json")
+        with open(BOOT_ID, encoding="ascii") as stream:
+            self._boot = stream.read().strip()
+
+    def read(self) -> list[dict[str, Any]]:
+        try:
+            with open(self._path, encoding="utf-8") as stream:
+                return pace.kept(json.load(stream), self._boot)
+        except (FileNotFoundError, ValueError, AttributeError):
+            return []
+
+    def add(self, lines: Sequence[str], gpus: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[xids.Event]:
+        """Keeps what the lines report of these GPUs, and returns it."""
+        found = [one for one in map(xids.event, lines) if one]
+        events, uuids = self.read(), {xids.bus(gpu["pci"]): gpu["uuid"] for gpu in gpus if gpu["pci"] and gpu["uuid"]}
+        for one in found:
+            state = xids.severity(one, settings["health_faults"], settings["health_ignored"])
+            if state != OK and one.pci in uuids:
+                events = pace.with_event(events, uuids[one.pci], one.xid, state)
+        if events != self.read():
+            self._write(events)
+        return found
+
+    def forget(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
+
+    def _write(self, events: Sequence[Mapping[str, Any]]) -> None:
+        with open(self._path + ".new", "w", encoding="utf-8") as stream:
+            json.dump({"boot": self._boot, "events": events}, stream)
+        os.replace(self._path + ".new", self._path)
+
+
+class Log:
+    """The kernel's log from now on."""
+
+    def __init__(self, path: str = LOG) -> None:
+        self._handle: int | None = None
+        with contextlib.suppress(OSError):  # a container has none
+            self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            os.lseek(self._handle, 0, os.SEEK_END)
+
+    def handles(self) -> list[int]:
+        return [] if self._handle is None else [self._handle]
+
+    def lines(self) -> list[str]:
+        """What has come since the last call."""
+        found: list[str] = []
+        while self._handle is not None:
+            try:
+                record = os.read(self._handle, _RECORD)
+            except BrokenPipeError:  # some were overwritten before they were read
+                continue
+            except OSError:
+                break
+            if not record:
+                break
+            found.append(record.decode("utf-8", "replace"))
+        return found

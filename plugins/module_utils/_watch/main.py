@@ -1,0 +1,34 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The watcher's commands: ``watch`` is the service, ``label TEXT`` has the managers see a text, ``stopped`` comes after the service.
+
+What writes the label is a process of its own: the service itself stays small. Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+
+def main() -> None:
+    home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link: what the service was started with
+    command, words = sys.argv[1], sys.argv[2:]
+    if command == "watch":
+        from .service import Service
+
+        Service(home, _settings(home)).run()
+    else:
+        from . import report
+
+        blocked = report.stopped(home, _settings(home)) if command == "stopped" else report.write(home, _settings(home), words[0])
+        sys.stdout.write(json.dumps({"blocked": blocked}) + "\n")
+
+
+def _settings(home: str) -> dict[str, Any]:
+    with open(os.path.join(home, "settings.json"), encoding="utf-8") as stream:
+        return json.load(stream)

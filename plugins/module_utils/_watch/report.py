@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Has the swarm's managers see a label of this node; what is left to see when the service ends.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from typing import Any, Mapping
+
+from .. import _bounded
+from .._dockerd.engine import Engine
+from .._errors import GpuSwarmError
+from .._health.label import UNWATCHED, Label, text
+from .._node.channel import Channel
+from .._node.journal import State
+from .events import Events
+
+# Whoever changes this node has its lock for as long as dockerd takes to start.
+LOCK_S = 10
+
+
+def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LOCK_S) -> str | None:
+    """The reason why it cannot be written now, or None."""
+    state = State(os.path.dirname(home), _move)
+    engine = Engine(settings["docker_socket"], settings["docker_unit"], _bounded.run)
+    try:
+        with state.lock(lock_s):
+            return Channel(settings, engine, state, _move).write(label)
+    except (GpuSwarmError, OSError) as problem:
+        return str(problem)
+
+
+def stopped(home: str, settings: Mapping[str, Any]) -> str | None:
+    """After the service: nobody is to take the last thing that it said for what is so now.
+
+    A run that changes the node has its lock and knows what it does; at a shutdown dockerd ends too. Where somebody stopped the service, as one
+    does to reset a card, the errors that the driver logged until then are over.
+    """
+    if os.environ.get("SERVICE_RESULT") == "success":
+        Events(home).forget()
+    if _bounded.run(["systemctl", "is-system-running"])[1].strip() == "stopping":
+        return None
+    return write(home, settings, text(Label(UNWATCHED)), lock_s=0)
+
+
+def _move(source: str, target: str) -> None:
+    """Replaces a file, with the mode and owner that it has, and its security context where there are any."""
+    status = os.stat(target)
+    shutil.copystat(target, source)
+    os.chown(source, status.st_uid, status.st_gid)
+    with contextlib.suppress(OSError, AttributeError):
+        os.setxattr(source, "security.selinux", os.getxattr(target, "security.selinux"))
+    os.rename(source, target)

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The service: it has the GPUs read, judges what comes, and has the managers see it. It loads no NVML itself.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Any, Mapping
+
+from .._health import pace, verdict
+from .._health.label import FAULT, KEY, Label, parse, text
+from . import driver
+from .events import Events, Log
+from .reader import Reader
+from .written import Written
+
+STATUS = "/run/gpu-swarm/health.json"
+# After a boot the driver may still be loaded.
+GRACE_S = 180
+RENEW_S = 60  # while a fault stands, for the child that reads
+RETRY_S = 60  # after a label that could not be written
+REPORT_LIMIT_S = 120
+
+
+class Service:
+    """One node's."""
+
+    def __init__(self, home: str, settings: Mapping[str, Any]) -> None:
+        self._home = home
+        self._settings = settings
+        self._events, self._log = Events(home), Log()
+        self._reader = Reader(home, settings, _alive)
+        self._written = Written(home, settings)
+        self._settled = pace.Settled()
+        self._shown: Label | None = _in_file(settings["daemon_config"])
+        self._at: float | None = None  # of the last write
+        self._tried: float | None = None
+        self._blocked: str | None = None
+        self._gpus: list[dict[str, Any]] = []
+        self._driver: object = None
+        self._renewed = time.monotonic()
+        self._status: dict[str, Any] | None = None
+        self._ends = False
+
+    def run(self) -> None:
+        signal.signal(signal.SIGTERM, self._end)
+        wake, waker = os.pipe()
+        os.set_blocking(waker, False)
+        signal.set_wakeup_fd(waker)
+        self._publish({"label": text(self._shown) if self._shown else None, "reasons": []})
+        _notify("READY=1")
+        while not self._ends:
+            self._look()
+            _alive()
+            select.select([wake, *self._log.handles()], [], [], self._settled.wait_s)
+        self._reader.end()
+
+    def _end(self, *dummy: object) -> None:
+        self._ends = True
+
+    # -- one look ----------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self._renew()
+        reading = self._read()
+        if reading["error"] in verdict.NOT_LOADED and _uptime() < GRACE_S:
+            return
+        self._gpus = reading["gpus"] or self._gpus
+        for event in self._events.add(self._log.lines(), self._gpus, self._settings):
+            _say("the driver logged XID %d of %s: %s" % (event.xid, event.pci, event.text))
+        written = self._written.read()
+        self._settled = pace.settle(self._settled, verdict.judge(reading, written.expected, self._events.read()))
+        if self._settled.verdict:
+            label = pace.wanted(self._settled.verdict, self._shown, written.drift, time.time())
+            self._report(label)
+            self._publish({"label": text(label), "blocked": self._blocked, "reasons": _reasons(reading)})
+
+    def _read(self) -> dict[str, Any]:
+        words = driver.mismatch(self._settings["nvml_path"])
+        if words:
+            return {"error": verdict.MISMATCH, "text": words, "gpus": []}
+        return self._reader.read()
+
+    def _renew(self) -> None:
+        """A new child where another driver is there, and now and then while something is wrong: it may have ended for new clients only."""
+        now, signature = time.monotonic(), driver.signature(self._settings["nvml_path"])
+        faulty = self._settled.verdict is not None and self._settled.verdict.state == FAULT
+        if signature != self._driver or (faulty and now - self._renewed > RENEW_S):
+            self._reader.end()
+            self._driver, self._renewed = signature, now
+
+    # -- what comes of it --------------------------------------------------------------------------------------
+
+    def _report(self, label: Label) -> None:
+        now = time.monotonic()
+        if self._blocked and self._tried is not None and now - self._tried < RETRY_S and label.state != FAULT:
+            return
+        if not pace.due(self._shown, label, None if self._at is None else now - self._at):
+            return
+        self._tried = now
+        self._blocked = self._write(text(label))
+        if self._blocked:
+            _say("the managers cannot see %r: %s" % (text(label), self._blocked))
+            return
+        _say("the managers see %r" % text(label))
+        self._shown, self._at = label, now
+
+    def _write(self, label: str) -> str | None:
+        try:
+            command = [sys.executable, "-I", sys.argv[0], "label", label]
+            done = subprocess.run(command, capture_output=True, timeout=REPORT_LIMIT_S, check=True)
+            return json.loads(done.stdout.decode("utf-8"))["blocked"]
+        except (OSError, ValueError, KeyError, subprocess.SubprocessError) as problem:
+            return "%s %s" % (problem, (getattr(problem, "stderr", None) or b"").decode("utf-8", "replace")[-300:])
+
+    def _publish(self, status: Mapping[str, Any]) -> None:
+        """For who assesses this node; only what differs is written."""
+        found = {"pid": os.getpid(), "blocked": None, **status}
+        if found == self._status:
+            return
+        with open(STATUS + ".new", "w", encoding="utf-8") as stream:
+            json.dump(found, stream)
+        os.replace(STATUS + ".new", STATUS)
+        self._status = found
+
+
+def _reasons(reading: Mapping[str, Any]) -> list[str]:
+    found = [reading["text"]] if reading["text"] else []
+    bad = [gpu for gpu in reading["gpus"] if gpu["state"] in ("failed", "warning")]
+    return found + ["%s: %s" % (gpu["uuid"] or gpu["pci"] or "a GPU", reason) for gpu in bad for reason in gpu["reasons"]]
+
+
+def _in_file(path: str) -> Label | None:
+    """What daemon.json says: what was reported last."""
+    try:
+        with open(path, encoding="utf-8-sig") as stream:
+            entries = json.load(stream)["labels"]
+        values = [entry.partition("=")[2] for entry in entries if entry.startswith(KEY + "=")]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return parse(values[-1]) if values else None
+
+
+def _uptime() -> float:
+    with open("/proc/uptime", encoding="ascii") as stream:
+        return float(stream.read().split()[0])
+
+
+def _alive() -> None:
+    _notify("WATCHDOG=1")
+
+
+def _notify(state: str) -> None:
+    """systemd's own protocol; nothing where it did not start this."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if address:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stream:
+            stream.connect("\0" + address[1:] if address.startswith("@") else address)
+            stream.send(state.encode("ascii"))
+
+
+def _say(words: str) -> None:
+    sys.stdout.write(words + "\n")
+    sys.stdout.flush()

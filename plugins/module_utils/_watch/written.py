@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What this collection wrote on the node, and whether the files are still so.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import Any, Mapping
+
+from .. import _files
+from .._health import verdict
+
+TOOLKIT = ("/usr/bin/nvidia-ctk", "/usr/local/bin/nvidia-ctk")
+
+
+class Written:
+    """The record of a node, read anew when it or one of its files changes."""
+
+    def __init__(self, home: str, settings: Mapping[str, Any]) -> None:
+        self._record = os.path.join(os.path.dirname(home), "record.json")
+        self._files = (settings["daemon_config"], settings["runtime_config"])
+        self._seen: object = None
+        self.expected: list[str] = []  # the UUIDs that the node advertises
+        self.drift: str | None = None  # a digest of files that are not as they were written
+
+    def read(self) -> Written:
+        now = [_stamp(path) for path in (self._record, *self._files, *TOOLKIT)]
+        if now != self._seen:
+            self._seen = now
+            self._read()
+        return self
+
+    def _read(self) -> None:
+        try:
+            with open(self._record, encoding="utf-8") as stream:
+                files = json.load(stream)["files"]
+        except (OSError, ValueError, KeyError):
+            files = {}
+        entry = files.get(self._files[0]) or {}
+        self.expected = verdict.advertised(entry.get("ours") or {})
+        found = {path: _files.Snapshot.take(path).sha256 for path in self._files if path in files}
+        other = {path: digest for path, digest in found.items() if digest != files[path]["written"]}
+        if self._files[1] in files and not any(map(os.path.exists, TOOLKIT)):
+            other["toolkit"] = None
+        text = json.dumps(other, sort_keys=True)
+        self.drift = hashlib.sha256(text.encode("utf-8")).hexdigest()[:8] if other else None
+
+
+def _stamp(path: str) -> object:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_ino, status.st_size, status.st_mtime_ns)

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The watcher of a node: a card is lost while nobody runs anything, and a manager shows it. On both releases of Docker, and without a
+trace in the end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .fleet import DAEMON_JSON, STATE_DIR, Fleet, Node, lab, wait_until
+
+NAME = "e2e-health"
+FLEET = """
+nodes:
+  h1: {groups: [swarm_managers, gpu_nodes], gpus: rtx4090x2, toolkit: 1.20.0, daemon_json: '{"debug": false,   "labels": ["rack=r1"]}'}
+  h2: {gpus: t4x4, toolkit: 1.20.0, image: debian12}
+"""
+NODES = ["h1", "h2"]
+UNIT = "gpu-swarm-health.service"
+KEY = "fleet.gpu-swarm.health"
+MACHINE = "/etc/gpu-lab/nvml.conf"
+WITHIN_S = 40
+ON = ("--extra-vars", json.dumps({"gpu_node_health": True}))
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    work = tmp_path_factory.mktemp("health")
+    (work / "fleet.yml").write_text(FLEET)
+    lab("up", str(work / "fleet.yml"), "--name", NAME)
+    yield Fleet.of(NAME, work)
+    lab("down", NAME)
+
+
+@pytest.fixture(scope="module")
+def inventory(fleet: Fleet) -> Path:
+    return fleet.inventory(swarm_managers=["h1"], gpu_nodes=NODES)
+
+
+@pytest.fixture(scope="module")
+def before(fleet: Fleet, inventory: Path) -> dict[str, bytes | None]:
+    """daemon.json of each node before it was provisioned, which it is by now."""
+    found = {name: fleet[name].read(DAEMON_JSON) for name in NODES}
+    run = fleet.playbook(inventory, *ON)
+    assert run.rc == 0, run.output
+    return found
+
+
+def shown(fleet: Fleet, name: str) -> str:
+    """What the manager shows of a node."""
+    node = fleet["h1"].docker_json("node", "inspect", fleet[name].swarm()["NodeID"])[0]
+    return (node["Description"]["Engine"].get("Labels") or {}).get(KEY, "")
+
+
+def labels(node: Node) -> list[str]:
+    return node.docker_json("info", "--format", "{{json .Labels}}") or []
+
+
+def replace(node: Node, old: str, new: str) -> None:
+    node.write(MACHINE, (node.read(MACHINE) or b"").replace(old.encode(), new.encode()))
+
+
+def test_the_label_comes_with_the_restart_and_a_second_run_has_nothing_to_do(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    assert {name: shown(fleet, name) for name in NODES} == {"h1": "ok", "h2": "ok"}
+    assert labels(fleet["h1"]) == ["rack=r1", f"{KEY}=ok"]
+    files = {name: fleet[name].files() for name in NODES}
+    run = fleet.playbook(inventory, *ON)
+    assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
+    assert {name: fleet[name].files() for name in NODES} == files
+
+
+def test_a_card_that_is_lost_is_shown_by_the_manager(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """And so is a driver that cannot be read, on the other node at the same time. Containers run on."""
+    started = {name: fleet[name].started() for name in NODES}
+    gone = fleet["h2"].run("nvidia-smi", "-L").strip().splitlines()[-1].split("UUID: ")[1].rstrip(")")
+    began = time.monotonic()
+    replace(fleet["h2"], "[gpu 0-3]", "[gpu 0-2]")
+    replace(fleet["h1"], "driver =", "init = version-mismatch\ndriver =")
+    wait_until("the lost card", lambda: shown(fleet, "h2").startswith(f"fault {gone} reason=lost"), WITHIN_S, lambda: shown(fleet, "h2"))
+    wait_until("the driver", lambda: shown(fleet, "h1").startswith("fault reason=mismatch"), WITHIN_S, lambda: shown(fleet, "h1"))
+    assert time.monotonic() - began < WITHIN_S
+    assert {name: fleet[name].started() for name in NODES} == started
+    run = fleet.playbook(inventory, *ON, "--limit", "h2")
+    assert run.rc != 0
+    assert f"{gone} is gone" in run.failures("h2")[-1]
+    replace(fleet["h2"], "[gpu 0-2]", "[gpu 0-3]")
+    replace(fleet["h1"], "init = version-mismatch\n", "")
+
+
+def test_a_watcher_that_is_killed_comes_back(fleet: Fleet, before: dict[str, bytes]) -> None:
+    node = fleet["h1"]
+    first = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT).strip()
+    node.run("kill", "-KILL", first)
+    wait_until("another one", lambda: node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT).strip() not in ("0", first), 20)
+    wait_until("its label", lambda: f"{KEY}=ok" in labels(node), 20, lambda: labels(node))
+
+
+@pytest.mark.parametrize("content", [b'{"labels": ', b'{"debug": true, "default-runtime": "nvidia"}'])
+def test_a_file_that_a_person_edits_is_left(fleet: Fleet, inventory: Path, before: dict[str, bytes], content: bytes) -> None:
+    """Broken or not: it is not what dockerd has loaded."""
+    node = fleet["h1"]
+    was, running = node.read(DAEMON_JSON), labels(node)
+    node.write(DAEMON_JSON, content)
+    replace(node, "[gpu 0-1]", "[gpu 0]")
+    try:
+        reported = wait_until("the reason", lambda: json.loads(node.read("/run/gpu-swarm/health.json") or b"{}").get("blocked"), 20)
+        assert DAEMON_JSON in reported
+        assert (node.read(DAEMON_JSON), labels(node)) == (content, running)
+    finally:
+        replace(node, "[gpu 0]", "[gpu 0-1]")
+        node.write(DAEMON_JSON, was or b"")
+
+
+def test_a_stopped_one_says_so_and_the_next_run_starts_it(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    node = fleet["h2"]
+    node.run("systemctl", "stop", UNIT)
+    assert f"{KEY}=unwatched" in labels(node)
+    run = fleet.playbook(inventory, *ON, "--limit", "h2")
+    assert run.rc == 0, run.output
+    assert node.run("systemctl", "is-active", UNIT).strip() == "active"
+
+
+def test_deprovision_leaves_no_trace(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    run = fleet.playbook(inventory, playbook="fleet.gpu_swarm.deprovision")
+    assert run.rc == 0, run.output
+    for name in NODES:
+        node = fleet[name]
+        assert node.read(DAEMON_JSON) == before[name]
+        assert [label for label in labels(node) if label.startswith(KEY)] == []
+        assert node.run("find", "/etc", "/run", "/var/lib", "-xdev", "-path", "*gpu-swarm*") == ""
+        assert node.read(f"{STATE_DIR}/lock") is None
+        assert node.run("systemctl", "show", "--property", "LoadState,ActiveState", UNIT).split() == ["LoadState=not-found", "ActiveState=inactive"]

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, verdict
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import Label
+
+A, B, C = (f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in range(3))
+MIG = "MIG-00000000-1111-2222-3333-444444444444"
+
+
+def gpu(uuid, state="ok", mig=()):
+    return {"uuid": uuid, "pci": "00000000:C1:00.0", "state": state, "reasons": [], "mig": list(mig)}
+
+
+def reading(*gpus, error=None):
+    return {"error": error, "text": None, "gpus": list(gpus)}
+
+
+def event(uuid, xid, state="fault"):
+    return {"uuid": uuid, "xid": xid, "state": state}
+
+
+CASES = {
+    "all well": (reading(gpu(A), gpu(B)), [A, B], [], Label("ok")),
+    "a card that is gone": (reading(gpu(A)), [A, B], [], Label("fault", B, "lost")),
+    "with the error that the driver logged of it": (reading(gpu(A)), [A, B], [event(B, 79)], Label("fault", B, "lost", 79)),
+    "two that are gone": (reading(gpu(C)), [A, B, C], [], Label("fault", A, "lost", None, 2)),
+    "a card that failed": (reading(gpu(A, "failed"), gpu(B)), [A, B], [], Label("fault", A, "failed")),
+    "one that nobody is given": (reading(gpu(A, "failed"), gpu(B)), [B], [], Label("warning", A, "failed")),
+    "one that answers no more than that it is there": (reading(gpu(None, "failed"), gpu(B)), [A, B], [], Label("fault", A, "lost")),
+    "a row to be remapped": (reading(gpu(A, "warning")), [A], [], Label("warning", A, "degraded")),
+    "a fault before a warning": (reading(gpu(A, "warning"), gpu(B, "failed")), [A, B], [], Label("fault", B, "failed")),
+    "an error of the driver": (reading(gpu(A), gpu(B)), [A, B], [event(B, 95)], Label("fault", B, "xid", 95)),
+    "one that may be anything": (reading(gpu(A)), [A], [event(A, 4711, "warning")], Label("warning", A, "xid", 4711)),
+    "one of a card that nobody is given": (reading(gpu(A), gpu(B)), [A], [event(B, 95)], Label("warning", B, "xid", 95)),
+    "one of a card that was taken out": (reading(gpu(A)), [A], [event(C, 95)], Label("ok")),
+    "a MIG device that is gone": (reading(gpu(A)), [MIG], [], Label("fault", MIG, "lost")),
+    "a card with MIG devices that failed": (reading(gpu(A, "failed", [MIG])), [MIG], [], Label("fault", A, "failed")),
+    "a driver that cannot be read": (reading(error="mismatch"), [A], [], Label("fault", None, "mismatch")),
+    "a driver that hangs": (reading(error="hang"), [A], [], Label("fault", None, "hang")),
+    "no binding": (reading(error="binding"), [A], [], Label("warning", None, "binding")),
+    "nothing that is advertised": (reading(gpu(A)), [], [], Label("ok")),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_reading_means(case):
+    read, expected, events, found = CASES[case]
+    assert verdict.judge(read, expected, events) == found
+
+
+def test_what_a_node_advertises_is_on_record():
+    assert verdict.advertised({"resources": [f"NVIDIA-GPU={A}", f"MIG-1g.10gb={MIG}", "SSD=1", "VRAM=8000"], "gpus": [A, B]}) == [A, MIG, B]
+    assert verdict.advertised({}) == []
+
+
+OK, LOST = Label("ok"), Label("fault", A, "lost")
+
+
+def test_a_verdict_counts_once_two_reads_agree():
+    settled = pace.settle(pace.settle(pace.Settled(), OK), OK)
+    assert (settled.verdict, settled.wait_s) == (OK, pace.POLL_S)
+    settled = pace.settle(settled, LOST)
+    assert (settled.verdict, settled.wait_s) == (OK, pace.CONFIRM_S)
+    assert pace.settle(settled, OK).verdict == OK
+    assert pace.settle(settled, LOST).verdict == LOST
+
+
+def test_a_fault_has_the_time_since_which_it_is_shown():
+    shown = pace.wanted(LOST, OK, None, 1000.4)
+    assert shown == Label("fault", A, "lost", since=1000)
+    assert pace.wanted(LOST, shown, None, 2000) == shown
+    assert pace.wanted(LOST, shown, "1f2e3d4c", 2000) == shown._replace(drift="1f2e3d4c")
+    assert pace.wanted(LOST._replace(card=B), shown, None, 2000).since == 2000
+    assert pace.wanted(OK, shown, None, 2000) == OK
+
+
+@pytest.mark.parametrize(
+    ("shown", "label", "since_write", "due"),
+    [
+        (OK, OK, None, False),
+        (OK, OK, 1000, False),
+        (None, OK, None, True),
+        (Label("unwatched"), OK, 1, True),
+        (Label("unknown"), OK, 1, True),
+        (OK, LOST, 1, True),
+        (Label("warning", A, "degraded"), LOST, 1, True),
+        (LOST, OK, 119, False),
+        (LOST, OK, 120, True),
+        (LOST, LOST._replace(card=B), 1, False),
+        (OK, Label("ok", drift="1f2e3d4c"), 1, False),
+        (OK, Label("ok", drift="1f2e3d4c"), None, True),
+        (OK, Label("warning", A, "degraded"), 60, False),
+    ],
+)
+def test_when_a_label_is_written(shown, label, since_write, due):
+    assert pace.due(shown, label, since_write) is due
+
+
+def test_a_card_that_comes_and_goes_is_written_once_a_minute_at_most():
+    writes, shown, last = 0, OK, None
+    for second in range(0, 3600, 2):
+        label = OK if second % 4 else LOST
+        if pace.due(shown, label, None if last is None else second - last):
+            writes, shown, last = writes + 1, label, second
+    assert writes <= 60
+
+
+def test_errors_end_with_the_boot():
+    events = pace.with_event([], A, 79, "fault")
+    events = pace.with_event(events, A, 79, "fault")
+    assert events == [event(A, 79)]
+    assert pace.kept({"boot": "one", "events": events}, "one") == events
+    assert pace.kept({"boot": "one", "events": events}, "another") == []
+    assert pace.kept({}, "one") == []

@@ -1,0 +1,229 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The watcher of a node comes, stays and goes with the node's transaction, and its label with daemon.json."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from node_lab import DAEMON_JSON, gpu, node
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import channel, watcher
+
+OK = "fleet.gpu-swarm.health=ok"
+FAULT = "fault xid=79"
+SETTINGS = {"health": True, "health_faults": [79], "health_ignored": [13], "nvml_timeout": 60}
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch):
+    monkeypatch.setattr(engine, "POLL_S", 0.001)
+    monkeypatch.setattr(channel, "SHOWN_WITHIN_S", 0)
+    monkeypatch.setattr(watcher, "_runs", bool)
+
+
+def watched(home, **options):
+    return node(home, **{**SETTINGS, **options})
+
+
+def unit(it):
+    return it.home / "etc/systemd/system/gpu-swarm-health.service"
+
+
+def shown(it):
+    return it.engine.inspect()["labels"]
+
+
+def test_it_comes_with_the_restart_and_goes_without_a_trace(tmp_path):
+    it = watched(tmp_path)
+    before = it.everything()
+    assert "the watcher of the GPUs is not installed" in it.assess()["drift"]
+    result = it.converge()
+    assert (result["changed"], result["restarted"], shown(it)) == (True, True, [OK])
+    assert it.engine.calls() == ["restart"]
+    assert it.commands[-1] == "systemctl restart gpu-swarm-health.service"
+    assert unit(it).exists()
+    assert not any("daemon-reload" in command or "enable" in command for command in it.commands)
+
+    result = it.converge()
+    assert (result["changed"], result["drift"], result["health"]["label"]) == (False, [], "ok")
+    assert (it.engine.calls(), len(it.commands)) == (["restart"], 2)
+
+    result = it.option(state="absent").converge()
+    assert (result["changed"], shown(it)) == (True, [])
+    assert it.everything() == before
+    assert os.listdir(it.params["state_dir"]) == ["lock"]
+    assert it.converge()["changed"] is False
+
+
+def test_on_a_node_that_is_as_it_should_be_it_takes_a_reload_and_no_restart(tmp_path):
+    it = watched(tmp_path, health=False)
+    it.converge()
+    it.channel.note_loaded() if os.path.isdir(it.watcher.home) else os.makedirs(it.watcher.home)
+    it.channel.note_loaded()
+    result = it.option(health=True).converge()
+    assert (result["restarted"], result["reloaded"], shown(it)) == (False, True, [OK])
+    assert it.engine.calls() == ["restart", "reload"]
+    assert it.converge()["changed"] is False
+
+
+def test_false_removes_it_by_a_reload(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    with_label = it.content()
+    result = it.option(health=False).converge()
+    assert (result["changed"], result["restarted"], shown(it)) == (True, False, [])
+    assert it.engine.calls() == ["restart", "reload"]
+    assert (b"labels" in with_label, b"labels" in it.content()) == (True, False)
+    assert not unit(it).exists()
+    assert not os.path.exists(it.watcher.home)
+    assert it.converge()["changed"] is False
+
+
+def test_what_the_watcher_writes_is_no_drift_and_nobodys_edit(tmp_path):
+    it = watched(tmp_path)
+    before = it.everything()
+    it.converge()
+    assert it.channel.write(FAULT) is None
+    assert shown(it) == ["fleet.gpu-swarm.health=" + FAULT]
+    assert it.state_files() == ["health", "record.json"]
+    result = it.converge()
+    assert (result["changed"], result["drift"]) == (False, [])
+    assert it.doc()["labels"] == ["fleet.gpu-swarm.health=" + FAULT]
+    it.option(state="absent").converge()
+    assert it.everything() == before
+
+
+def test_labels_of_others_stay(tmp_path):
+    it = watched(tmp_path, daemon=b'{"labels": ["rack=r1"]}')
+    it.converge()
+    assert it.doc()["labels"] == ["rack=r1", OK]
+    it.put("daemon_config", it.content().replace(b'"rack=r1"', b'"rack=r2", "row=1"'))
+    it.engine.start()
+    it.option(health=False).converge()
+    assert (it.doc()["labels"], shown(it)[:2]) == (["rack=r2", "row=1"], ["rack=r2", "row=1"])
+
+
+def test_a_file_that_somebody_edits_is_left_and_reported(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    edited = it.content().replace(b'"local"', b'"journald"')
+    it.put("daemon_config", edited)
+    assert "was changed since dockerd loaded it" in it.channel.write(FAULT)
+    assert (it.content(), shown(it)) == (edited, [OK])
+    result = it.assess()
+    assert any("cannot be reported to the swarm's managers" in text for text in result["warnings"])
+    assert result["drift"] == []
+
+
+@pytest.mark.parametrize("broken", [b'{"labels": ', b"", b'{"labels": "rack=r1"}'])
+def test_a_broken_file_is_left(tmp_path, broken):
+    it = watched(tmp_path)
+    it.converge()
+    it.put("daemon_config", broken)
+    assert it.channel.write(FAULT)
+    assert (it.content(), shown(it), it.state_files()) == (broken, [OK], ["health", "record.json"])
+
+
+@pytest.mark.parametrize("flag", ["--label=rack=r1", "--authorization-plugin=opa", "--max-concurrent-downloads=9"])
+def test_with_a_flag_that_does_not_outlast_a_reload_there_is_no_label(tmp_path, flag):
+    it = watched(tmp_path, running=False).unit(environment="DOCKER_OPTS=%s\n" % flag)
+    result = it.converge()
+    assert shown(it) == []
+    assert "labels" not in it.doc()
+    result = it.assess()
+    assert any(flag.partition("=")[0] in text for text in result["warnings"])
+    assert flag.partition("=")[0] in it.channel.write(FAULT)
+
+
+def test_a_reload_that_dockerd_does_not_take_leaves_the_file_as_it_was(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    before = it.content()
+    it.engine.shows_nothing = True
+    assert "its label" in it.channel.write(FAULT)
+    assert (it.content(), it.state_files()) == (before, ["health", "record.json"])
+    it.engine.shows_nothing = False
+    assert it.channel.write(FAULT) is None
+
+
+def test_a_run_that_was_killed_comes_first(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    (tmp_path / "state" / "journal.json").write_text("{}")
+    assert "a run that was killed" in it.channel.write(FAULT)
+
+
+def test_a_busy_node_keeps_it_where_the_change_is_refused(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    it.engine.carries = [{"id": "4f66", "name": "train.1.x", "image": "cuda", "service": "train", "task": "x"}]
+    with pytest.raises(GpuSwarmError, match="would stop 1 running"):
+        it.option(state="absent").converge()
+    assert unit(it).exists()
+    assert shown(it) == [OK]
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [("settings.json", "other settings"), ("current", "not installed|of another version")],
+)
+def test_what_somebody_removed_is_drift(tmp_path, part, words):
+    it = watched(tmp_path)
+    it.converge()
+    os.unlink(os.path.join(it.watcher.home, part))
+    result = it.assess()
+    assert len(result["drift"]) == 1
+    assert it.converge()["changed"]
+    assert it.assess()["drift"] == []
+
+
+def test_a_stopped_watcher_is_drift_and_is_started(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    it._command(["systemctl", "stop", watcher.UNIT])
+    assert it.assess()["drift"] == ["the watcher of the GPUs is not running"]
+    assert it.converge()["restarted"] is False
+    assert it.assess()["drift"] == []
+
+
+def test_a_new_setting_is_drift(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    assert "other settings" in it.option(health_faults=[79, 95]).assess()["drift"][0]
+    it.converge()
+    with open(os.path.join(it.watcher.home, "settings.json"), encoding="utf-8") as stream:
+        assert json.load(stream)["health_faults"] == [79, 95]
+
+
+@pytest.mark.parametrize("options", [{"advertise": []}, {"restart": "never"}])
+def test_a_node_without_gpus_or_restarts_has_none(tmp_path, options):
+    it = watched(tmp_path, **options)
+    it.converge()
+    assert not unit(it).exists()
+    assert b"labels" not in (it.content() or b"")
+
+
+def test_without_restarts_it_is_left_as_it_is(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    it.gpus = [gpu(0), gpu(1), gpu(2)]
+    it.option(restart="never").converge()
+    assert unit(it).exists()
+    assert it.doc()["labels"] == [OK]
+    it.option(restart="if_needed", state="absent").converge()
+    assert it.content() == DAEMON_JSON
+
+
+def test_what_is_watched_is_said_by_the_files_that_python_can_run(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    code = tmp_path / "state" / "health" / "current"
+    assert (code / "gpu_swarm" / "_watch" / "service.py").exists()
+    assert not (code / "gpu_swarm" / "_ledger").exists()

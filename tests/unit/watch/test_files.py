@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the watcher knows without NVML: the kernel's log, the driver's files, and what this collection wrote on the node."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import driver, events, written
+
+UUID = "GPU-00000000-1111-2222-3333-444444444444"
+GPUS = [{"uuid": UUID, "pci": "00000000:C1:00.0"}, {"uuid": None, "pci": None}]
+SETTINGS = {"health_faults": [79, 95], "health_ignored": [31]}
+LINE = "3,1042,90211,-;NVRM: Xid (PCI:0000:c1:00): %d, pid=4711\n"
+
+
+@pytest.fixture
+def boot(tmp_path, monkeypatch):
+    path = tmp_path / "boot_id"
+    path.write_text("one\n")
+    monkeypatch.setattr(events, "BOOT_ID", str(path))
+    return path
+
+
+def test_errors_are_kept_for_this_boot(tmp_path, boot):
+    it = events.Events(str(tmp_path))
+    found = it.add([LINE % 79, LINE % 31, "another line", (LINE % 95).replace("c1", "c2")], GPUS, SETTINGS)
+    assert [event.xid for event in found] == [79, 31, 95]
+    assert it.read() == events.Events(str(tmp_path)).read() == [{"uuid": UUID, "xid": 79, "state": "fault"}]
+    boot.write_text("another\n")
+    assert events.Events(str(tmp_path)).read() == []
+    boot.write_text("one\n")
+    it.forget()
+    it.forget()
+    assert it.read() == []
+
+
+@pytest.mark.parametrize("broken", ["", "[]", "{", '{"boot": "one"}'])
+def test_what_is_kept_may_be_deleted_or_broken(tmp_path, boot, broken):
+    (tmp_path / "events.json").write_text(broken)
+    assert events.Events(str(tmp_path)).read() == []
+
+
+def test_the_log_is_read_from_now_on(tmp_path):
+    path = tmp_path / "kmsg"
+    path.write_text("before\n")
+    log = events.Log(str(path))
+    assert (log.lines(), len(log.handles())) == ([], 1)
+    with path.open("a") as stream:
+        stream.write(LINE % 79)
+    assert log.lines() == [LINE % 79]
+    assert events.Log(str(tmp_path / "none")).lines() == []
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A driver's library, and the module that is loaded."""
+    (tmp_path / "libnvidia-ml.so.580.95.05").write_bytes(b"ELF")
+    (tmp_path / driver.LIBRARY).symlink_to("libnvidia-ml.so.580.95.05")
+    monkeypatch.setattr(driver, "MODULE_VERSION", str(tmp_path / "version"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("loaded", "words"), [("580.95.05\n", None), (None, None), ("570.195.03\n", "570.195.03, the library of 580.95.05")])
+def test_library_and_module_are_compared_by_their_files(installed, loaded, words):
+    if loaded:
+        (installed / "version").write_text(loaded)
+    found = driver.mismatch(str(installed))
+    assert (found is None) if words is None else found.endswith(words)
+
+
+def test_another_driver_is_noticed(installed):
+    before = driver.signature(str(installed))
+    assert driver.signature(str(installed / driver.LIBRARY)) == before
+    (installed / "libnvidia-ml.so.590.1.1").write_bytes(b"ELF")
+    (installed / driver.LIBRARY).unlink()
+    (installed / driver.LIBRARY).symlink_to("libnvidia-ml.so.590.1.1")
+    assert driver.signature(str(installed)) != before
+    assert driver.signature(str(installed / "none")) == (None,)
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    """A node's record, and the two files that it is of."""
+    monkeypatch.setattr(written, "TOOLKIT", (str(tmp_path / "nvidia-ctk"),))
+    (tmp_path / "nvidia-ctk").touch()
+    settings = {"daemon_config": str(tmp_path / "daemon.json"), "runtime_config": str(tmp_path / "config.toml")}
+    for path in settings.values():
+        _files.write(path, b"as written", None)
+    digest = _files.digest(b"as written")
+    entries = [{"written": digest, "ours": {"resources": [f"NVIDIA-GPU={UUID}"]}}, {"written": digest, "ours": {}}]
+    (tmp_path / "record.json").write_text(json.dumps({"files": dict(zip(settings.values(), entries, strict=True))}))
+    return written.Written(str(tmp_path / "health"), settings)
+
+
+def test_what_the_node_advertises(node):
+    assert (node.read().expected, node.read().drift) == ([UUID], None)
+
+
+@pytest.mark.parametrize("name", ["daemon.json", "config.toml", "nvidia-ctk"])
+def test_files_that_are_not_as_they_were_written(node, tmp_path, name):
+    assert node.read().drift is None
+    (tmp_path / name).unlink()
+    first = node.read().drift
+    assert len(first) == 8
+    if name != "nvidia-ctk":
+        (tmp_path / name).write_bytes(b"somebody's")
+        assert node.read().drift not in (None, first)
+        (tmp_path / name).write_bytes(b"as written")
+        assert node.read().drift is None
+
+
+def test_without_a_record_nothing_is_expected(node, tmp_path):
+    (tmp_path / "record.json").unlink()
+    assert (node.read().expected, node.read().drift) == ([], None)

@@ -1,0 +1,150 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The watcher's service: what it reports of what it reads, and when."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import events, service
+
+UUID = "GPU-00000000-1111-2222-3333-444444444444"
+WELL = {"error": None, "text": None, "gpus": [{"uuid": UUID, "pci": "00000000:C1:00.0", "state": "ok", "reasons": [], "mig": []}]}
+LOST = {"error": None, "text": None, "gpus": []}
+SETTINGS = {"nvml_path": "/none", "nvml_timeout": 60, "health_faults": [79], "health_ignored": []}
+
+
+class Clock:
+    now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+    time = monotonic
+
+
+class Node:
+    """The service with readings, and with a channel, that a test sets."""
+
+    def __init__(self, home, monkeypatch):
+        self.clock, self.reading, self.blocked, self.written, self.uptime = Clock(), WELL, None, [], 9999.0
+        self.status = home / "status.json"
+        monkeypatch.setattr(service, "STATUS", str(self.status))
+        monkeypatch.setattr(service, "time", self.clock)
+        monkeypatch.setattr(service, "_uptime", lambda: self.uptime)
+        monkeypatch.setattr(events, "LOG", str(home / "none"))
+        (home / "health").mkdir()
+        daemon = home / "daemon.json"
+        daemon.write_text('{"labels": ["fleet.gpu-swarm.health=ok"]}')
+        settings = {**SETTINGS, "daemon_config": str(daemon), "runtime_config": str(home / "config.toml")}
+        entry = {"written": None, "ours": {"resources": [f"NVIDIA-GPU={UUID}"]}}
+        (home / "record.json").write_text(json.dumps({"files": {"another": entry}}))
+        self.it = service.Service(str(home / "health"), settings)
+        self.it._written.read = lambda: self.it._written
+        self.it._written.expected = [UUID]
+        self.it._reader.read = lambda: self.reading
+        self.it._write = self.write
+
+    def write(self, label):
+        self.written.append(label)
+        return self.blocked
+
+    def look(self, times=1):
+        for _time in range(times):
+            self.it._look()
+            self.clock.now += self.it._settled.wait_s
+        return self.written
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    return Node(tmp_path, monkeypatch)
+
+
+def test_nothing_is_written_while_all_is_well(node):
+    assert node.look(100) == []
+    assert json.loads(node.status.read_text())["label"] == "ok"
+
+
+def test_a_fault_is_written_after_two_reads_and_once(node):
+    node.look(3)
+    node.reading = LOST
+    assert node.look() == []
+    assert node.it._settled.wait_s == pace.CONFIRM_S
+    assert len(node.look(100)) == 1
+    assert node.written[0].startswith(f"fault {UUID} reason=lost since=")
+
+
+def test_what_takes_it_away_waits(node):
+    node.look(3)
+    node.reading = LOST
+    node.look(2)
+    node.reading = WELL
+    began = node.clock.now
+    while len(node.written) < 2:
+        node.look()
+    assert node.written[1] == "ok"
+    assert node.clock.now - began >= pace.CALM_S - pace.POLL_S
+
+
+def test_a_single_read_that_differs_is_nothing(node):
+    node.look(3)
+    for reading in (LOST, WELL) * 20:
+        node.reading = reading
+        node.look()
+    assert node.written == []
+
+
+def test_where_the_label_cannot_be_written_that_is_in_the_status_and_tried_again(node):
+    node.look(3)
+    node.reading, node.blocked = LOST, "somebody edits it"
+    node.look(4)
+    status = json.loads(node.status.read_text())
+    assert (status["blocked"], status["label"].split()[0]) == ("somebody edits it", "fault")
+    node.blocked = None
+    node.look(2)
+    assert json.loads(node.status.read_text())["blocked"] is None
+
+
+def test_an_error_that_the_driver_logs(node, tmp_path):
+    node.look(3)
+    node.it._log.lines = lambda: ["NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
+    node.look(2)
+    assert node.written[0].startswith(f"fault {UUID} reason=xid xid=79 since=")
+
+
+@pytest.mark.parametrize(("uptime", "writes"), [(20.0, 0), (900.0, 1)])
+def test_after_a_boot_the_driver_has_time_to_be_loaded(node, uptime, writes):
+    node.reading, node.uptime = {"error": "driver", "text": "NVML: Driver Not Loaded", "gpus": []}, uptime
+    assert len(node.look(5)) == writes
+
+
+def test_while_a_fault_stands_the_reader_is_renewed_each_minute(node):
+    node.look(3)
+    ends = []
+    node.it._reader.end = lambda: ends.append(node.clock.now)
+    node.look(20)
+    assert ends == []
+    node.reading = LOST
+    node.look(20)
+    assert 2 <= len(ends) <= 4
+
+
+def test_reasons_are_in_the_status(node):
+    failed = {**WELL["gpus"][0], "state": "failed", "reasons": ["a memory row could not be remapped"]}
+    node.reading = {**WELL, "gpus": [failed]}
+    node.look(3)
+    assert json.loads(node.status.read_text())["reasons"] == [f"{UUID}: a memory row could not be remapped"]
+
+
+@pytest.mark.parametrize("broken", ["", "[]", '{"labels": 1}', '{"labels": [1]}', '{"labels": ["rack=r1"]}'])
+def test_a_file_without_a_label(tmp_path, broken):
+    path = tmp_path / "daemon.json"
+    path.write_text(broken)
+    assert service._in_file(str(path)) is None
+    assert service._in_file(str(tmp_path / "none")) is None
