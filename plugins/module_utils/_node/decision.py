@@ -22,7 +22,7 @@ from . import edits as file_edits
 from . import restore
 from . import running as running_daemon
 from .channel import NOTED
-from .labelled import is_wanted, labelled, not_reported
+from .labelled import is_wanted, labelled, not_reported, standing
 from .observation import Case, Observation
 from .restore import Edit
 from .running import Running
@@ -90,7 +90,7 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
         drift=drift,
         running=running,
         diff=[node_drift.diff(now[path], writes[path]) for path in writes],
-        warnings=adopted + node_drift.left_out(advertisement) + advertisement["warnings"] + checks.warnings(case.findings) + not_reported(case, act),
+        warnings=adopted + node_drift.left_out(advertisement) + advertisement["warnings"] + checks.warnings(case.findings) + standing(case) + not_reported(case, act),
         refused=shrunk + checks.refused(case.findings),
         adopted=adopted,
         runtime_stays=params["state"] == "absent" and _runtime_stays(case, edits),

@@ -14,7 +14,7 @@ from typing import Any, Mapping
 
 from .._config import engine_labels
 from .._files import Snapshot
-from .._health.label import KEY, OK
+from .._health.label import FAULT, KEY, OK, parse
 from .channel import NOTED, shown
 from .observation import Case
 from .restore import Edit
@@ -57,6 +57,14 @@ def _can_be_shown(case: Case, edit: Edit, act: str | None) -> bool:
         return False
     there = engine_labels.value(edit.content, case.params["daemon_config"], KEY) is not None
     return there or act == "restart" or not seen.watcher.blocked
+
+
+def standing(case: Case) -> list[str]:
+    """The fault that the watcher has of this node, in a sentence: of an error that the driver logged NVML may show nothing."""
+    value = str((case.seen.watcher.status or {}).get("label") or "")
+    if parse(value).state != FAULT:
+        return []
+    return ["the watcher of this node's GPUs reports '%s'. See docs/HEALTH.md for what that means, and 'journalctl -u gpu-swarm-health' there." % value]
 
 
 def not_reported(case: Case, act: str | None) -> list[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 import zipfile
 import zlib
@@ -72,7 +73,7 @@ def _name() -> str:
 
 
 def _archive() -> str | None:
-    return getattr(__spec__.loader, "archive", None)
+    return getattr(getattr(sys.modules[__name__], "__loader__", None), "archive", None)
 
 
 def _inside() -> str:

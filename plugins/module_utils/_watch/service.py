@@ -25,13 +25,14 @@ from .._health.label import FAULT, KEY, Label, parse, text
 from . import driver
 from .events import Events, Log
 from .reader import Reader
-from .written import Written
+from .written import Written, stamp
 
 STATUS = "/run/gpu-swarm/health.json"
 # After a boot the driver may still be loaded.
 GRACE_S = 180
 RENEW_S = 60  # while a fault stands, for the child that reads
-RETRY_S = 60  # after a label that could not be written
+# After a label that could not be written, another one and a fault.
+RETRY_S, FAULT_RETRY_S = 60, 20
 REPORT_LIMIT_S = 120
 
 
@@ -45,9 +46,11 @@ class Service:
         self._reader = Reader(home, settings, _alive)
         self._written = Written(home, settings)
         self._settled = pace.Settled()
-        self._shown: Label | None = _in_file(settings["daemon_config"])
+        self._shown: Label | None = None
+        self._file: object = None
+        self._read_label()
         self._at: float | None = None  # of the last write
-        self._tried: float | None = None
+        self._tried = 0.0
         self._blocked: str | None = None
         self._gpus: list[dict[str, Any]] = []
         self._driver: object = None
@@ -75,6 +78,7 @@ class Service:
 
     def _look(self) -> None:
         self._renew()
+        self._read_label()
         reading = self._read()
         if reading["error"] in verdict.NOT_LOADED and _uptime() < GRACE_S:
             return
@@ -102,11 +106,20 @@ class Service:
             self._reader.end()
             self._driver, self._renewed = signature, now
 
+    def _read_label(self) -> None:
+        """What was reported last, whoever put it there."""
+        path = self._settings["daemon_config"]
+        now = stamp(path)
+        if now != self._file:
+            self._file, self._shown = now, _in_file(path)
+
     # -- what comes of it --------------------------------------------------------------------------------------
 
     def _report(self, label: Label) -> None:
         now = time.monotonic()
-        if self._blocked and self._tried is not None and now - self._tried < RETRY_S and label.state != FAULT:
+        if label == self._shown:
+            self._blocked = None
+        if self._blocked and now - self._tried < (FAULT_RETRY_S if label.state == FAULT else RETRY_S):
             return
         if not pace.due(self._shown, label, None if self._at is None else now - self._at):
             return

@@ -31,7 +31,7 @@ class Written:
         self.drift: str | None = None  # a digest of files that are not as they were written
 
     def read(self) -> Written:
-        now = [_stamp(path) for path in (self._record, *self._files, *TOOLKIT)]
+        now = [stamp(path) for path in (self._record, *self._files, *TOOLKIT)]
         if now != self._seen:
             self._seen = now
             self._read()
@@ -53,7 +53,7 @@ class Written:
         self.drift = hashlib.sha256(text.encode("utf-8")).hexdigest()[:8] if other else None
 
 
-def _stamp(path: str) -> object:
+def stamp(path: str) -> object:
     try:
         status = os.stat(path)
     except OSError:

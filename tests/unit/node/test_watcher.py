@@ -184,6 +184,16 @@ def test_what_somebody_removed_is_drift(tmp_path, part, words):
     assert it.assess()["drift"] == []
 
 
+def test_a_fault_that_stands_is_warned_of(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    assert it.assess()["warnings"] == []
+    status = tmp_path / "run/gpu-swarm/health.json"
+    status.write_text(json.dumps({"pid": os.getpid(), "label": FAULT, "blocked": None, "reasons": []}))
+    assert any("reports 'fault xid=79'" in text for text in it.assess()["warnings"])
+    assert it.assess()["health"]["label"] == FAULT
+
+
 def test_a_stopped_watcher_is_drift_and_is_started(tmp_path):
     it = watched(tmp_path)
     it.converge()

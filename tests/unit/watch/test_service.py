@@ -107,7 +107,7 @@ def test_where_the_label_cannot_be_written_that_is_in_the_status_and_tried_again
     status = json.loads(node.status.read_text())
     assert (status["blocked"], status["label"].split()[0]) == ("somebody edits it", "fault")
     node.blocked = None
-    node.look(2)
+    node.look(3)
     assert json.loads(node.status.read_text())["blocked"] is None
 
 
@@ -140,6 +140,15 @@ def test_reasons_are_in_the_status(node):
     node.reading = {**WELL, "gpus": [failed]}
     node.look(3)
     assert json.loads(node.status.read_text())["reasons"] == [f"{UUID}: a memory row could not be remapped"]
+
+
+def test_a_label_that_somebody_else_put_there_is_written_anew(node, tmp_path):
+    node.look(3)
+    node.reading = LOST
+    node.look(3)
+    (tmp_path / "daemon.json").write_text('{"labels": ["fleet.gpu-swarm.health=ok"], "debug": true}')
+    node.look()
+    assert [label.split()[0] for label in node.written] == ["fault", "fault"]
 
 
 @pytest.mark.parametrize("broken", ["", "[]", '{"labels": 1}', '{"labels": [1]}', '{"labels": ["rack=r1"]}'])
