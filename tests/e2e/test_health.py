@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,10 @@ def labels(node: Node) -> list[str]:
     return node.docker_json("info", "--format", "{{json .Labels}}") or []
 
 
+def status(node: Node) -> dict[str, Any]:
+    return json.loads(node.read("/run/gpu-swarm/health.json") or b"{}")
+
+
 def replace(node: Node, old: str, new: str) -> None:
     node.write(MACHINE, (node.read(MACHINE) or b"").replace(old.encode(), new.encode()))
 
@@ -98,19 +103,20 @@ def test_a_watcher_that_is_killed_comes_back(fleet: Fleet, before: dict[str, byt
     node = fleet["h1"]
     first = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT).strip()
     node.run("kill", "-KILL", first)
-    wait_until("another one", lambda: node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT).strip() not in ("0", first), 20)
-    wait_until("its label", lambda: f"{KEY}=ok" in labels(node), 20, lambda: labels(node))
+    wait_until("another one", lambda: node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT).strip() not in ("0", first))
+    wait_until("its label", lambda: f"{KEY}=ok" in labels(node), shown=lambda: labels(node))
 
 
 @pytest.mark.parametrize("content", [b'{"labels": ', b'{"debug": true, "default-runtime": "nvidia"}'])
 def test_a_file_that_a_person_edits_is_left(fleet: Fleet, inventory: Path, before: dict[str, bytes], content: bytes) -> None:
     """Broken or not: it is not what dockerd has loaded."""
     node = fleet["h1"]
+    wait_until("what was before to be over", lambda: status(node)["blocked"] is None, 30, lambda: status(node))
     was, running = node.read(DAEMON_JSON), labels(node)
     node.write(DAEMON_JSON, content)
     replace(node, "[gpu 0-1]", "[gpu 0]")
     try:
-        reported = wait_until("the reason", lambda: json.loads(node.read("/run/gpu-swarm/health.json") or b"{}").get("blocked"), 20)
+        reported = wait_until("the reason", lambda: status(node)["blocked"], 30)
         assert DAEMON_JSON in reported
         assert (node.read(DAEMON_JSON), labels(node)) == (content, running)
     finally:

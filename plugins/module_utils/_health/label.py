@@ -14,7 +14,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, NamedTuple
+from typing import NamedTuple
 
 KEY = "fleet.gpu-swarm.health"
 OK, WARNING, FAULT, UNWATCHED, UNKNOWN = "ok", "warning", "fault", "unwatched", "unknown"
@@ -63,13 +63,6 @@ def parse(value: str) -> Label:
         _number(given.get("since")),
         _matching(_DIGEST, given.get("drift")),
     )
-
-
-def reported(node: Mapping[str, Any]) -> Label | None:
-    """What a node, as a manager's API describes it, reports; None where nothing watches its GPUs."""
-    labels = ((node.get("Description") or {}).get("Engine") or {}).get("Labels") or {}
-    value = labels.get(KEY)
-    return parse(value) if isinstance(value, str) else None
 
 
 def _matching(pattern: re.Pattern[str], word: str | None) -> str | None:

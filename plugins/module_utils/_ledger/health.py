@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-LABEL = "fleet.gpu-swarm.health"
+from .._health.label import KEY as LABEL
+
 OK = "ok"
 # What the id of a GPU or MIG device begins with; it may be shortened, and end with an ellipsis.
 CARDS = ("GPU-", "MIG-")

@@ -90,7 +90,12 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
         drift=drift,
         running=running,
         diff=[node_drift.diff(now[path], writes[path]) for path in writes],
-        warnings=adopted + node_drift.left_out(advertisement) + advertisement["warnings"] + checks.warnings(case.findings) + standing(case) + not_reported(case, act),
+        warnings=adopted
+        + node_drift.left_out(advertisement)
+        + advertisement["warnings"]
+        + checks.warnings(case.findings)
+        + standing(case)
+        + not_reported(case, act),
         refused=shrunk + checks.refused(case.findings),
         adopted=adopted,
         runtime_stays=params["state"] == "absent" and _runtime_stays(case, edits),

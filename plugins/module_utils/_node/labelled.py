@@ -64,7 +64,7 @@ def standing(case: Case) -> list[str]:
     value = str((case.seen.watcher.status or {}).get("label") or "")
     if parse(value).state != FAULT:
         return []
-    return ["the watcher of this node's GPUs reports '%s'. See docs/HEALTH.md for what that means, and 'journalctl -u gpu-swarm-health' there." % value]
+    return ["the watcher of this node's GPUs reports '%s'. See docs/HEALTH.md for what that means, and 'journalctl -u gpu-swarm-health'." % value]
 
 
 def not_reported(case: Case, act: str | None) -> list[str]:

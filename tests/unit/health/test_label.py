@@ -47,17 +47,3 @@ def test_the_longest_label_is_short():
 )
 def test_whatever_a_node_has_there_is_read_as_these_words_or_not_at_all(value, found):
     assert label.parse(value) == found
-
-
-@pytest.mark.parametrize(
-    ("node", "found"),
-    [
-        ({"Description": {"Engine": {"Labels": {label.KEY: "ok", "rack": "r1"}}}}, Label("ok")),
-        ({"Description": {"Engine": {"Labels": {"rack": "r1"}}}}, None),
-        ({"Description": {"Engine": {}}}, None),
-        ({}, None),
-        ({"Description": {"Engine": {"Labels": {label.KEY: ["ok"]}}}}, None),
-    ],
-)
-def test_what_a_manager_shows_of_a_node(node, found):
-    assert label.reported(node) == found
