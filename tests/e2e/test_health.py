@@ -133,6 +133,16 @@ def test_a_stopped_one_says_so_and_the_next_run_starts_it(fleet: Fleet, inventor
     assert node.run("systemctl", "is-active", UNIT).strip() == "active"
 
 
+def test_maintain_has_it_out_of_the_way(fleet: Fleet, inventory: Path, before: dict[str, bytes], tmp_path: Path) -> None:
+    tasks = tmp_path / "driver.yml"
+    state = {"name": "See what has NVML open", "ansible.builtin.command": f"systemctl is-active {UNIT}", "register": "_unit"}
+    tasks.write_text(json.dumps([{**state, "failed_when": "_unit.stdout != 'inactive'", "changed_when": False}]))
+    settings = json.dumps({"gpu_node_health": True, "maintain_tasks": str(tasks)})
+    run = fleet.playbook(inventory, "--limit", "h2", "--extra-vars", settings, playbook="fleet.gpu_swarm.maintain")
+    assert run.rc == 0, run.output
+    assert fleet["h2"].run("systemctl", "is-active", UNIT).strip() == "active"
+
+
 def test_deprovision_leaves_no_trace(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     run = fleet.playbook(inventory, playbook="fleet.gpu_swarm.deprovision")
     assert run.rc == 0, run.output

@@ -55,6 +55,10 @@ class State:
         """Whether a run has changed anything here and none has cleared it away: the lock comes first, and goes last."""
         return os.path.exists(self._lock)
 
+    def has(self, name: str) -> bool:
+        """Whether anything of this name is kept here."""
+        return os.path.lexists(os.path.join(self.directory, name))
+
     @contextmanager
     def lock(self, timeout_s: float) -> Iterator[None]:
         """Keeps two runs from changing one node at once; waits at most ``timeout_s`` seconds."""

@@ -14,7 +14,7 @@ import importlib.util
 import os
 import re
 import shutil
-from typing import Any, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping
 
 from .. import _libraries
 from .._dockerd.engine import SBIN, Engine, half_joined, swarm_without_engine
@@ -27,13 +27,16 @@ from .._machine import addresses, hardware, packages
 from .._policy import generic_resources
 from .._policy.labels import options_of
 from . import restore
-from .channel import Channel
+from .channel import HOME, Channel
 from .decision import Decision, decide
 from .journal import State
 from .labelled import is_wanted
 from .observation import Observation
 from .transaction import apply, refuse
-from .watcher import Watcher
+from .watcher_seen import WatcherSeen
+
+if TYPE_CHECKING:
+    from .watcher import Watcher
 
 
 def _own(units: Iterable[UnitFile]) -> list[str]:
@@ -80,6 +83,8 @@ class Node:
 
     @property
     def watcher(self) -> Watcher:
+        from .watcher import Watcher  # not on top: most calls are of nodes that have none, and need not load it
+
         return Watcher(self.params, self.state, self._run, self.move, str(self.root), self._load)
 
     def assess(self) -> dict[str, Any]:
@@ -124,10 +129,10 @@ class Node:
         return seen, decision
 
     def _watch(self, seen: Observation, done: Mapping[str, Any]) -> None:
-        if seen.watcher.drift:
-            self.watcher.install()
         if done["restarted"] or done["reloaded"]:
             self.channel.note_loaded()
+        if seen.watcher.drift:
+            self.watcher.install()
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -166,8 +171,13 @@ class Node:
             held=packages.held(self.root) if version else [],
             unfinished=self.params["state"] != "gathered" and self.state.unfinished(),
             left=left,
-            watcher=self.watcher.inspect(self.channel.blocked(daemon, engine) if is_wanted(self.params) else None),
+            watcher=self._watcher_seen(daemon, engine),
         )
+
+    def _watcher_seen(self, daemon: Snapshot, engine: Mapping[str, Any] | None) -> WatcherSeen:
+        if is_wanted(self.params):
+            return self.watcher.inspect(self.channel.blocked(daemon, engine))
+        return self.watcher.inspect(None) if self.state.has(HOME) else WatcherSeen((), None, None)
 
     def _lacking(self, toolkit_version: str | None, runtime: Snapshot) -> list[str]:
         """What of the toolkit and of the Docker SDK the node does not have."""

@@ -26,7 +26,8 @@ def main() -> None:
         from . import report
 
         blocked = report.stopped(home, _settings(home)) if command == "stopped" else report.write(home, _settings(home), words[0])
-        sys.stdout.write(json.dumps({"blocked": blocked}) + "\n")
+        if blocked or command == "label":
+            sys.stdout.write(json.dumps({"blocked": blocked}) + "\n")
 
 
 def _settings(home: str) -> dict[str, Any]:
