@@ -52,7 +52,7 @@ molecule: venv packages ## Molecule scenarios on the lab fleet
 e2e: venv packages ## End-to-end tests on the lab fleet
 	@$(bin)/python -m tests.run --only images,e2e
 
-chaos: venv packages ## Kill runs and nodes at random moments (KILLS=20, SEED=…), and see that the next run mends it
+chaos: venv packages ## Kill runs and nodes at random moments (KILLS=20, SEED=…), and see that the next run finishes the work
 	@$(bin)/python -m pytest -p no:cacheprovider --maxfail 1 tests/chaos
 
 bench: venv packages ## Benchmarks on the lab fleet, written to build/bench.json

@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from tests.lab.inventory import variables
+from tests.lab.inventory import is_up, variables
 from tests.lab.lab import CHECKOUT, Lab, output
 
 BIN = Path(sys.executable).parent
@@ -226,8 +226,8 @@ def at_hand(name: str, description: Path, given: str | None, work: Path) -> Iter
     if given:
         yield Fleet.of(given, work)
         return
-    if (Lab.from_environment().fleets / f"{name}.json").exists():
-        lab("down", name)  # of a session that was killed
+    if is_up(Lab.from_environment(), name):
+        lab("down", name)  # of a run that was killed
     lab("up", str(description), "--name", name)
     yield Fleet.of(name, work)
     lab("down", name)
