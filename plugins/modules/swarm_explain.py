@@ -65,7 +65,7 @@ explained:
     mode: {type: str, description: 'V(Replicated), V(Global), V(ReplicatedJob) or V(GlobalJob).'}
     text: {type: str, description: The answer in a sentence.}
     wanted: {type: int, description: 'How many tasks it is to have, or to complete; null for a global service.'}
-    live: {type: int, description: How many tasks a node was found for, and are not to end.}
+    live: {type: int, description: 'How many tasks have a node, and are not to end.'}
     waiting: {type: int, description: How many tasks no node was found for.}
     needed: {type: int, description: For how many tasks a place is needed now.}
     since: {type: str, description: "When the first of those that wait began to, as RFC 3339; null where none waits."}

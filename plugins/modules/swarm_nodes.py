@@ -59,6 +59,7 @@ options:
         description:
           - Note the present availability in a label of the node, by default C(gpu-swarm.former-availability), in the same
             update that changes it. A note that is there already is kept, unless somebody has changed the availability since.
+          - When that was, by the manager's clock, is noted beside it, by default in the label C(gpu-swarm.paused-since).
         type: bool
         default: false
       role:
@@ -257,6 +258,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.leader import leader_engine
+from ..module_utils._ledger.tasks import utc
 from ..module_utils._node_spec import eviction, refusal, updates
 from ..module_utils._swarm.lease import Leased
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
@@ -279,6 +281,7 @@ def run(params, check_mode):
     prefix = params["prefix"]
     wants = updates.check(params["nodes"], prefix)
     manager = connect(params)
+    wants = [dict(want, now=utc(manager.time)) for want in wants]
     nodes = manager.nodes()
     leader = leader_engine(nodes)
 

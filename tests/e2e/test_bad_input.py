@@ -245,6 +245,7 @@ def test_the_docker_sdk_is_provided_to_a_node_that_joins(fleet: Fleet, outcome: 
     [
         ("provision", {"gpunodes": ["g1"]}, [], "It has the groups gpunodes. Did you mean gpu_nodes by gpunodes?"),
         ("verify", {"swarm_managers": ["m1"]}, [], "the group gpu_nodes is not in the inventory"),
+        ("status", {"gpu_nodes": ["g1"]}, [], "the group swarm_managers is not in the inventory"),
         ("deprovision", {"gpu_nodes": ["g1"], "web": ["x5"]}, ["--limit", "web"], "--limit leaves none of swarm_managers, gpu_nodes and"),
         ("maintain", {}, ["--check"], "The inventory has no hosts at all"),
     ],

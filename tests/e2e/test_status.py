@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from plugins.module_utils._ledger.ledger import ledger
 
 from .conftest import NODES, Loud
 from .fleet import Fleet, Node, Run, wait_until
-from .test_provision import KIND
+from .test_provision import KIND, member
 
 PLAYBOOK = "fleet.gpu_swarm.status"
 CASES, SEED = 30, 14
@@ -248,18 +249,27 @@ def test_why_a_service_is_pending(fleet: Fleet, inventory: Path, swarm: Swarm) -
         swarm.remove(big)
 
 
+def as_a_run_does(fleet: Fleet, availability: str) -> None:
+    """Pauses g1, or returns it to service."""
+    node = {"id": fleet["g1"].swarm()["NodeID"], "availability": availability, "remember": availability != "former"}
+    run = fleet.module("m1", "fleet.gpu_swarm.swarm_nodes", {"nodes": [node]})
+    assert run.rc == 0, run.output
+
+
 def test_what_waits_and_what_is_wrong_is_in_the_exit_status(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
-    fleet["m1"].docker("node", "update", "--availability", "pause", "g1")
-    never = swarm.create(spec_of("never", {"gpus": 9}, 0))
+    as_a_run_does(fleet, "pause")
+    never = swarm.create(spec_of("never", {"gpus": 9}))
     try:
-        paused = shown(fleet, inventory, "status_what=free", columns=60)
-        assert paused.rc in (2, 75), paused.output
-        assert "paused, by hand" in paused.output
-        assert [line for line in paused.output.partition("TASK [Show it]")[2].partition("ok: ")[0].splitlines()[1:] if len(line) > 60] == []
+        everything, free = shown(fleet, inventory), shown(fleet, inventory, "status_what=free", columns=60)
+        assert everything.rc in (2, 75), everything.output
+        assert re.search(r"^g1 +paused, by a run of this collection since \d{4}-\S+Z: it returns to active", everything.output, re.MULTILINE)
+        assert "paused, by a run of this collection" in " ".join(free.output.split())
+        assert [line for line in free.output.partition("TASK [Show it]")[2].partition("ok: ")[0].splitlines()[1:] if len(line) > 60] == []
         assert shown(fleet, inventory, "service=never").rc == 2
     finally:
-        fleet["m1"].docker("node", "update", "--availability", "active", "g1")
+        as_a_run_does(fleet, "former")
         swarm.remove(never)
+    assert not {"gpu-swarm.paused-since", "gpu-swarm.former-availability"} & member(fleet, "g1")["Spec"]["Labels"].keys()
 
 
 def test_what_is_not_there_or_no_value_is_an_error(fleet: Fleet, inventory: Path, first: Loud) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 FORMER = "former-availability"
+SINCE = "paused-since"  # beside it: when a run set the availability, by the manager's clock
 ACTIVE, PAUSED, DRAINED = "active", "pause", "drain"
 _DONE = {PAUSED: "paused", DRAINED: "drained"}
 
@@ -28,6 +29,11 @@ def is_set_by_run(spec: Mapping[str, Any], prefix: str) -> bool:
     """Whether a run set the availability that the node has: one that somebody has changed since is theirs."""
     former, set_by_run = read_mark((spec.get("Labels") or {}).get(prefix + FORMER))
     return former is not None and spec.get("Availability") == set_by_run
+
+
+def set_at(spec: Mapping[str, Any], prefix: str) -> str | None:
+    """When a run set the availability that the node has; None where none did, or that is not known."""
+    return (spec.get("Labels") or {}).get(prefix + SINCE) if is_set_by_run(spec, prefix) else None
 
 
 def closed_as(record: Mapping[str, Any]) -> str:

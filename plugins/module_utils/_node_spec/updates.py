@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Sequence, TypedDict
 
-from .._ledger.availability import ACTIVE, DRAINED, FORMER, PAUSED, read_mark
+from .._ledger.availability import ACTIVE, DRAINED, FORMER, PAUSED, SINCE, read_mark
 from .._swarm import owned_labels
 from .._swarm.lease import Leased
 from .._swarm.manager import Manager, OutOfSequence, SwarmError
@@ -89,7 +89,7 @@ def plan_one(node: Mapping[str, Any], want: Want, prefix: str) -> Change:
     hostname = node.get("Description", {}).get("Hostname", "")
     name = "node %s (%s)" % (hostname, node["ID"])
     labels, clashes = _labels(name, before, want, prefix)
-    labels, availability, void = _availability(name, before, want, labels, prefix + FORMER)
+    labels, availability, void = _availability(name, before, want, labels, prefix)
     after = copy.deepcopy(before)
     after["Labels"] = labels
     after["Availability"] = availability or before["Availability"]
@@ -125,11 +125,13 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
 
 
 def _availability(
-    name: str, before: Mapping[str, Any], want: Want, labels: Mapping[str, str], mark: str
+    name: str, before: Mapping[str, Any], want: Want, labels: Mapping[str, str], prefix: str
 ) -> tuple[dict[str, str], str | None, list[str]]:
     """(the labels with or without the former availability, the availability or None to leave it, what is wrong with it)"""
     labels, problems, availability = dict(labels), [], want["availability"]
+    mark, since = prefix + FORMER, prefix + SINCE
     if availability == "former":
+        labels.pop(since, None)
         availability, set_by_run = read_mark(labels.pop(mark, None))
         if availability not in AVAILABILITIES + (None,):
             problems.append("%s has label %s=%s, which is no availability" % (name, mark, availability))
@@ -139,7 +141,10 @@ def _availability(
         former, set_by_run = read_mark(labels.get(mark))
         if former is None or before["Availability"] != set_by_run:
             former = before["Availability"]  # a mark that somebody's change has made void counts for nothing
+            labels.pop(since, None)
         labels[mark] = former if availability in (None, PAUSED) else "%s/%s" % (former, availability)
+        if want.get("now"):
+            labels.setdefault(since, want["now"])
     return labels, availability, problems
 
 

@@ -60,7 +60,7 @@ def _node(node: Mapping[str, Any]) -> Row:
         "why": why,
         # So long at least: the manager has recorded no change of the node since.
         "for": node.get("unchanged_for") if verdict is not Verdict.DONE else None,
-        "since": reported.get("since"),
+        "since": reported.get("since") or node.get("set_at"),
         "gpus": {kind: _marks(kind, entry, node) for kind, entry in node["resources"].items()},
         "tasks": [task["name"] for task in node["tasks"] if task["holding"]],
         "verdict": verdict.value,

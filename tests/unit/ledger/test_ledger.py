@@ -136,6 +136,7 @@ def test_a_node_is_listed_with_all_that_a_run_needs():
         "labels": labels,
         "former_availability": "active",
         "set_by_run": True,
+        "set_at": None,
         "unchanged_for": 90,
         "message": "",
         "health": None,

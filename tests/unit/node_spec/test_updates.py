@@ -18,6 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_nodes as m
 PREFIX = "gpu-swarm."
 RECORD = "gpu-swarm.labels"
 MARK = "gpu-swarm.former-availability"
+SINCE = "gpu-swarm.paused-since"
 
 
 def want(node_id="n1", labels=None, availability=None, remember=False):
@@ -26,6 +27,8 @@ def want(node_id="n1", labels=None, availability=None, remember=False):
 
 class FakeManager:
     """A store with versions, as a manager keeps one; `interfere` happens right before an update reaches it."""
+
+    time = None
 
     def __init__(self, *nodes, interfere=None, tasks=None, lease=None):
         self.lease = lease
@@ -154,6 +157,35 @@ def test_plan_one(labels, availability, wanted, labels_after, availability_after
 )
 def test_read_mark(value, mark):
     assert updates.read_mark(value) == mark
+
+
+THEN, LATER = "2026-11-20T09:00:00Z", "2026-11-20T10:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("labels", "availability", "wanted", "since"),
+    [
+        ({}, "active", want(availability="pause", remember=True), LATER),
+        ({}, "active", want(availability="pause"), None),
+        # A run that goes on with what another one began, and one that drains what it has paused.
+        ({MARK: "active", SINCE: THEN}, "pause", want(availability="pause", remember=True), THEN),
+        ({MARK: "active", SINCE: THEN}, "pause", want(availability="drain", remember=True), THEN),
+        # Changed by somebody since.
+        ({MARK: "active", SINCE: THEN}, "drain", want(availability="pause", remember=True), LATER),
+        ({MARK: "active", SINCE: THEN}, "pause", want(availability="former"), None),
+        ({MARK: "active", SINCE: THEN}, "drain", want(availability="former"), None),
+    ],
+)
+def test_since_when_a_node_is_paused_is_noted(labels, availability, wanted, since):
+    change = updates.plan_one(node(labels=labels, availability=availability), {**wanted, "now": LATER}, PREFIX)
+    assert change["after"]["Labels"].get(SINCE) == since
+
+
+def test_the_time_is_the_managers(monkeypatch):
+    manager = FakeManager(node())
+    manager.time = "2026-11-20T11:00:00.123456789+02:00"
+    run(manager, want(availability="pause", remember=True), monkeypatch=monkeypatch)
+    assert manager.store["n1"]["Spec"]["Labels"] == {MARK: "active", SINCE: THEN}
 
 
 @pytest.mark.parametrize("by_run", ["pause", "drain"])

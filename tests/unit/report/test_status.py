@@ -79,6 +79,12 @@ def test_for_how_long_at_least():
     assert of(since(node(), "2026-11-20T09:00:00Z"))["for"] is None
 
 
+def test_since_when_a_run_has_paused_it():
+    labels = {MARK: "active", "gpu-swarm.paused-since": "2026-11-20T09:00:00Z"}
+    assert of(node(availability="pause", labels=labels))["since"] == "2026-11-20T09:00:00Z"
+    assert of(node(availability="drain", labels=labels))["since"] is None  # by somebody, since
+
+
 def test_gpus_by_what_each_is():
     one = claims(node(resources=gpus(1, 2, 3), labels={"gpu.healthy": "false"}), "fault GPU-3 xid=79")
     row = of(one, tasks=[task("t1", given=gpus(1, 9))])
