@@ -19,16 +19,15 @@ options:
     description:
       - V(start) acquires the lease of the swarm if anything is to be changed, and returns nodes to service that need nothing else.
       - V(acquire) acquires or renews the lease; V(renew) the same within a window, where it must be the same lease as before.
-      - V(begin) reads the ledger, gives tasks that were moved the time to find a place, acquires or renews the lease, and judges which hosts may
-        be changed now.
-      - V(pause) pauses the nodes, and waits for tasks that must not be stopped, by C(provision_disrupt) of each host.
+      - V(begin) reads the ledger, gives tasks that were moved the time to find a place, acquires or renews the lease, judges which hosts may
+        be changed now, pauses their nodes, and waits for tasks that must not be stopped, by C(provision_disrupt) of each host.
       - V(drain) judges what still runs on the hosts, renews the lease if that is due, removes finished jobs that would run again, and drains
         the nodes on which something is left that may be moved.
       - V(unlabel) writes the labels that are left of a deprovision.
       - V(restore) waits until the manager shows what was decided, and returns the nodes to service.
       - V(finish) returns to service and labels what is left at the end of a run, releases the lease, and waits as V(restore) does.
     type: str
-    choices: [start, acquire, renew, begin, pause, drain, unlabel, restore, finish]
+    choices: [start, acquire, renew, begin, drain, unlabel, restore, finish]
     required: true
   hosts:
     description: The hosts of the batch.
@@ -67,9 +66,9 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Pause the nodes of the batch, and wait for what must not be stopped
+- name: Pause the nodes of the batch that may be changed now, and wait for what must not be stopped
   fleet.gpu_swarm.swarm_batch:
-    step: pause
+    step: begin
     hosts: "{{ ansible_play_batch }}"
   delegate_to: "{{ manager }}"
   run_once: true

@@ -58,6 +58,12 @@ def renew(batch: Batch) -> Answer:
 
 
 def begin(batch: Batch) -> Answer:
+    """No new tasks for the hosts that may be changed now, and the end of what must not be stopped there."""
+    answer = judge(batch)
+    return pause(batch) if answer["answered"] else answer
+
+
+def judge(batch: Batch) -> Answer:
     """May these hosts be changed now? Tasks that the batch before has moved get the time to find a place."""
     answered = batch.find() and _settle(batch) and batch.acquire()
     if "nodes" not in batch.ledger:
@@ -221,7 +227,6 @@ STEPS: dict[str, Callable[[Batch], Answer]] = {
     "acquire": acquire,
     "renew": renew,
     "begin": begin,
-    "pause": pause,
     "drain": drain,
     "unlabel": unlabel,
     "restore": restore,

@@ -15,7 +15,7 @@ from fleet_lab import assessed, ledger, member, named, task
 from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_batch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.batch import Batch
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS, judge, pause
 
 SETTINGS = {"provision_wait": 60, "provision_drain_timeout": 20}
 HELD = {"acquired": True, "holder": "me", "since": "10:00", "expires_in": 900, "renew_at": 500.0}
@@ -85,7 +85,7 @@ def shown(*nodes, **others):
 
 def test_a_batch_begins_with_the_lease():
     manager = Manager(swarm_gpu_info=shown(), swarm_lease=HELD)
-    answer = STEPS["begin"](batch(manager, lease={}))
+    answer = judge(batch(manager, lease={}))
     assert (answer["answered"], answer["outcomes"], answer["lease"]) == (True, {}, HELD)
     assert manager.asked("swarm_lease") == [{"ttl": 900, "force": False}]
 
@@ -98,7 +98,7 @@ def test_a_batch_begins_with_the_lease():
     ],
 )
 def test_a_manager_that_does_not_answer_leaves_the_batch_to_the_next_one(answers, reason):
-    answer = STEPS["begin"](batch(Manager(**answers)))
+    answer = judge(batch(Manager(**answers)))
     assert not answer["answered"]
     assert not answer["lease"].get("acquired")
     assert {outcome["state"] for outcome in answer["outcomes"].values()} == {"untouched"}
@@ -107,12 +107,12 @@ def test_a_manager_that_does_not_answer_leaves_the_batch_to_the_next_one(answers
 
 def test_a_manager_that_lost_its_leader_is_given_time():
     manager = Manager(swarm_gpu_info=[{"failed": True, "swarm_state": "no_quorum"}] * 3 + [shown()], swarm_lease=HELD)
-    assert STEPS["begin"](batch(manager))["answered"]
+    assert judge(batch(manager))["answered"]
     assert len(manager.asked("swarm_gpu_info")) == 4
 
 
 def test_another_run_s_lease_leaves_the_batch_untouched():
-    answer = STEPS["begin"](
+    answer = judge(
         batch(Manager(swarm_gpu_info=shown(), swarm_lease=OTHERS), outcomes={"a": LEFT}, made=plan(*"ab", settings={"provision_max_failed": 2}))
     )
     assert answer["answered"]
@@ -124,7 +124,7 @@ def test_another_run_s_lease_leaves_the_batch_untouched():
 def test_tasks_get_the_time_to_find_a_place(finds_room_after, outcomes):
     pending = {"pending": [{"service": "web", "count": 1}]}
     manager = Manager(swarm_gpu_info=[shown(**pending)] * finds_room_after + [shown(member("n-a", tasks=[SERVICE]))], swarm_lease=HELD)
-    answer = STEPS["begin"](batch(manager, made=plan(*"ab", rooms={"web": {"running": 1, "pending": 0}})))
+    answer = judge(batch(manager, made=plan(*"ab", rooms={"web": {"running": 1, "pending": 0}})))
     assert len(answer["outcomes"]) == outcomes
     assert len(manager.asked("swarm_gpu_info")) == min(finds_room_after, 31) + 1
 
@@ -132,7 +132,7 @@ def test_tasks_get_the_time_to_find_a_place(finds_room_after, outcomes):
 def test_a_roll_that_was_stopped_waits_for_nothing():
     manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
     made = plan(*"abc", rooms={"web": {"running": 1, "pending": 0}})
-    STEPS["begin"](batch(manager, "abc", outcomes={"c": {"state": "untouched", "reason": "x"}}, made=made))
+    judge(batch(manager, "abc", outcomes={"c": {"state": "untouched", "reason": "x"}}, made=made))
     assert len(manager.asked("swarm_gpu_info")) == 1
 
 
@@ -142,8 +142,20 @@ def test_a_manager_of_which_a_quorum_depends_is_left_alone():
     down = [*managers[:2], {**managers[2], "reachability": "unreachable"}]
     running, answers = batch(Manager(swarm_gpu_info=ledger(*down), swarm_lease=HELD), "abc", made=made), {}
     running.hosts = ["a"]
-    answers = STEPS["begin"](running)["outcomes"]
+    answers = judge(running)["outcomes"]
     assert "without it 1 of 3 managers could be reached" in answers["a"]["reason"]
+
+
+def test_hosts_that_may_be_changed_are_paused_in_the_same_call():
+    manager = Manager(swarm_gpu_info=shown(), swarm_lease=HELD, swarm_nodes=WRITTEN)
+    assert STEPS["begin"](batch(manager))["answered"]
+    assert [update["id"] for args in manager.asked("swarm_nodes") for update in args["nodes"]] == ["n-a", "n-b"]
+
+
+def test_without_the_lease_no_host_is_paused():
+    manager = Manager(swarm_gpu_info=shown(), swarm_lease=OTHERS)
+    answer = STEPS["begin"](batch(manager))
+    assert (set(answer["outcomes"]), manager.asked("swarm_nodes")) == (set("ab"), [])
 
 
 # --- pause --------------------------------------------------------------------------------------------------------------
@@ -152,7 +164,7 @@ def test_a_manager_of_which_a_quorum_depends_is_left_alone():
 def test_nodes_are_paused_and_their_tasks_waited_for():
     busy = shown(member("n-a", bound="a", tasks=[SERVICE, SWEEP]))
     manager = Manager(swarm_nodes=WRITTEN, swarm_gpu_info=[busy, busy, shown()])
-    answer = STEPS["pause"](batch(manager, outcomes={"b": LEFT}))
+    answer = pause(batch(manager, outcomes={"b": LEFT}))
     assert answer == {"answered": True, "ledger": shown(), "lease": HELD, "outcomes": {}}
     assert manager.calls[0] == ("swarm_nodes", {"nodes": [{"id": "n-a", "host": "a", "availability": "pause", "remember": True}], "holder": "me"})
     assert len(manager.asked("swarm_gpu_info")) == 3
@@ -167,7 +179,7 @@ def test_nodes_are_paused_and_their_tasks_waited_for():
     ],
 )
 def test_a_manager_that_stops_answering_leaves_the_wait_to_the_next_one(answers, reason):
-    answer = STEPS["pause"](batch(Manager(**answers)))
+    answer = pause(batch(Manager(**answers)))
     assert not answer["answered"]
     assert answer["outcomes"] == {name: {"state": "failed", "reason": reason} for name in "ab"}
 
@@ -178,21 +190,21 @@ ELECTING = {"failed": True, "swarm_state": "no_quorum", "msg": "no leader"}
 def test_an_election_does_not_end_the_wait_for_tasks():
     busy = shown(member("n-a", bound="a", tasks=[SWEEP]))
     manager = Manager(swarm_nodes=[ELECTING, WRITTEN], swarm_gpu_info=[busy, ELECTING, ELECTING, busy, shown()])
-    answer = STEPS["pause"](batch(manager))
+    answer = pause(batch(manager))
     assert (answer["answered"], answer["outcomes"], answer["ledger"]) == (True, {}, shown())
     assert len(manager.asked("swarm_nodes")) == 2
 
 
 def test_a_wait_that_a_connection_interrupted_once_goes_on():
     busy = shown(member("n-a", bound="a", tasks=[SWEEP]))
-    answer = STEPS["pause"](batch(Manager(swarm_nodes=WRITTEN, swarm_gpu_info=[busy, DEAD, busy, shown()])))
+    answer = pause(batch(Manager(swarm_nodes=WRITTEN, swarm_gpu_info=[busy, DEAD, busy, shown()])))
     assert (answer["answered"], answer["outcomes"], answer["ledger"]) == (True, {}, shown())
 
 
 @pytest.mark.parametrize("step", ["renew", "acquire", "begin"])
 def test_a_lease_outlasts_an_election(step):
     """As after the reboot of a leader: the node is back, and no leader is elected yet."""
-    manager = Manager(swarm_gpu_info=shown(), swarm_lease=[ELECTING, ELECTING, HELD])
+    manager = Manager(swarm_gpu_info=shown(), swarm_lease=[ELECTING, ELECTING, HELD], swarm_nodes=WRITTEN)
     answer = STEPS[step](batch(manager, broken=State.OUT))
     assert (answer["answered"], answer["outcomes"], answer["lease"]) == (True, {}, HELD)
 
@@ -209,10 +221,10 @@ def test_what_is_written_is_written_under_the_lease(lease, holder):
     assert {key: value for key, value in args.items() if key != "nodes"} == holder
 
 
-@pytest.mark.parametrize("step", ["pause", "drain", "unlabel"])
+@pytest.mark.parametrize("step", [pause, STEPS["drain"], STEPS["unlabel"]])
 def test_where_no_host_is_left_nothing_is_done(step):
     manager = Manager()
-    assert STEPS[step](batch(manager, outcomes=dict.fromkeys("ab", LEFT)))["answered"]
+    assert step(batch(manager, outcomes=dict.fromkeys("ab", LEFT)))["answered"]
     assert manager.calls == []
 
 
