@@ -108,6 +108,6 @@ ledger:
   type: dict
 lease:
   description: What M(fleet.gpu_swarm.swarm_lease) returned last.
-  returned: always
+  returned: always, but by V(begin) only where the manager answered
   type: dict
 """

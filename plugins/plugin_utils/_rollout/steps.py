@@ -60,7 +60,11 @@ def renew(batch: Batch) -> Answer:
 def begin(batch: Batch) -> Answer:
     """No new tasks for the hosts that may be changed now, and the end of what must not be stopped there."""
     answer = judge(batch)
-    return pause(batch) if answer["answered"] else answer
+    if answer["answered"]:
+        return pause(batch)
+    # These hosts are left alone. Who has the lease is not known, so that the batches and plays to come find it out themselves.
+    del answer["lease"]
+    return answer
 
 
 def judge(batch: Batch) -> Answer:

@@ -152,6 +152,11 @@ def test_hosts_that_may_be_changed_are_paused_in_the_same_call():
     assert [update["id"] for args in manager.asked("swarm_nodes") for update in args["nodes"]] == ["n-a", "n-b"]
 
 
+def test_a_batch_that_no_manager_answers_does_not_end_the_lease_for_the_others():
+    answer = STEPS["begin"](batch(Manager(swarm_gpu_info=DEAD)))
+    assert (answer["answered"], set(answer["outcomes"]), "lease" in answer) == (False, set("ab"), False)
+
+
 def test_without_the_lease_no_host_is_paused():
     manager = Manager(swarm_gpu_info=shown(), swarm_lease=OTHERS)
     answer = STEPS["begin"](batch(manager))
