@@ -12,27 +12,26 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from .._health.label import KEY as LABEL
+from .._health import label
+from .tasks import stamp
 
-OK = "ok"
-# What the id of a GPU or MIG device begins with; it may be shortened, and end with an ellipsis.
-CARDS = ("GPU-", "MIG-")
+# The last second of the year 9999: what comes later is no time.
+LATEST = 253402300799
 
 
 def reported(node: Mapping[str, Any]) -> dict[str, Any] | None:
-    """{state, cards, since, text} of the API's node, such as for ``fault GPU-1234abcd… xid=79``; None where it reports nothing.
-
-    ``state`` is the first word, ``cards`` what the ids of the cards begin with, ``since`` the value of a word ``since=…``.
-    """
+    """{state, card, cards, since, drift, text} of the API's node; None where it reports nothing. ``text`` has the words that are known."""
     labels = (node.get("Description", {}).get("Engine") or {}).get("Labels") or {}
-    text = str(labels.get(LABEL) or "").strip()
-    if not text:
+    value = str(labels.get(label.KEY) or "").strip()
+    if not value:
         return None
-    words = text.split()
-    since = [word.partition("=")[2] for word in words if word.startswith("since=")]
+    found = label.parse(value)
+    words = [found.card, found.reason, found.xid is not None and "xid=%d" % found.xid, found.cards > 1 and "%d cards" % found.cards]
     return {
-        "state": words[0].lower(),
-        "cards": [word.rstrip("…,;:") for word in words[1:] if word.startswith(CARDS)],
-        "since": since[0] if since else None,
-        "text": text,
+        "state": found.state,
+        "card": found.card,
+        "cards": found.cards,
+        "since": stamp(found.since) if found.since and found.since <= LATEST else None,
+        "drift": found.drift is not None,
+        "text": " ".join([found.state, *(word for word in words if word)]),
     }

@@ -78,10 +78,15 @@ def epoch(stamp: str | None) -> float | None:
     return seconds if seconds > 0 else None  # Go's zero time is in the year 1
 
 
-def utc(stamp: str | None) -> str | None:
+def utc(time: str | None) -> str | None:
     """The same moment in whole seconds of UTC, such as 2026-11-20T12:00:00Z; None if there is none."""
-    seconds = epoch(stamp)
-    return None if seconds is None else (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    seconds = epoch(time)
+    return None if seconds is None else stamp(seconds)
+
+
+def stamp(seconds: float) -> str:
+    """Seconds since 1970 as text."""
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def age(stamp: str | None, now: float | None) -> int | None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...module_utils._ledger import availability, health
+from ...module_utils._health.label import FAULT, OK, WARNING
+from ...module_utils._ledger import availability
 from ...module_utils._ledger.unreserved import is_of_gpus
 from ...module_utils._policy.labels import Options
 from .._fleet.outcome import Verdict
 
 ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
-FAULT = "fault"
 Row = dict[str, Any]
 
 
@@ -70,7 +70,7 @@ def _node(node: Mapping[str, Any]) -> Row:
 def _state(node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
     """(the state in a word or two, its verdict, and what else there is to know)"""
     closed, reported = availability.why_closed(node), node.get("health") or {}
-    claim = reported["text"] if reported and reported["state"] != health.OK else ""
+    claim = _claim(reported)
     if node["state"] != "ready":
         return node["state"], Verdict.FAILED, "; ".join(filter(None, [node.get("message"), claim]))
     if reported.get("state") == FAULT:
@@ -79,7 +79,14 @@ def _state(node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
         former = f"it returns to {node['former_availability']} with the next run of provision" if node["set_by_run"] else ""
         return closed, Verdict.WAITING, "; ".join(filter(None, [claim, former]))
     notes = ["a GPU is left out"] if node["labels"].get(Options().prefix + "healthy") == "false" else []
-    return "ready", Verdict.WAITING if claim else Verdict.DONE, "; ".join([*filter(None, [claim]), *notes])
+    attention = bool(reported) and (reported["state"] not in (OK, WARNING) or reported["drift"])
+    return "ready", Verdict.WAITING if attention else Verdict.DONE, "; ".join([*filter(None, [claim]), *notes])
+
+
+def _claim(reported: Mapping[str, Any]) -> str:
+    """What the node reports of its own GPUs beside that all is well."""
+    parts = [reported["text"]] if reported and reported["state"] != OK else []
+    return "; ".join(parts + (["its files are not as they were written"] if reported.get("drift") else []))
 
 
 def _marks(kind: str, entry: Mapping[str, Any], node: Mapping[str, Any]) -> Row:
@@ -87,9 +94,9 @@ def _marks(kind: str, entry: Mapping[str, Any], node: Mapping[str, Any]) -> Row:
     held = sum(item.get("amount", 1) for item in entry["held"])
     if entry["type"] != "named":
         return {"total": entry["total"], FREE: entry["free"], ALLOCATED: held, "states": None}
-    cards = tuple((node.get("health") or {}).get("cards") or ()) if (node.get("health") or {}).get("state") == FAULT else ()
+    card = (node.get("health") or {}).get("card") if (node.get("health") or {}).get("state") == FAULT else None
     taken = [item.get("value") for item in entry["held"]]
-    states = [FAULTY if cards and value.startswith(cards) else ALLOCATED if value in taken else FREE for value in entry["values"]]
+    states = [FAULTY if value == card else ALLOCATED if value in taken else FREE for value in entry["values"]]
     states += [NOT_ADVERTISED for value in taken if value not in entry["values"]]
     if is_of_gpus(entry) and node["labels"].get(Options().prefix + "healthy") == "false" and FAULTY not in states:
         states.append(NOT_ADVERTISED)

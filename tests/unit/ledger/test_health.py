@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from swarm_api import node
+from swarm_api import A, node
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import LABEL, reported
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import reported
 
 
 @pytest.mark.parametrize(
@@ -15,17 +16,20 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health imp
     [
         (None, None),
         ("  ", None),
-        ("ok", {"state": "ok", "cards": [], "since": None, "text": "ok"}),
+        ("ok", {"state": "ok", "card": None, "cards": 1, "since": None, "drift": False, "text": "ok"}),
         (
-            "fault GPU-1234abcd… xid=79 since=2026-11-22T14:02Z",
-            {"state": "fault", "cards": ["GPU-1234abcd"], "since": "2026-11-22T14:02Z", "text": "fault GPU-1234abcd… xid=79 since=2026-11-22T14:02Z"},
+            f"fault {A} xid=79 since=1795341600 cards=2",
+            {"state": "fault", "card": A, "cards": 2, "since": "2026-11-22T10:00:00Z", "drift": False, "text": f"fault {A} xid=79 2 cards"},
         ),
-        ("FAULT driver", {"state": "fault", "cards": [], "since": None, "text": "FAULT driver"}),
+        ("fault reason=driver", {"state": "fault", "card": None, "cards": 1, "since": None, "drift": False, "text": "fault driver"}),
+        ("ok drift=1f2e3d4c", {"state": "ok", "card": None, "cards": 1, "since": None, "drift": True, "text": "ok"}),
+        ("fault since=999999999999", {"state": "fault", "card": None, "cards": 1, "since": None, "drift": False, "text": "fault"}),
+        ("<b>anything", {"state": "unknown", "card": None, "cards": 1, "since": None, "drift": False, "text": "unknown"}),
     ],
 )
 def test_what_a_node_reports(value, found):
     one = node()
-    one["Description"]["Engine"]["Labels"] = {"other": "fault", **({LABEL: value} if value is not None else {})}
+    one["Description"]["Engine"]["Labels"] = {"other": "fault", **({KEY: value} if value is not None else {})}
     assert reported(one) == found
 
 

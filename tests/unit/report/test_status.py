@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from swarm_api import discrete, named, node, pending, service, task
+from swarm_api import A, discrete, named, node, pending, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import LABEL
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import status
@@ -27,7 +27,7 @@ def gpus(*numbers):
 
 
 def claims(one, text):
-    one["Description"]["Engine"]["Labels"] = {LABEL: text}
+    one["Description"]["Engine"]["Labels"] = {KEY: text}
     return one
 
 
@@ -53,9 +53,11 @@ def of(one, **more):
         (node(), "ready", "done", ""),
         (node(labels={"gpu.healthy": "false"}), "ready", "done", "a GPU is left out"),
         (claims(node(), "ok"), "ready", "done", ""),
-        (claims(node(), "blocked flags"), "ready", "waiting", "blocked flags"),
-        (claims(node(), "fault GPU-1… xid=79"), "fault", "failed", "fault GPU-1… xid=79"),
-        (claims(node(availability="pause"), "fault driver"), "paused, by hand; fault", "failed", "fault driver"),
+        (claims(node(), f"warning {A} reason=remap"), "ready", "done", f"warning {A} remap"),
+        (claims(node(), "unwatched"), "ready", "waiting", "unwatched"),
+        (claims(node(), "ok drift=1f2e3d4c"), "ready", "waiting", "its files are not as they were written"),
+        (claims(node(), f"fault {A} xid=79"), "fault", "failed", f"fault {A} xid=79"),
+        (claims(node(availability="pause"), "fault reason=driver"), "paused, by hand; fault", "failed", "fault driver"),
         (node(availability="pause"), "paused, by hand", "waiting", ""),
         (node(availability="drain"), "drained, by hand", "waiting", ""),
         (
@@ -86,7 +88,7 @@ def test_since_when_a_run_has_paused_it():
 
 
 def test_gpus_by_what_each_is():
-    one = claims(node(resources=gpus(1, 2, 3), labels={"gpu.healthy": "false"}), "fault GPU-3 xid=79")
+    one = claims(node(resources=[*gpus(1, 2), *named(A)], labels={"gpu.healthy": "false"}), f"fault {A} xid=79")
     row = of(one, tasks=[task("t1", given=gpus(1, 9))])
     assert row["gpus"][GPU]["states"] == ["allocated", "free", "faulty", "not advertised"]
 
@@ -182,7 +184,7 @@ def fleet():
     nodes = [
         node("g1", resources=gpus(1, 2)),
         since(node("g2", resources=gpus(3), availability="pause", labels={MARK: "active"}), "2026-11-20T09:00:00Z"),
-        claims(node("g3", resources=gpus(4), availability="pause"), "fault GPU-4 xid=79"),
+        claims(node("g3", resources=gpus(4), availability="pause"), "fault reason=driver since=1764000000"),
     ]
     tasks = [task("t1", "g1", gpus(1), since="2026-11-20T10:00:00Z"), pending("t2", {GPU: 2}, service="s2", since="2026-11-20T11:58:00Z")]
     return status.status(read(nodes, tasks, [service("s2", "big", reserves={GPU: 2})]))
@@ -194,7 +196,7 @@ def test_all_on_one_screen():
     assert "host-g1  ready" in text
     assert "NVIDIA-GPU ■□  train.1 (2 h)" in text
     assert "paused, by a run of this collection ≥ 3 h: it returns to active with the next run of provision" in text
-    assert "paused, by hand; fault: fault GPU-4 xid=79" in text
+    assert "paused, by hand; fault since 2025-11-24T16:00:00Z: fault driver" in text
     assert "■ allocated  □ free  × faulty  · not advertised" in text
     assert "big          1  2 min  needs 2 NVIDIA-GPU on one node: host-g1 has 1 NVIDIA-GPU free and would have 2 if train.1 ended" in text
     assert text.endswith("nodes: 3, ready: 1\nwaiting: host-g2, big\nwrong: host-g3")
@@ -206,7 +208,7 @@ def test_all_on_one_screen():
         ("free", ["host-g1  NVIDIA-GPU     1  –                                    GPU-2", "placeable"]),
         ("holders", ["host-g1  train    train.1  2 h  NVIDIA-GPU  GPU-1"]),
         ("pending", ["big"]),
-        ("faulty", ["host-g3  paused, by hand; fault  fault GPU-4 xid=79"]),
+        ("faulty", ["host-g3  paused, by hand; fault  fault driver"]),
     ],
 )
 def test_a_part_of_it(what, words):
