@@ -2,10 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""NVIDIA's numbers of errors (XIDs): which make a card unfit for work, and which say nothing about it (pure).
+"""The errors that NVIDIA's driver logs (XIDs), and what each says about its card (pure).
 
-Sources: NVIDIA's catalogue (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html), by its immediate action, and NVIDIA's
-device plugin for Kubernetes (internal/rm/health.go) for those of an application.
 Private to this collection: no stability is promised to others.
 """
 
@@ -15,12 +13,8 @@ import re
 from typing import Container, NamedTuple
 
 from .label import FAULT, OK, WARNING
+from .numbers import FAULTS, IGNORED
 
-# Immediate action RESET_GPU or RESTART_BM; 48 and 74 by their workflows, which begin with taking the card out of use.
-FAULTS = (46, 48, 62, 64, 74, 79, 95, 119, 120, 140, 155, 156)
-# The application's own, as the device plugin has them; and those of the catalogue for which nothing is to be done or the application to be
-# restarted: 63 a row that was remapped, 92 many corrected errors, 93 wear, 94 a contained error, 121 and 157.
-IGNORED = (13, 31, 43, 45, 63, 68, 92, 93, 94, 109, 121, 157)
 # "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)".
 RECOVERY_ACTION = 154
 

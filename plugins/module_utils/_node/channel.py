@@ -23,11 +23,8 @@ from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._health.label import KEY
 from .journal import FILE_MODE, State, taken_over
+from .watcher_seen import HOME, NOTED
 
-# Below the state directory: all that the watcher has on a node.
-HOME = "health"
-# The label's key in a file's record, see restore.py.
-NOTED = "label"
 SHOWN_WITHIN_S = 15
 # A file's time is kept in ticks of the kernel, the start of a process by the second.
 _MARGIN_S = 2

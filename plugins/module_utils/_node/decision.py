@@ -14,18 +14,16 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from .._compat import checks
 from .._config import daemon_json
 from .._dockerd import flags as dockerd_flags
-from .._health.label import KEY
 from .._policy import advertise, generic_resources, shrink
 from .._policy.labels import node_labels, options_of
 from . import drift as node_drift
 from . import edits as file_edits
 from . import restore
 from . import running as running_daemon
-from .channel import NOTED
-from .labelled import is_wanted, labelled, not_reported, standing
 from .observation import Case, Observation
 from .restore import Edit
 from .running import Running
+from .watcher_seen import NOTED, concerns, is_wanted
 
 
 class Decision(NamedTuple):
@@ -94,8 +92,7 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
         + node_drift.left_out(advertisement)
         + advertisement["warnings"]
         + checks.warnings(case.findings)
-        + standing(case)
-        + not_reported(case, act),
+        + _watcher_warnings(case, act),
         refused=shrunk + checks.refused(case.findings),
         adopted=adopted,
         runtime_stays=params["state"] == "absent" and _runtime_stays(case, edits),
@@ -112,10 +109,22 @@ def _daemon_wanted(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edi
     running = running_daemon.running_wanted(_daemon_json_then(case, edits), _flags_then(seen, edits))
     starts_otherwise = _starts_otherwise(seen, edits, _writes(seen, edits))
     act = "restart" if starts_otherwise else running_daemon.action_for(running, seen.engine, case.params["state"])
+    if not concerns(case.params, seen.record):
+        return dict(edits), running, act
+    from .labelled import labelled
+
     with_label, act = labelled(case, edits, act)
-    if is_wanted(case.params) and path in with_label and NOTED in with_label[path].inserted:
-        running = running._replace(label=KEY)
+    if is_wanted(case.params) and path in with_label:
+        running = running._replace(label=with_label[path].inserted.get(NOTED))
     return with_label, running, act
+
+
+def _watcher_warnings(case: Case, act: str | None) -> list[str]:
+    if not is_wanted(case.params):
+        return []
+    from .labelled import warnings
+
+    return warnings(case, act)
 
 
 def _writes(seen: Observation, edits: Mapping[str, Edit]) -> dict[str, bytes | None]:

@@ -10,19 +10,15 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
 from .._config import engine_labels
 from .._files import Snapshot
 from .._health.label import FAULT, KEY, OK, parse
-from .channel import NOTED, shown
+from .channel import shown
 from .observation import Case
 from .restore import Edit
-
-
-def is_wanted(params: Mapping[str, Any]) -> bool:
-    """Whether this node is to have a watcher: one that advertises GPUs, and whose services are not left alone."""
-    return bool(params.get("health") and params["state"] == "present" and params["advertise"] and params["restart"] == "if_needed")
+from .watcher_seen import NOTED, is_wanted
 
 
 def labelled(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[dict[str, Edit], str | None]:
@@ -59,7 +55,12 @@ def _can_be_shown(case: Case, edit: Edit, act: str | None) -> bool:
     return there or act == "restart" or not seen.watcher.blocked
 
 
-def standing(case: Case) -> list[str]:
+def warnings(case: Case, act: str | None) -> list[str]:
+    """What whoever runs this is to know of the watcher, in sentences."""
+    return _standing(case) + _not_reported(case, act)
+
+
+def _standing(case: Case) -> list[str]:
     """The fault that the watcher has of this node, in a sentence: of an error that the driver logged NVML may show nothing."""
     value = str((case.seen.watcher.status or {}).get("label") or "")
     if parse(value).state != FAULT:
@@ -67,7 +68,7 @@ def standing(case: Case) -> list[str]:
     return ["the watcher of this node's GPUs reports '%s'. See docs/HEALTH.md for what that means, and 'journalctl -u gpu-swarm-health'." % value]
 
 
-def not_reported(case: Case, act: str | None) -> list[str]:
+def _not_reported(case: Case, act: str | None) -> list[str]:
     """Why the managers see nothing of this node's GPUs, or nothing new, in a sentence."""
     if act == "restart" or not is_wanted(case.params) or not case.seen.watcher.blocked:
         return []

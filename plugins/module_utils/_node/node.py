@@ -27,15 +27,14 @@ from .._machine import addresses, hardware, packages
 from .._policy import generic_resources
 from .._policy.labels import options_of
 from . import restore
-from .channel import HOME, Channel
 from .decision import Decision, decide
 from .journal import State
-from .labelled import is_wanted
 from .observation import Observation
 from .transaction import apply, refuse
-from .watcher_seen import WatcherSeen
+from .watcher_seen import HOME, WatcherSeen, is_wanted
 
 if TYPE_CHECKING:
+    from .channel import Channel
     from .watcher import Watcher
 
 
@@ -79,11 +78,13 @@ class Node:
 
     @property
     def channel(self) -> Channel:
+        from .channel import Channel  # not on top: most calls are of nodes without a watcher, and need not load this
+
         return Channel(self.params, self.engine, self.state, self.move)
 
     @property
     def watcher(self) -> Watcher:
-        from .watcher import Watcher  # not on top: most calls are of nodes that have none, and need not load it
+        from .watcher import Watcher  # as above
 
         return Watcher(self.params, self.state, self._run, self.move, str(self.root), self._load)
 

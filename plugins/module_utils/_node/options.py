@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._compat.checks import LOWERABLE
-from .._health.xids import FAULTS, IGNORED
+from .._health.numbers import FAULTS, IGNORED
 from .._libraries import LIBRARIES
 from .._policy.forms import DEFAULT_RULES, FORMS
 

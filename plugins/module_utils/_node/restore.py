@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple
 
-from .._config import daemon_json, engine_labels, runtime_toml
+from .._config import daemon_json, runtime_toml
 from .._dockerd import flags
 from .._files import Snapshot
 from .observation import Observation
+from .watcher_seen import NOTED
 
 
 class Edit(NamedTuple):
@@ -48,13 +49,18 @@ def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
         notes = ["%s: it has changed, and no place is left in it for %s." % (current.path, ", ".join(unplaced))] if unplaced else []
     elif is_daemon(entry):
         want = daemon_json.Want(inserted["resources"], inserted["kinds"], moved=inserted.get("moved", ()))
-        label = inserted.get("label")
-        content = engine_labels.take_out(current.data, current.path, label, original) if label else current.data
+        content = _unlabelled(current, inserted[NOTED], original) if NOTED in inserted else current.data
         content = daemon_json.take_out(content, current.path, original, want)
     else:
         line = runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode"))
         content = runtime_toml.take_out(current.data, current.path, original, line)
     return Edit(content, notes, inserted)
+
+
+def _unlabelled(current: Snapshot, key: str, original: bytes | None) -> bytes | None:
+    from .._config import engine_labels
+
+    return engine_labels.take_out(current.data, current.path, key, original)
 
 
 def left_behind(seen: Observation) -> dict[str, Edit]:

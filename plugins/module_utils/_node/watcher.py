@@ -20,10 +20,9 @@ from .._dockerd.unit import Run
 from .._errors import GpuSwarmError
 from .._files import Move
 from . import watcher_code
-from .channel import HOME, Channel
+from .channel import Channel
 from .journal import FILE_MODE, State
-from .labelled import is_wanted
-from .watcher_seen import WatcherSeen
+from .watcher_seen import HOME, WatcherSeen, is_wanted
 
 UNIT = "gpu-swarm-health.service"
 SYSTEMD = "etc/systemd/system"

@@ -2,14 +2,30 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was found of the watcher of a node: a plain record.
+"""The watcher of a node, as far as every call needs it: whether there is to be one, and what was found of it (pure).
 
+Most nodes have none, and a node's code is compiled at each call: the rest is loaded where there is or was one.
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
+
+# Below the state directory: all that the watcher has on a node.
+HOME = "health"
+# The label's key in the record of daemon.json.
+NOTED = "label"
+
+
+def is_wanted(params: Mapping[str, Any]) -> bool:
+    """Whether this node is to have a watcher: one that advertises GPUs, and whose services are not left alone."""
+    return bool(params.get("health") and params["state"] == "present" and params["advertise"] and params["restart"] == "if_needed")
+
+
+def concerns(params: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    """Whether this node is to have one, or its label is on record."""
+    return is_wanted(params) or any(NOTED in entry["ours"] for entry in record.values())
 
 
 class WatcherSeen(NamedTuple):
