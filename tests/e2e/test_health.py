@@ -61,7 +61,7 @@ def shown(fleet: Fleet, name: str) -> str:
 
 
 def labels(node: Node) -> list[str]:
-    return node.docker_json("info", "--format", "{{json .Labels}}") or []
+    return sorted(node.docker_json("info", "--format", "{{json .Labels}}") or [])  # dockerd has them in any order
 
 
 def status(node: Node) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def replace(node: Node, old: str, new: str) -> None:
 
 def test_the_label_comes_with_the_restart_and_a_second_run_has_nothing_to_do(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     assert {name: shown(fleet, name) for name in NODES} == {"h1": "ok", "h2": "ok"}
-    assert labels(fleet["h1"]) == ["rack=r1", f"{KEY}=ok"]
+    assert labels(fleet["h1"]) == [f"{KEY}=ok", "rack=r1"]
     files = {name: fleet[name].files() for name in NODES}
     run = fleet.playbook(inventory, *ON)
     assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
