@@ -59,6 +59,12 @@ def _first(answers):
     """The first answer that is one."""
     found = [answer for answer in answers if "nodes" in answer]
     if not found:
-        reasons = [str(answer.get("msg") or "no reason given").rstrip(".") for answer in answers if not answer.get("skipped")]
+        reasons = [_why(answer) for answer in answers if not answer.get("skipped")]
         raise AnsibleActionFail(f"No manager of the swarm answers: {'; '.join(reasons)}.")
     return found[0]
+
+
+def _why(answer):
+    """Why it is none; most messages begin with the host that they are of."""
+    name, text = str(answer.get("gpu_swarm_candidate") or ""), str(answer.get("msg") or "no reason given").rstrip(".")
+    return text if text.startswith(name) else f"{name}: {text}"
