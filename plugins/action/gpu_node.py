@@ -10,6 +10,7 @@ from ..plugin_utils._controller.libraries import ASSESSED, CarryingAction
 from ..plugin_utils._controller.node_labels import judged, prefixes
 from ..plugin_utils._plan.warnings import NOTED, named
 from ..plugin_utils._settings.module_options import explained
+from ..plugin_utils._settings.values import of_run
 
 WARNS_LATER = "_gpu_swarm_warns_later"
 READS_LEDGER = "_gpu_swarm_reads_ledger"
@@ -38,7 +39,10 @@ class ActionModule(CarryingAction):
             return None
         call = {
             "module_name": "fleet.gpu_swarm.swarm_gpu_info",
-            "module_args": {"docker_host": "unix://" + self._task.args.get("docker_socket", "/var/run/docker.sock")},
+            "module_args": {
+                "docker_host": "unix://" + self._task.args.get("docker_socket", "/var/run/docker.sock"),
+                "keep_label": of_run(task_vars, [host], self._templar.template)["provision_keep_label"],
+            },
             "task_vars": task_vars,
         }
         ledger = answered(lambda: self._execute_module(**call), host)

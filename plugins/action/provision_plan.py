@@ -67,6 +67,7 @@ class ActionModule(ActionBase):
                 *toolkit_warnings(hosts, steps),
                 *warnings.together({host.name: host.assessed for host in hosts}),
                 *warnings.even_managers(task_vars["groups"].get(MANAGERS, []), {name: step.needs for name, step in steps.items()}),
+                *warnings.unread_keeps(swarm.nodes.values()),
                 *provision.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
             ],
             settings=settings,

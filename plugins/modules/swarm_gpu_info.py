@@ -26,6 +26,7 @@ extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.info_module
   - fleet.gpu_swarm.docker_client
+  - fleet.gpu_swarm.keep_label
 options:
   ledger:
     description:
@@ -188,6 +189,10 @@ nodes:
             - False too where the service limits the attempts (C(--restart-max-attempts)) and RV(nodes[].tasks[].restarts_left) is 0. A drain
               is an attempt, but for global services, whose tasks are made anew when the node is back.
           type: bool
+        kept:
+          description: The label of its service (O(keep_label)) by which it is not to be moved, as C(KEY=VALUE); null where none keeps it, or no more.
+          type: str
+          version_added: 0.3.0
         restarts_left:
           description:
             - How many times swarm would restart it, at least, where the service limits the attempts; null where it does not, and for global
@@ -212,6 +217,7 @@ nodes:
           since: "2026-03-01T09:30:00.123456789Z"
           age: 5400
           movable: true
+          kept: null
           restarts_left: null
           elsewhere: true
           holding:
@@ -365,21 +371,21 @@ findings:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._ledger import keep
 from ..module_utils._ledger.read import read, swarm_of
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect, unprotected
+
+OPTIONS = dict(keep.OPTION, ledger=dict(type="bool", default=True), prefix=dict(type="str", default="gpu-swarm."))
 
 
 def run(params):
     """The module's result."""
     manager = connect(params)
-    return read(manager, params["prefix"]) if params["ledger"] else {"changed": False, "swarm": swarm_of(manager)}
+    return read(manager, params["prefix"], keep_label=params["keep_label"]) if params["ledger"] else {"changed": False, "swarm": swarm_of(manager)}
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(CONNECTION_OPTIONS, ledger=dict(type="bool", default=True), prefix=dict(type="str", default="gpu-swarm.")),
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=dict(CONNECTION_OPTIONS, **OPTIONS), supports_check_mode=True)
     try:
         result = run(module.params)
     except GpuSwarmError as exc:

@@ -23,6 +23,7 @@ author:
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.docker_client
+  - fleet.gpu_swarm.keep_label
 attributes:
   check_mode:
     support: full
@@ -93,7 +94,7 @@ options:
       evict:
         description:
           - Which tasks this change of the node may evict. V(any); V(movable), only those that swarm starts again elsewhere, or on this
-            node when it is back; or V(none).
+            node when it is back, and that no label of their service keeps (O(keep_label)); or V(none).
           - It is judged by the tasks that are there when the node is written, each time that it is. What would evict any other task is
             not written, and RV(refused) names them. If it is the labels alone that would, they stay as they are, and
             O(nodes[].availability) and O(nodes[].role) are brought to what is wanted.
@@ -220,6 +221,10 @@ evicted:
       description: Whether swarm starts another task in its place, as in RV(fleet.gpu_swarm.swarm_gpu_info#module:nodes[].tasks[].movable).
       type: bool
       version_added: 0.2.0
+    kept:
+      description: As in RV(fleet.gpu_swarm.swarm_gpu_info#module:nodes[].tasks[].kept).
+      type: str
+      version_added: 0.3.0
     restarts_left:
       description: As in RV(fleet.gpu_swarm.swarm_gpu_info#module:nodes[].tasks[].restarts_left).
       type: int
@@ -234,6 +239,7 @@ evicted:
       constraint: node.labels.gpu.model==Tesla-T4
       deferred: false
       movable: true
+      kept: null
       restarts_left: null
 refused:
   description: The nodes of which not all was written, or would be, for the tasks that O(nodes[].evict) protects.
@@ -257,8 +263,9 @@ refused:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._ledger import keep
 from ..module_utils._ledger.leader import leader_engine
-from ..module_utils._ledger.tasks import utc
+from ..module_utils._ledger.tasks import epoch, utc
 from ..module_utils._node_spec import eviction, refusal, updates
 from ..module_utils._swarm.lease import Leased
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
@@ -283,13 +290,14 @@ def run(params, check_mode):
     manager = connect(params)
     wants = [dict(want, now=utc(manager.time)) for want in wants]
     nodes = manager.nodes()
-    leader = leader_engine(nodes)
+    leader, now = leader_engine(nodes), epoch(manager.time)
+
+    def evictions(possible):
+        return eviction.evictions(possible, leader, manager.tasks(), manager.services(), now, params["keep_label"])
 
     def decide(nodes, changes, wants):
         """By the tasks that are there now."""
-        return refusal.decide(
-            nodes, changes, wants, prefix, lambda possible: eviction.evictions(possible, leader, manager.tasks(), manager.services())
-        )
+        return refusal.decide(nodes, changes, wants, prefix, evictions)
 
     decisions = decide(nodes, updates.plan(nodes, wants, prefix), wants)
     if not check_mode:
@@ -330,6 +338,7 @@ def main():
             nodes=dict(type="list", elements="dict", required=True, options=NODE_OPTIONS),
             holder=dict(type="str"),
             prefix=dict(type="str", default="gpu-swarm."),
+            **keep.OPTION,
         ),
         supports_check_mode=True,
     )

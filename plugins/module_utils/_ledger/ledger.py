@@ -21,6 +21,7 @@ from . import claims, elsewhere, explain, findings, health, pending, unreserved
 from . import reservations as service_reservations
 from .availability import FORMER, is_set_by_run, read_mark, set_at
 from .census import Census
+from .keep import KEY, kept_by
 from .leader import leader_engine
 from .restarts import Restarts
 from .tasks import ALLOCATED, ENDED, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
@@ -59,13 +60,15 @@ def ledger(
     prefix: str,
     now: float | None = None,
     explained: Collection[str] = (),
+    keep_label: str = KEY,
 ) -> dict[str, Any]:
     """The whole ledger for the API's lists of nodes, tasks (any iterable) and services.
 
     ``now`` is the manager's time in seconds since 1970: ages are counted by it. ``explained`` are the services to explain (see explain).
+    ``keep_label`` is the label of services whose tasks are not to be moved (see keep).
     """
     by_id = {service["ID"]: service for service in services}
-    reading = _read(tasks, by_id, now, Census() if explained else None)
+    reading = _read(tasks, by_id, now, keep_label, Census() if explained else None)
     leader = leader_engine(nodes)
     records = [_node_record(node, reading, prefix, now) for node in nodes]
     records.sort(key=lambda record: (record["hostname"], record["id"]))
@@ -93,7 +96,7 @@ def ledger(
 
 
 def _read(
-    tasks: Iterable[Mapping[str, Any]], services: Mapping[str, Mapping[str, Any]], now: float | None, census: Census | None = None
+    tasks: Iterable[Mapping[str, Any]], services: Mapping[str, Mapping[str, Any]], now: float | None, keep_label: str, census: Census | None = None
 ) -> Reading:
     reading = Reading({}, {}, {}, {}, Restarts(), {}, {}, census)
     for task in tasks:
@@ -104,6 +107,7 @@ def _read(
             census.see(task, service)
         if allocated and task.get("NodeID"):
             record = _read_live(reading, task, service_name, is_movable(task, service), now)
+            record["kept"] = kept_by(service, record["age"], keep_label)
             # One that runs and ends by itself needs no place afterwards.
             if wanted and record["movable"]:
                 service_reservations.add(reading.reserving, task, service, service_name)
@@ -135,6 +139,7 @@ def _read_live(reading: Reading, task: Mapping[str, Any], service_name: str, mov
         "since": since,
         "age": age(since, now),
         "movable": movable,
+        "kept": None,
         "restarts_left": None,
         "elsewhere": None,
         "holding": allocated,

@@ -13,13 +13,14 @@ from typing import Any, Collection
 
 from .._swarm import lease
 from .._swarm.manager import Manager
+from .keep import KEY
 from .ledger import ledger
 from .tasks import epoch
 
 
-def read(manager: Manager, prefix: str, explained: Collection[str] = ()) -> dict[str, Any]:
+def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_label: str = KEY) -> dict[str, Any]:
     """The result of a module: the ledger, and the swarm that it is of."""
-    result = ledger(manager.nodes(), manager.tasks(), manager.services(), prefix, epoch(manager.time), explained)
+    result = ledger(manager.nodes(), manager.tasks(), manager.services(), prefix, epoch(manager.time), explained, keep_label)
     return dict(result, changed=False, swarm=dict(swarm_of(manager), lease=lease.result(manager.spec, manager.time)))
 
 

@@ -16,8 +16,9 @@ from typing import Any, Iterable, Mapping, Sequence
 from .._compat import checks
 from .._compat.issues import Version
 from .._ledger import node_match
+from .._ledger.keep import KEY, kept_by
 from .._ledger.restarts import Restarts
-from .._ledger.tasks import ENDED, WANTED, assigned, is_job, is_movable
+from .._ledger.tasks import ENDED, WANTED, age, assigned, is_job, is_movable
 from .updates import Change
 
 # At any update of an active node, the enforcer of such a leader rejects one of the tasks with an allocated generic resource of
@@ -38,11 +39,17 @@ def broken(constraints: Iterable[str] | None, labels: Mapping[str, str]) -> str 
 
 
 def evictions(
-    changes: Sequence[Change], engine: str | None, tasks: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]]
+    changes: Sequence[Change],
+    engine: str | None,
+    tasks: Iterable[Mapping[str, Any]],
+    services: Iterable[Mapping[str, Any]],
+    now: float | None = None,
+    keep_label: str = KEY,
 ) -> list[list[dict[str, Any]]]:
     """For each of these changes (as of updates) the tasks that lose their place through it, in one pass over the tasks.
 
-    Several changes of one node are several answers to what would be. ``engine`` is the leader's version.
+    Several changes of one node are several answers to what would be. ``engine`` is the leader's version, ``now`` the manager's time in
+    seconds since 1970, and ``keep_label`` the label of services whose tasks are not to be moved (of _ledger/keep).
     """
     found: list[list[dict[str, Any]]] = [[] for _change in changes]
     by_node: dict[str, list[tuple[Change, list[dict[str, Any]]]]] = {}
@@ -58,7 +65,8 @@ def evictions(
             for change, records in by_node[task["NodeID"]]:
                 verdict = _verdict(change, task, service) or _rejected_by_mistake(change, task, version)
                 if verdict:
-                    records.append(_record(change, task, service, verdict))
+                    kept = kept_by(service, age(task["Status"].get("Timestamp"), now), keep_label)
+                    records.append(dict(_record(change, task, service, verdict), kept=kept))
                     losing.append(records[-1])
         restarts.see(task, *losing)
     restarts.settle()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence
 
+from .._ledger.keep import may_be_moved
 from .._swarm.owned_labels import KEEP
 from .updates import Change, Decision, Want, plan_one
 
@@ -42,7 +43,7 @@ def decide(
 
 def forbidden(evicted: Iterable[dict[str, Any]], evict: str) -> list[dict[str, Any]]:
     """Those of these tasks that may not be evicted."""
-    return [task for task in evicted if evict == NONE or (evict == MOVABLE and not task["movable"])]
+    return [task for task in evicted if evict == NONE or (evict == MOVABLE and not may_be_moved(task))]
 
 
 def _evict(want: Want) -> str:

@@ -39,6 +39,7 @@ class Work:
     age_s: int | None = None
     networks: tuple[str, ...] = ()
     spent: bool = False
+    kept: str | None = None  # the label of its service by which it is not to be moved
     elsewhere: bool | None = True  # whether another node could run it; None where that is no question, as for global services
 
     @property
@@ -64,7 +65,8 @@ def work_on(containers: Sequence[Mapping[str, Any]], node: Mapping[str, Any] | N
 
 def _task(task: Mapping[str, Any], by_container: str | None) -> Work:
     name, service = _name(task, by_container)
-    return Work(name, service, task["movable"], task.get("age"), spent=task.get("restarts_left") == 0, elsewhere=task.get("elsewhere", True))
+    spent = task.get("restarts_left") == 0
+    return Work(name, service, task["movable"], task.get("age"), spent=spent, kept=task.get("kept"), elsewhere=task.get("elsewhere", True))
 
 
 def _container(item: Mapping[str, Any]) -> Work:
@@ -83,7 +85,7 @@ def must_stay(work: Iterable[Work], disrupt: str) -> list[Work]:
     """What is not to be stopped, by ``provision_disrupt`` of its node."""
     if disrupt == ALL:
         return []
-    return [item for item in work if disrupt == NEVER or not item.movable]
+    return [item for item in work if disrupt == NEVER or not item.movable or item.kept]
 
 
 def what_is_stopped(stops: str, work: list[Work]) -> list[Work]:
@@ -94,9 +96,9 @@ def what_is_stopped(stops: str, work: list[Work]) -> list[Work]:
 def in_words(work: Iterable[Work]) -> list[str]:
     """As an owner knows it: services with the number of their tasks, and by name what must end first."""
     work = list(work)
-    services = Counter(item.service for item in work if item.movable)
+    services = Counter(item.service for item in work if item.movable and not item.kept)
     services_in_words = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in services.items()]
-    return services_in_words + [_one(item) for item in work if not item.movable]
+    return services_in_words + [_one(item) for item in work if not item.movable or item.kept]
 
 
 def what_becomes(ends: Iterable[Work], leaves: bool = False) -> list[tuple[str, list[str]]]:
@@ -126,6 +128,8 @@ def _one(item: Work) -> str:
     notes = [] if item.age_s is None else [f"for {age(item.age_s)}"]
     if item.spent:
         notes.append(SPENT)
+    if item.kept:
+        notes.append(f"kept by its label {item.kept}")
     return f"{what} ({', '.join(notes)})" if notes else what
 
 

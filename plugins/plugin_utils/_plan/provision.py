@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...module_utils._compat import checks
+from ...module_utils._ledger.keep import may_be_moved
 from ...module_utils._machine import packages
 from ...module_utils._swarm import owned_labels
 from .._fleet.identity import LABEL_PREFIX, problems
@@ -154,7 +155,7 @@ def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) 
     """The tasks that a change of labels would evict: those that may be, and those that must not."""
     if not node or "labels" not in step.needs:
         return [], []
-    movable = {task["id"]: task["movable"] for task in node.get("tasks") or []}
+    movable = {task["id"]: may_be_moved(task) for task in node.get("tasks") or []}
     evicted = swarm.evicted.get(node["id"], {})
     may = [text for task, text in evicted.items() if host.disrupt == ALL or (host.disrupt == SERVICES and movable.get(task))]
     return may, [text for text in evicted.values() if text not in may]

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ...module_utils._ledger.keep import is_readable
+
 # In the answer of a host: what the plan warns of in its name.
 NOTED = "noted"
 
@@ -38,6 +40,17 @@ def together(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
         for text in (answer or {}).get(NOTED) or ():
             hosts.setdefault(text, []).append(name)
     return [f"{', '.join(names)}: {text}" for text, names in hosts.items()]
+
+
+def unread_keeps(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The services whose label about moving their tasks cannot be read, by the nodes of the ledger."""
+    kept = {task["service"]: task["kept"] for node in nodes for task in node.get("tasks") or () if task.get("kept")}
+    labels = {service: label for service, label in kept.items() if not is_readable(label)}
+    return [
+        f"service {service}: its label {label} is neither true, false, nor an age such as 12h or 2d, and counts as true. Its tasks are not moved "
+        f"before that is corrected: docker service update --label-add {label.partition('=')[0]}=12h {service}"
+        for service, label in sorted(labels.items())
+    ]
 
 
 def even_managers(managers: Sequence[str], needs: Mapping[str, Sequence[str]]) -> list[str]:

@@ -81,7 +81,11 @@ class Batch(Mapping[str, Mapping[str, Any]]):
         return max((self.plan["steps"][name]["settings"][setting] for name in self.hosts), default=0)
 
     def query(self) -> Answer:
-        return self.call("swarm_gpu_info")
+        return self.call("swarm_gpu_info", **self._keep_label)
+
+    @property
+    def _keep_label(self) -> dict[str, str]:
+        return {"keep_label": self.plan["settings"]["provision_keep_label"]}
 
     def find(self) -> bool:
         """Whether this manager answers with the ledger; one that has just lost its leader is given the time to elect another."""
@@ -105,7 +109,7 @@ class Batch(Mapping[str, Mapping[str, Any]]):
     def write(self, updates: list[dict[str, Any]]) -> Answer:
         """The answer of swarm_nodes. It writes only while this run has the lease, so that a call that hung cannot write later."""
         own = {"holder": self.lease["holder"]} if self.lease.get("acquired") else {}
-        return self._elected(lambda: self.call("swarm_nodes", nodes=updates, **own))
+        return self._elected(lambda: self.call("swarm_nodes", nodes=updates, **own, **self._keep_label))
 
     def know(self, lease: Answer) -> None:
         self.lease, self.settled = lease, True

@@ -62,6 +62,12 @@ PLAYBOOKS = (
         "batch the longest time counts.",
     ),
     Setting(
+        "provision_keep_label", "str", "gpu-swarm.keep", "the label of services whose tasks are not to be moved", once=True,
+        details="With `docker service update --label-add gpu-swarm.keep=true NAME`, or under `deploy: labels:` of a stack, the tasks of a service "
+        "are waited for under `provision_disrupt: services`; `all` still moves them. With an age, such as `12h` (or `s`, `m`, `d`), only until a "
+        "task is that old. Any other value but `false` counts as `true` and is warned of.",
+    ),
+    Setting(
         "provision_batch", "raw", None, "how many nodes that carry work are changed at a time", once=True,  # judged where it is cut, by _plan/batches
         wants="a number, a share such as 25%, or a list of these",
         details="By default a canary of each model, a tenth of the nodes and at most three at a time, then a tenth of them at a time. Idle members "

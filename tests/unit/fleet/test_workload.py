@@ -64,6 +64,21 @@ def test_words():
     assert in_words([Work("x", None, False, 60, ("train", "sweep"))]) == ["container x on the swarm's network train, sweep (for 1 min)"]
 
 
+KEPT = dict(SERVICE, kept="gpu-swarm.keep=12h")
+
+
+@pytest.mark.parametrize(("disrupt", "stays"), [("all", []), ("services", ["web.1"]), ("never", ["web.1", "web.2"])])
+def test_what_its_owner_keeps_is_waited_for_like_a_job(disrupt, stays):
+    assert [item.name for item in must_stay(work_on([], {"tasks": [KEPT, PULLING]}), disrupt)] == stays
+
+
+def test_what_its_owner_keeps_is_named_with_the_reason():
+    kept = "task web.1 of service web (for 1 min, kept by its label gpu-swarm.keep=12h)"
+    work = work_on([], {"tasks": [KEPT, PULLING]})
+    assert in_words(work) == ["service web", kept]
+    assert what_becomes(work)[0] == ("moves", ["service web", kept])  # by consent
+
+
 def test_what_a_node_that_leaves_its_swarm_takes_with_it():
     attached = {"name": "ranks", "service": None, "task": None, "swarm_networks": ["train"]}
     assert [item.name for item in work_on([*CONTAINERS, attached], NODE) if item.of_swarm] == ["web.1", "sweep.4", "web.2", "gone.1.t9", "ranks"]

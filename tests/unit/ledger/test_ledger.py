@@ -187,6 +187,7 @@ def test_all_live_tasks_of_a_node_are_listed(state):
         "since": SINCE,
         "age": 123,
         "movable": True,
+        "kept": None,
         "restarts_left": None,
         "elsewhere": False,
         "holding": {},

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from ansible.plugins.action import ActionBase
 from fleet_lab import assessed
+from host_vars import HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.gpu_node import READS_LEDGER, ActionModule
 
@@ -18,7 +19,7 @@ LEDGER = {"changed": False, "nodes": [{"id": "n1"}], "pending": [], "ansible_fac
 MANAGER = {"state": "active", "node_id": "n1", "control_available": True, "error": "", "managers": []}
 
 
-def run(monkeypatch, host="m1", args=None, ledger=LEDGER, reads=True, **answer):
+def run(monkeypatch, host="m1", args=None, ledger=LEDGER, reads=True, settings=None, **answer):
     """(the result, the arguments of each module that was run)"""
     calls = []
 
@@ -32,14 +33,21 @@ def run(monkeypatch, host="m1", args=None, ledger=LEDGER, reads=True, **answer):
     action = ActionModule.__new__(ActionModule)
     action._task = SimpleNamespace(args=args or {}, check_mode=True, delegate_to=None, name="Read the node")
     action._connection = SimpleNamespace()
-    variables = {"inventory_hostname": host, "groups": {"swarm_managers": ["m1", "m2"]}, **({READS_LEDGER: True} if reads else {})}
+    action._templar = SimpleNamespace(template=lambda value: value)
+    own = {"inventory_hostname": host, "hostvars": HostVars({host: settings or {}})}
+    variables = {**own, "groups": {"swarm_managers": ["m1", "m2"]}, **({READS_LEDGER: True} if reads else {})}
     return action.run(task_vars=variables), calls
 
 
 def test_the_first_manager_answers_with_the_ledger(monkeypatch):
     result, calls = run(monkeypatch, args={"docker_socket": "/run/other.sock"})
     assert result["ledger"] == {"changed": False, "nodes": [{"id": "n1"}], "pending": []}
-    assert calls[1:] == [("swarm_gpu_info", {"docker_host": "unix:///run/other.sock"})]
+    assert calls[1:] == [("swarm_gpu_info", {"docker_host": "unix:///run/other.sock", "keep_label": "gpu-swarm.keep"})]
+
+
+def test_it_is_read_with_the_label_of_the_inventory(monkeypatch):
+    _result, calls = run(monkeypatch, settings={"provision_keep_label": "team.keep"})
+    assert calls[1][1]["keep_label"] == "team.keep"
 
 
 @pytest.mark.parametrize(

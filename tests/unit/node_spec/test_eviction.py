@@ -170,7 +170,8 @@ def test_a_record_names_service_task_and_node():
                 "constraint": "node.labels.m==T4",
                 "deferred": False,
                 "movable": True,
-                "restarts_left": None,
+                "kept": None,
+        "restarts_left": None,
             }
         ]
     ]

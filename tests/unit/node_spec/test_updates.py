@@ -61,9 +61,9 @@ class FakeManager:
         self.updates.append(node_id)
 
 
-def run(manager, *wants, check_mode=False, monkeypatch, holder=None):
+def run(manager, *wants, check_mode=False, monkeypatch, holder=None, keep_label="gpu-swarm.keep"):
     monkeypatch.setattr(module, "connect", lambda params: manager)
-    return module.run({"nodes": list(wants), "prefix": PREFIX, "holder": holder}, check_mode)
+    return module.run({"nodes": list(wants), "prefix": PREFIX, "holder": holder, "keep_label": keep_label}, check_mode)
 
 
 LEASE = {"holder": "run 1", "since": "2026-11-21T01:00:00Z", "until": "2026-11-21T03:00:00Z"}
@@ -368,6 +368,17 @@ def test_labels_that_would_evict_what_may_not_be_stay(evict, tasks, held, check_
     assert [item["task"] for item in result["evicted"]] == ([] if held else [one["ID"] for one in tasks])
     assert manager.updates == ([] if check_mode else [*([] if held else ["n1"]), "n2"])
     assert set(result["diff"]["after"]) == {"host-n2 (n2)"} | (set() if held else {"host-n1 (n1)"})
+
+
+@pytest.mark.parametrize(("evict", "key", "held"), [("movable", "gpu-swarm.keep", ["t1"]), ("movable", "other", []), ("any", "gpu-swarm.keep", [])])
+def test_a_task_whose_service_keeps_it_is_not_evicted(evict, key, held, monkeypatch):
+    manager = FakeManager(node(), tasks=[SERVICE])
+    labelled = service()
+    labelled["Spec"]["Labels"] = {"gpu-swarm.keep": "true"}
+    manager.services = lambda: [labelled]
+    result = run(manager, {**want(availability="drain"), "evict": evict}, keep_label=key, monkeypatch=monkeypatch)
+    assert refused(result) == ([("n1", "host-n1", held)] if held else [])
+    assert manager.updates == ([] if held else ["n1"])
 
 
 def test_a_node_whose_labels_stay_still_gets_its_availability_back(monkeypatch):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.warnings import even_managers, named, together
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.warnings import even_managers, named, together, unread_keeps
 
 OLD = "Docker Engine 20.10.24: upgrade it."
 AS_ANSIBLE_KEEPS_IT = SimpleNamespace(event=SimpleNamespace(msg=OLD))
@@ -42,3 +42,13 @@ def test_an_even_number_of_managers_is_mentioned_where_one_is_made(count, words)
     text = even_managers(managers, {"m0": ["join"], "g1": ["join"]})
     assert (words in text[0]) if words else text == []
     assert even_managers(managers, {"m0": ["restart"], "g1": ["join"]}) == []
+
+
+def test_a_label_that_cannot_be_read_is_warned_of_once_for_its_service():
+    labels = {"train": "gpu-swarm.keep=soon", "web": "gpu-swarm.keep=true", "job": None, "api": "gpu-swarm.keep=12h"}
+    tasks = [{"service": service, "kept": kept} for service, kept in labels.items()]
+    (text,) = unread_keeps([{"tasks": tasks}, {"tasks": tasks}, {}])
+    assert text == (
+        "service train: its label gpu-swarm.keep=soon is neither true, false, nor an age such as 12h or 2d, and counts as true. Its tasks are not "
+        "moved before that is corrected: docker service update --label-add gpu-swarm.keep=12h train"
+    )

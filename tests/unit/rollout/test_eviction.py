@@ -35,9 +35,9 @@ def test_each_kind_of_consent_has_its_option():
     assert set(EVICT.values()) == set(CHOICES)
 
 
-@pytest.mark.parametrize(("evict", "kept"), [("any", []), ("movable", ["b"]), ("none", ["a", "b"])])
+@pytest.mark.parametrize(("evict", "kept"), [("any", []), ("movable", ["b", "c"]), ("none", ["a", "b", "c"])])
 def test_what_may_not_be_evicted(evict, kept):
-    assert [task["task"] for task in forbidden([record("a", movable=True), record("b")], evict)] == kept
+    assert [task["task"] for task in forbidden([record("a", movable=True), record("b"), record("c", movable=True, kept="k=true")], evict)] == kept
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,7 @@ def test_what_may_not_be_evicted(evict, kept):
         (record(), "task once.1 (node.labels.m==T4 would no longer hold)"),
         (record(slot=None), "task once.t1 (node.labels.m==T4 would no longer hold)"),
         (record(restarts_left=0), "task once.1 (node.labels.m==T4 would no longer hold, and it has used up its restart attempts)"),
+        (record(kept="k=1d"), "task once.1 (node.labels.m==T4 would no longer hold, and it is kept by its label k=1d)"),
         (record(reason="engine"), "task once.1 (the Docker Engine that leads the swarm may reject it)"),
         (record(reason="drain"), "task once.1 (came after the node was assessed, and a drain would stop it)"),
     ],

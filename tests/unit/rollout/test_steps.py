@@ -17,6 +17,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome imp
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.batch import Batch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS, judge, pause
 
+KEEP = "team.keep"
+OF_RUN = {"provision_max_failed": 1, "provision_keep_label": KEEP}
 SETTINGS = {"provision_wait": 60, "provision_drain_timeout": 20}
 HELD = {"acquired": True, "holder": "me", "since": "10:00", "expires_in": 900, "renew_at": 500.0}
 OTHERS = {"acquired": False, "holder": "bob", "since": "11:00", "expires_in": 90}
@@ -55,7 +57,7 @@ def polled(ask, waits_for, timeout, say, delay=2):
 def plan(*names, **other):
     steps = {name: {"disrupt": "services", "stops": "containers", "node_id": f"n-{name}", "settings": SETTINGS} for name in names}
     groups = {"gpu_swarm_window": list(names), "gpu_swarm_marked": list(names)}
-    made = {"steps": steps, "to_change": list(names), "rooms": {}, "settings": {"provision_max_failed": 1}, "hosts_in": groups}
+    made = {"steps": steps, "to_change": list(names), "rooms": {}, "settings": dict(OF_RUN), "hosts_in": groups}
     return {**made, "left_lease": "", "only_paused": [], "manager": "m", "managers": ["m"], **other}
 
 
@@ -112,9 +114,8 @@ def test_a_manager_that_lost_its_leader_is_given_time():
 
 
 def test_another_run_s_lease_leaves_the_batch_untouched():
-    answer = judge(
-        batch(Manager(swarm_gpu_info=shown(), swarm_lease=OTHERS), outcomes={"a": LEFT}, made=plan(*"ab", settings={"provision_max_failed": 2}))
-    )
+    made = plan(*"ab", settings={**OF_RUN, "provision_max_failed": 2})
+    answer = judge(batch(Manager(swarm_gpu_info=shown(), swarm_lease=OTHERS), outcomes={"a": LEFT}, made=made))
     assert answer["answered"]
     assert list(answer["outcomes"]) == ["b"]  # the other one's stays what it was
     assert "another run changes this swarm: bob" in answer["outcomes"]["b"]["reason"]
@@ -171,7 +172,8 @@ def test_nodes_are_paused_and_their_tasks_waited_for():
     manager = Manager(swarm_nodes=WRITTEN, swarm_gpu_info=[busy, busy, shown()])
     answer = pause(batch(manager, outcomes={"b": LEFT}))
     assert answer == {"answered": True, "ledger": shown(), "lease": HELD, "outcomes": {}}
-    assert manager.calls[0] == ("swarm_nodes", {"nodes": [{"id": "n-a", "host": "a", "availability": "pause", "remember": True}], "holder": "me"})
+    update = {"id": "n-a", "host": "a", "availability": "pause", "remember": True}
+    assert manager.calls[0] == ("swarm_nodes", {"nodes": [update], "holder": "me", "keep_label": KEEP})
     assert len(manager.asked("swarm_gpu_info")) == 3
 
 
@@ -223,7 +225,7 @@ def test_what_is_written_is_written_under_the_lease(lease, holder):
         step["labels"] = {}
     STEPS["unlabel"](batch(manager, made=made, lease=lease, settled=True))
     [args] = manager.asked("swarm_nodes") or [{"nodes": []}]
-    assert {key: value for key, value in args.items() if key != "nodes"} == holder
+    assert {key: value for key, value in args.items() if key not in ("nodes", "keep_label")} == holder
 
 
 @pytest.mark.parametrize("step", [pause, STEPS["drain"], STEPS["unlabel"]])

@@ -97,6 +97,7 @@ def test_what_counts_for_the_whole_run():
     same = {"provision_max_failed": "2", "provision_take_lease": "yes"}
     task_vars = {"inventory_hostname": "g1", "hostvars": HostVars({"g1": same, "m1": same})}
     assert of_run(task_vars, ["g1", "m1"], lambda value: value) == {
+        "provision_keep_label": "gpu-swarm.keep",
         "provision_batch": None,
         "provision_max_failed": 2,
         "provision_lease": None,
@@ -109,8 +110,8 @@ def test_what_counts_for_the_whole_run():
 # --- the playbooks ------------------------------------------------------------------------------------------------------
 
 YAML = sorted(CHECKOUT.glob("playbooks/**/*.yml"))
-# These are needed before there is a plan: the file with the user's tasks, and the external managers.
-BEFORE_THE_PLAN = {"maintain_tasks", "swarm_manager_docker_host", "swarm_manager_docker_tls"}
+# These are needed before there is a plan: the file with the user's tasks, the external managers, and what the ledger is read with.
+BEFORE_THE_PLAN = {"maintain_tasks", "provision_keep_label", "swarm_manager_docker_host", "swarm_manager_docker_tls"}
 
 
 def code(path):
