@@ -101,8 +101,7 @@ def generated(count: int) -> Iterator[dict[str, Any]]:
     """Services that differ in several things at once; every choice comes up, since each list is gone through in an order of its own."""
     chance = random.Random(SEED)
     orders = [itertools.cycle(chance.sample(choices, len(choices))) for choices in CHOICES.values()]
-    for _number in range(count):
-        chosen = [next(order) for order in orders]
+    for chosen in itertools.islice(zip(*orders, strict=False), count):
         # Few services are restricted in everything, and one that fits nowhere says little.
         kept = [choice if chance.random() < 0.6 else {} for choice in chosen]
         yield {key: value for choice in kept for key, value in choice.items()}

@@ -19,14 +19,14 @@ LEDGER = {"changed": False, "nodes": [{"id": "n1"}], "pending": [], "ansible_fac
 MANAGER = {"state": "active", "node_id": "n1", "control_available": True, "error": "", "managers": []}
 
 
-def run(monkeypatch, host="m1", args=None, ledger=LEDGER, reads=True, settings=None, **answer):
+def run(monkeypatch, host="m1", args=None, ledger=None, reads=True, settings=None, **answer):
     """(the result, the arguments of each module that was run)"""
     calls = []
 
     def execute(self, module_name, module_args, task_vars):
         calls.append((module_name.rpartition(".")[2], module_args))
         whole = {"left_out": [], "advertised": [], "refused": [], "swarm": MANAGER}
-        return dict(ledger) if module_name.endswith("swarm_gpu_info") else assessed("n1", **{**whole, **answer})
+        return dict(ledger or LEDGER) if module_name.endswith("swarm_gpu_info") else assessed("n1", **{**whole, **answer})
 
     monkeypatch.setattr(ActionBase, "run", lambda self, tmp, task_vars: {})
     monkeypatch.setattr(ActionBase, "_execute_module", execute)

@@ -43,7 +43,13 @@ def test_one_process_answers_again_and_again(made):
 
 def test_one_that_ends_is_a_driver_that_cannot_be_read_and_the_next_read_has_another(made, tmp_path):
     flag = tmp_path / "flag"
-    it = made(lambda: WELL if flag.exists() else os._exit(3))
+
+    def read():
+        if not flag.exists():
+            os._exit(3)
+        return WELL
+
+    it = made(read)
     assert it.read()["error"] == "driver"
     flag.touch()
     assert it.read()["error"] is None
