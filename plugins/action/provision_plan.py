@@ -68,6 +68,7 @@ class ActionModule(ActionBase):
                 *warnings.together({host.name: host.assessed for host in hosts}),
                 *warnings.even_managers(task_vars["groups"].get(MANAGERS, []), {name: step.needs for name, step in steps.items()}),
                 *warnings.unread_keeps(swarm.nodes.values()),
+                *warnings.long_runners({name: step.long_running for name, step in steps.items()}, settings["provision_keep_label"]),
                 *provision.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
             ],
             settings=settings,
@@ -75,7 +76,7 @@ class ActionModule(ActionBase):
             manager=next(iter(args["swarm"]["live"]), ""),
             managers=args["swarm"]["live"],
             # Nodes that leave take their room with them: no waiting brings it back.
-            rooms=None if absent else without(rooms(args["ledger"]), lost),
+            rooms=None if absent else without(rooms(args["ledger"]), lost, settings["provision_ignore_pending"]),
             left_lease=left_lease(args["ledger"]),
             made=time.monotonic_ns(),
             hosts_in=groups,

@@ -143,6 +143,7 @@ class Step:
     jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, lest they run again
     remove_jobs: bool | None = None  # whether any may be; None where that is not judged
     settings: dict[str, Any] = field(default_factory=dict)  # of the host, those that tasks read, by name
+    long_running: list[str] = field(default_factory=list)  # of the tasks that are moved those that have run for long, with their age
     restart_waits: int = 0  # for so many seconds the call that restarts dockerd waits for the drain, instead of a task before it
 
     @property

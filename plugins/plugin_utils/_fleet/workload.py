@@ -22,6 +22,8 @@ from .._settings.declaration import ALL, NEVER
 CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
 
 SPENT = "it has used up its restart attempts"
+# Who has run for longer may have much to lose, also where swarm starts it again.
+LONG_S = 86400
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -113,6 +115,13 @@ def what_becomes(ends: Iterable[Work], leaves: bool = False) -> list[tuple[str, 
     else:
         rows += [("stops until the node is back:", bound), ("stops", rest)]
     return [(word, in_words(items)) for word, items in rows]
+
+
+def long_running(ends: Iterable[Work]) -> list[str]:
+    """Of the work that a change ends, the tasks that are moved after a long time, with their age. Not those of global services: there is one on
+    each node as long as that exists."""
+    moved = [item for item in ends if item.movable and item.elsewhere is not None]
+    return [f"{item.name} ({age(item.age_s)})" for item in moved if item.age_s is not None and item.age_s > LONG_S]
 
 
 def of_swarm(containers: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -20,7 +20,7 @@ from ...module_utils._swarm import owned_labels
 from .._fleet.identity import LABEL_PREFIX, problems
 from .._fleet.membership import membership
 from .._fleet.model import DISRUPTIVE, END, FETCH, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
-from .._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, must_stay, what_becomes, what_is_stopped, work_on
+from .._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, long_running, must_stay, what_becomes, what_is_stopped, work_on
 from .._settings.declaration import ALL, NEVER, SERVICES
 from . import toolkit
 from .batches import batches
@@ -144,6 +144,7 @@ def apply_disruption_policy(step: Step, host: Host, node: dict[str, Any] | None,
         return
     step.groups = [WINDOW if group == IDLE and work else group for group in groups]
     ends = [item for item in work if item not in stay]
+    step.long_running = long_running(ends)
     cut_off = [item for item in ends if step.stops == TASKS and not item.service]
     becomes = what_becomes((item for item in ends if item not in cut_off), leaves="leave" in step.needs)
     for word, names in [*becomes, ("disconnects", in_words(cut_off)), ("evicts", moved)]:

@@ -71,14 +71,19 @@ def takes_away(loss: Loss, before: Mapping[str, int], after: Mapping[str, int]) 
 def consented(service: str, allowed: Any) -> bool:
     """By provision_allow_pending: the names of services, or true for all."""
     if isinstance(allowed, str):
-        allowed = True if allowed.lower() in ("true", "yes") else [one.strip() for one in allowed.split(",")]
+        allowed = True if allowed.lower() in ("true", "yes") else _split(allowed)
     return allowed is True or (isinstance(allowed, (list, tuple)) and service in allowed)
 
 
-def without(rooms: Mapping[str, Any], found: Iterable[Loss]) -> dict[str, Any]:
-    """Of the services that have room when a run begins, those that are to have some when it ends."""
-    lost = {loss.service for loss in found}
-    return {service: room for service, room in rooms.items() if service not in lost}
+def without(rooms: Mapping[str, Any], found: Iterable[Loss], ignored: Any = None) -> dict[str, Any]:
+    """Of the services that have room when a run begins, those that are to have some when it ends: neither those that lose it by consent, nor
+    those ``ignored`` by provision_ignore_pending, a list of names or a text with commas."""
+    away = {loss.service for loss in found}.union(_split(ignored) if isinstance(ignored, str) else ignored or ())
+    return {service: room for service, room in rooms.items() if service not in away}
+
+
+def _split(names: str) -> list[str]:
+    return [one.strip() for one in names.split(",")]
 
 
 def refusal(found: Iterable[Loss]) -> str:

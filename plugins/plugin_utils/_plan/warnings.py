@@ -16,6 +16,8 @@ from ...module_utils._ledger.keep import is_readable
 
 # In the answer of a host: what the plan warns of in its name.
 NOTED = "noted"
+# So many tasks a warning names.
+NAMED = 5
 
 
 def named(answer: dict[str, Any], host: str, noted: Iterable[str] = (), later: bool = False) -> dict[str, Any]:
@@ -51,6 +53,16 @@ def unread_keeps(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
         f"before that is corrected: docker service update --label-add {label.partition('=')[0]}=12h {service}"
         for service, label in sorted(labels.items())
     ]
+
+
+def long_runners(tasks: Mapping[str, Iterable[str]], keep_label: str) -> list[str]:
+    """The tasks that are moved after a long time, by host."""
+    found = [f"{task} on {host}" for host, names in tasks.items() for task in names]
+    if not found:
+        return []
+    named = ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" if len(found) > NAMED else "")
+    text = f"these tasks have run for longer than a day, and are about to be moved: {named}. To have those of a service stay where they are: "
+    return [text + f"docker service update --label-add {keep_label}=true SERVICE"]
 
 
 def even_managers(managers: Sequence[str], needs: Mapping[str, Sequence[str]]) -> list[str]:

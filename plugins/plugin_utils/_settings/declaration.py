@@ -93,6 +93,11 @@ PLAYBOOKS = (
         details="A node that would take away what any other service reserves, and finds nowhere else, is an error that names the service.",
     ),
     Setting(
+        "provision_ignore_pending", "list", None, "the services whose waiting tasks do not stop a roll", elements="str", once=True,
+        details="A roll changes no further node while tasks find no room that had some when the run began, unless they are of one of these. For "
+        "work that can wait, such as batch training that fills the fleet.",
+    ),
+    Setting(
         "provision_remove_finished_jobs", "bool", False, "whether finished jobs are removed that would run again at the update of their node",
         once=True,
         details="They would where Docker Engine of the swarm's leader is before 29.6.0. Otherwise the node waits, and is listed with the job. With "

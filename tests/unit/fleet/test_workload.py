@@ -6,7 +6,16 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.workload import Work, age, in_words, must_stay, of_swarm, what_becomes, work_on
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.workload import (
+    Work,
+    age,
+    in_words,
+    long_running,
+    must_stay,
+    of_swarm,
+    what_becomes,
+    work_on,
+)
 
 SERVICE = {"id": "t1", "name": "web.1", "service": "web", "movable": True, "age": 60}
 JOB = {"id": "t2", "name": "sweep.4", "service": "sweep", "movable": False, "age": 11_100}
@@ -70,6 +79,21 @@ KEPT = dict(SERVICE, kept="gpu-swarm.keep=12h")
 @pytest.mark.parametrize(("disrupt", "stays"), [("all", []), ("services", ["web.1"]), ("never", ["web.1", "web.2"])])
 def test_what_its_owner_keeps_is_waited_for_like_a_job(disrupt, stays):
     assert [item.name for item in must_stay(work_on([], {"tasks": [KEPT, PULLING]}), disrupt)] == stays
+
+
+@pytest.mark.parametrize(
+    ("task", "named"),
+    [
+        ({"age": 86_401}, ["web.1 (1 d)"]),
+        ({"age": 86_401, "elsewhere": False}, ["web.1 (1 d)"]),
+        ({"age": 86_400}, []),
+        ({"age": None}, []),
+        ({"age": 90_000, "elsewhere": None}, []),  # of a global service
+        ({"age": 90_000, "movable": False}, []),  # the impact has its age
+    ],
+)
+def test_tasks_that_have_run_for_long_before_they_are_moved(task, named):
+    assert long_running(work_on([], {"tasks": [dict(SERVICE, **task)]})) == named
 
 
 def test_what_its_owner_keeps_is_named_with_the_reason():

@@ -660,3 +660,21 @@ def test_two_hosts_with_one_node_id_are_an_error_of_these_two():
         assert "a and b show" in steps["a"].error
         assert "b and a show" in steps["b"].error
         assert [step.groups for step in steps.values()] == [[END], [END], WINDOWED, [JOIN, LABEL, END], [JOIN, LABEL, END]]
+
+
+@pytest.mark.parametrize(
+    ("task_of", "disrupt", "named"),
+    [
+        ({"age": 200_000}, "services", ["train.1 (2 d 7 h)"]),
+        ({"age": 200_000}, "never", []),  # it stays
+        ({"age": 200_000, "kept": "gpu-swarm.keep=true"}, "services", []),
+        ({"age": 200_000, "kept": "gpu-swarm.keep=true"}, "all", ["train.1 (2 d 7 h)"]),
+        ({"age": 60}, "services", []),
+    ],
+)
+def test_a_plan_knows_which_tasks_it_moves_after_a_long_time(task_of, disrupt, named):
+    known = swarm(member(tasks=[task("train.1", "train", **task_of)]))
+    step = step_of(host(disrupt=disrupt, **RESTART), known)
+    assert step.long_running == named
+    kept = "task train.1 of service train (for 2 d 7 h, kept by its label gpu-swarm.keep=true)"
+    assert (kept in step.waits_for) == ("kept" in task_of and disrupt == "services")

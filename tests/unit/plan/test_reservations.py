@@ -15,6 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger import led
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import check_reservations
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.reservations import consented, decided_totals, losses, without
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.preconditions import newly_pending
 
 KIND, OTHER = "NVIDIA-GPU", "TRAINING"
 RENAMED = resources(0, 1, kind=OTHER)
@@ -136,6 +137,15 @@ def test_with_consent_it_is_reported_and_nobody_waits_for_it(allowed):
     assert steps["gpu-1"].error is None
     assert any(text.startswith("leaves without a place service train (2 tasks)") for text in steps["gpu-1"].impact)
     assert without({"train": {}, "web": {}}, consent) == {"web": {}}
+
+
+@pytest.mark.parametrize(("ignored", "left"), [(None, ["batch", "web"]), ([], ["batch", "web"]), (["batch", "none"], ["web"]), ("batch, web", [])])
+def test_services_whose_pending_tasks_do_not_stop_a_roll(ignored, left):
+    """What had no room when the run began, as far as it knows, has lost none since."""
+    before = without({service: {"running": 1, "pending": 0} for service in ("batch", "web")}, [], ignored)
+    assert list(before) == left
+    pending = [{"service": service, "count": 1} for service in ("batch", "web")]
+    assert newly_pending({"nodes": [], "pending": pending}, before) == [f"service {service} (1 task)" for service in left]
 
 
 @pytest.mark.parametrize("allowed", [False, "", "false", [], ["other"], None])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.warnings import even_managers, named, together, unread_keeps
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.warnings import even_managers, long_runners, named, together, unread_keeps
 
 OLD = "Docker Engine 20.10.24: upgrade it."
 AS_ANSIBLE_KEEPS_IT = SimpleNamespace(event=SimpleNamespace(msg=OLD))
@@ -52,3 +52,16 @@ def test_a_label_that_cannot_be_read_is_warned_of_once_for_its_service():
         "service train: its label gpu-swarm.keep=soon is neither true, false, nor an age such as 12h or 2d, and counts as true. Its tasks are not "
         "moved before that is corrected: docker service update --label-add gpu-swarm.keep=12h train"
     )
+
+
+@pytest.mark.parametrize(
+    ("tasks", "words"),
+    [
+        ({"g1": [], "g2": []}, None),
+        ({"g1": ["a.1 (2 d)", "b.1 (1 d 1 h)"], "g2": ["a.2 (3 d)"]}, "moved: a.1 (2 d) on g1, b.1 (1 d 1 h) on g1, a.2 (3 d) on g2. To have"),
+        ({"g1": [f"a.{number} (2 d)" for number in range(7)]}, "a.4 (2 d) on g1 and 2 more. To have"),
+    ],
+)
+def test_tasks_that_are_moved_after_a_long_time(tasks, words):
+    text = long_runners(tasks, "team.keep")
+    assert (words in text[0] and text[0].endswith("--label-add team.keep=true SERVICE")) if words else text == []

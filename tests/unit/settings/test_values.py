@@ -103,6 +103,7 @@ def test_what_counts_for_the_whole_run():
         "provision_lease": None,
         "provision_take_lease": True,
         "provision_allow_pending": None,
+        "provision_ignore_pending": None,
         "provision_remove_finished_jobs": False,
     }
 
