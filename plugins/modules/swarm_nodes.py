@@ -84,6 +84,12 @@ options:
         choices: [keep, set, remove]
         default: keep
         version_added: 0.2.0
+      maintained:
+        description:
+          - The id of a maintenance that is finished on this node. It is noted in a label of the node, by default C(gpu-swarm.maintained), in the
+            same update as the rest. The latest ten are kept; O(nodes[].mark=remove) removes them.
+        type: str
+        version_added: 0.3.0
       keep:
         description:
           - What the keys of labels begin with that stay as they are although O(nodes[].labels) does not name them.
@@ -279,6 +285,7 @@ NODE_OPTIONS = dict(
     keep=dict(type="list", elements="str", default=[]),
     host=dict(type="str"),
     mark=dict(type="str", choices=["keep", "set", "remove"], default="keep"),
+    maintained=dict(type="str"),
     evict=dict(type="str", choices=refusal.CHOICES, default=refusal.ANY),
 )
 

@@ -48,7 +48,7 @@ def test_a_node_is_rebooted_in_its_window(fleet: Fleet, maintenance: Maintenance
     since, before = manager.run("date", "+%s.%N"), maintenance.boots()
     upgrade = {"name": "Upgrade the driver", "ansible.builtin.copy": {"dest": "/var/tmp/driver", "content": "580", "mode": "0600"}}
     with service(fleet, "web", 2, "--constraint", "node.role==worker"):
-        run = maintenance.run(upgrade, reboot=True, timeout=120)
+        run = maintenance.run(upgrade, reboot=True, timeout=120, id="driver-580")
         assert run.rc == 0, run.output
         assert "runs driver.yml and reboots" in run.output
         wait_until("the tasks of web", lambda: all_running(manager, "web", 2))
@@ -57,6 +57,12 @@ def test_a_node_is_rebooted_in_its_window(fleet: Fleet, maintenance: Maintenance
     assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
     assert away(fleet, "g1") == ("active", None)
     assert shown(fleet, "g1") == {KIND: sorted(node.gpus())}
+
+    booted = maintenance.boots()
+    run = maintenance.run(upgrade, reboot=True, timeout=120, id="driver-580")
+    assert (run.rc, maintenance.boots()) == (0, booted), run.output
+    assert run.row("g1").endswith("ready, left alone, since maintenance driver-580 was finished there before")
+    assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
 
 
 def test_a_node_that_lost_a_gpu_stays_paused(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:

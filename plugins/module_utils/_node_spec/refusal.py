@@ -23,7 +23,7 @@ CHOICES = [ANY, MOVABLE, NONE]
 
 # A change may be written in part: a node whose labels have to stay can still get its availability back.
 WITHOUT_LABELS = {"labels": None, "mark": KEEP}
-NOTHING = {**WITHOUT_LABELS, "availability": None, "remember": False, "role": None}
+NOTHING = {**WITHOUT_LABELS, "maintained": None, "availability": None, "remember": False, "role": None}
 
 
 def decide(

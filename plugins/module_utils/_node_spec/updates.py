@@ -121,6 +121,8 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
         problems.append("%s belongs to the host %s by its label %s, and %s is not that host" % (name, bound, prefix + owned_labels.HOST, host))
     elif host:
         labels = owned_labels.mark(labels, host, want.get("mark"), prefix)
+    if want.get("maintained"):
+        labels = owned_labels.note_maintained(labels, want["maintained"], prefix)
     return labels, problems
 
 

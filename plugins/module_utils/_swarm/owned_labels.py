@@ -19,6 +19,9 @@ RECORD = "labels"
 # The mark that binds a node to a host of the inventory: "<prefix>host". What becomes of it with an update of the node.
 HOST = "host"
 KEEP, SET, REMOVE = "keep", "set", "remove"
+# Which maintenances were finished on a node: "<prefix>maintained", the latest ids with commas between, the newest last.
+MAINTAINED = "maintained"
+LATEST = 10
 
 # What a placement constraint can name, and "/" which others use in label keys. A comma would break the record.
 KEY = re.compile(r"[A-Za-z0-9_./-]+\Z")
@@ -58,9 +61,21 @@ def bound_to(labels: Mapping[str, str], prefix: str) -> str | None:
 
 
 def mark(labels: dict[str, str], host: str | None, how: str | None, prefix: str) -> dict[str, str]:
-    """The labels with the mark of a node that is this host, or is bound to none yet."""
+    """The labels with the mark of a node that is this host, or is bound to none yet. With it goes what was noted of the host."""
     others = {key: value for key, value in labels.items() if key != prefix + HOST}
-    return {SET: dict(others, **{prefix + HOST: host}), REMOVE: others}.get(how, labels)
+    unbound = {key: value for key, value in others.items() if key != prefix + MAINTAINED}
+    return {SET: dict(others, **{prefix + HOST: host}), REMOVE: unbound}.get(how, labels)
+
+
+def maintained(labels: Mapping[str, str], prefix: str) -> list[str]:
+    """The ids of the maintenances that were finished on this node."""
+    return [one for one in labels.get(prefix + MAINTAINED, "").split(",") if one]
+
+
+def note_maintained(labels: dict[str, str], done: str, prefix: str) -> dict[str, str]:
+    """The labels with the id of one more maintenance."""
+    ids = maintained(labels, prefix)
+    return labels if done in ids else dict(labels, **{prefix + MAINTAINED: ",".join([*ids, done][-LATEST:])})
 
 
 def compute(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from .._settings.values import FOR_TASKS, values
+from .._settings.values import FOR_STEPS, FOR_TASKS, values
 from .model import Host
 
 MANAGERS, GPU_NODES = "swarm_managers", "gpu_nodes"
@@ -22,7 +22,8 @@ DISRUPT, MOVE = "provision_disrupt", "swarm_member_move"
 LEAVE, PACKAGES = "deprovision_leave", "deprovision_packages"
 ADVERTISE = "swarm_member_advertise_addr"
 FAILED_BEFORE = "an earlier task of this run failed on this host, so it is left out. Fix that and run this again."
-SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, *FOR_TASKS)
+OF_STEP = (*FOR_TASKS, *FOR_STEPS)
+SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, *OF_STEP)
 
 
 def hosts_of(
@@ -66,7 +67,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], set
         packages=settings[PACKAGES],
         advertise_addr=settings[ADVERTISE] or "",
         kept=bool((assessed or {}).get("kept")),
-        settings={key: settings[key] for key in FOR_TASKS},
+        settings={key: settings[key] for key in OF_STEP},
     )
 
 

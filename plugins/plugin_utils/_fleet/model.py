@@ -132,6 +132,7 @@ class Step:
     groups: list[str] = field(default_factory=list)
     impact: list[str] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
+    maintained: str = ""  # the maintenance that was finished there by an earlier run
     left_alone: bool = False  # nothing is done there before what it waits for has ended
     disrupt: str = default_of("provision_disrupt")
     error: str | None = None

@@ -142,7 +142,8 @@ def _used_by_docker(host: Host) -> str | None:
 
 
 def _own_labels(node: Mapping[str, Any]) -> set[str]:
-    return (owned_labels.recorded(node["labels"], LABEL_PREFIX) | {BOUND}) & set(node["labels"])
+    own = owned_labels.recorded(node["labels"], LABEL_PREFIX) | {BOUND, LABEL_PREFIX + owned_labels.MAINTAINED}
+    return own & set(node["labels"])
 
 
 def _stops(step: DeprovisionStep) -> str:

@@ -101,8 +101,9 @@ def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
 def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
     if maintain:  # which leaves packages to the user's own tasks
         host = replace(host, toolkit=None, hold=None)
-    if host.error or not host.assessed:
-        return Step(error=host.error)
+    wrong = host.error or (_unfit_id(host.settings.get("maintain_id")) if maintain else None)
+    if wrong or not host.assessed:
+        return Step(error=wrong)
     role = "manager" if host.manager else "worker"
     # What is wrong with the host itself comes first: its dockerd may be the one that the swarm lacks.
     member = membership(host.assessed, None if swarm.error else as_docker_has_them(swarm), role, host.move, coming=coming)
@@ -111,6 +112,8 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
         return Step(error=error)
     if maintain and node is None:
         return Step(error="it is no member of the swarm. Make it one with fleet.gpu_swarm.provision, or leave it out with --limit.")
+    if maintain and node and host.settings.get("maintain_id") in owned_labels.maintained(node["labels"], LABEL_PREFIX):
+        return Step(disrupt=host.disrupt, maintained=host.settings["maintain_id"])
     needs = _needs(host, host.assessed, node, member["action"])
     if maintain:
         needs = [need for need in needs if need != "toolkit"] + ["maintain"]
@@ -123,6 +126,13 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     step.stops = _stops(set(step.needs))
     apply_disruption_policy(step, host, node, swarm, _groups(step, node))
     return step
+
+
+def _unfit_id(name: str | None) -> str | None:
+    """Why a maintenance cannot be noted under this name in a label, next to others."""
+    if not name or owned_labels.KEY.match(name):
+        return None
+    return f"maintain_id is {name!r}, and has to be of letters, digits, '.', '_', '/' and '-'. Give the maintenance such a name."
 
 
 def _stops(needs: set[str]) -> str:

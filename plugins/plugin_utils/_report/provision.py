@@ -30,7 +30,7 @@ MIB_PER_GIB = 1024
 
 def impact(steps: Mapping[str, Step]) -> str:
     """What a run is about to do and what waits, before anything is touched; '' when there is nothing to do."""
-    rows = [(name, _step_words(step)) for name, step in steps.items() if step.error or step.needs or step.groups]
+    rows = [(name, _step_words(step)) for name, step in steps.items() if step.error or step.needs or step.groups or step.maintained]
     return render(["node", "impact"], rows) if rows else ""
 
 
@@ -44,7 +44,12 @@ def _step_words(step: Step) -> str:
     if step.waits_for:
         how = "waits for" if step.left_alone else "paused, waits for"
         return "; ".join([*first, f"{how} {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}", *stays])
-    return "; ".join(first + step.impact + stays)
+    finished = [f"left alone, {_finished(step)}"] if step.maintained else []
+    return "; ".join(first + finished + step.impact + stays)
+
+
+def _finished(step: Step) -> str:
+    return f"since maintenance {step.maintained} was finished there before"
 
 
 def state_of(
@@ -68,6 +73,7 @@ def state_of(
     if different:
         return State.NOT_SHOWN.of(different)
     notes = [] if node["availability"] == "active" else [node["availability"]]
+    notes += [f"left alone, {_finished(step)}"] if step.maintained else []
     notes += [f"GPU {gpu['index']} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
     return State.READY.of(more="".join(f", {text}" for text in notes))
 

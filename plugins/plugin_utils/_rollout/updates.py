@@ -81,7 +81,7 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
         if to == FORMER and _runs_a_job_again(name, variables, ledger):
             continue
         relabelled = labels and to == FORMER and not (outcome or step.get("left_alone") or step.get("error"))
-        update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER, **(_labels(name, variables) if relabelled else {})}
+        update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER, **(_noted(name, variables) if relabelled else {})}
         updates.append(update if to == PAUSE else {**update, **_evict(name, variables)})  # a pause evicts nothing
     return updates
 
@@ -124,6 +124,14 @@ def _labels(name: str, variables: Variables) -> dict[str, Any]:
     made, step = decided(variables[name]), step_of(name, variables)
     wanted, keep = step.get("labels", made.get("labels")), made.get("labels_unknown")
     return {} if wanted is None else {"labels": wanted, "mark": step.get("mark", owned_labels.SET), **({"keep": keep} if keep else {})}
+
+
+def _noted(name: str, variables: Variables) -> dict[str, Any]:
+    """The labels of a host that returns to service, and the maintenance that it has had: gpu_node comes last in one."""
+    step = step_of(name, variables)
+    done = (step.get("settings") or {}).get("maintain_id")
+    finished = done and "maintain" in step["needs"] and variables[name].get("gpu_node_applied")
+    return {**_labels(name, variables), **({"maintained": done} if finished else {})}
 
 
 def label_updates(

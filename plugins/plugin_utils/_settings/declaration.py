@@ -108,6 +108,12 @@ PLAYBOOKS = (
         details="A relative path begins where you are. A task in it may take as long as it likes, unless you give it a `timeout` in seconds: give "
         "one to each that could hang, since the others of the batch wait for it.",
     ),
+    Setting(
+        "maintain_id", "str", "", "the name of a maintenance, which is noted on each node that has had it",
+        details="Such as `-e maintain_id=driver-570`: run again with the same name after a kill, or the next day for the nodes that waited, nodes on "
+        "which it was finished are left alone, and not emptied a second time. Empty: every node gets its window at each run. Letters, digits and "
+        "`. _ / -`.",
+    ),
     Setting("maintain_reboot", "bool", False, "whether each node is rebooted after those tasks"),
     Setting("maintain_timeout", "int", 900, "how long a node may take to come back", low=1, unit=SECONDS),
     Setting(

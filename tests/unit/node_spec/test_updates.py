@@ -381,6 +381,23 @@ def test_a_task_whose_service_keeps_it_is_not_evicted(evict, key, held, monkeypa
     assert manager.updates == ([] if held else ["n1"])
 
 
+NOTED = "gpu-swarm.maintained"
+
+
+def test_a_finished_maintenance_is_noted_with_the_return_to_service(monkeypatch):
+    """Also where labels have to stay, and not where the node does not return."""
+    for tasks, labels, availability, noted in (([], None, "active", "x"), ([ONCE], {"m": "H100"}, "active", "x")):
+        manager = FakeManager(node(labels={**LABELLED, MARK: "active"}, availability="pause"), tasks=tasks)
+        run(manager, {**want(labels=labels, availability="former"), "maintained": "x", "evict": "movable"}, monkeypatch=monkeypatch)
+        spec = manager.store["n1"]["Spec"]
+        assert (spec["Availability"], spec["Labels"].get(NOTED), manager.updates) == (availability, noted, ["n1"])
+    run(manager, {**want(availability="former"), "maintained": "x"}, monkeypatch=monkeypatch)
+    assert manager.updates == ["n1"]
+    broken = FakeManager(node(labels={"m": "H100", RECORD: "m", MARK: "active"}, availability="pause"), tasks=[ONCE])
+    run(broken, {**want(labels={"m": "H100"}, availability="former"), "maintained": "x", "evict": "movable"}, monkeypatch=monkeypatch)
+    assert broken.updates == []
+
+
 def test_a_node_whose_labels_stay_still_gets_its_availability_back(monkeypatch):
     manager = FakeManager(node(labels={**LABELLED, MARK: "active"}, availability="pause"), tasks=[ONCE])
     result = run(manager, {**want(labels={"m": "H100"}, availability="former"), "evict": "movable"}, monkeypatch=monkeypatch)

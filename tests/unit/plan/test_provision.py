@@ -678,3 +678,37 @@ def test_a_plan_knows_which_tasks_it_moves_after_a_long_time(task_of, disrupt, n
     assert step.long_running == named
     kept = "task train.1 of service train (for 2 d 7 h, kept by its label gpu-swarm.keep=true)"
     assert (kept in step.waits_for) == ("kept" in task_of and disrupt == "services")
+
+
+NOTED = "gpu-swarm.maintained"
+
+
+@pytest.mark.parametrize(
+    ("noted", "maintain_id", "maintain", "needs"),
+    [
+        ("driver-570,docker-29", "driver-570", "runs driver.yml", []),
+        ("driver-570", "driver-580", "runs driver.yml", ["configure", "restart", "maintain"]),
+        ("driver-570", "", "runs driver.yml", ["configure", "restart", "maintain"]),
+        ("", "", "runs driver.yml", ["configure", "restart", "maintain"]),
+        ("driver-570", "driver-570", None, ["configure", "restart"]),  # provision
+    ],
+)
+def test_a_node_that_has_had_this_maintenance_is_left_alone(noted, maintain_id, maintain, needs):
+    one = replace(host(**RESTART), settings={"maintain_id": maintain_id})
+    known = member()
+    known["labels"][NOTED] = noted
+    step = plan([one], swarm(known), maintain)[one.name]
+    assert (step.needs, step.maintained, bool(step.groups)) == (needs, "" if needs else maintain_id, bool(needs))
+
+
+def test_one_that_was_left_paused_returns_to_service():
+    one = replace(host(), settings={"maintain_id": "x"})
+    known = member(availability="pause", former_availability="active")
+    known["labels"][NOTED] = "x"
+    assert plan([one], swarm(known), "runs driver.yml")[one.name].groups == [MARKED, END]
+
+
+def test_a_maintenance_has_a_name_that_a_label_can_have():
+    one = replace(host(), settings={"maintain_id": "a,b"})
+    assert "maintain_id is 'a,b'" in plan([one], swarm(member()), "runs driver.yml")[one.name].error
+    assert plan([one], swarm(member()))[one.name].error is None

@@ -42,6 +42,8 @@ BACK = "returns to service"
     ("step", "words"),
     [
         (Step(groups=[MARKED, END]), BACK),
+        (Step(groups=[MARKED, END], maintained="x"), f"{BACK}; left alone, since maintenance x was finished there before"),
+        (Step(maintained="x"), "left alone, since maintenance x was finished there before"),
         (Step(groups=[END], error="a clash", away=True), "stays paused; cannot be changed: a clash"),
         (
             Step(needs=["restart"], groups=[MARKED, END], impact=["restarts dockerd"], waits_for=["container x"], left_alone=True),
@@ -59,6 +61,7 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_reported(step
     [
         (Step(), member(), None, "ready"),
         (Step(), member(availability="drain"), None, "ready, drain"),
+        (Step(maintained="driver-570"), member(), None, "ready, left alone, since maintenance driver-570 was finished there before"),
         (
             Step(),
             member(availability="pause", former_availability="active"),

@@ -298,3 +298,20 @@ def test_not_converged(values, nodes, shown):
 )
 def test_difference(wanted, there, told):
     assert difference(wanted, {"resources": there}) == told
+
+
+@pytest.mark.parametrize(
+    ("needs", "settings", "applied", "outcome", "noted"),
+    [
+        (["maintain"], {"maintain_id": "x"}, {"changed": False}, {}, "x"),
+        (["maintain"], {"maintain_id": ""}, {"changed": False}, {}, None),
+        (["restart"], {"maintain_id": "x"}, {"changed": False}, {}, None),  # a run of provision
+        (["maintain"], {"maintain_id": "x"}, {}, {}, None),  # its turn has not come
+        (["maintain"], {"maintain_id": "x"}, {"changed": False}, {"state": "failed", "reason": "why"}, None),
+    ],
+)
+def test_a_maintenance_is_noted_where_it_was_finished(needs, settings, applied, outcome, noted):
+    step = {"needs": needs, "settings": settings, "node_id": "n1", "disrupt": "services"}
+    found = {"gpu_node_assessed": {"labels": {}}, "gpu_node_applied": applied, "gpu_swarm_outcome": outcome}
+    (update,) = availability_updates(["g1"], {"g1": {"gpu_swarm_plan": {"steps": {"g1": step}}, **found}}, "former")
+    assert update.get("maintained") == noted

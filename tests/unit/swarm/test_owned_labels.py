@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.owned_labels import compute, normalise
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.owned_labels import (
+    KEEP,
+    REMOVE,
+    SET,
+    compute,
+    maintained,
+    mark,
+    normalise,
+    note_maintained,
+)
 
 PREFIX = "gpu-swarm."
 RECORD = "gpu-swarm.labels"
@@ -98,3 +107,26 @@ def test_what_cannot_be_a_label_is_refused(labels, expected):
         normalise(labels, PREFIX, "n1")
     assert expected in caught.value.message
     assert "n1" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("before", "done", "after"),
+    [
+        (None, "a", "a"),
+        ("a", "b", "a,b"),
+        ("a,b", "a", "a,b"),
+        ("0,1,2,3,4,5,6,7,8,9", "10", "1,2,3,4,5,6,7,8,9,10"),
+    ],
+)
+def test_the_latest_maintenances_are_noted(before, done, after):
+    labels = {"a": "1", **({"gpu-swarm.maintained": before} if before else {})}
+    noted = note_maintained(labels, done, PREFIX)
+    assert noted == {"a": "1", "gpu-swarm.maintained": after}
+    assert maintained(noted, PREFIX) == after.split(",")
+    assert maintained({}, PREFIX) == []
+
+
+def test_what_was_noted_of_a_host_goes_with_its_mark():
+    labels = {"a": "1", "gpu-swarm.host": "g1", "gpu-swarm.maintained": "x"}
+    assert mark(labels, "g1", REMOVE, PREFIX) == {"a": "1"}
+    assert mark(labels, "g1", SET, PREFIX) == mark(labels, "g1", KEEP, PREFIX) == labels
