@@ -22,6 +22,7 @@ from .fleet import Fleet, Run, wait_until
 from .test_provision import GPU_NODES, KIND, all_running, availabilities, away, service, shown
 
 WHOLE = (MACHINES / "rtx4090x2.conf").read_text()
+ROOT = Path(__file__).parents[2]
 
 
 class Maintenance:
@@ -134,3 +135,25 @@ def test_playbooks_follow_each_other_in_one_run(fleet: Fleet, inventory: Path, m
     assert [fleet[name].read("/var/tmp/maintained") for name in GPU_NODES] == [None, b""]
     assert run.row("g1").endswith(" ready"), run.output
     assert [availabilities(fleet, name, since) for name in GPU_NODES] == [["pause", "active"]] * len(GPU_NODES)
+
+
+def test_a_card_is_replaced_by_the_example(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
+    """Before the card is replaced the node is emptied and stays paused, after it the same command returns it to service."""
+    node, (old, kept) = fleet["g1"], fleet["g1"].gpus()
+    settings = json.dumps({"maintain_tasks": str(ROOT / "docs/examples/replace_card.yml"), "old_card": old})
+    command = (inventory, "--limit", "g1", "--extra-vars", settings)
+    run = fleet.playbook(*command, playbook="fleet.gpu_swarm.maintain")
+    assert run.rc == 2, run.output
+    assert f"{old} is still in the node, which is empty and stays paused" in run.row("g1")
+    assert away(fleet, "g1") == ("pause", "active")
+    try:
+        node.write(f"/{NVML_CONF}", f"seed = another\n{WHOLE}".encode())
+        assert not {old, kept} & set(node.gpus())
+        run = fleet.playbook(*command, playbook="fleet.gpu_swarm.maintain")
+        assert run.rc == 0, run.output
+        assert shown(fleet, "g1") == {KIND: sorted(node.gpus())}
+        assert away(fleet, "g1") == ("active", None)
+    finally:
+        fleet.swap_gpus("g1", "rtx4090x2")
+    run = fleet.playbook(inventory)
+    assert run.rc == 0, run.output
