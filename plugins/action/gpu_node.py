@@ -29,7 +29,10 @@ class ActionModule(CarryingAction):
         self._later = self._task.check_mode and WARNS_LATER in task_vars
         result = super().run(tmp, task_vars)
         ledger = self._ledger(result, task_vars) if READS_LEDGER in task_vars else None
-        return dict(result, ledger=ledger) if ledger else result
+        if not ledger:
+            return result
+        # Of the swarm as a whole: no plan names hosts with them.
+        return dict(result, ledger=ledger, warnings=[*(result.get("warnings") or []), *(ledger.pop("warnings", None) or [])])
 
     def _ledger(self, answer, task_vars):
         """What the first manager of the inventory says about its swarm, read in the same task; None where a task of its own has to find out."""

@@ -168,12 +168,12 @@ def exec_start_flags(shown: str) -> list[str]:
 
 
 def process_started(pid: int) -> float | None:
-    """When a process was started, in seconds since 1970, to the second; None where there is none."""
+    """When a process was started, in seconds since 1970; None where there is none."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stream:
             ticks = int(stream.read().rpartition(")")[2].split()[19])
-        with open("/proc/stat", encoding="ascii") as stream:
-            booted = next(int(line.split()[1]) for line in stream if line.startswith("btime "))
-    except (OSError, StopIteration):
+        with open("/proc/uptime", encoding="ascii") as stream:
+            booted = time.time() - float(stream.read().split()[0])  # btime in /proc/stat has no fractions of a second
+    except OSError:
         return None
     return booted + ticks / os.sysconf("SC_CLK_TCK")

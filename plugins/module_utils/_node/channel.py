@@ -26,8 +26,11 @@ from .journal import FILE_MODE, State, taken_over
 from .watcher_seen import HOME, NOTED
 
 SHOWN_WITHIN_S = 15
-# A file's time is kept in ticks of the kernel, the start of a process by the second.
-_MARGIN_S = 2
+# A file's time and the start of a process are kept in ticks of the kernel. A run renames the file right before it restarts dockerd, which
+# takes longer than this.
+_TICKS_S = 0.1
+# The clock may have been set a little since the note was made; a dockerd that was started anew within that has loaded the same.
+_CLOCK_S = 2
 
 
 class Channel:
@@ -107,9 +110,9 @@ class Channel:
 
     def _is_loaded(self, current: Snapshot, engine: Mapping[str, Any]) -> bool:
         noted, started = self._noted(), process_started(engine.get("pid") or 0)
-        if current.existed and noted.get("sha256") == current.sha256 and (started is None or noted["at"] + _MARGIN_S > started):
+        if current.existed and noted.get("sha256") == current.sha256 and (started is None or noted["at"] + _CLOCK_S > started):
             return True
-        return started is not None and _changed_at(self._path) + _MARGIN_S < started
+        return started is not None and _changed_at(self._path) + _TICKS_S < started
 
     def _noted(self) -> dict[str, Any]:
         try:

@@ -104,15 +104,15 @@ class Node:
         with self.state.lock(self.params["timeout"]):
             installed = self._install_libraries()
             seen, decision = self._decided()
-            left = None
-            if seen.watcher.drift and not is_wanted(self.params):
+            left, removed = None, bool(seen.watcher.drift) and not is_wanted(self.params)
+            if removed:
                 refuse(self, seen, decision, decision.act)
                 left = self.watcher.remove(self.channel)
                 seen, decision = self._decided()
             done = apply(self, seen, decision)
             if is_wanted(self.params):
                 self._watch(seen, done)
-            result = self._result(seen, decision, changed=decision.changed or installed)
+            result = self._result(seen, decision, changed=decision.changed or installed or removed)
         if left and not done["restarted"]:
             result["warnings"].append("the swarm's managers show this node's health label until dockerd starts anew: %s." % left)
         result.update(done)

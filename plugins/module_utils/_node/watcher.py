@@ -78,7 +78,8 @@ class Watcher:
         return WatcherSeen(self._drift(status), blocked, status)
 
     def _drift(self, status: Mapping[str, Any] | None) -> list[str]:
-        if self._params["restart"] == "never" or self._params["state"] == "gathered":
+        state = self._params["state"]
+        if state == "gathered" or (self._params["restart"] == "never" and state != "absent"):
             return []
         if not is_wanted(self._params):
             return ["the watcher of the GPUs is still installed"] if self.is_there() else []

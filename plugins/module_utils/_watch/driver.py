@@ -24,7 +24,11 @@ def signature(nvml_path: str | None) -> tuple[object, ...]:
     """What differs once another driver is installed or loaded."""
     found: list[object] = [module_version()]
     for path in libraries(nvml_path):
-        status = os.stat(path)
+        try:
+            status = os.stat(path)
+        except OSError:  # a link whose file is gone: a driver is half removed, or being replaced
+            found.append(path)
+            continue
         found.append((os.path.realpath(path), status.st_ino, status.st_size, int(status.st_mtime)))
     return tuple(found)
 

@@ -44,10 +44,16 @@ def stopped(home: str, settings: Mapping[str, Any]) -> str | None:
     does to reset a card, the errors that the driver logged until then are over.
     """
     if os.environ.get("SERVICE_RESULT") == "success":
-        Events(home).forget()
+        _forget_errors(home)
     if _bounded.run(["systemctl", "is-system-running"])[1].strip() == "stopping":
         return None
     return write(home, settings, text(Label(UNWATCHED)), lock_s=0)
+
+
+def _forget_errors(home: str) -> None:
+    """But not where a run that changes the node starts the service anew: no card was reset."""
+    with contextlib.suppress(GpuSwarmError), State(os.path.dirname(home), _move).lock(0):
+        Events(home).forget()
 
 
 def _move(source: str, target: str) -> None:

@@ -20,7 +20,7 @@ import sys
 import time
 from typing import Any, Mapping
 
-from .._health import pace, verdict
+from .._health import pace, verdict, xids
 from .._health.label import FAULT, KEY, Label, parse, text
 from . import driver
 from .events import Events, Log
@@ -43,6 +43,7 @@ class Service:
         self._home = home
         self._settings = settings
         self._events, self._log = Events(home), Log()
+        self._logged: list[str] = []  # errors of which nothing has come yet
         self._reader = Reader(home, settings, _alive)
         self._written = Written(home, settings)
         self._settled = pace.Settled()
@@ -68,11 +69,21 @@ class Service:
         while not self._ends:
             self._look()
             _alive()
-            select.select([wake, *self._log.handles()], [], [], self._settled.wait_s)
+            self._rest(wake)
         self._reader.end()
 
     def _end(self, *dummy: object) -> None:
         self._ends = True
+
+    def _rest(self, wake: int) -> None:
+        """Until the next look is due, or the driver has logged an error: other lines of the kernel's log may come by the thousand."""
+        end = time.monotonic() + self._settled.wait_s
+        while not self._ends and time.monotonic() < end:
+            ready = select.select([wake, *self._log.handles()], [], [], max(0.0, end - time.monotonic()))[0]
+            errors = [line for line in self._log.lines() if xids.event(line)]
+            self._logged += errors
+            if errors or wake in ready:
+                return
 
     # -- one look ----------------------------------------------------------------------------------------------
 
@@ -83,7 +94,8 @@ class Service:
         if reading["error"] in verdict.NOT_LOADED and _uptime() < GRACE_S:
             return
         self._gpus = reading["gpus"] or self._gpus
-        for event in self._events.add(self._log.lines(), self._gpus, self._settings):
+        lines, self._logged = self._logged + self._log.lines(), []
+        for event in self._events.add(lines, self._gpus, self._settings):
             _say("the driver logged XID %d of %s: %s" % (event.xid, event.pci, event.text))
         written = self._written.read()
         self._settled = pace.settle(self._settled, verdict.judge(reading, written.expected, self._events.read()))

@@ -80,8 +80,9 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
             continue
         if to == FORMER and _runs_a_job_again(name, variables, ledger):
             continue
-        relabelled = labels and to == FORMER and not (outcome or step.get("left_alone") or step.get("error"))
-        update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER, **(_noted(name, variables) if relabelled else {})}
+        update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER}
+        if to == FORMER and not (outcome or step.get("left_alone") or step.get("error")):
+            update.update({**(_labels(name, variables) if labels else {}), **_maintained(name, variables)})
         updates.append(update if to == PAUSE else {**update, **_evict(name, variables)})  # a pause evicts nothing
     return updates
 
@@ -126,12 +127,12 @@ def _labels(name: str, variables: Variables) -> dict[str, Any]:
     return {} if wanted is None else {"labels": wanted, "mark": step.get("mark", owned_labels.SET), **({"keep": keep} if keep else {})}
 
 
-def _noted(name: str, variables: Variables) -> dict[str, Any]:
-    """The labels of a host that returns to service, and the maintenance that it has had: gpu_node comes last in one."""
+def _maintained(name: str, variables: Variables) -> dict[str, Any]:
+    """The maintenance that a host has had which returns to service: gpu_node comes last in one."""
     step = step_of(name, variables)
     done = (step.get("settings") or {}).get("maintain_id")
     finished = done and "maintain" in step["needs"] and variables[name].get("gpu_node_applied")
-    return {**_labels(name, variables), **({"maintained": done} if finished else {})}
+    return {"maintained": done} if finished else {}
 
 
 def label_updates(

@@ -50,6 +50,12 @@ def test_it_is_read_with_the_label_of_the_inventory(monkeypatch):
     assert calls[1][1]["keep_label"] == "team.keep"
 
 
+def test_what_the_ledger_warns_of_is_shown(monkeypatch):
+    result, _calls = run(monkeypatch, ledger={**LEDGER, "warnings": ["GPU-1 is allocated twice"]}, warnings=["of the node"])
+    assert result["warnings"] == ["m1: of the node", "GPU-1 is allocated twice"]
+    assert "warnings" not in result["ledger"]
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -231,6 +231,22 @@ def test_without_restarts_it_is_left_as_it_is(tmp_path):
     assert it.content() == DAEMON_JSON
 
 
+def test_it_is_removed_where_nothing_may_be_restarted(tmp_path):
+    """As by deprovision where Docker Engine was removed."""
+    it = watched(tmp_path)
+    it.converge()
+    it.option(restart="never", state="absent").converge()
+    assert not unit(it).exists()
+    assert not os.path.exists(it.watcher.home)
+
+
+def test_its_removal_is_a_change_where_the_file_has_labels_of_others(tmp_path):
+    it = watched(tmp_path, daemon=b'{"labels": ["rack=r1"]}')
+    it.converge()
+    assert it.option(health=False).converge()["changed"] is True
+    assert (it.doc()["labels"], it.converge()["changed"]) == (["rack=r1"], False)
+
+
 def test_what_is_watched_is_said_by_the_files_that_python_can_run(tmp_path):
     it = watched(tmp_path)
     it.converge()

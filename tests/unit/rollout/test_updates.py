@@ -315,3 +315,6 @@ def test_a_maintenance_is_noted_where_it_was_finished(needs, settings, applied, 
     found = {"gpu_node_assessed": {"labels": {}}, "gpu_node_applied": applied, "gpu_swarm_outcome": outcome}
     (update,) = availability_updates(["g1"], {"g1": {"gpu_swarm_plan": {"steps": {"g1": step}}, **found}}, "former")
     assert update.get("maintained") == noted
+    # At the end of a run too, where labels come apart.
+    (update,) = availability_updates(["g1"], {"g1": {"gpu_swarm_plan": {"steps": {"g1": step}}, **found}}, "former", labels=False)
+    assert (update.get("maintained"), "labels" in update) == (noted, False)

@@ -118,3 +118,12 @@ def test_files_that_are_not_as_they_were_written(node, tmp_path, name):
 def test_without_a_record_nothing_is_expected(node, tmp_path):
     (tmp_path / "record.json").unlink()
     assert (node.read().expected, node.read().drift) == ([], None)
+
+
+def test_a_library_that_is_half_removed_is_another_driver(tmp_path, monkeypatch):
+    monkeypatch.setattr(driver, "_FOLDERS", (str(tmp_path),))
+    library = tmp_path / "libnvidia-ml.so.1"
+    library.symlink_to(tmp_path / "libnvidia-ml.so.580.1")
+    without = driver.signature(None)
+    (tmp_path / "libnvidia-ml.so.580.1").touch()
+    assert driver.signature(None) != without

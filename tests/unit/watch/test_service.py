@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -157,3 +158,23 @@ def test_a_file_without_a_label(tmp_path, broken):
     path.write_text(broken)
     assert service._in_file(str(path)) is None
     assert service._in_file(str(tmp_path / "none")) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "at_once"),
+    [("6,1,1,-;docker0: port 1 entered blocking state", False), ("3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, lost", True)],
+)
+def test_only_an_error_of_the_driver_is_looked_at_before_its_time(node, monkeypatch, line, at_once):
+    waits = []
+    wake, _waker = os.pipe()
+
+    def select(handles, _writers, _errors, seconds):
+        waits.append(seconds)
+        node.clock.now += 1.0
+        return handles[1:], [], []
+
+    monkeypatch.setattr(service.select, "select", select)
+    node.look(2)
+    node.it._log.handles, node.it._log.lines = lambda: [0], lambda: [line]
+    node.it._rest(wake)
+    assert len(waits) == (1 if at_once else pace.POLL_S)
