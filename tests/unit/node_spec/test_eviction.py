@@ -171,7 +171,7 @@ def test_a_record_names_service_task_and_node():
                 "deferred": False,
                 "movable": True,
                 "kept": None,
-        "restarts_left": None,
+                "restarts_left": None,
             }
         ]
     ]
