@@ -45,3 +45,29 @@ attributes:
     details:
       - Only reads.
 """
+
+    # For modules that change no file, or none of the user's; goes with the standard fragment.
+    NO_DIFF = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+"""
+
+    # For what Ansible does on the controller only, as an action; goes with the standard fragment.
+    CONTROLLER = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+  platform:
+    platforms: all
+"""

@@ -38,14 +38,9 @@ options:
     default: 2
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.no_diff
   - fleet.gpu_swarm.internal
 attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
   platform:
     platforms: posix
 seealso:

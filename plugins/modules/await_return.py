@@ -24,14 +24,9 @@ options:
     default: 5
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.no_diff
   - fleet.gpu_swarm.internal
 attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
   platform:
     platforms: posix
 seealso:

@@ -55,17 +55,12 @@ options:
     type: dict
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.controller
   - fleet.gpu_swarm.internal
 attributes:
   check_mode:
     support: full
     details: In check mode only hosts that cannot go on are placed into a group, the one in which a run fails them.
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
-  platform:
-    platforms: all
 seealso:
   - module: fleet.gpu_swarm.gpu_node
   - module: fleet.gpu_swarm.swarm_gpu_info

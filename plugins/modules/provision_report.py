@@ -50,16 +50,8 @@ options:
     default: present
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.controller
   - fleet.gpu_swarm.internal
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
-  platform:
-    platforms: all
 seealso:
   - module: fleet.gpu_swarm.provision_plan
   - module: fleet.gpu_swarm.swarm_gpu_info

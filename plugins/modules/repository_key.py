@@ -37,13 +37,7 @@ options:
     default: 30
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
+  - fleet.gpu_swarm.attributes.no_diff
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

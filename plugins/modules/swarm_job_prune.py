@@ -18,14 +18,8 @@ author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.no_diff
   - fleet.gpu_swarm.docker_client
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
 options:
   services:
     description: The jobs, by their names.

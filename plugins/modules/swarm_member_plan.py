@@ -62,16 +62,8 @@ options:
     default: ""
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.controller
   - fleet.gpu_swarm.internal
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
-  platform:
-    platforms: all
 seealso:
   - plugin: fleet.gpu_swarm.find_swarm
     plugin_type: filter

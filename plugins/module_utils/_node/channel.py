@@ -22,7 +22,7 @@ from .._dockerd.unit import process_started
 from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._health.label import KEY
-from .journal import FILE_MODE, State, taken_over
+from .journal import FILE_MODE, INSERTED, State, taken_over
 from .watcher_seen import HOME, NOTED
 
 SHOWN_WITHIN_S = 15
@@ -93,7 +93,7 @@ class Channel:
         """All of it or nothing, with the node's journal, so that a run after a kill goes on from the file as it was."""
         record = self._state.record()
         earlier = record[current.path]
-        inserted = {**earlier["ours"], NOTED: KEY}
+        inserted = {**earlier[INSERTED], NOTED: KEY}
         record[current.path] = taken_over(current, inserted, content, earlier)
         self._state.open_journal([current], {current.path: (content, record[current.path])})
         try:

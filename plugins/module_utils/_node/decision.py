@@ -20,6 +20,7 @@ from . import drift as node_drift
 from . import edits as file_edits
 from . import restore
 from . import running as running_daemon
+from .journal import INSERTED
 from .observation import Case, Observation
 from .restore import Edit
 from .running import Running
@@ -198,7 +199,7 @@ def _shrunk(case: Case) -> list[dict[str, str]]:
     """[{id, text}] where this would be less than before and nobody consented."""
     params, seen, advertisement = case.params, case.seen, case.advertisement
     entries = [seen.record.get(params["daemon_config"])] + [seen.record.get(one.path) for one in seen.left]
-    record: Mapping[str, Any] = next((entry["ours"] for entry in entries if restore.is_daemon(entry)), {})
+    record: Mapping[str, Any] = next((entry[INSERTED] for entry in entries if restore.is_daemon(entry)), {})
     running = seen.engine["generic_resources"] if seen.engine else None
     earlier = shrink.before(running, record, advertisement["owned_kinds"])
     text = shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"))

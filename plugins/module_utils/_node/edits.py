@@ -18,6 +18,7 @@ from .._errors import GpuSwarmError
 from .._files import Snapshot
 from .._policy import generic_resources
 from . import restore
+from .journal import INSERTED
 from .observation import Case, Observation
 from .restore import Edit
 
@@ -44,7 +45,7 @@ def _put_in(case: Case) -> Iterator[tuple[str, Edit]]:
     if problems:
         raise GpuSwarmError(" ".join(problems))
     for unit, content in taken.files.items():
-        before = seen.record.get(unit, {}).get("ours", {})
+        before = seen.record.get(unit, {}).get(INSERTED, {})
         words = before.get("taken", []) + taken.words.get(unit, [])
         yield unit, Edit(content, [], {"taken": words, "in_force": before.get("in_force", _runs_with(seen, words))})
     yield path, _in_daemon_json(case, path)
@@ -60,7 +61,7 @@ def _put_in(case: Case) -> Iterator[tuple[str, Edit]]:
 
 def _in_daemon_json(case: Case, path: str) -> Edit:
     seen, advertisement = case.seen, case.advertisement
-    earlier = seen.record.get(path, {}).get("ours", {})
+    earlier = seen.record.get(path, {}).get(INSERTED, {})
     inserted: dict[str, Any] = {"resources": advertisement["resources"], "kinds": advertisement["owned_kinds"]}
     moved = list(dict.fromkeys([*earlier.get("moved", []), *case.coming]))
     if moved:
@@ -79,7 +80,7 @@ def _in_runtime_config(case: Case) -> Edit:
     want = runtime_toml.Want(line, mode)
     named = {"swarm_resource": line, "mode": mode} if mode else {"swarm_resource": line}
     entry = seen.record.get(case.params["runtime_config"])
-    if entry and entry["written"] == seen.runtime.sha256 and entry["ours"] == named and runtime_toml.says(seen.runtime.data, want):
+    if entry and entry["written"] == seen.runtime.sha256 and entry[INSERTED] == named and runtime_toml.says(seen.runtime.data, want):
         return Edit(seen.runtime.data, [], named)  # valid since this collection wrote it: no need to load a parser
     runtime = runtime_toml.edit(seen.runtime.data, case.params["runtime_config"], want)
     return Edit(runtime.content, runtime.notes, named)
@@ -96,7 +97,7 @@ def coming(seen: Observation, path: str, taken: dockerd_flags.Taken) -> list[str
     nowhere but in the record."""
     entry = seen.record.get(path)
     written = entry and Snapshot.from_json(entry["original"]).sha256 != seen.daemon.sha256
-    kept = [] if written else [part for one in seen.own for part in seen.record.get(one.path, {}).get("ours", {}).get("taken", [])]
+    kept = [] if written else [part for one in seen.own for part in seen.record.get(one.path, {}).get(INSERTED, {}).get("taken", [])]
     return list(dict.fromkeys([*dockerd_flags.resources_in(kept), *taken.resources]))
 
 
@@ -116,7 +117,7 @@ def _mode(case: Case) -> str | None:
     if any(finding.id == checks.LEGACY_MODE for finding in case.findings):
         return _LEGACY
     seen, entry = case.seen, case.seen.record.get(case.params["runtime_config"])
-    if entry is None or entry["ours"].get("mode") != _LEGACY or runtime_toml.get(seen.runtime.data)["mode"] != _LEGACY:
+    if entry is None or entry[INSERTED].get("mode") != _LEGACY or runtime_toml.get(seen.runtime.data)["mode"] != _LEGACY:
         return None
     return runtime_toml.get(Snapshot.from_json(entry["original"]).data)["mode"] or runtime_toml.DEFAULT_MODE
 

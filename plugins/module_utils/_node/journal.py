@@ -30,6 +30,8 @@ DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 LOCK_POLL_S = 0.1
 BACKUPS = "backup"
+# What was put into a file, or taken out of it, in its record. Nodes have records with this word.
+INSERTED = "ours"
 
 # By path, of each file that this collection changed: what it was, what was put in and what was written.
 Record = Dict[str, Dict[str, Any]]
@@ -228,7 +230,7 @@ def _reached(
         return None
     if noted.sha256 != current.sha256:
         # Edited since: what any of the runs put in may be in there.
-        return {**meant[-1], "ours": _together([item["ours"] for item in meant]), "pristine": False}
+        return {**meant[-1], INSERTED: _together([item[INSERTED] for item in meant]), "pristine": False}
     # As it was found, but the daemon may not run with it any more.
     return dict(entry) if entry else dict(meant[-1], original=current.to_json(), written=current.sha256, pristine=True)
 
@@ -256,7 +258,7 @@ def taken_over(
     return {
         "original": earlier["original"] if earlier else snapshot.to_json(),
         "backup": earlier.get("backup") if earlier else backup if snapshot.existed else None,
-        "ours": inserted,
+        INSERTED: inserted,
         "written": _files.digest(written),
         "pristine": earlier is None or (earlier["pristine"] and snapshot.sha256 == earlier["written"]),
     }

@@ -16,6 +16,7 @@ from .._config import engine_labels
 from .._files import Snapshot
 from .._health.label import FAULT, KEY, OK, parse
 from .channel import shown
+from .journal import INSERTED
 from .observation import Case
 from .restore import Edit
 from .watcher_seen import NOTED, is_wanted
@@ -27,7 +28,7 @@ def labelled(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[di
     if path not in edits or case.params["state"] != "present":
         return dict(edits), act
     edit, entry = edits[path], case.seen.record.get(path) or {}
-    was_put_in = NOTED in entry.get("ours", {})
+    was_put_in = NOTED in entry.get(INSERTED, {})
     if case.params["restart"] == "never":
         return {**edits, path: _noted(edit) if was_put_in else edit}, act
     if is_wanted(case.params) and _can_be_shown(case, edit, act):

@@ -15,6 +15,7 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from .._config import daemon_json, runtime_toml
 from .._dockerd import flags
 from .._files import Snapshot
+from .journal import INSERTED
 from .observation import Observation
 from .watcher_seen import NOTED
 
@@ -29,17 +30,17 @@ class Edit(NamedTuple):
 
 def is_unit(entry: Mapping[str, Any] | None) -> bool:
     """Whether this entry of the record is of a file that decides how dockerd is started."""
-    return bool(entry) and "taken" in entry["ours"]
+    return bool(entry) and "taken" in entry[INSERTED]
 
 
 def is_daemon(entry: Mapping[str, Any] | None) -> bool:
     """Whether it is of a daemon.json."""
-    return bool(entry) and "resources" in entry["ours"]
+    return bool(entry) and "resources" in entry[INSERTED]
 
 
 def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
     """The edit that makes a file what it was: its original bytes, or, where somebody edited it since, without this collection's changes."""
-    inserted, original, notes = entry["ours"], Snapshot.from_json(entry["original"]).data, []
+    inserted, original, notes = entry[INSERTED], Snapshot.from_json(entry["original"]).data, []
     if entry["pristine"] and current.sha256 == entry["written"]:
         content = original
         if not inserted.get("in_force", True):

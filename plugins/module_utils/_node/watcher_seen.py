@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
+from .journal import INSERTED
+
 # Below the state directory: all that the watcher has on a node.
 HOME = "health"
 # The label's key in the record of daemon.json.
@@ -25,7 +27,7 @@ def is_wanted(params: Mapping[str, Any]) -> bool:
 
 def concerns(params: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
     """Whether this node is to have one, or its label is on record."""
-    return is_wanted(params) or any(NOTED in entry["ours"] for entry in record.values())
+    return is_wanted(params) or any(NOTED in entry[INSERTED] for entry in record.values())
 
 
 class WatcherSeen(NamedTuple):

@@ -16,6 +16,7 @@ from typing import Any, Mapping
 
 from .. import _files
 from .._health import verdict
+from .._node.journal import INSERTED
 
 TOOLKIT = ("/usr/bin/nvidia-ctk", "/usr/local/bin/nvidia-ctk")
 
@@ -44,7 +45,7 @@ class Written:
         except (OSError, ValueError, KeyError):
             files = {}
         entry = files.get(self._files[0]) or {}
-        self.expected = verdict.advertised(entry.get("ours") or {})
+        self.expected = verdict.advertised(entry.get(INSERTED) or {})
         found = {path: _files.Snapshot.take(path).sha256 for path in self._files if path in files}
         other = {path: digest for path, digest in found.items() if digest != files[path]["written"]}
         if self._files[1] in files and not any(map(os.path.exists, TOOLKIT)):
