@@ -58,7 +58,7 @@ attributes:
     support: full
 """
 
-    # For what Ansible does on the controller only, as an action; goes with the standard fragment.
+    # For what Ansible does on the controller only, as an action; goes before the standard fragment, since the first one that names a platform counts.
     CONTROLLER = r"""
 options: {}
 attributes:

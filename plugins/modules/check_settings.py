@@ -31,8 +31,8 @@ options:
     default: {}
     version_added: 0.3.0
 extends_documentation_fragment:
-  - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.controller
+  - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.internal
 seealso:
   - module: fleet.gpu_swarm.provision_plan

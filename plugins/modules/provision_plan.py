@@ -54,8 +54,8 @@ options:
       - Only for O(state=absent). Without it, the last manager does not leave.
     type: dict
 extends_documentation_fragment:
-  - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.controller
+  - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.internal
 attributes:
   check_mode:

@@ -49,8 +49,8 @@ options:
     choices: [present, absent]
     default: present
 extends_documentation_fragment:
-  - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.controller
+  - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.internal
 seealso:
   - module: fleet.gpu_swarm.provision_plan

@@ -33,8 +33,8 @@ options:
     choices: [table, json]
     default: table
 extends_documentation_fragment:
-  - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.controller
+  - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.internal
 seealso:
   - module: fleet.gpu_swarm.swarm_explain

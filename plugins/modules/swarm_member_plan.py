@@ -61,8 +61,8 @@ options:
     type: str
     default: ""
 extends_documentation_fragment:
-  - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.controller
+  - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.internal
 seealso:
   - plugin: fleet.gpu_swarm.find_swarm

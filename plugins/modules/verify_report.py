@@ -28,8 +28,8 @@ options:
     type: dict
     required: true
 extends_documentation_fragment:
-  - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.controller
+  - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.internal
 seealso:
   - module: fleet.gpu_swarm.swarm_gpu_verify
