@@ -29,6 +29,7 @@ KEY = "fleet.gpu-swarm.health"
 MACHINE = "/etc/gpu-lab/nvml.conf"
 WITHIN_S = 40
 ON = ("--extra-vars", json.dumps({"gpu_node_health": True}))
+OFF = ("--extra-vars", json.dumps({"gpu_node_health": False}))
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +132,24 @@ def test_a_stopped_one_says_so_and_the_next_run_starts_it(fleet: Fleet, inventor
     run = fleet.playbook(inventory, *ON, "--limit", "h2")
     assert run.rc == 0, run.output
     assert node.run("systemctl", "is-active", UNIT).strip() == "active"
+
+
+def test_off_and_on_again_takes_no_restart_and_it_reports_again(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """On both releases of Docker: what dockerd has loaded stays known."""
+    started = {name: fleet[name].started() for name in NODES}
+    run = fleet.playbook(inventory, *OFF)
+    assert run.rc == 0, run.output
+    assert [label for name in NODES for label in labels(fleet[name]) if label.startswith(KEY)] == []
+    run = fleet.playbook(inventory, *ON)
+    assert run.rc == 0, run.output
+    assert "cannot be reported" not in run.output
+    assert {name: fleet[name].started() for name in NODES} == started
+    for name in NODES:
+        node = fleet[name]
+        wait_until("its label", lambda node=node: f"{KEY}=ok" in labels(node), 30, lambda node=node: status(node))
+    replace(fleet["h2"], "[gpu 0-3]", "[gpu 0-2]")
+    wait_until("the lost card", lambda: shown(fleet, "h2").startswith("fault GPU-"), WITHIN_S, lambda: shown(fleet, "h2"))
+    replace(fleet["h2"], "[gpu 0-2]", "[gpu 0-3]")
 
 
 def test_maintain_has_it_out_of_the_way(fleet: Fleet, inventory: Path, before: dict[str, bytes], tmp_path: Path) -> None:

@@ -10,27 +10,19 @@ dockerd has loaded. Private to this collection: no stability is promised to othe
 
 from __future__ import annotations
 
-import json
-import os
-import time
 from typing import Any, Callable, Mapping
 
 from .. import _files
 from .._config import engine_labels
 from .._dockerd.engine import Engine
-from .._dockerd.unit import process_started
 from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._health.label import KEY
-from .journal import FILE_MODE, INSERTED, State, taken_over
-from .watcher_seen import HOME, NOTED
+from . import loaded
+from .journal import INSERTED, Record, State, taken_over
+from .watcher_seen import NOTED
 
 SHOWN_WITHIN_S = 15
-# A file's time and the start of a process are kept in ticks of the kernel. A run renames the file right before it restarts dockerd, which
-# takes longer than this.
-_TICKS_S = 0.1
-# The clock may have been set a little since the note was made; a dockerd that was started anew within that has loaded the same.
-_CLOCK_S = 2
 
 
 class Channel:
@@ -41,7 +33,6 @@ class Channel:
         self._engine = engine
         self._state = state
         self._move = move
-        self._note = os.path.join(state.directory, HOME, "loaded.json")
 
     def write(self, label: str) -> str | None:
         """Has the managers see this label; the reason why that cannot be, or None."""
@@ -60,17 +51,9 @@ class Channel:
             return "dockerd is started with %s, and a reload would not keep that" % ", ".join(names)
         if self._state.unfinished():
             return "a run that was killed has left its journal"
-        if not self._is_loaded(current, engine):
+        if not loaded.is_loaded(self._state.record().get(current.path), current, engine):
             return "%s was changed since dockerd loaded it, and a reload would put that in force" % self._path
         return None
-
-    def note_loaded(self) -> None:
-        """Notes that dockerd has just loaded daemon.json as it is now."""
-        self._keep(Snapshot.take(self._path))
-
-    def written_at(self) -> float | None:
-        """When it was loaded last, by what is noted."""
-        return self._noted().get("at")
 
     # -- parts -------------------------------------------------------------------------------------------------
 
@@ -102,28 +85,13 @@ class Channel:
             self._engine.wait(lambda view: _complaint(view, label), SHOWN_WITHIN_S)
         except Exception:
             _files.restore(current, self._move)
-            self._state.close_journal()
+            self._finish({**record, current.path: loaded.noted(earlier, current.data)})
             raise
+        self._finish({**record, current.path: loaded.noted(record[current.path], content)})
+
+    def _finish(self, record: Record) -> None:
         self._state.write_record(record)
-        self._keep(Snapshot.take(current.path))
         self._state.close_journal()
-
-    def _is_loaded(self, current: Snapshot, engine: Mapping[str, Any]) -> bool:
-        noted, started = self._noted(), process_started(engine.get("pid") or 0)
-        if current.existed and noted.get("sha256") == current.sha256 and (started is None or noted["at"] + _CLOCK_S > started):
-            return True
-        return started is not None and _changed_at(self._path) + _TICKS_S < started
-
-    def _noted(self) -> dict[str, Any]:
-        try:
-            with open(self._note, encoding="utf-8") as stream:
-                return json.load(stream)
-        except (FileNotFoundError, ValueError):
-            return {}
-
-    def _keep(self, current: Snapshot) -> None:
-        text = json.dumps({"sha256": current.sha256, "at": time.time()})
-        _files.write(self._note, text.encode("utf-8"), self._move, FILE_MODE)
 
 
 def shown(engine: Mapping[str, Any]) -> str | None:
@@ -135,8 +103,3 @@ def shown(engine: Mapping[str, Any]) -> str | None:
 def _complaint(engine: Mapping[str, Any], label: str | None) -> str | None:
     now = shown(engine)
     return None if now == label else "its label %s is %s" % (KEY, now)
-
-
-def _changed_at(path: str) -> float:
-    """When a file last changed, or its name; a copy keeps the time of its content, and not this one."""
-    return os.stat(path).st_ctime if os.path.exists(path) else time.time()

@@ -110,8 +110,8 @@ class Node:
                 left = self.watcher.remove(self.channel)
                 seen, decision = self._decided()
             done = apply(self, seen, decision)
-            if is_wanted(self.params):
-                self._watch(seen, done)
+            if is_wanted(self.params) and seen.watcher.drift:
+                self.watcher.install()
             result = self._result(seen, decision, changed=decision.changed or installed or removed)
         if left and not done["restarted"]:
             result["warnings"].append("the swarm's managers show this node's health label until dockerd starts anew: %s." % left)
@@ -128,12 +128,6 @@ class Node:
             seen = self.inspect()  # it may be another node by now: somebody's editor was open
             decision = decide(self.params, seen)
         return seen, decision
-
-    def _watch(self, seen: Observation, done: Mapping[str, Any]) -> None:
-        if done["restarted"] or done["reloaded"]:
-            self.channel.note_loaded()
-        if seen.watcher.drift:
-            self.watcher.install()
 
     # -- reading -------------------------------------------------------------------------------------------------
 

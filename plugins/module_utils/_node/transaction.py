@@ -19,6 +19,7 @@ from .._dockerd import containers as container_list
 from .._dockerd.engine import Engine, Healthy
 from .._errors import GpuSwarmError
 from .._files import Move
+from . import loaded
 from .decision import Decision
 from .journal import Record, State, taken_over
 from .observation import Observation
@@ -47,9 +48,12 @@ def apply(node: Target, seen: Observation, decision: Decision) -> dict[str, Any]
         _files.sweep(current.path)
     if decision.writes:
         _validate(node, decision)
-    record = _record(node, seen, decision)
+    path, record = node.params["daemon_config"], _record(node, seen, decision)
+    was_loaded = loaded.is_loaded(seen.record.get(path), seen.daemon, seen.engine)
     if decision.writes or act:
         _change(node, seen, decision, act, record)
+    if path in record and (act or (was_loaded and path in decision.writes and node.params["restart"] == "if_needed")):
+        record[path] = loaded.noted(record[path], decision.writes.get(path, seen.daemon.data))
     if record != node.state.record():
         node.state.write_record(record)
     node.state.close_journal()

@@ -65,8 +65,6 @@ def test_it_comes_with_the_restart_and_goes_without_a_trace(tmp_path):
 def test_on_a_node_that_is_as_it_should_be_it_takes_a_reload_and_no_restart(tmp_path):
     it = watched(tmp_path, health=False)
     it.converge()
-    it.channel.note_loaded() if os.path.isdir(it.watcher.home) else os.makedirs(it.watcher.home)
-    it.channel.note_loaded()
     result = it.option(health=True).converge()
     assert (result["restarted"], result["reloaded"], shown(it)) == (False, True, [OK])
     assert it.engine.calls() == ["restart", "reload"]
@@ -84,6 +82,25 @@ def test_false_removes_it_by_a_reload(tmp_path):
     assert not unit(it).exists()
     assert not os.path.exists(it.watcher.home)
     assert it.converge()["changed"] is False
+    # What dockerd has loaded is known still: the way back needs no restart either.
+    assert it.assess()["warnings"] == []
+    result = it.option(health=True).converge()
+    assert (result["restarted"], shown(it)) == (False, [OK])
+    assert it.channel.write(FAULT) is None
+    assert (it.content() != with_label, it.engine.calls().count("restart")) == (True, 1)
+
+
+def test_what_dockerd_has_loaded_is_noted_by_all_that_this_collection_does_and_by_nobody_elses_edit(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    entry = it.state.record()[it.params["daemon_config"]]
+    assert entry["loaded"]["sha256"] == entry["written"]
+    it.put("daemon_config", it.content().replace(b'"local"', b'"journald"'))
+    it.option(health=False).converge()  # takes the label out of a file that waits to be loaded
+    assert "was changed since dockerd loaded it" in it.option(health=True).assess()["warnings"][-1]
+    it.engine.start()
+    it.option(allow_shrink=True, advertise=[{"as": "gpu", "kind": "GPU"}]).converge()
+    assert it.channel.write(FAULT) is None
 
 
 def test_what_the_watcher_writes_is_no_drift_and_nobodys_edit(tmp_path):
@@ -151,6 +168,8 @@ def test_a_reload_that_dockerd_does_not_take_leaves_the_file_as_it_was(tmp_path)
     assert (it.content(), it.state_files()) == (before, ["health", "record.json"])
     it.engine.shows_nothing = False
     assert it.channel.write(FAULT) is None
+    entry = it.state.record()[it.params["daemon_config"]]
+    assert entry["loaded"]["sha256"] == entry["written"]
 
 
 def test_a_run_that_was_killed_comes_first(tmp_path):
