@@ -11,7 +11,8 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
 from ..plugin_utils._settings.check import NOTHING_CHANGED, ReadOnce, as_message, check
-from ..plugin_utils._settings.declaration import PLAYBOOKS, converted, problem
+from ..plugin_utils._settings.declaration import PLAYBOOKS
+from ..plugin_utils._settings.judge import converted, problem
 from ..plugin_utils._settings.roles import ROLES
 from ..plugin_utils._settings.values import values
 

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from plugins.plugin_utils._settings import declaration, roles
+from plugins.plugin_utils._settings import declaration, judge, roles
 
 from .blocks import table
 
@@ -51,7 +51,7 @@ def markdown(text: str) -> str:
 def _row(setting: Any) -> tuple[str, ...]:
     default = "not set" if setting.default is None else f"`{_plain(setting.default)}`" if setting.default != "" else "empty"
     meaning = f"{setting.meaning[0].upper()}{setting.meaning[1:].rstrip('.')}. {setting.details}".rstrip()
-    return f"`{setting.name}`", declaration.in_words(setting), default, "the whole run" if setting.once else "each host", markdown(meaning)
+    return f"`{setting.name}`", judge.in_words(setting), default, "the whole run" if setting.once else "each host", markdown(meaning)
 
 
 def _plain(value: Any) -> str:

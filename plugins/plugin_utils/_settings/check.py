@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 from ansible.errors import AnsibleError
 
 from ...module_utils._mask import mask
-from .declaration import Names, Setting, is_template, misspelt, problem, shown
+from .declaration import Setting
+from .judge import is_template, problem, shown
+from .names import Names, misspelt
 from .roles import ROLES, declared
 
 NOTHING_CHANGED = "Nothing was changed."

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .declaration import Setting, problem
+from .declaration import Setting
+from .judge import problem
 from .roles import of_roles
 
 # Numbers that a role takes as text, since empty means none.

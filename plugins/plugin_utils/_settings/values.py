@@ -19,7 +19,8 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 
-from .declaration import PLAYBOOKS, Setting, contains_template, converted
+from .declaration import PLAYBOOKS, Setting
+from .judge import contains_template, converted
 from .roles import declared
 
 Template = Callable[[Any], Any]

@@ -13,7 +13,9 @@ from host_vars import GROUPS, HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import SETTINGS, hosts_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.check import ROLES, ReadOnce, as_message, check
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import FACTS, PLAYBOOKS, PREFIXES, Names, problem
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import FACTS, PLAYBOOKS, PREFIXES
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.judge import problem
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.names import Names
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import of_roles
 
 CHECKOUT = Path(__file__).parents[3]

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a value is one of a setting (pure): what is wrong with it, in words.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ...module_utils._mask import mask
+from .declaration import Setting
+
+NOT_SHOWN = "a value that is not shown"
+
+
+def is_template(value: Any) -> bool:
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
+
+
+def contains_template(value: Any) -> bool:
+    """Whether it is a template, or a list or mapping with one in it."""
+    if isinstance(value, Mapping):
+        return any(map(contains_template, value.values()))
+    return any(map(contains_template, value)) if isinstance(value, (list, tuple)) else is_template(value)
+
+
+def converted(setting: Setting, value: Any) -> Any:
+    """The value as what its setting is declared to be. Nothing is the default, and so is what is none: problem() reports what is
+    wrong with that."""
+    if value in (None, ""):
+        return setting.default
+    try:
+        return _AS[setting.type](value) if setting.type in _AS else value
+    except (TypeError, ValueError, OverflowError):
+        return setting.default
+
+
+# Ansible has numbers as text where they come from -e, and as 2.0 where they were worked out.
+_AS: dict[str, Callable[[Any], Any]] = {"int": lambda value: int(float(value)), "bool": lambda value: boolean(value, strict=True), "str": str}
+
+
+def problem(setting: Setting, value: Any) -> str | None:
+    """What is wrong with this value, in words; None where nothing is. Templates in a list are not evaluated."""
+    wanted = _wanted(setting, value)
+    if wanted is None:
+        return None
+    default = "" if setting.default in (None, "") else f" ({_shown(setting.default)})"
+    return f"{setting.name} is {shown(setting, value)}, and has to be {wanted}. Set it so, or leave it out for the default{default}."
+
+
+def _wanted(setting: Setting, value: Any) -> str | None:
+    """What the value has to be and is not, in words."""
+    if setting.empty and value in (None, ""):
+        return None
+    if setting.choices:
+        return None if str(value) in setting.choices else in_words(setting)
+    if setting.type == "list":
+        return None if value is None or _is_list(value, setting.elements) else in_words(setting)
+    judge = _IS.get(setting.type)
+    return None if judge is None or judge(value, setting.low) else in_words(setting)
+
+
+def _is_list(value: Any, elements: str) -> bool:
+    if isinstance(value, str) and elements != "dict":  # Ansible splits it at commas
+        value = value.split(",")
+    judge = _IS.get(elements)
+    return isinstance(value, (list, tuple)) and (judge is None or all(is_template(one) or judge(one, 0) for one in value))
+
+
+def _is_int(value: Any, low: int) -> bool:
+    return not isinstance(value, bool) and bool(re.fullmatch(r"-?\d+(\.0)?", str(value).strip())) and float(value) >= low
+
+
+def _is_bool(value: Any, _low: int) -> bool:
+    try:
+        boolean(value, strict=True)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_text(value: Any, _low: int) -> bool:
+    return not isinstance(value, (dict, list, tuple))
+
+
+def _is_dict(value: Any, _low: int) -> bool:
+    return value is None or isinstance(value, Mapping)
+
+
+_IS = {"int": _is_int, "bool": _is_bool, "str": _is_text, "path": _is_text, "dict": _is_dict}
+
+
+def in_words(setting: Setting) -> str:
+    """What its values have to be."""
+    if setting.choices or setting.wants:
+        return setting.wants or _either(setting.choices)
+    if setting.type == "list":
+        return f"a list{_of(setting.elements)}"
+    if setting.type == "int":
+        return f"a whole number{f' of {setting.unit}' if setting.unit else ''}, {setting.low} or more"
+    return {"bool": "true or false", "str": "text", "path": "a path", "dict": "a mapping"}[setting.type]
+
+
+def _of(elements: str) -> str:
+    return {"int": " of whole numbers", "str": " of texts", "dict": " of mappings"}.get(elements, "")
+
+
+def _either(choices: Iterable[Any]) -> str:
+    *others, last = [str(choice) for choice in choices]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def shown(setting: Setting, value: Any) -> str:
+    """The value as a message may have it. A mapping may contain keys and passwords under any name, also where it was written as text."""
+    return NOT_SHOWN if setting.type == "dict" and value not in (None, "") else mask(_shown(value))
+
+
+def _shown(value: Any) -> str:
+    if value in (None, ""):
+        return "empty"
+    if not isinstance(value, (str, int, float, list, tuple, dict)):
+        return NOT_SHOWN  # one of Ansible Vault
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,57 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Names of settings, and those that nearly are one (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Set
+
+from .declaration import FACTS, PREFIXES
+
+# How much of the rest of a name has to be the same.
+CLOSE = 0.8
+
+
+class Names:
+    """Which setting a name was meant to be. ``known`` are the names of all settings."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self._known = {*known, *FACTS}
+        # Two names are an edit apart where both become the same when a letter is left out of one or of each. Looking that up takes
+        # no comparison with every setting.
+        self._shortened = {short: name for name in known for short in _shortened(name)}
+        self._fine = set(self._known)
+
+    def misspelt(self, names: Set[str]) -> dict[str, str]:
+        """Of these names those that nearly are a setting, with the setting that was meant."""
+        found = {name: self.meant(name) for name in sorted(names - self._fine)}
+        self._fine.update(name for name, meant in found.items() if meant is None)  # the hosts of a fleet share most of their names
+        return {name: meant for name, meant in found.items() if meant}
+
+    def meant(self, name: str) -> str | None:
+        """The setting that this name nearly is; None for a setting, and for what has nothing to do with one."""
+        return None if name in self._known or name.startswith(("_", "ansible_")) else self._close(name)
+
+    def _close(self, name: str) -> str | None:
+        one_edit = next((self._shortened[short] for short in _shortened(name) if short in self._shortened), None)
+        prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), None)
+        if one_edit or prefix is None:
+            return one_edit
+        rests = [known.removeprefix(prefix) for known in self._known if known.startswith(prefix) and known not in FACTS]
+        found = difflib.get_close_matches(name.removeprefix(prefix), rests, 1, CLOSE)
+        # gpu_node_advertise_h100 is a variable of the user's own, from which gpu_node_advertise may be put together.
+        return prefix + found[0] if found and not name.startswith(f"{prefix}{found[0]}_") else None
+
+
+def _shortened(name: str) -> set[str]:
+    return {name, *(name[:at] + name[at + 1 :] for at in range(len(name)))}
+
+
+def misspelt(name: str, meant: str) -> str:
+    return f"{name} is no setting: write {meant}, or give a variable of your own another name."
