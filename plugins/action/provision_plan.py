@@ -101,13 +101,14 @@ class ActionModule(ActionBase):
         if any(step.groups for step in steps.values()):
             return  # the table comes at the end of the run
         if absent:
-            rows = [provision.deprovision_row(host, steps[host.name], provision.deprovision_state(steps[host.name], None, None)) for host in hosts]
+            states = {name: provision.deprovision_state(step, provision.End(None)) for name, step in steps.items()}
+            rows = [provision.deprovision_row(host, steps[host.name], states[host.name]) for host in hosts]
             self._display.display("\n" + provision.table(rows, provision.DEPROVISION_HEADINGS) + "\n")
             return
         rows = []
         for host in hosts:
             node = nodes.get(steps[host.name].node_id)
-            rows.append(provision.row(host, node, provision.state_of(host, steps[host.name], node, None)))
+            rows.append(provision.row(host, node, provision.state_of(host, steps[host.name], provision.End(node))))
         self._display.display("\n" + provision.table(rows) + "\n")
 
 

@@ -74,9 +74,9 @@ class ActionModule(ActionBase):
                 outcome = Outcome(State.FAILED, mistaken[host.name])
             outcome = outcome or left.get(host.name)
             node_id = None if host.name in mistaken else ids[host.name]
-            node = nodes.get(node_id)
-            states[host.name] = provision.state_of(host, step, node, outcome, answered=bool(nodes), kept=kept.get(node_id or "", ()))
-            rows.append(provision.row(host, node, states[host.name]))
+            end = provision.End(nodes.get(node_id), outcome, bool(nodes), tuple(kept.get(node_id or "", ())))
+            states[host.name] = provision.state_of(host, step, end)
+            rows.append(provision.row(host, end.node, states[host.name]))
         return states, provision.table(rows)
 
     def _deprovisioned(self, hosts, args, variables, _ids):
@@ -88,8 +88,8 @@ class ActionModule(ActionBase):
             step = DeprovisionStep(**args["steps"][host.name])
             # By the id that it had: whether the manager has forgotten it is the question.
             node_id = step.entry or step.node_id
-            node, outcome = nodes.get(node_id), outcome_of(variables[host.name])
-            states[host.name] = provision.deprovision_state(step, node, outcome, kept=kept.get(node_id or "", ()), answered=answered)
+            end = provision.End(nodes.get(node_id), outcome_of(variables[host.name]), answered, tuple(kept.get(node_id or "", ())))
+            states[host.name] = provision.deprovision_state(step, end)
             applied = variables[host.name].get("gpu_node_applied") or {}
             files = "restart_required" in applied and not applied.get("failed")
             rows.append(provision.deprovision_row(host, step, states[host.name], files))

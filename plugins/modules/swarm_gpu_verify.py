@@ -182,6 +182,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.ledger import ledger
+from ..module_utils._ledger.listed import Listed
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
 from ..module_utils._verify import images, plan
 from ..module_utils._verify import run as verify_run
@@ -213,7 +214,7 @@ def run(params, check_mode):
 
 
 def _read_ledger(manager, prefix):
-    return ledger(manager.nodes(), manager.tasks(), manager.services(), prefix)
+    return ledger(Listed(manager.nodes(), manager.tasks(), manager.services()), prefix)
 
 
 def _problems(read, node_ids):

@@ -67,8 +67,6 @@ extends_documentation_fragment:
 seealso:
   - plugin: fleet.gpu_swarm.find_swarm
     plugin_type: filter
-  - plugin: fleet.gpu_swarm.membership
-    plugin_type: filter
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """
@@ -123,7 +121,9 @@ coming:
   type: list
   elements: dict
 action:
-  description: What the host has to do, as the filter P(fleet.gpu_swarm.membership#filter) names it.
+  description:
+    - What the host has to do, one of V(none), V(join), V(recover) (leave what was never joined, then join), V(move)
+      (leave another swarm, then join), V(promote), V(demote) and V(unknown) (the list of nodes is not known).
   returned: with O(step=assess)
   type: str
 node_id:

@@ -271,6 +271,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger import keep
 from ..module_utils._ledger.leader import leader_engine
+from ..module_utils._ledger.listed import Listed
 from ..module_utils._ledger.tasks import epoch, utc
 from ..module_utils._node_spec import eviction, refusal, updates
 from ..module_utils._swarm.lease import Leased
@@ -300,7 +301,7 @@ def run(params, check_mode):
     leader, now = leader_engine(nodes), epoch(manager.time)
 
     def evictions(possible):
-        return eviction.evictions(possible, leader, manager.tasks(), manager.services(), now, params["keep_label"])
+        return eviction.evictions(possible, leader, Listed(nodes, manager.tasks(), manager.services(), now, params["keep_label"]))
 
     def decide(nodes, changes, wants):
         """By the tasks that are there now."""

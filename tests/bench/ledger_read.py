@@ -38,11 +38,12 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def own(folder: Path) -> Callable[[], Any]:
-    stream, ledger = (collection.module(f"module_utils.{name}") for name in ("_swarm.json_stream", "_ledger.ledger"))
+    stream, listed, ledger = (collection.module(f"module_utils.{name}") for name in ("_swarm.json_stream", "_ledger.listed", "_ledger.ledger"))
 
     def read() -> Any:
         nodes, services = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("nodes", "services"))
-        return ledger.ledger(nodes, stream.objects(_chunks(folder / "tasks.json")), services, "gpu-swarm.", time.time())
+        tasks = stream.objects(_chunks(folder / "tasks.json"))
+        return ledger.ledger(listed.Listed(nodes, tasks, services, time.time()), "gpu-swarm.")
 
     return read
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from plugins.module_utils._ledger.ledger import ledger
+from plugins.module_utils._ledger.listed import Listed
 
 from .conftest import NODES, Loud
 from .fleet import Fleet, Node, Run, wait_until
@@ -167,7 +168,7 @@ def _shown(api: Swarm, *service_ids: str) -> list[Any]:
 
 def predicted(api: Swarm, name: str) -> dict[str, Any]:
     nodes, tasks, services = api.all()
-    (found,) = ledger(nodes, tasks, services, "gpu-swarm.", None, [name])["explained"]
+    (found,) = ledger(Listed(nodes, tasks, services), "gpu-swarm.", [name])["explained"]
     return found
 
 

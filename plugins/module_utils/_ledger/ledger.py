@@ -13,7 +13,7 @@ import contextlib
 import gc
 from collections import Counter
 from sys import intern
-from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple
 
 from .._compat import checks
 from .._policy import generic_resources
@@ -21,8 +21,9 @@ from . import claims, elsewhere, explain, findings, health, pending, unreserved
 from . import reservations as service_reservations
 from .availability import FORMER, is_set_by_run, read_mark, set_at
 from .census import Census
-from .keep import KEY, kept_by
+from .keep import kept_by
 from .leader import leader_engine
+from .listed import Listed
 from .restarts import Restarts
 from .tasks import ALLOCATED, ENDED, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
 
@@ -53,22 +54,10 @@ def _uncollected() -> Iterator[None]:
 
 
 @_uncollected()
-def ledger(
-    nodes: Sequence[Mapping[str, Any]],
-    tasks: Iterable[Mapping[str, Any]],
-    services: Sequence[Mapping[str, Any]],
-    prefix: str,
-    now: float | None = None,
-    explained: Collection[str] = (),
-    keep_label: str = KEY,
-) -> dict[str, Any]:
-    """The whole ledger for the API's lists of nodes, tasks (any iterable) and services.
-
-    ``now`` is the manager's time in seconds since 1970: ages are counted by it. ``explained`` are the services to explain (see explain).
-    ``keep_label`` is the label of services whose tasks are not to be moved (see keep).
-    """
-    by_id = {service["ID"]: service for service in services}
-    reading = _read(tasks, by_id, now, keep_label, Census() if explained else None)
+def ledger(listed: Listed, prefix: str, explained: Collection[str] = ()) -> dict[str, Any]:
+    """The whole ledger. ``prefix`` is that of the labels by which nodes are marked, ``explained`` are the services to explain (see explain)."""
+    nodes, _tasks, services, now, _keep_label = listed
+    reading = _read(listed, Census() if explained else None)
     leader = leader_engine(nodes)
     records = [_node_record(node, reading, prefix, now) for node in nodes]
     records.sort(key=lambda record: (record["hostname"], record["id"]))
@@ -95,19 +84,18 @@ def ledger(
 # -- the pass over the tasks -----------------------------------------------------------------------------------------
 
 
-def _read(
-    tasks: Iterable[Mapping[str, Any]], services: Mapping[str, Mapping[str, Any]], now: float | None, keep_label: str, census: Census | None = None
-) -> Reading:
+def _read(listed: Listed, census: Census | None) -> Reading:
+    services = {service["ID"]: service for service in listed.services}
     reading = Reading({}, {}, {}, {}, Restarts(), {}, {}, census)
-    for task in tasks:
+    for task in listed.tasks:
         state, service = task["Status"]["State"], services.get(task.get("ServiceID"))
         service_name = service["Spec"]["Name"] if service else task.get("ServiceID")
         allocated, wanted = state in ALLOCATED, task.get("DesiredState") in WANTED
         if census:
             census.see(task, service)
         if allocated and task.get("NodeID"):
-            record = _read_live(reading, task, service_name, is_movable(task, service), now)
-            record["kept"] = kept_by(service, record["age"], keep_label)
+            record = _read_live(reading, task, service_name, is_movable(task, service), listed.now)
+            record["kept"] = kept_by(service, record["age"], listed.keep_label)
             # One that runs and ends by itself needs no place afterwards.
             if wanted and record["movable"]:
                 service_reservations.add(reading.reserving, task, service, service_name)

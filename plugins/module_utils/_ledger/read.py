@@ -15,12 +15,14 @@ from .._swarm import lease
 from .._swarm.manager import Manager
 from .keep import KEY
 from .ledger import ledger
+from .listed import Listed
 from .tasks import epoch
 
 
 def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_label: str = KEY) -> dict[str, Any]:
     """The result of a module: the ledger, and the swarm that it is of."""
-    result = ledger(manager.nodes(), manager.tasks(), manager.services(), prefix, epoch(manager.time), explained, keep_label)
+    listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
+    result = ledger(listed, prefix, explained)
     return dict(result, changed=False, swarm=dict(swarm_of(manager), lease=lease.result(manager.spec, manager.time)))
 
 

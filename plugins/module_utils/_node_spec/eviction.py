@@ -16,7 +16,8 @@ from typing import Any, Iterable, Mapping, Sequence
 from .._compat import checks
 from .._compat.issues import Version
 from .._ledger import node_match
-from .._ledger.keep import KEY, kept_by
+from .._ledger.keep import kept_by
+from .._ledger.listed import Listed
 from .._ledger.restarts import Restarts
 from .._ledger.tasks import ENDED, WANTED, age, assigned, is_job, is_movable
 from .updates import Change
@@ -38,34 +39,26 @@ def broken(constraints: Iterable[str] | None, labels: Mapping[str, str]) -> str 
     return None
 
 
-def evictions(
-    changes: Sequence[Change],
-    engine: str | None,
-    tasks: Iterable[Mapping[str, Any]],
-    services: Iterable[Mapping[str, Any]],
-    now: float | None = None,
-    keep_label: str = KEY,
-) -> list[list[dict[str, Any]]]:
+def evictions(changes: Sequence[Change], engine: str | None, listed: Listed) -> list[list[dict[str, Any]]]:
     """For each of these changes (as of updates) the tasks that lose their place through it, in one pass over the tasks.
 
-    Several changes of one node are several answers to what would be. ``engine`` is the leader's version, ``now`` the manager's time in
-    seconds since 1970, and ``keep_label`` the label of services whose tasks are not to be moved (of _ledger/keep).
+    Several changes of one node are several answers to what would be. ``engine`` is the leader's version.
     """
     found: list[list[dict[str, Any]]] = [[] for _change in changes]
     by_node: dict[str, list[tuple[Change, list[dict[str, Any]]]]] = {}
     for change, records in zip(changes, found):
         if change["changed"]:
             by_node.setdefault(change["id"], []).append((change, records))
-    by_id = {service["ID"]: service for service in services}
+    by_id = {service["ID"]: service for service in listed.services}
     version, restarts = checks.parse_version(engine), Restarts()
-    for task in tasks:
+    for task in listed.tasks:
         losing = []
         if task.get("NodeID") in by_node and task.get("DesiredState") in WANTED and task["Status"]["State"] not in ENDED:
             service = by_id.get(task.get("ServiceID"))
             for change, records in by_node[task["NodeID"]]:
                 verdict = _verdict(change, task, service) or _rejected_by_mistake(change, task, version)
                 if verdict:
-                    kept = kept_by(service, age(task["Status"].get("Timestamp"), now), keep_label)
+                    kept = kept_by(service, age(task["Status"].get("Timestamp"), listed.now), listed.keep_label)
                     records.append(dict(_record(change, task, service, verdict), kept=kept))
                     losing.append(records[-1])
         restarts.see(task, *losing)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .membership import Answer, Node, find_swarm, membership, swarm_of
+from .membership import Answer, Candidate, Node, find_swarm, membership, swarm_of
 
 # The answers of a host about itself, the newest last: the roles' assessment, and this role's own, made where there is none yet, and
 # after a change.
@@ -134,7 +134,7 @@ WOULD = {
 def decide(known: Known, role: str, move: bool) -> Decision:
     """What a host has to do to be a member in ``role``. ``move``: whether it may leave another swarm for that."""
     found, coming = known.found, [{"swarm": swarm} for swarm in known.found.coming]
-    plan = membership(known.answer, known.nodes, role, move=move, coming=coming, host=known.host)
+    plan = membership(Candidate(known.answer, role, known.host, move), known.nodes, coming=coming)
     action, initialises = plan["action"], found.init_on == known.host
     joins = action in WOULD_JOIN and not initialises
     return Decision(
@@ -189,7 +189,7 @@ def demotion_error(known: Known, variables: Variables, names: Iterable[str]) -> 
     """Why a host may not become a worker now, or None. Of ``names``, each that is demoted is judged as if those before it were."""
     decisions = [variables[name].get(DECISION) or {} for name in names]
     leaving = [decision["node_id"] for decision in decisions if decision.get("action") == "demote"]
-    return _unlisted(known) or membership(known.answer, known.nodes, "worker", leaving=leaving, host=known.host)["error"]
+    return _unlisted(known) or membership(Candidate(known.answer, "worker", known.host), known.nodes, leaving)["error"]
 
 
 # -- how it leaves -------------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def leave(known: Known, dissolve: bool, entry: str) -> Leave:
     known = replace(known, found=replace(known.found, manager=manager or known.host, complaint=""))
     if swarm.get("state") != "active":
         outside = swarm.get("state") == "inactive"
-        error = None if outside or swarm.get("half_joined") else membership(known.answer, None, "worker")["error"]
+        error = None if outside or swarm.get("half_joined") else membership(Candidate(known.answer), None)["error"]
         return Leave(leaves=not outside, force=bool(swarm.get("half_joined")), entry=entry, manager=manager, error=error)
     manages = bool(swarm.get("control_available"))
     return Leave(
@@ -233,7 +233,7 @@ def _no_node(known: Known) -> str | None:
             f"{known.host} (node id {node_id}) is not in the swarm of {known.found.manager}. Run 'docker swarm leave' on it if it is to "
             "leave the swarm that it is in."
         )
-    return membership(known.answer, known.nodes, "manager", host=known.host)["error"]
+    return membership(Candidate(known.answer, "manager", known.host), known.nodes)["error"]
 
 
 def _last(known: Known, others: list[str], dissolve: bool) -> str | None:

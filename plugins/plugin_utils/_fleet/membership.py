@@ -11,6 +11,7 @@ Nodes are keyed by id and never by hostname, since two nodes may share one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ...module_utils._printable import printable
@@ -148,26 +149,29 @@ def parse_address(text: str, port: int = 2377) -> dict[str, Any]:
     return {"addr": f"[{host}]:{port}" if ":" in host else f"{host}:{port}", "host": host, "port": port}
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """A host, and what it is to be in the swarm."""
+
+    answer: Any
+    role: str = "worker"
+    host: str | None = None  # its name in the inventory: a node that belongs to another host by its label is not this one
+    move: bool = False  # whether a worker of another swarm may leave it
+
+
 def membership(
-    answer: Any,
-    nodes: Iterable[Node] | None,
-    role: str,
-    move: bool = False,
-    leaving: Iterable[str] = (),
-    coming: Iterable[Any] = (),
-    host: str | None = None,
+    candidate: Candidate, nodes: Iterable[Node] | None, leaving: Iterable[str] = (), coming: Iterable[Any] = ()
 ) -> dict[str, Any]:
-    """What a host has to do to be a member of the swarm in ``role``.
+    """What a host has to do to be a member of the swarm in its role.
 
     ``nodes`` is the manager's list (None where no swarm exists yet, or where it cannot be read before something was
     installed). ``leaving`` are the ids that are to be demoted, in order: each is judged as if those before it were done.
-    ``coming`` are the answers of hosts that are managers by then. ``host`` is its name in the inventory: a node that belongs to
-    another host by its label is not this one.
+    ``coming`` are the answers of hosts that are managers by then.
     Returns ``{action, error, node_id}``; the action is one of none, join, recover, move, promote, demote, unknown.
     """
-    swarm = swarm_of(answer)
-    if swarm is None or _has_no_engine(answer):
-        return _plan("none", f"This host's swarm membership is not known. {_why_silent('this host', answer)}.")
+    swarm = swarm_of(candidate.answer)
+    if swarm is None or _has_no_engine(candidate.answer):
+        return _plan("none", f"This host's swarm membership is not known. {_why_silent('this host', candidate.answer)}.")
     state, node_id = swarm["state"], str(swarm.get("node_id") or "")
     if state == "inactive":
         return _plan("join")
@@ -179,8 +183,8 @@ def membership(
         return _plan("unknown", None, node_id)
     known = {node["ID"]: node for node in nodes}
     if node_id not in known:
-        return _stranger(swarm, move)
-    change = _of_member(known[node_id], role, host)
+        return _stranger(swarm, candidate.move)
+    change = _of_member(known[node_id], candidate.role, candidate.host)
     if change["action"] == "demote":
         change["error"] = demotion_error(known.values(), node_id, leaving, coming=[swarm_of(other) or {} for other in coming])
     return change

@@ -15,7 +15,7 @@ from typing import Any
 
 from ...module_utils._swarm import owned_labels
 from .._fleet.identity import BOUND, LABEL_PREFIX
-from .._fleet.membership import demotion_error, membership
+from .._fleet.membership import Candidate, demotion_error, membership
 from .._fleet.model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, Step, Swarm
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS
 from .._settings.declaration import ALL
@@ -173,7 +173,7 @@ def _cannot(host: Host, node: dict[str, Any] | None, swarm: Swarm) -> str | None
     """Why this host's membership cannot be judged or ended."""
     if not host.has_engine:
         return None
-    member = membership(host.assessed, None, "worker")
+    member = membership(Candidate(host.assessed), None)
     if member["error"] or member["action"] != "unknown":  # in no swarm, or only half in one
         return member["error"]
     if not swarm.nodes:

@@ -18,7 +18,7 @@ from ...module_utils._ledger.keep import may_be_moved
 from ...module_utils._machine import packages
 from ...module_utils._swarm import owned_labels
 from .._fleet.identity import LABEL_PREFIX, problems
-from .._fleet.membership import membership
+from .._fleet.membership import Candidate, membership
 from .._fleet.model import DISRUPTIVE, END, FETCH, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, long_running, must_stay, what_becomes, what_is_stopped, work_on
 from .._settings.declaration import ALL, NEVER, SERVICES
@@ -106,7 +106,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
         return Step(error=wrong)
     role = "manager" if host.manager else "worker"
     # What is wrong with the host itself comes first: its dockerd may be the one that the swarm lacks.
-    member = membership(host.assessed, None if swarm.error else as_docker_has_them(swarm), role, host.move, coming=coming)
+    member = membership(Candidate(host.assessed, role, move=host.move), None if swarm.error else as_docker_has_them(swarm), coming=coming)
     error = member["error"] or swarm.error or _toolkit_error(host) or _refused(host) or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)

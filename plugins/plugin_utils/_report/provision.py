@@ -10,9 +10,9 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._fleet.model import MARKED, WINDOWS, Host, Step
 from .._fleet.outcome import HostState, Outcome, State, Verdict
@@ -52,19 +52,23 @@ def _finished(step: Step) -> str:
     return f"since maintenance {step.maintained} was finished there before"
 
 
-def state_of(
-    host: Host, step: Step, node: dict[str, Any] | None, outcome: Outcome | None, answered: bool = True, kept: Iterable[str] = ()
-) -> HostState:
-    """Ready, or the one thing that keeps this host from it.
+class End(NamedTuple):
+    """What is known of a host at the end of a run."""
 
-    ``node`` is the host's entry in the manager's ledger, ``outcome`` why the host did not get through this run; ``answered``
-    is whether there is a ledger at all, ``kept`` are the tasks for which its labels or availability were not written.
-    """
-    missed = _not_done(step, outcome, node) or _refused(node, kept)
+    node: dict[str, Any] | None  # its entry in the manager's ledger
+    outcome: Outcome | None = None  # why it did not get through this run
+    answered: bool = True  # whether there is a ledger at all
+    kept: tuple[str, ...] = ()  # the tasks for which its labels or availability were not written
+
+
+def state_of(host: Host, step: Step, end: End) -> HostState:
+    """Ready, or the one thing that keeps this host from it."""
+    node = end.node
+    missed = _not_done(step, end.outcome, node) or _refused(end)
     if missed:
         return missed
     if node is None:
-        return (State.NOT_A_MEMBER if answered else State.NOT_KNOWN).of()
+        return (State.NOT_A_MEMBER if end.answered else State.NOT_KNOWN).of()
     if node["state"] != "ready":
         return State.NOT_READY.of(node["state"])
     if node.get("former_availability"):
@@ -106,9 +110,9 @@ def _not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) 
     return None
 
 
-def _refused(node: dict[str, Any] | None, kept: Iterable[str]) -> HostState | None:
-    tasks = ", ".join(kept)
-    return State.WAITING.of(tasks, more="; paused" if node and node.get("former_availability") else "") if tasks else None
+def _refused(end: End) -> HostState | None:
+    paused = "; paused" if end.node and end.node.get("former_availability") else ""
+    return State.WAITING.of(", ".join(end.kept), more=paused) if end.kept else None
 
 
 def _and_away(state: HostState, node: dict[str, Any] | None) -> HostState:
@@ -122,14 +126,13 @@ def _still_away(node: dict[str, Any]) -> HostState:
     return State.NOT_RETURNED.of(node["availability"], node["former_availability"])
 
 
-def deprovision_state(
-    step: DeprovisionStep, node: dict[str, Any] | None, outcome: Outcome | None, kept: Iterable[str] = (), answered: bool = True
-) -> HostState:
+def deprovision_state(step: DeprovisionStep, end: End) -> HostState:
     """Deprovisioned, or the one thing that is left on this host. See state_of(); where no manager is left, that is an answer."""
-    missed = _not_done(step, outcome, node) or _refused(node, kept)
+    node = end.node
+    missed = _not_done(step, end.outcome, node) or _refused(end)
     if missed:
         return missed
-    if not answered and ({"labels", "leave", "entry"} & set(step.needs) or MARKED in step.groups):
+    if not end.answered and ({"labels", "leave", "entry"} & set(step.needs) or MARKED in step.groups):
         return State.NOT_KNOWN.of()
     if node and {"leave", "entry"} & set(step.needs):
         return State.STILL_LISTED.of()

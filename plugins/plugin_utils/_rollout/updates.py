@@ -12,7 +12,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...module_utils._policy import generic_resources
@@ -159,7 +159,7 @@ def to_label(names: Iterable[str], variables: Variables, ledger: Any = None, cla
         labels = _labels(name, variables)
         if not node_id or not labels or name in mistaken or outcome_of(variables[name]):
             continue
-        if ledger is None or (node_id in nodes and _differs(nodes[node_id], clashes, name, **labels)):
+        if ledger is None or (node_id in nodes and _differs(nodes[node_id], name, labels, clashes)):
             updates.append({"id": node_id, "host": name, **labels, **_evict(name, variables)})
     return updates
 
@@ -202,9 +202,10 @@ def node_ids(names: Iterable[str], variables: Variables) -> dict[str, str | None
     return {name: node_id_of(variables[name], step_of(name, variables)) for name in names}
 
 
-def _differs(node: Mapping[str, Any], also_clashes: bool, host: str, labels: Mapping[str, str], mark: str, keep: Sequence[str] = ()) -> bool:
-    then, clashes = owned_labels.compute(node["labels"], labels, LABEL_PREFIX, keep)
-    return also_clashes if clashes else owned_labels.mark(then, host, mark, LABEL_PREFIX) != node["labels"]
+def _differs(node: Mapping[str, Any], host: str, wants: Mapping[str, Any], also_clashes: bool) -> bool:
+    """``wants`` are the labels of this host, as _labels() returns them."""
+    then, clashes = owned_labels.compute(node["labels"], wants["labels"], LABEL_PREFIX, wants.get("keep", ()))
+    return also_clashes if clashes else owned_labels.mark(then, host, wants["mark"], LABEL_PREFIX) != node["labels"]
 
 
 def not_converged(names: Iterable[str], variables: Variables, ledger: Any) -> list[str]:

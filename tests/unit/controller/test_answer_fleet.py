@@ -106,7 +106,7 @@ def run(found):
             provision(hosts, known, maintain)
         steps = plan_deprovision.plan(hosts, known, {})
         for one in hosts:
-            state = report_provision.deprovision_state(steps[one.name], known.nodes.get(one.node_id or ""), None)
+            state = report_provision.deprovision_state(steps[one.name], report_provision.End(known.nodes.get(one.node_id or ""), None))
             report_provision.deprovision_row(one, steps[one.name], state)
             report_verify.about(one.assessed, known.nodes.get(one.node_id or ""), {}, one.node_id)
 
@@ -121,7 +121,7 @@ def provision(hosts, known, maintain):
     report_provision.impact(steps)
     for one in hosts:
         node = known.nodes.get(one.node_id or "")
-        report_provision.row(one, node, report_provision.state_of(one, steps[one.name], node, None))
+        report_provision.row(one, node, report_provision.state_of(one, steps[one.name], report_provision.End(node, None)))
 
 
 @pytest.mark.parametrize("name", ANSWERS)

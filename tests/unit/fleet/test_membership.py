@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership import (
+    Candidate,
     addresses,
     demotion_error,
     find_swarm,
@@ -170,7 +171,7 @@ PLANS = {
 @pytest.mark.parametrize("case", PLANS)
 def test_membership(case):
     said, nodes, role, options, action = PLANS[case]
-    plan = membership(said, nodes, role, **options)
+    plan = membership(Candidate(said, role, **options), nodes)
     assert (plan["action"], plan["error"]) == (action, None)
 
 
@@ -189,7 +190,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_membership_refused(case):
     said, role, options, words = REFUSED[case]
-    assert words in membership(said, NODES, role, **options)["error"]
+    assert words in membership(Candidate(said, role, **options), NODES)["error"]
 
 
 DEMOTIONS = {
@@ -232,7 +233,7 @@ COMING = {
 @pytest.mark.parametrize("case", COMING)
 def test_demotion_after_others_came(case):
     nodes, coming, words = COMING[case]
-    error = membership(RUNS, nodes, "worker", coming=coming)["error"]
+    error = membership(Candidate(RUNS), nodes, coming=coming)["error"]
     assert error is None if words is None else words in error
 
 
@@ -241,10 +242,10 @@ def test_demotion_after_others_came(case):
 def test_a_node_that_belongs_to_another_host_is_not_this_one(role, bound, error):
     listed = [*NODES[:3], node("w1")]
     listed[-1]["Spec"]["Labels"] = {"gpu-swarm.host": bound} if bound else {}
-    plan = membership(WORKER, listed, role, host="g1")
+    plan = membership(Candidate(WORKER, role, "g1"), listed)
     assert plan["action"] == ("none" if error or role == "worker" else "promote")
     assert ("belongs to the host g2" in (plan["error"] or "")) is error
-    assert membership(WORKER, listed, role)["error"] is None  # nobody said which host it is
+    assert membership(Candidate(WORKER, role), listed)["error"] is None  # nobody said which host it is
 
 
 def test_addresses_of_reachable_managers():

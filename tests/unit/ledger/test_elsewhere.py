@@ -8,6 +8,7 @@ import pytest
 from swarm_api import A, B, named, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 
 N1, N2 = node("n1", {"m": "T4"}, resources=named(A, B)), node("n2", {"m": "H100"}, resources=named("GPU-9"))
 SMALL = node("n2", resources=())
@@ -35,9 +36,9 @@ SMALL = node("n2", resources=())
     ],
 )
 def test_whether_another_node_could_run_a_task(nodes, options, elsewhere):
-    records = ledger(nodes, [task("t1")], [service(**options)], "gpu-swarm.")["nodes"]
+    records = ledger(Listed(nodes, [task("t1")], [service(**options)]), "gpu-swarm.")["nodes"]
     assert [one["elsewhere"] for record in records for one in record["tasks"]] == [elsewhere]
 
 
 def test_of_a_service_that_was_removed_it_is_not_known():
-    assert ledger([N1, N2], [task("t1")], [], "gpu-swarm.")["nodes"][0]["tasks"][0]["elsewhere"] is None
+    assert ledger(Listed([N1, N2], [task("t1")], []), "gpu-swarm.")["nodes"][0]["tasks"][0]["elsewhere"] is None

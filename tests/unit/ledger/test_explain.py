@@ -10,6 +10,7 @@ import pytest
 from swarm_api import node, pending, recorded, reserving, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
 
 GPU = "NVIDIA-GPU"
@@ -37,7 +38,7 @@ def host_port(number, protocol="tcp", mode="host"):
 
 
 def explained(nodes, made, tasks=(), others=()):
-    (found,) = ledger(nodes, tasks, [made, *others], "gpu-swarm.", NOW, ["train"])["explained"]
+    (found,) = ledger(Listed(nodes, tasks, [made, *others], NOW), "gpu-swarm.", ["train"])["explained"]
     return found
 
 
@@ -290,21 +291,21 @@ def test_all_that_have_fewer_tasks_than_they_are_to_have():
     services = [train(), service("s2", "fine"), service("s3", "none"), service("s4", "waits")]
     services[2]["Spec"]["Mode"] = {"Replicated": {"Replicas": 0}}
     tasks = [task("t2", service="s2"), pending("t4", service="s4"), ended("t3", service="s3")]
-    found = ledger([node()], tasks, services, "gpu-swarm.", NOW, ["*"])["explained"]
+    found = ledger(Listed([node()], tasks, services, NOW), "gpu-swarm.", ["*"])["explained"]
     assert [one["service"] for one in found] == ["train", "waits"]
 
 
 def test_by_name_or_id_and_nothing_for_a_name_that_is_not_there():
     services = [train(), service("s2", "fine")]
-    found = ledger([node()], [], services, "gpu-swarm.", NOW, ["s1", "fine", "gone"])["explained"]
+    found = ledger(Listed([node()], [], services, NOW), "gpu-swarm.", ["s1", "fine", "gone"])["explained"]
     assert [one["service"] for one in found] == ["fine", "train"]
 
 
 def test_nothing_is_explained_unless_wanted():
-    assert "explained" not in ledger([node()], [], [train()], "gpu-swarm.", NOW)
+    assert "explained" not in ledger(Listed([node()], [], [train()], NOW), "gpu-swarm.")
 
 
 def test_a_recorded_swarm():
-    found = ledger(recorded("nodes"), recorded("tasks"), recorded("services"), "gpu-swarm.", NOW, ["big", "train", "*"])["explained"]
+    found = ledger(Listed(recorded("nodes"), recorded("tasks"), recorded("services"), NOW), "gpu-swarm.", ["big", "train", "*"])["explained"]
     (big,) = [one for one in found if one["service"] == "big"]
     assert (big["waiting"], big["possible"], excluded(big)) == (1, False, {"resources": 1})

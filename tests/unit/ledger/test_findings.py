@@ -10,12 +10,13 @@ import pytest
 from swarm_api import A, B, discrete, named, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 
 JOB = service("s2", "sweep", mode="ReplicatedJob")
 
 
 def findings_of(nodes, tasks, services=None, leader="26.1.5+dfsg1"):
-    return ledger([node("m1", leader=True, engine=leader), *nodes], tasks, services or [service(), JOB], "gpu-swarm.")
+    return ledger(Listed([node("m1", leader=True, engine=leader), *nodes], tasks, services or [service(), JOB]), "gpu-swarm.")
 
 
 def texts(result, trap):

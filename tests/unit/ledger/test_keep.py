@@ -9,6 +9,7 @@ from swarm_api import node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.keep import KEY, is_readable, kept_by, may_be_moved
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.eviction import evictions
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import default_of
@@ -66,8 +67,8 @@ def test_the_ledger_and_what_a_change_evicts_say_the_same(value, key, kept):
     expected = f"{KEY}={value}" if kept else None
     before = {"Labels": {}, "Availability": "active"}
     change = {"id": "n1", "hostname": "h", "changed": True, "before": before, "after": dict(before, Availability="drain")}
-    found = ledger([node()], [task("t1")], [labelled(value)], "gpu-swarm.", NOW, keep_label=key)
-    ((evicted,),) = evictions([change], None, [task("t1")], [labelled(value)], NOW, key)
+    found = ledger(Listed([node()], [task("t1")], [labelled(value)], NOW, keep_label=key), "gpu-swarm.")
+    ((evicted,),) = evictions([change], None, Listed((), [task("t1")], [labelled(value)], NOW, key))
     (record,) = found["nodes"][0]["tasks"]
     assert (record["kept"], evicted["kept"]) == (expected, expected)
     assert (record["movable"], evicted["movable"]) == (True, True)  # for swarm it still is

@@ -10,6 +10,7 @@ import pytest
 from swarm_api import RECORDED_AT, A, B, discrete, named, node, recorded, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
 
 PREFIX = "gpu-swarm."
@@ -17,7 +18,7 @@ SINCE = "2026-11-20T12:00:00.123456789Z"
 
 
 def only(advertised, tasks, kind="NVIDIA-GPU", **options):
-    result = ledger([node(resources=advertised, **options)], tasks, [service()], PREFIX)
+    result = ledger(Listed([node(resources=advertised, **options)], tasks, [service()]), PREFIX)
     return result["nodes"][0]["resources"][kind], result["kinds"][kind]
 
 
@@ -114,14 +115,14 @@ def test_only_free_on_ready_and_active_nodes_is_schedulable(options, schedulable
     ],
 )
 def test_the_address_is_one_that_others_can_use(leader, addr, shown):
-    result = ledger([node(leader=leader, Addr=addr)], [], [], PREFIX)
+    result = ledger(Listed([node(leader=leader, Addr=addr)], [], []), PREFIX)
     assert result["nodes"][0]["addr"] == shown
 
 
 def test_a_node_is_listed_with_all_that_a_run_needs():
     labels = {"gpu.model": "T4", "gpu-swarm.former-availability": "active"}
     paused = dict(node(labels=labels, availability="pause"), UpdatedAt="2026-11-20T12:00:00.5Z")
-    result = ledger([node("n2", leader=True), paused], [], [], PREFIX, epoch("2026-11-20T12:01:30Z"))
+    result = ledger(Listed([node("n2", leader=True), paused], [], [], epoch("2026-11-20T12:01:30Z")), PREFIX)
     first, second = result["nodes"]
     assert first == {
         "id": "n1",
@@ -151,7 +152,7 @@ def test_a_node_is_listed_with_all_that_a_run_needs():
     [({}, None), ({"gpu-swarm.former-availability": "active"}, "active"), ({"gpu-swarm.former-availability": "pause/drain"}, "pause")],
 )
 def test_the_former_availability_is_listed_without_what_it_became(labels, former):
-    assert ledger([node(labels=labels)], [], [], PREFIX)["nodes"][0]["former_availability"] == former
+    assert ledger(Listed([node(labels=labels)], [], []), PREFIX)["nodes"][0]["former_availability"] == former
 
 
 def test_tasks_of_no_service_and_of_global_services():
@@ -161,19 +162,19 @@ def test_tasks_of_no_service_and_of_global_services():
 
 def test_a_node_that_never_reported_is_listed():
     bare = {"ID": "n1", "Version": {"Index": 1}, "Spec": {"Role": "worker", "Availability": "active"}, "Status": {}}
-    assert ledger([bare], [], [], PREFIX)["nodes"][0]["resources"] == {}
+    assert ledger(Listed([bare], [], []), PREFIX)["nodes"][0]["resources"] == {}
 
 
 def test_the_leader_counts_free_what_it_gave_to_a_finished_task():
     for version in ("20.10.24", "26.1.5", "29.6.0"):
         manager = node("m1", leader=True, engine=version)
         ended = task("t1", given=named(A), state="complete", desired="complete", job=True)
-        result = ledger([manager, node(resources=named(A))], [ended], [service(mode="ReplicatedJob")], PREFIX)
+        result = ledger(Listed([manager, node(resources=named(A))], [ended], [service(mode="ReplicatedJob")]), PREFIX)
         assert result["kinds"]["NVIDIA-GPU"] == {"total": 1, "held": 0, "free": 1, "schedulable": 1}
 
 
 def tasks_of(tasks, services=None, now=SINCE):
-    return ledger([node()], tasks, services or [service()], PREFIX, epoch(now))["nodes"][0]["tasks"]
+    return ledger(Listed([node()], tasks, services or [service()], epoch(now)), PREFIX)["nodes"][0]["tasks"]
 
 
 @pytest.mark.parametrize("state", ["assigned", "accepted", "preparing", "ready", "starting", "running"])
@@ -256,7 +257,7 @@ def test_pools_are_what_the_scheduler_can_give_out():
         node("n3", resources=named("GPU-4"), availability="pause"),
         node("n4", resources=named("GPU-5"), State="down"),
     ]
-    result = ledger(nodes, [task("t1", given=named(A)), task("t2", "n3", given=named("GPU-4"))], [service()], PREFIX)
+    result = ledger(Listed(nodes, [task("t1", given=named(A)), task("t2", "n3", given=named("GPU-4"))], [service()]), PREFIX)
     assert result["pools"] == {"NVIDIA-GPU": {"nodes": 2, "total": 3, "held": 1, "free": 2, "most_free": 1}}
     assert result["kinds"] == {"NVIDIA-GPU": {"total": 5, "held": 2, "free": 3, "schedulable": 2}}
 
@@ -264,13 +265,13 @@ def test_pools_are_what_the_scheduler_can_give_out():
 def test_tasks_may_come_one_at_a_time():
     listed = [task("t%d" % i, "n%d" % (i % 3), named("GPU-%d" % i), slot=i) for i in range(30)]
     nodes = [node("n%d" % i, resources=named(*("GPU-%d" % one for one in range(i, 60, 3)))) for i in range(3)]
-    result = ledger(nodes, (one for one in listed), [service()], PREFIX)
-    assert result == ledger(nodes, listed, [service()], PREFIX)
+    result = ledger(Listed(nodes, (one for one in listed), [service()]), PREFIX)
+    assert result == ledger(Listed(nodes, listed, [service()]), PREFIX)
     assert result["kinds"]["NVIDIA-GPU"] == {"total": 60, "held": 30, "free": 30, "schedulable": 30}
 
 
 def test_what_a_manager_really_answers():
-    result = ledger(recorded("nodes"), recorded("tasks"), recorded("services"), PREFIX, epoch(RECORDED_AT))
+    result = ledger(Listed(recorded("nodes"), recorded("tasks"), recorded("services"), epoch(RECORDED_AT)), PREFIX)
     (one,) = result["nodes"]
     assert [(task["name"].split(".")[0], task["age"], task["movable"]) for task in one["tasks"]] == [
         ("agent", 101, True),
@@ -298,7 +299,7 @@ def test_the_collector_of_garbage_is_as_it_was(task_id):
     """It rests meanwhile, also where the reading ends early."""
     broken = {key: value for key, value in task("t1").items() if key != task_id}
     try:
-        ledger([node()], [broken], [service()], PREFIX)
+        ledger(Listed([node()], [broken], [service()]), PREFIX)
     except KeyError:
         assert task_id == "ID"
     assert gc.isenabled()

@@ -8,6 +8,7 @@ import pytest
 from swarm_api import A, B, discrete, named, node, pending, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
 
 GPU = "NVIDIA-GPU"
@@ -19,7 +20,7 @@ def gpus(count, start=0):
 
 
 def groups(nodes, tasks, services=None, now=None):
-    return ledger(nodes, tasks, services or [service()], "gpu-swarm.", now)["pending"]
+    return ledger(Listed(nodes, tasks, services or [service()], now), "gpu-swarm.")["pending"]
 
 
 def missing(nodes, *tasks):

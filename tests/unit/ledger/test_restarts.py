@@ -11,6 +11,7 @@ import pytest
 from swarm_api import node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.eviction import evictions
 
 S = 1_000_000_000
@@ -49,18 +50,18 @@ CASES = {
 
 @pytest.mark.parametrize(("tasks", "left"), CASES.values(), ids=CASES)
 def test_a_task_can_be_moved_while_an_attempt_is_left(tasks, left):
-    (record,) = ledger([node()], iter(tasks), [service(), service("s2")], "gpu-swarm.")["nodes"][0]["tasks"]
+    (record,) = ledger(Listed([node()], iter(tasks), [service(), service("s2")]), "gpu-swarm.")["nodes"][0]["tasks"]
     assert (record["restarts_left"], record["movable"]) == (left, left != 0)
 
 
 def test_what_is_not_restarted_anyway_stays_so():
-    (record,) = ledger([node()], [made(0, 3, condition="none")], [service()], "gpu-swarm.")["nodes"][0]["tasks"]
+    (record,) = ledger(Listed([node()], [made(0, 3, condition="none")], [service()]), "gpu-swarm.")["nodes"][0]["tasks"]
     assert (record["restarts_left"], record["movable"]) == (3, False)
 
 
 def test_a_global_service_uses_up_none():
     tasks = [*gone(0, 30, attempts=1, slot=None), made(60, 1, slot=None)]
-    (record,) = ledger([node()], tasks, [service(mode="Global")], "gpu-swarm.")["nodes"][0]["tasks"]
+    (record,) = ledger(Listed([node()], tasks, [service(mode="Global")]), "gpu-swarm.")["nodes"][0]["tasks"]
     assert (record["restarts_left"], record["movable"]) == (None, True)
 
 
@@ -70,5 +71,5 @@ def test_what_a_change_evicts_is_judged_alike():
     change = {"id": "n1", "hostname": "h", "changed": True, "before": before, "after": after}
     drained = dict(change, after=dict(before, Availability="drain"))
     tasks = [made(30, 1), made(30, 1, slot=2), *gone(0, attempts=1, node_id="n9")]
-    found = evictions([change, drained], None, iter(tasks), [service(constraints=["node.labels.m==1"])])
+    found = evictions([change, drained], None, Listed((), iter(tasks), [service(constraints=["node.labels.m==1"])]))
     assert [[(record["slot"], record["movable"]) for record in records] for records in found] == [[(1, False), (2, True)]] * 2

@@ -8,6 +8,7 @@ import pytest
 from swarm_api import A, B, discrete, named, node, pending, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 
 ALL = "NVIDIA_VISIBLE_DEVICES=all"
 BY_HAND = "DOCKER_RESOURCE_NVIDIA-GPU=all"
@@ -15,7 +16,7 @@ GPU_NODE = node("g1", {"gpu.model": "T4"}, resources=named(A) + discrete(1, "SSD
 
 
 def unreserved(services, nodes=(GPU_NODE,), tasks=()):
-    return ledger(list(nodes), list(tasks), services, "gpu-swarm.")["unreserved"]
+    return ledger(Listed(list(nodes), list(tasks), services), "gpu-swarm.")["unreserved"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from swarm_api import A, discrete, named, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.leader import leader_engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.eviction import broken, evictions
 
 
@@ -49,7 +50,7 @@ def change(labels_before, labels_after, availability_before="active", availabili
 def verdicts(made, tasks=None, services=None, engine="26.1.5"):
     tasks = tasks or [task("t1")]
     services = [service(constraints=["node.labels.m==T4"])] if services is None else services
-    (found,) = evictions([made], engine, tasks, services)
+    (found,) = evictions([made], engine, Listed((), tasks, services))
     return [(item["task"], item["reason"], item["constraint"], item["deferred"]) for item in found]
 
 
@@ -157,7 +158,7 @@ def test_the_version_that_counts_is_the_leaders():
 
 
 def test_a_record_names_service_task_and_node():
-    found = evictions([change(T4, H100)], None, [task("t1", slot=None)], [service(constraints=["node.labels.m==T4"])])
+    found = evictions([change(T4, H100)], None, Listed((), [task("t1", slot=None)], [service(constraints=["node.labels.m==T4"])]))
     assert found == [
         [
             {
@@ -179,7 +180,7 @@ def test_a_record_names_service_task_and_node():
 
 def test_several_answers_for_one_node_are_distinguished():
     changes = [change(T4, H100), change(T4, T4), change(T4, T4, "active", "drain")]
-    found = evictions(changes, "26.1.5", iter([task("t1"), task("t2", restart="none")]), [service(constraints=["node.labels.m==T4"])])
+    found = evictions(changes, "26.1.5", Listed((), iter([task("t1"), task("t2", restart="none")]), [service(constraints=["node.labels.m==T4"])]))
     assert [[(item["task"], item["reason"], item["movable"]) for item in records] for records in found] == [
         [("t1", "constraint", True), ("t2", "constraint", False)],
         [],

@@ -12,6 +12,7 @@ from fleet_lab import host, ledger, member, swarm
 from node_lab import UUIDS, gpu, resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger import ledger as swarm_ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import check_reservations
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.reservations import consented, decided_totals, losses, without
@@ -180,7 +181,7 @@ def test_the_ledger_reports_what_is_reserved():
         swarm_api.task("t8", "n1", service="s4", reserves={KIND: 1}, job=True, desired="complete"),
         swarm_api.pending("t9", service="s4", reserves={KIND: 1}, job=True, desired="complete"),
     ]
-    message = swarm_ledger.ledger(nodes, tasks, services, "gpu-swarm.")["reservations"]
+    message = swarm_ledger.ledger(Listed(nodes, tasks, services), "gpu-swarm.")["reservations"]
     assert message == [
         {"service": "agent", "tasks": 1, "wants": {"SSD": 1}, "able": ["n1"], "nodes": ["n1"]},
         {"service": "sweep", "tasks": 1, "wants": {KIND: 1}, "able": None, "nodes": None},

@@ -15,6 +15,7 @@ from swarm_api import A, discrete, named, node, pending, service, task
 from ansible_collections.fleet.gpu_swarm.plugins.action import status_report
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import status
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.status_text import Screen, duration
@@ -38,7 +39,7 @@ def since(one, stamp):
 
 
 def read(nodes, tasks=(), services=(), names=("*",)):
-    return ledger(nodes, tasks, [service(), *services], "gpu-swarm.", NOW, names)
+    return ledger(Listed(nodes, tasks, [service(), *services], NOW), "gpu-swarm.", names)
 
 
 def of(one, **more):
@@ -126,7 +127,7 @@ def test_what_waits_and_what_is_wrong():
     tasks = [pending("t1", {GPU: 9}), pending("t2", {GPU: 1}, service="s2"), task("t3", "g4", gpus(1), service="s3")]
     tasks.append(task("t4", "g4", gpus(1), service="s3", slot=2))
     never, waits = service("s1", "train", reserves={GPU: 9}), service("s2", "waits", reserves={GPU: 1})
-    found = status.status(ledger(nodes, tasks, [never, waits, service("s3", "twice")], "gpu-swarm.", NOW, ["*"]))
+    found = status.status(ledger(Listed(nodes, tasks, [never, waits, service("s3", "twice")], NOW), "gpu-swarm.", ["*"]))
     assert (found["waiting"], found["wrong"]) == (["host-g2", "waits"], ["host-g3", "train", "host-g4"])
 
 

@@ -8,6 +8,7 @@ import pytest
 from swarm_api import A, B, named, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import judge
 
 C = "GPU-5fa2e7a4-8888-4c53-9d1f-0c9a7d1e2f32"
@@ -120,7 +121,7 @@ def test_a_log_that_cannot_be_read_is_no_proof():
 
 def record(*free, held=(), availability="active"):
     given = [task("t1", given=named(*held), service="s1")] if held else []
-    found = ledger([node(resources=named(*free, *held), availability=availability)], given, [service()], "gpu-swarm.")
+    found = ledger(Listed([node(resources=named(*free, *held), availability=availability)], given, [service()]), "gpu-swarm.")
     return found["nodes"][0]
 
 

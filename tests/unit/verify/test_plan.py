@@ -9,6 +9,7 @@ from swarm_api import A, B, discrete, named, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import plan
 
 PREFIX = "gpu-swarm."
@@ -17,7 +18,7 @@ MIG = "MIG-5c89852c-d268-5000-8000-000000000004"
 
 
 def nodes(*api, tasks=()):
-    return ledger(list(api), list(tasks), [service()], PREFIX)["nodes"]
+    return ledger(Listed(list(api), list(tasks), [service()]), PREFIX)["nodes"]
 
 
 def first(names, count):
