@@ -19,6 +19,15 @@ options:
     type: bool
     default: false
     version_added: 0.3.0
+  health_report:
+    description:
+      - What that service reports while tasks of the swarm run on the node. Each report is an update of the node, for which a leader of Docker Engine
+        before 29.6.0 may stop one of them.
+      - With V(all) everything. With V(faults) a fault at once, and all else only while no task runs there.
+      - The default is what it reports so far, and V(faults) where it is new. The playbooks decide it by the releases of the swarm's managers.
+    type: str
+    choices: [all, faults]
+    version_added: 0.3.0
   health_faults:
     description:
       - NVIDIA's numbers of errors (XIDs) that make a GPU unfit for work until it is reset or the node reboots.

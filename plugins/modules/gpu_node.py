@@ -332,7 +332,8 @@ swarm:
   type: dict
 health:
   description:
-    - What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers do not see it, or null; and C(reasons).
+    - What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers cannot see it, or null; C(reasons); and
+      C(report), as O(health_report).
   returned: success; null where no watcher runs
   type: dict
   version_added: 0.3.0

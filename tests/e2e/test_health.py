@@ -82,6 +82,37 @@ def test_the_label_comes_with_the_restart_and_a_second_run_has_nothing_to_do(fle
     assert {name: fleet[name].files() for name in NODES} == files
 
 
+def test_under_an_old_leader_only_a_new_fault_is_an_update_of_a_node_on_which_tasks_run(fleet: Fleet, before: dict[str, bytes]) -> None:
+    """The leader here is of 26.1, which may stop a task, or run a finished job again, at any update of the node."""
+    node, manager, sick = fleet["h2"], fleet["h1"], "\n[gpu %d]\necc-uncorrected = 3\n"
+    there = ("--constraint", f"node.id=={node.swarm()['NodeID']}", "--generic-resource", "NVIDIA-GPU=1")
+    manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "hold", *there, "lab/task")
+
+    def running() -> str:
+        return node.docker("ps", "--quiet", "--filter", "label=com.docker.swarm.service.name=hold")
+
+    task = wait_until("its task", running)
+    environment = node.docker_json("inspect", task)[0]["Config"]["Env"]
+    place, gone = next((place, card) for place, card in enumerate(node.gpus()) if not any(card in value for value in environment))
+    machine = node.read(MACHINE) or b""
+    try:
+        node.write(MACHINE, machine + (sick % place).encode())
+        wait_until("the warning to wait", lambda: "hold" in str(status(node)["waits"]), WITHIN_S, lambda: status(node))
+        assert shown(fleet, "h2") == "ok"
+        node.write(MACHINE, machine + (sick % place).encode() + b"fault = lost\n")
+        wait_until("the fault", lambda: shown(fleet, "h2").startswith(f"fault {gone}"), WITHIN_S, lambda: (shown(fleet, "h2"), status(node)))
+        node.write(MACHINE, machine)
+        node.run("systemctl", "restart", UNIT)
+        wait_until("its end to wait", lambda: "hold" in str(status(node)["waits"]), WITHIN_S, lambda: status(node))
+        assert (shown(fleet, "h2").split()[0], running()) == ("fault", task)
+    finally:
+        node.write(MACHINE, machine)
+        manager.docker("service", "rm", "hold")
+    wait_until("no task", lambda: not running())
+    node.run("systemctl", "restart", UNIT)
+    wait_until("its label", lambda: shown(fleet, "h2") == "ok", WITHIN_S, lambda: (shown(fleet, "h2"), status(node)))
+
+
 def test_a_card_that_is_lost_is_shown_by_the_manager(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """And so is a driver that cannot be read, on the other node at the same time. Containers run on."""
     started = {name: fleet[name].started() for name in NODES}

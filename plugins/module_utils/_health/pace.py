@@ -53,6 +53,11 @@ def due(shown: Label | None, label: Label, since_write_s: float | None) -> bool:
     return (label.state == FAULT and shown.state != FAULT) or since_write_s >= CALM_S
 
 
+def urgent(shown: Label | None, label: Label) -> bool:
+    """Whether it reports a fault that is not shown yet: worth an update of the node at which an old leader may stop a task."""
+    return label.state == FAULT and (shown is None or label._replace(since=None, drift=None) != shown._replace(since=None, drift=None))
+
+
 # -- errors that the driver logged -----------------------------------------------------------------------------------------
 
 

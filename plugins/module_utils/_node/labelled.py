@@ -4,7 +4,7 @@
 
 """The health label in daemon.json, as a change of the node puts it in or takes it out (pure).
 
-What it says is the watcher's to write. A change puts a first ``ok`` there, so that managers have it with the restart that is due anyway.
+What it says is the watcher's to write, and when. Only a restart that is due anyway takes along what it has to say, or a first ``ok``.
 Private to this collection: no stability is promised to others.
 """
 
@@ -14,7 +14,7 @@ from typing import Mapping
 
 from .._config import engine_labels
 from .._files import Snapshot
-from .._health.label import FAULT, KEY, OK, parse
+from .._health.label import FAULT, KEY, OK, parse, text
 from .channel import shown
 from .journal import INSERTED
 from .observation import Case
@@ -32,11 +32,9 @@ def labelled(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[di
     if case.params["restart"] == "never":
         return {**edits, path: _noted(edit) if was_put_in else edit}, act
     if is_wanted(case.params) and _can_be_shown(case, edit, act):
-        value = engine_labels.value(edit.content, path, KEY) or OK
-        edit = _noted(edit)._replace(content=engine_labels.put(edit.content, path, KEY, value))
-        # What dockerd has loaded must be what is there: else the watcher can write nothing.
-        is_loaded = bool(engine["running"]) and shown(engine) is not None and edit.content == case.seen.daemon.data
-        return {**edits, path: edit}, act or (None if is_loaded or case.seen.watcher.blocked else "reload")
+        edit = _noted(edit)._replace(content=engine_labels.put(edit.content, path, KEY, _value(case, edit, act)))
+        # Where a run was killed, dockerd may not show it.
+        return {**edits, path: edit}, act or (None if shown(engine) is not None or case.seen.watcher.blocked else "reload")
     if was_put_in:
         original = Snapshot.from_json(entry["original"]).data
         edit = edit._replace(content=engine_labels.take_out(edit.content, path, KEY, original))
@@ -47,13 +45,21 @@ def _noted(edit: Edit) -> Edit:
     return edit._replace(inserted={**edit.inserted, NOTED: KEY})
 
 
+def _value(case: Case, edit: Edit, act: str | None) -> str:
+    newest = str((case.seen.watcher.status or {}).get("label") or "") if act == "restart" else ""
+    if newest:
+        return text(parse(newest)._replace(drift=None))  # the files are as they were written by then
+    return engine_labels.value(edit.content, case.params["daemon_config"], KEY) or OK
+
+
 def _can_be_shown(case: Case, edit: Edit, act: str | None) -> bool:
-    """Not where dockerd could never take another value: one that stays the same would be no report."""
+    """Not where dockerd could never take another value: one that stays the same would be no report. And none is put there for a reload, which
+    is an update of the node: that is for the watcher, at its time."""
     seen = case.seen
     if not seen.engine or engine_labels.blocking(seen.engine["flags"] or seen.engine["unit_flags"]):
         return False
     there = engine_labels.value(edit.content, case.params["daemon_config"], KEY) is not None
-    return there or act == "restart" or not seen.watcher.blocked
+    return there or act == "restart"
 
 
 def warnings(case: Case, act: str | None) -> list[str]:

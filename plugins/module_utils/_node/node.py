@@ -107,7 +107,7 @@ class Node:
             left, removed = None, bool(seen.watcher.drift) and not is_wanted(self.params)
             if removed:
                 refuse(self, seen, decision, decision.act)
-                left = self.watcher.remove(self.channel)
+                left = self.watcher.remove(self.channel, any(item["service"] for item in seen.containers))
                 seen, decision = self._decided()
             done = apply(self, seen, decision)
             if is_wanted(self.params) and seen.watcher.drift:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from .._compat.checks import LOWERABLE
-from .._health.numbers import FAULTS, IGNORED
+from .._health import numbers
 from .._libraries import LIBRARIES
 from .._policy.forms import DEFAULT_RULES, FORMS
+from .watcher_seen import ALL, FAULTS
 
 
 def argument_spec() -> dict[str, Any]:
@@ -44,8 +45,9 @@ def argument_spec() -> dict[str, Any]:
         "state_dir": {"type": "path", "default": "/var/lib/gpu-swarm"},
         "drain_timeout": {"type": "int", "default": 0},
         "health": {"type": "bool", "default": False},
-        "health_faults": {"type": "list", "elements": "int", "default": list(FAULTS)},
-        "health_ignored": {"type": "list", "elements": "int", "default": list(IGNORED)},
+        "health_report": {"type": "str", "choices": [ALL, FAULTS]},
+        "health_faults": {"type": "list", "elements": "int", "default": list(numbers.FAULTS)},
+        "health_ignored": {"type": "list", "elements": "int", "default": list(numbers.IGNORED)},
         "look_for_images": {"type": "bool", "default": False},
         "timeout": {"type": "int", "default": 120},
     }

@@ -22,7 +22,7 @@ from .._files import Move
 from . import watcher_code
 from .channel import Channel
 from .journal import FILE_MODE, State
-from .watcher_seen import HOME, WatcherSeen, is_wanted
+from .watcher_seen import FAULTS, HOME, NOT_INSTALLED, WatcherSeen, is_wanted
 
 UNIT = "gpu-swarm-health.service"
 SYSTEMD = "etc/systemd/system"
@@ -84,7 +84,7 @@ class Watcher:
         if not is_wanted(self._params):
             return ["the watcher of the GPUs is still installed"] if self.is_there() else []
         if not self.is_there():
-            return ["the watcher of the GPUs is not installed"]
+            return [NOT_INSTALLED]
         if not self._is_current():
             return ["the watcher of the GPUs is of another version, or has other settings"]
         return [] if _runs(status) else ["the watcher of the GPUs is not running"]
@@ -120,10 +120,14 @@ class Watcher:
                 "set health: false (role: gpu_node_health) to do without it." % (UNIT, (err or out).strip().rstrip("."), UNIT)
             )
 
-    def remove(self, channel: Channel) -> str | None:
-        """Stops it, has the managers see no label any more, and removes all of it. Returns why they still see one, or None."""
+    def remove(self, channel: Channel, tasks: bool) -> str | None:
+        """Stops it, has the managers see no label any more, and removes all of it. Returns why they still see one, or None. ``tasks``: some
+        run here."""
         self._run(["systemctl", "stop", UNIT])
-        left = channel.clear() if os.path.isdir(self.home) else None
+        if tasks and self._report() == FAULTS:
+            left: str | None = "the swarm's leader may stop one of the tasks here for the update of the node"
+        else:
+            left = channel.clear() if os.path.isdir(self.home) else None
         for path in (self._link, self._unit):
             if os.path.lexists(path):
                 os.unlink(path)
@@ -137,7 +141,11 @@ class Watcher:
         return os.path.join(self.home, "settings.json")
 
     def _settings(self) -> dict[str, Any]:
-        return {name: self._params.get(name) for name in SETTINGS}
+        return {**{name: self._params.get(name) for name in SETTINGS}, "health_report": self._report()}
+
+    def _report(self) -> str:
+        """As it was, where nobody says: a single node cannot know who leads the swarm."""
+        return self._params.get("health_report") or (_read(self._settings_path()) or {}).get("health_report") or FAULTS
 
     def _unit_text(self) -> bytes:
         command = "%s -I %s" % (sys.executable, os.path.join(self.home, watcher_code.CURRENT))

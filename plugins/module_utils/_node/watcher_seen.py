@@ -18,6 +18,9 @@ from .journal import INSERTED
 HOME = "health"
 # The label's key in the record of daemon.json.
 NOTED = "label"
+# What the watcher reports while tasks run here: each label is an update of the node, for which an old leader may stop a task.
+ALL, FAULTS = "all", "faults"
+NOT_INSTALLED = "the watcher of the GPUs is not installed"
 
 
 def is_wanted(params: Mapping[str, Any]) -> bool:
@@ -39,4 +42,4 @@ class WatcherSeen(NamedTuple):
 
     def report(self) -> dict[str, Any] | None:
         """What the watcher reports of this node's GPUs, as the module returns it; None where none runs."""
-        return {name: self.status.get(name) for name in ("label", "blocked", "reasons")} if self.status else None
+        return {name: self.status.get(name) for name in ("label", "blocked", "reasons", "report")} if self.status else None

@@ -25,9 +25,8 @@ def main() -> None:
     else:
         from . import report
 
-        blocked = report.stopped(home, _settings(home)) if command == "stopped" else report.write(home, _settings(home), words[0])
-        if blocked or command == "label":
-            sys.stdout.write(json.dumps({"blocked": blocked}) + "\n")
+        came = report.stopped(home, _settings(home)) if command == "stopped" else report.write(home, _settings(home), words[0])
+        sys.stdout.write(json.dumps(came) + "\n")
 
 
 def _settings(home: str) -> dict[str, Any]:

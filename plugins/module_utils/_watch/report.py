@@ -17,27 +17,42 @@ from typing import Any, Mapping
 from .. import _bounded
 from .._dockerd.engine import Engine
 from .._errors import GpuSwarmError
-from .._health.label import UNWATCHED, Label, text
-from .._node.channel import Channel
+from .._health import pace
+from .._health.label import UNWATCHED, Label, parse, text
+from .._node.channel import Channel, shown
 from .._node.journal import State
+from .._node.watcher_seen import ALL
 from .events import Events
 
 # Whoever changes this node has its lock for as long as dockerd takes to start.
 LOCK_S = 10
 
 
-def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LOCK_S) -> str | None:
-    """The reason why it cannot be written now, or None."""
+def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LOCK_S) -> dict[str, Any]:
+    """``blocked``, the reason why it cannot be written now, or ``waits``, what it waits for; else None."""
     state = State(os.path.dirname(home), _move)
     engine = Engine(settings["docker_socket"], settings["docker_unit"], _bounded.run)
     try:
         with state.lock(lock_s):
-            return Channel(settings, engine, state, _move).write(label)
+            waits = _waits(engine, settings, label)
+            return {"waits": waits, "blocked": None if waits else Channel(settings, engine, state, _move).write(label)}
     except (GpuSwarmError, OSError) as problem:
-        return str(problem)
+        return {"waits": None, "blocked": str(problem)}
 
 
-def stopped(home: str, settings: Mapping[str, Any]) -> str | None:
+def _waits(engine: Engine, settings: Mapping[str, Any], label: str) -> str | None:
+    """What it has to wait for under a leader that may stop a task at any update of the node. A fault that is new waits for nothing."""
+    now = engine.inspect()
+    if settings.get("health_report") == ALL or not now or not now["running"]:
+        return None
+    there = shown(now)
+    if pace.urgent(parse(there) if there else None, parse(label)):
+        return None
+    tasks = sorted({item["service"] for item in engine.containers() if item["service"]})
+    return "tasks run here (%s), and the swarm's leader may stop one of them for it" % ", ".join(tasks[:5]) if tasks else None
+
+
+def stopped(home: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """After the service: nobody is to take the last thing that it said for what is so now.
 
     A run that changes the node has its lock and knows what it does; at a shutdown dockerd ends too. Where somebody stopped the service, as one
@@ -46,7 +61,7 @@ def stopped(home: str, settings: Mapping[str, Any]) -> str | None:
     if os.environ.get("SERVICE_RESULT") == "success":
         _forget_errors(home)
     if _bounded.run(["systemctl", "is-system-running"])[1].strip() == "stopping":
-        return None
+        return {}
     return write(home, settings, text(Label(UNWATCHED)), lock_s=0)
 
 

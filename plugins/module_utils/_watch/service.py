@@ -33,6 +33,8 @@ GRACE_S = 180
 RENEW_S = 60  # while a fault stands, for the child that reads
 # After a label that could not be written, another one and a fault.
 RETRY_S, FAULT_RETRY_S = 60, 20
+# After one that waits for tasks to end: each try takes a process, and a quarter of a second.
+WAIT_S = 300
 REPORT_LIMIT_S = 120
 
 
@@ -53,6 +55,7 @@ class Service:
         self._at: float | None = None  # of the last write
         self._tried = 0.0
         self._blocked: str | None = None
+        self._waits: str | None = None
         self._gpus: list[dict[str, Any]] = []
         self._driver: object = None
         self._renewed = time.monotonic()
@@ -102,7 +105,7 @@ class Service:
         if self._settled.verdict:
             label = pace.wanted(self._settled.verdict, self._shown, written.drift, time.time())
             self._report(label)
-            self._publish({"label": text(label), "blocked": self._blocked, "reasons": _reasons(reading)})
+            self._publish({"label": text(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
 
     def _read(self) -> dict[str, Any]:
         words = driver.mismatch(self._settings["nvml_path"])
@@ -130,30 +133,37 @@ class Service:
     def _report(self, label: Label) -> None:
         now = time.monotonic()
         if label == self._shown:
-            self._blocked = None
-        if self._blocked and now - self._tried < (FAULT_RETRY_S if label.state == FAULT else RETRY_S):
+            self._blocked = self._waits = None
+        if now - self._tried < self._patience(label):
             return
         if not pace.due(self._shown, label, None if self._at is None else now - self._at):
             return
         self._tried = now
-        self._blocked = self._write(text(label))
-        if self._blocked:
-            _say("the managers cannot see %r: %s" % (text(label), self._blocked))
+        before, came = self._waits, self._write(text(label))
+        self._blocked, self._waits = came.get("blocked"), came.get("waits")
+        if self._blocked or self._waits:
+            if self._blocked or self._waits != before:
+                _say("the managers do not see %r yet: %s" % (text(label), self._blocked or self._waits))
             return
         _say("the managers see %r" % text(label))
         self._shown, self._at = label, now
 
-    def _write(self, label: str) -> str | None:
+    def _patience(self, label: Label) -> int:
+        if self._blocked:
+            return FAULT_RETRY_S if label.state == FAULT else RETRY_S
+        return WAIT_S if self._waits and not pace.urgent(self._shown, label) else 0
+
+    def _write(self, label: str) -> dict[str, Any]:
         try:
             command = [sys.executable, "-I", sys.argv[0], "label", label]
             done = subprocess.run(command, capture_output=True, timeout=REPORT_LIMIT_S, check=True)
-            return json.loads(done.stdout.decode("utf-8"))["blocked"]
-        except (OSError, ValueError, KeyError, subprocess.SubprocessError) as problem:
-            return "%s %s" % (problem, (getattr(problem, "stderr", None) or b"").decode("utf-8", "replace")[-300:])
+            return json.loads(done.stdout.decode("utf-8"))
+        except (OSError, ValueError, subprocess.SubprocessError) as problem:
+            return {"blocked": "%s %s" % (problem, (getattr(problem, "stderr", None) or b"").decode("utf-8", "replace")[-300:])}
 
     def _publish(self, status: Mapping[str, Any]) -> None:
         """For who assesses this node; only what differs is written."""
-        found = {"pid": os.getpid(), "blocked": None, **status}
+        found = {"pid": os.getpid(), "blocked": None, "waits": None, "report": self._settings["health_report"], **status}
         if found == self._status:
             return
         with open(STATUS + ".new", "w", encoding="utf-8") as stream:

@@ -128,7 +128,9 @@ PARTS: dict[str, Judge] = {
     "restarted": is_bool,
     "runtime_stays": is_bool,
     "kept": is_bool,
-    "health": nullable(record({"label": optional(is_text), "blocked": optional(is_text), "reasons": optional(is_texts)})),
+    "health": nullable(record({
+        "label": optional(is_text), "blocked": optional(is_text), "reasons": optional(is_texts), "report": optional(is_text),
+    })),
     "toolkit_version": nullable(is_version),
     "toolkit_held": is_texts,
     "engine": nullable(record({"running": optional(is_bool), "generic_resources": optional(is_info)})),

@@ -57,6 +57,7 @@ class Host:
     mistaken: str | None = None  # why the node id that it shows is not believed
     wrong: str | None = None  # what is wrong with its settings
     advertise_addr: str = ""  # the address that it advertises to others
+    report: str | None = None  # what the watcher of its GPUs is to report while tasks run there
     settings: dict[str, Any] = field(default_factory=dict)  # those that tasks read, by name
 
     @property
@@ -141,6 +142,7 @@ class Step:
     node_id: str | None = None  # of the node that it is, if the manager lists it
     away: bool = False  # an earlier run left it paused
     toolkit: str | None = None  # the version that is to be installed
+    report: str | None = None  # as of the host, where anything is to be done
     jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, lest they run again
     remove_jobs: bool | None = None  # whether any may be; None where that is not judged
     settings: dict[str, Any] = field(default_factory=dict)  # of the host, those that tasks read, by name

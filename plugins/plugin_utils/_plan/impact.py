@@ -15,7 +15,7 @@ from typing import Any
 from ...module_utils._compat import checks
 from ...module_utils._policy import generic_resources
 from .._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
-from . import toolkit
+from . import toolkit, watchers
 
 
 def describe_impact(step: Step, host: Host, new: bool) -> None:
@@ -27,7 +27,7 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
     if "hold" in step.needs:
         step.impact.append("holds the toolkit's version" if host.hold else "no longer holds the toolkit's version")
     if "configure" in step.needs:
-        step.impact.extend(_gained_and_lost(assessed) or assessed["drift"] or ["keeps pynvml on the node"])
+        step.impact.extend(_gained_and_lost(assessed) or assessed["drift"] or watchers.change_in_words(host) or ["keeps pynvml on the node"])
     step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
     if "restart" in step.needs:
         step.impact.append("restarts dockerd")
@@ -54,7 +54,7 @@ def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) 
         allocated = {kind: entry["total"] if entry["type"] == "discrete" else [] for kind, entry in node["resources"].items() if entry.get("held")}
         for finding in checks.leader_findings(leader, allocated):
             named.setdefault(finding.text, []).append(host.name)
-    return [f"{', '.join(names)}: {text}" for text, names in named.items()]
+    return [f"{', '.join(names)}: {text}" for text, names in named.items()] + watchers.warnings(hosts, steps, swarm)
 
 
 def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:

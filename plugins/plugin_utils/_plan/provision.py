@@ -22,7 +22,7 @@ from .._fleet.membership import Candidate, membership
 from .._fleet.model import DISRUPTIVE, END, FETCH, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, long_running, must_stay, what_becomes, what_is_stopped, work_on
 from .._settings.declaration import ALL, NEVER, SERVICES
-from . import toolkit
+from . import toolkit, watchers
 from .batches import batches
 from .impact import describe_impact
 
@@ -35,7 +35,8 @@ LOCKS = (
 def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None) -> dict[str, Step]:
     """The step of each host, by name. ``maintain`` describes a maintenance: with it, every member gets a window."""
     nodes = swarm.nodes
-    hosts = identified(hosts, nodes)
+    report = watchers.report_of(hosts, swarm)
+    hosts = [replace(host, report=report) for host in identified(hosts, nodes)]
     # What is to be a manager is one before another is demoted.
     coming = [host.assessed for host in hosts if host.manager and not host.error]
     return {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming, maintain) for host in hosts}
@@ -118,6 +119,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     if maintain:
         needs = [need for need in needs if need != "toolkit"] + ["maintain"]
     step = Step(needs=needs, disrupt=host.disrupt, toolkit=toolkit.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
+    step.report = host.report if needs else None
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
     describe_impact(step, host, new=swarm.found.get("init_on") == host.name)
@@ -202,7 +204,7 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
         # Where packages are installed, that is done in the same breath.
         "hold": host.gpu and not lacking and host.hold is not None and held != (set(packages.PACKAGES) if host.hold else set()),
         # Not by "changed": an assessment in a real run reports none. A library that is only carried costs every run.
-        "configure": bool(assessed["drift"]) or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"])),
+        "configure": bool(assessed["drift"]) or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"])) or watchers.is_to_change(host),
         "restart": assessed["restart_required"],
         "join": joins,
         "move": action == "move",

@@ -62,13 +62,53 @@ def test_it_comes_with_the_restart_and_goes_without_a_trace(tmp_path):
     assert it.converge()["changed"] is False
 
 
-def test_on_a_node_that_is_as_it_should_be_it_takes_a_reload_and_no_restart(tmp_path):
+def test_on_a_node_that_is_as_it_should_be_it_takes_no_restart_and_the_watcher_reports_by_itself(tmp_path):
+    """An update of the node is for the watcher, which knows whether tasks run there by then."""
     it = watched(tmp_path, health=False)
     it.converge()
+    before = it.content()
     result = it.option(health=True).converge()
-    assert (result["restarted"], result["reloaded"], shown(it)) == (False, True, [OK])
-    assert it.engine.calls() == ["restart", "reload"]
+    assert (result["changed"], result["restarted"], result["reloaded"], shown(it)) == (True, False, False, [])
+    assert (it.engine.calls(), it.content()) == (["restart"], before)
     assert it.converge()["changed"] is False
+    assert it.channel.write("ok") is None
+    assert (shown(it), it.converge()["changed"]) == ([OK], False)
+    assert it.option(health=False).converge()["changed"] is True
+    assert (it.content(), shown(it)) == (before, [])
+
+
+def test_a_restart_takes_along_what_the_watcher_has_to_say(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    assert it.channel.write(FAULT) is None
+    status = tmp_path / "run/gpu-swarm/health.json"
+    status.write_text(json.dumps({"pid": os.getpid(), "label": "ok drift=0a1b2c3d", "waits": "tasks run here (train)", "reasons": []}))
+    it.gpus = [gpu(0), gpu(1), gpu(2)]
+    assert (it.converge()["restarted"], shown(it)) == (True, [OK])
+
+
+TASK = [{"id": "4f66", "name": "train.1.x", "image": "cuda", "service": "train", "task": "x"}]
+
+
+@pytest.mark.parametrize(("options", "label"), [({}, [OK]), ({"health_report": "faults"}, [OK]), ({"health_report": "all"}, [])])
+def test_its_removal_is_no_update_of_a_node_at_which_an_old_leader_may_stop_a_task(tmp_path, options, label):
+    it = watched(tmp_path, **options)
+    it.converge()
+    it.engine.carries = TASK
+    result = it.option(health=False).converge()
+    assert (shown(it), "labels" in it.doc(), unit(it).exists()) == (label, False, False)
+    assert [text for text in result["warnings"] if "until dockerd starts anew" in text] == result["warnings"][: len(label)]
+    assert it.converge()["changed"] is False
+
+
+def test_what_it_is_to_report_stays_where_nobody_says(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    assert it.assess()["drift"] == []
+    assert "other settings" in it.option(health_report="all").assess()["drift"][0]
+    it.converge()
+    assert it.option(health_report=None).assess()["drift"] == []
+    assert "other settings" in it.option(health_report="faults").assess()["drift"][0]
 
 
 def test_false_removes_it_by_a_reload(tmp_path):
@@ -85,7 +125,7 @@ def test_false_removes_it_by_a_reload(tmp_path):
     # What dockerd has loaded is known still: the way back needs no restart either.
     assert it.assess()["warnings"] == []
     result = it.option(health=True).converge()
-    assert (result["restarted"], shown(it)) == (False, [OK])
+    assert (result["restarted"], result["reloaded"], shown(it)) == (False, False, [])
     assert it.channel.write(FAULT) is None
     assert (it.content() != with_label, it.engine.calls().count("restart")) == (True, 1)
 

@@ -17,7 +17,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import even
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 WELL = {"error": None, "text": None, "gpus": [{"uuid": UUID, "pci": "00000000:C1:00.0", "state": "ok", "reasons": [], "mig": []}]}
 LOST = {"error": None, "text": None, "gpus": []}
-SETTINGS = {"nvml_path": "/none", "nvml_timeout": 60, "health_faults": [79], "health_ignored": []}
+SETTINGS = {"nvml_path": "/none", "nvml_timeout": 60, "health_faults": [79], "health_ignored": [], "health_report": "faults"}
 
 
 class Clock:
@@ -33,7 +33,7 @@ class Node:
     """The service with readings, and with a channel, that a test sets."""
 
     def __init__(self, home, monkeypatch):
-        self.clock, self.reading, self.blocked, self.written, self.uptime = Clock(), WELL, None, [], 9999.0
+        self.clock, self.reading, self.blocked, self.waits, self.written, self.uptime = Clock(), WELL, None, None, [], 9999.0
         self.status = home / "status.json"
         monkeypatch.setattr(service, "STATUS", str(self.status))
         monkeypatch.setattr(service, "time", self.clock)
@@ -53,7 +53,7 @@ class Node:
 
     def write(self, label):
         self.written.append(label)
-        return self.blocked
+        return {"blocked": self.blocked, "waits": self.waits}
 
     def look(self, times=1):
         for _time in range(times):
@@ -110,6 +110,21 @@ def test_where_the_label_cannot_be_written_that_is_in_the_status_and_tried_again
     node.blocked = None
     node.look(3)
     assert json.loads(node.status.read_text())["blocked"] is None
+
+
+def test_what_waits_for_tasks_is_in_the_status_and_a_new_fault_does_not_wait_for_it(node):
+    node.look(3)
+    node.reading = LOST
+    node.look(2)
+    node.reading, node.waits = WELL, "tasks run here (train)"
+    node.look(50)
+    tries = node.written[1:]
+    assert (set(tries), len(tries)) == ({"ok"}, 2)  # each takes a process
+    assert json.loads(node.status.read_text())["waits"] == "tasks run here (train)"
+    node.reading, node.waits = {**WELL, "error": "driver", "gpus": []}, None
+    node.look(2)
+    assert node.written[-1].startswith("fault reason=driver")
+    assert json.loads(node.status.read_text())["waits"] is None
 
 
 def test_an_error_that_the_driver_logs(node, tmp_path):

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the watchers of a fleet's nodes report while tasks run there, by the versions of its managers (pure).
+
+Each label that a watcher writes is an update of its node, for which an old leader may stop a task there.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...module_utils._compat import checks
+from ...module_utils._node.watcher_seen import ALL, FAULTS, NOT_INSTALLED
+from .._fleet.model import Host, Step, Swarm
+
+_NAMED = 5  # so many hosts the warning names
+
+
+def report_of(hosts: Iterable[Host], swarm: Swarm) -> str:
+    """``all``, or ``faults`` where any manager, which may be the next leader, is of a release that may stop a task."""
+    versions = _versions(hosts, swarm)
+    return ALL if versions and not _too_old(versions) else FAULTS
+
+
+def is_to_change(host: Host) -> bool:
+    """Whether a watcher is there that reports something else than it is to."""
+    health = (host.assessed or {}).get("health") or {}
+    return host.gpu and bool(health) and health.get("report") != host.report
+
+
+def change_in_words(host: Host) -> list[str]:
+    what = "everything" if host.report == ALL else "only faults while tasks run"
+    return [f"has the watcher of its GPUs report {what}"] if is_to_change(host) else []
+
+
+def warnings(hosts: Sequence[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
+    """What a fleet with an old manager gets of the watchers: once, when they come."""
+    report = report_of(hosts, swarm)
+    coming = [host.name for host in hosts if steps[host.name].groups and (_comes(host) or is_to_change(replace(host, report=report)))]
+    if report == ALL or not coming:
+        return []
+    old = _too_old(_versions(hosts, swarm))
+    named = ", ".join(coming[:_NAMED]) + (f" and {len(coming) - _NAMED} more" if len(coming) > _NAMED else "")
+    text = (
+        f"{named}: with Docker Engine {', '.join(old)} on a manager of the swarm, each report of a node may stop a task there or have a finished "
+        "job run again. What watches the GPUs reports a fault at once, and all else, also that a fault is over, only while no task of the swarm "
+        "runs on the node. Docker Engine 29.6.0 or newer on all managers ends that; gpu_node_health: false does without a watcher (docs/HEALTH.md)."
+    )
+    return [text]
+
+
+def _comes(host: Host) -> bool:
+    return NOT_INSTALLED in ((host.assessed or {}).get("drift") or ())
+
+
+def _versions(hosts: Iterable[Host], swarm: Swarm) -> list[str]:
+    """Those of the managers, and of the hosts that are to be managers."""
+    listed: list[Any] = [node.get("engine_version") for node in swarm.nodes.values() if node["role"] == "manager"]
+    coming = [((host.assessed or {}).get("engine") or {}).get("version") for host in hosts if host.manager and not host.failed]
+    return sorted({str(version or "of an unknown version") for version in listed + coming})
+
+
+def _too_old(versions: Iterable[str]) -> list[str]:
+    leader = [trap.id for trap in checks.TRAPS if trap.component == "leader" and trap.versions]
+    return [one for one in versions if checks.parse_version(one) is None or any(checks.affects(trap, one) for trap in leader)]

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What watchers report is decided by the releases of all managers, and reported once."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_lab import host, member, swarm
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import watchers
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
+
+NEW = {"drift": ["the watcher of the GPUs is not installed"]}
+
+
+def manager(version, name="m"):
+    return member(name, role="manager", engine_version=version, shown=())
+
+
+@pytest.mark.parametrize(
+    ("versions", "report"),
+    [
+        (["29.6.0"], "all"),
+        (["30.0.1", "29.6.2"], "all"),
+        (["29.6.0", "29.5.9"], "faults"),  # it may be the next leader
+        (["26.1.5"], "faults"),
+        (["20.10.24+dfsg1"], "faults"),
+        ([None], "faults"),
+        (["dev"], "faults"),
+    ],
+)
+def test_by_the_oldest_manager(versions, report):
+    nodes = [manager(version, f"m{place}") for place, version in enumerate(versions)]
+    assert watchers.report_of([], swarm(*nodes, member(engine_version="20.10.24"))) == report
+
+
+def test_without_a_manager_nobody_knows():
+    assert watchers.report_of([host()], swarm()) == "faults"
+
+
+def test_a_host_that_is_to_be_a_manager_counts():
+    one = host(manager=True, engine={"version": "26.1.5", "generic_resources": []})
+    assert watchers.report_of([one], swarm(manager("29.6.0"))) == "faults"
+    assert watchers.report_of([host(manager=True, engine={"version": "29.6.0"})], swarm()) == "all"
+
+
+@pytest.mark.parametrize(("version", "report", "changes"), [("26.1.5", "faults", False), ("29.6.0", "faults", True), ("26.1.5", "all", True)])
+def test_other_managers_are_a_change_of_the_watchers_and_nothing_that_hurts(version, report, changes):
+    one = host(health={"label": "ok", "blocked": None, "reasons": [], "report": report}, shown=host().assessed["resources"])
+    step = plan([one], swarm(manager(version), member()))["gpu-1"]
+    assert step.needs == (["configure"] if changes else [])
+    assert step.report == (("all" if version == "29.6.0" else "faults") if changes else None)
+    assert [text for text in step.impact if "watcher" in text] == step.impact
+    assert bool(step.impact) is changes
+
+
+def test_it_is_reported_once_and_only_where_one_comes():
+    hosts = [host(name, node_id=name, **NEW) for name in ("g1", "g2")] + [host("g3", node_id="g3", shown=host().assessed["resources"])]
+    nodes = [member(name) for name in ("g1", "g2", "g3")]
+    old, new = swarm(manager("26.1.5"), *nodes), swarm(manager("29.6.0"), *nodes)
+    said = watchers.warnings(hosts, plan(hosts, old), old)
+    assert len(said) == 1
+    assert said[0].startswith("g1, g2: with Docker Engine 26.1.5")
+    assert watchers.warnings(hosts, plan(hosts, new), new) == []
+    assert watchers.warnings(hosts[2:], plan(hosts[2:], old), old) == []

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The process that writes the label: at once, or once no task runs here that an old leader could stop for it."""
+
+from __future__ import annotations
+
+import pytest
+from node_lab import node
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import watcher
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import report
+
+KEY = "fleet.gpu-swarm.health="
+CARD = "GPU-00000000-1111-2222-3333-444444444444"
+FAULT = f"fault {CARD} reason=lost since=1764000000"
+TASK = {"id": "4f66", "name": "train.1.x", "image": "cuda", "service": "train", "task": "x"}
+BY_HAND = {**TASK, "name": "by-hand", "service": None, "task": None}
+
+
+@pytest.fixture
+def it(tmp_path, monkeypatch):
+    """A node with a label, as its watcher has it."""
+    monkeypatch.setattr(engine, "POLL_S", 0.001)
+    monkeypatch.setattr(watcher, "_runs", bool)
+    found = node(tmp_path, health=True, health_faults=[79], health_ignored=[], nvml_timeout=60)
+    found.converge()
+    monkeypatch.setattr(report, "Engine", lambda *dummy: found.engine)
+    return found
+
+
+def write(it, label, says="faults"):
+    return report.write(it.watcher.home, {**it.params, "health_report": says}, label)
+
+
+def shown(it):
+    return it.engine.inspect()["labels"]
+
+
+DONE = {"waits": None, "blocked": None}
+
+
+@pytest.mark.parametrize("label", ["warning reason=degraded", "ok drift=0a1b2c3d", "unwatched"])
+def test_what_is_no_new_fault_waits_for_tasks_of_the_swarm(it, label):
+    it.engine.carries = [TASK, BY_HAND]
+    assert "(train)" in write(it, label)["waits"]
+    assert shown(it) == [KEY + "ok"]
+    assert write(it, label, says="all") == DONE
+    assert shown(it) == [KEY + label]
+
+
+def test_without_tasks_it_is_written(it):
+    it.engine.carries = [BY_HAND]
+    assert write(it, "unwatched") == DONE
+    assert shown(it) == [KEY + "unwatched"]
+
+
+def test_a_fault_is_written_at_once_and_that_it_is_over_waits(it):
+    it.engine.carries = [TASK]
+    assert write(it, FAULT) == DONE
+    assert shown(it) == [KEY + FAULT]
+    assert write(it, FAULT + " drift=0a1b2c3d")["waits"]
+    assert write(it, "ok")["waits"]
+    assert write(it, FAULT + " cards=2") == DONE
+    it.engine.carries = []
+    assert write(it, "ok") == DONE
+    assert shown(it) == [KEY + "ok"]
+
+
+def test_a_daemon_that_does_not_run_blocks_and_is_not_waited_for(it):
+    it.engine.stop()
+    assert write(it, "unwatched") == {"waits": None, "blocked": "dockerd is not running"}
+
+
+def test_with_the_lock_of_a_run_it_is_blocked(it):
+    with it.state.lock(1):
+        assert "another run" in report.write(it.watcher.home, {**it.params}, FAULT, lock_s=0)["blocked"]
