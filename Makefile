@@ -5,7 +5,7 @@
 # The front door. Each target sets up what it needs; everything it makes lies under build/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test check unit lint sanity docs-lint galaxy molecule e2e chaos bench venv lock packages clean
+.PHONY: help demo demo-down test check unit lint sanity docs-lint galaxy molecule e2e alerts chaos bench venv lock packages promtool clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -25,7 +25,7 @@ demo: venv packages ## A fleet of 1 manager + 3 GPU nodes on this machine, provi
 demo-down: venv ## Remove the demo fleet and every trace of it but packages and caches
 	@$(bin)/python -m tests.lab down --all
 
-test: venv packages ## Every test; ends with "N passed, N failed"
+test: venv packages promtool ## Every test; ends with "N passed, N failed"
 	@$(bin)/python -m tests.run $(ARGS)
 
 check: venv ## Lint, types and the unit tests of what changed since the branch began, or since the last commit (at most 90 s)
@@ -49,8 +49,11 @@ galaxy: venv ## Build the collection, install the tarball, run it, check it with
 molecule: venv packages ## Molecule scenarios on the lab fleet
 	@$(bin)/python -m tests.run --only images,molecule
 
-e2e: venv packages ## End-to-end tests on the lab fleet
+e2e: venv packages promtool ## End-to-end tests on the lab fleet
 	@$(bin)/python -m tests.run --only images,e2e
+
+alerts: venv promtool ## The metrics, alert rules and dashboard, with Prometheus' promtool
+	@$(bin)/python -m tests.run --only alerts
 
 chaos: venv packages ## Kill runs and nodes at random moments (KILLS=20, SEED=…), and see that the next run finishes the work
 	@$(bin)/python -m pytest -p no:cacheprovider --maxfail 1 tests/chaos
@@ -66,6 +69,9 @@ lock: ## tests/requirements.lock from tests/requirements.txt: versions with hash
 
 packages: ## The Debian packages that the lab needs (as root; else says what to type)
 	@sh tests/setup.sh packages
+
+promtool: ## Prometheus' promtool in build/, of Debian's package, which is not installed
+	@sh tests/setup.sh promtool
 
 clean: ## Remove build/, and a lab that still runs
 	@if [ -x $(bin)/python ] && [ -d build/lab ]; then $(bin)/python -m tests.lab down --all; fi

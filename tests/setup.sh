@@ -7,6 +7,7 @@
 #   tests/setup.sh venv      build/venv and build/collections
 #   tests/setup.sh lock      tests/requirements.lock from tests/requirements.txt (ARGS=--upgrade: with newer versions)
 #   tests/setup.sh packages  the lab's Debian packages (tests/lab/apt-packages.txt)
+#   tests/setup.sh promtool  build/promtool, which tests the alerts
 set -eu
 cd "$(dirname "$0")/.."
 # dockerd, debootstrap and iptables live in sbin, which is not on every user's PATH.
@@ -62,6 +63,27 @@ packages() {
     [ -z "$missing" ] || install_packages $missing
 }
 
+# Of Debian's package prometheus the one program: installed, the package would start a server.
+provide_promtool() {
+    if [ -x build/promtool ]; then return; fi
+    mkdir -p build/deb
+    if command -v promtool >/dev/null; then
+        ln -sf "$(command -v promtool)" build/promtool
+        return
+    fi
+    command -v apt-get >/dev/null || die "promtool is missing, and there is no apt-get to fetch it with: put Prometheus' promtool on your PATH"
+    (cd build/deb && { fetch || { apt-get update -q && fetch; }; }) >build/apt.log 2>&1 </dev/null ||
+        { tail -n 20 build/apt.log >&2; die "Debian's package prometheus could not be fetched, see build/apt.log"; }
+    dpkg-deb --fsys-tarfile build/deb/prometheus_*.deb | tar -xO ./usr/bin/promtool >build/promtool.new
+    chmod 0755 build/promtool.new
+    mv build/promtool.new build/promtool
+    rm -r build/deb
+}
+
+fetch() {
+    apt-get download -q -o Acquire::Retries=3 prometheus
+}
+
 # The newest Python that the `ansible` package in tests/requirements.txt runs on and that can make an environment.
 find_python() {
     for python in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
@@ -104,6 +126,7 @@ lock() {
 for part in "$@"; do
     case $part in
         venv | lock | packages) "$part" ;;
-        *) die "unknown part: $part (venv, lock, packages)" ;;
+        promtool) provide_promtool ;; # a function of this name would hide the program
+        *) die "unknown part: $part (venv, lock, packages, promtool)" ;;
     esac
 done

@@ -40,6 +40,8 @@ class ActionModule(ActionBase):
             text = screen.show(found, args["what"])
             found = found if args["what"] == "all" else {key: found[key] for key in (args["what"], "waiting", "wrong")}
         self._display.display(json.dumps(found, ensure_ascii=False) if args["output"] == "json" else f"\n{text}\n")
+        if ledger.get("msg"):  # it has read the swarm, and what else it was to do went wrong
+            raise AnsibleActionFail(f"{ledger.get('gpu_swarm_candidate') or 'The manager'}: {ledger['msg']}")
         result.update(changed=False, waiting=found["waiting"], not_ready=found["wrong"])
         return result
 

@@ -15,14 +15,22 @@ description:
   - Reports on which nodes a service fits, how many nodes each filter excludes, the nearest misses by name, and the tasks that would have to
     end to make room. Before any filter, why a service has fewer tasks than it is to have.
   - Returns the ledger of M(fleet.gpu_swarm.swarm_gpu_info) as well, from the same look at the swarm.
+  - With O(textfile_directory) it writes the same as metrics, for Prometheus. Without that option it only reads.
 notes:
   - Cluster volumes are not looked at, nor do pending tasks of other services count, which may take the place first.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
-  - fleet.gpu_swarm.attributes.info_module
   - fleet.gpu_swarm.docker_client
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: partial
+    details: The file of O(textfile_directory) has the time in it, and is written each time. Without that option nothing is changed.
 options:
   services:
     description:
@@ -36,6 +44,14 @@ options:
     description: What the keys of M(fleet.gpu_swarm.swarm_nodes)'s own records begin with.
     type: str
     default: gpu-swarm.
+  textfile_directory:
+    description:
+      - The directory that the textfile collector of Prometheus' node_exporter reads, such as V(/var/lib/prometheus/node-exporter). The ledger
+        is written there as metrics, to the file C(gpu-swarm.prom), which a reader sees as it was before or as it is now.
+      - It is on the machine that the module runs on, and has to exist. Where the file cannot be written the module fails, and returns
+        what it has read all the same.
+    type: path
+    version_added: 0.3.0
 seealso:
   - module: fleet.gpu_swarm.swarm_gpu_info
 """
@@ -52,6 +68,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+textfile:
+  description: The file that was written, or in check mode would be.
+  returned: with O(textfile_directory)
+  type: str
+  sample: /var/lib/prometheus/node-exporter/gpu-swarm.prom
+  version_added: 0.3.0
 explained:
   description:
     - The services of O(services), ordered by name. The filters of swarm's scheduler are replayed, in their order, over the nodes as they are.
@@ -128,26 +150,53 @@ nodes:
   elements: dict
 """
 
+import time
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._ledger.explain import ALL
 from ..module_utils._ledger.read import read
+from ..module_utils._ledger.tasks import epoch
+from ..module_utils._metrics import file, samples
 from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect, unprotected
+
+
+def run(params, check_mode):
+    """(the module's result, why the metrics could not be written or None)"""
+    manager, wanted, directory = connect(params), params["services"], params["textfile_directory"]
+    if not directory:
+        return read(manager, params["prefix"], wanted), None
+    found = read(manager, params["prefix"], [*wanted, ALL])  # the metrics have all that wait
+    text = samples.rendered(found, epoch(manager.time) or time.time(), samples.STATUS)
+    explained = [one for one in found["explained"] if ALL in wanted or one["service"] in wanted or one["id"] in wanted]
+    result = dict(found, explained=explained, changed=True, textfile=file.path_in(directory))
+    try:
+        if not check_mode:
+            file.write(directory, text)
+    except GpuSwarmError as problem:
+        return dict(result, changed=False), problem.message
+    return result, None
 
 
 def main():
     module = AnsibleModule(
         argument_spec=dict(
-            CONNECTION_OPTIONS, services=dict(type="list", elements="str", default=["*"]), prefix=dict(type="str", default="gpu-swarm.")
+            CONNECTION_OPTIONS,
+            services=dict(type="list", elements="str", default=["*"]),
+            prefix=dict(type="str", default="gpu-swarm."),
+            textfile_directory=dict(type="path"),
         ),
         supports_check_mode=True,
     )
     try:
-        result = read(connect(module.params), module.params["prefix"], module.params["services"])
+        result, wrong = run(module.params, module.check_mode)
     except GpuSwarmError as exc:
         module.fail_json(msg=exc.message, **exc.details)
     for text in unprotected(module.params) + [finding["text"] for finding in result["findings"]]:
         module.warn(text)
+    if wrong:
+        module.fail_json(msg=wrong, **result)
     module.exit_json(**result)
 
 

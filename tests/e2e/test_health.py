@@ -8,12 +8,15 @@ trace in the end."""
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.alerts.promtool import accepts
 
 from .fleet import DAEMON_JSON, STATE_DIR, Fleet, Node, lab, wait_until
 
@@ -27,6 +30,7 @@ NODES = ["h1", "h2"]
 UNIT = "gpu-swarm-health.service"
 KEY = "fleet.gpu-swarm.health"
 MACHINE = "/etc/gpu-lab/nvml.conf"
+TEXTFILES = "/srv/textfiles"
 WITHIN_S = 40
 ON = ("--extra-vars", json.dumps({"gpu_node_health": True}))
 OFF = ("--extra-vars", json.dumps({"gpu_node_health": False}))
@@ -129,6 +133,49 @@ def test_a_card_that_is_lost_is_shown_by_the_manager(fleet: Fleet, inventory: Pa
     assert f"{gone} is gone" in run.failures("h2")[-1]
     replace(fleet["h2"], "[gpu 0-2]", "[gpu 0-3]")
     replace(fleet["h1"], "init = version-mismatch\n", "")
+
+
+def samples(fleet: Fleet, inventory: Path) -> dict[str, float]:
+    """What status writes for Prometheus, without the labels of the node."""
+    run = fleet.playbook(inventory, "--extra-vars", f"textfile={TEXTFILES}", playbook="fleet.gpu_swarm.status")
+    assert run.rc in (0, 2, 75), run.output
+    assert list(run.recap) == ["h1"]
+    text = (fleet["h1"].read(f"{TEXTFILES}/gpu-swarm.prom") or b"").decode()
+    accepts(text)
+    assert fleet["h1"].run("sh", "-c", f"ls -A {TEXTFILES}; stat -c %a {TEXTFILES}/*").split() == ["gpu-swarm.prom", "644"]
+    lines = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+    return {re.sub(r'node_id="\w+",?', "", name).replace(",}", "}").removeprefix("gpu_swarm_"): float(value) for name, value in lines}
+
+
+def test_status_writes_it_all_for_prometheus(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """A card is lost, a node is paused by hand, and a service is pending: one file, and no directory is made for it."""
+    missing = fleet.playbook(inventory, "--extra-vars", f"textfile={TEXTFILES}", playbook="fleet.gpu_swarm.status")
+    assert missing.rc == 2
+    assert "No such file or directory. Create it" in missing.failures("h1")[0]
+    fleet["h1"].run("mkdir", "-p", TEXTFILES)
+    wait_until("the faults before to be over", lambda: shown(fleet, "h2") == "ok", 180, lambda: shown(fleet, "h2"))
+    well = samples(fleet, inventory)
+    assert (well['nodes{state="ready",by=""}'], well['node_resources_placeable{node="h2",kind="NVIDIA-GPU"}']) == (2, 4)
+    gone = fleet["h2"].run("nvidia-smi", "-L").strip().splitlines()[-1].split("UUID: ")[1].rstrip(")")
+    replace(fleet["h2"], "[gpu 0-3]", "[gpu 0-2]")
+    fleet["h1"].docker("node", "update", "--availability", "pause", "h1")
+    fleet["h1"].docker("service", "create", "--detach", "--name", "train", "--generic-resource", "NVIDIA-GPU=9", "lab/task")
+    try:
+        wait_until("the lost card", lambda: shown(fleet, "h2").startswith(f"fault {gone}"), WITHIN_S, lambda: shown(fleet, "h2"))
+        found = samples(fleet, inventory)
+        assert found[f'gpu_fault{{UUID="{gone}",node="h2",reason="lost",xid=""}}'] == 1
+        assert found['node_resources_placeable{node="h2",kind="NVIDIA-GPU"}'] == 3
+        assert found['node_resources_faulty{node="h2",kind="NVIDIA-GPU"}'] == 1
+        assert found['node_state{node="h1",state="paused",by="hand"}'] == found['nodes{state="paused",by="hand"}'] == 1
+        assert (found['pending_tasks{service="train"}'], found['pending_possible{service="train"}']) == (1, 0)
+        now = found["snapshot_timestamp_seconds"]
+        assert 0 <= now - found['pending_since_timestamp_seconds{service="train"}'] < 60
+        assert 0 <= now - found['node_closed_since_timestamp_seconds{node="h1",state="paused",by="hand"}'] < 60
+        assert abs(now - time.time()) < 60
+    finally:
+        replace(fleet["h2"], "[gpu 0-2]", "[gpu 0-3]")
+        fleet["h1"].docker("node", "update", "--availability", "active", "h1")
+        fleet["h1"].docker("service", "rm", "train")
 
 
 def test_a_watcher_that_is_killed_comes_back(fleet: Fleet, before: dict[str, bytes]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import architecture, known_traps, rooms, settings, traps, troubleshooting
+from . import architecture, known_traps, metrics, rooms, settings, traps, troubleshooting
 from .blocks import fill
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -16,6 +16,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 def made() -> dict[str, str]:
     """The pages by their names in docs/."""
     return {
+        "ALERTS.md": fill(_text("ALERTS.md"), {"metrics": metrics.listed()}),
         "ARCHITECTURE.md": fill(_text("ARCHITECTURE.md"), {"rooms": architecture.listed()}),
         "architecture.svg": architecture.draw(rooms.edges()),
         "SETTINGS.md": settings.page(),

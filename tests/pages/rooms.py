@@ -40,6 +40,7 @@ ROOMS = (
     Room("plugin_utils/_settings", CONTROLLER, "declared, checked", "the settings of playbooks and roles: declared once, checked before a change"),
     Room("module_utils/_verify", MANAGER, "probe services", "which GPUs are tested, by which services, and whether a task saw those allocated to it"),
     Room("module_utils/_node_spec", MANAGER, "labels, availability", "labels, availability and role of nodes, in one versioned update for each node"),
+    Room("module_utils/_metrics", MANAGER, "for Prometheus", "the ledger as metrics, and the file that node_exporter reads"),
     Room("module_utils/_ledger", MANAGER, "who has what", "the ledger: which task has which GPU, what is free, what is pending and why, findings"),
     Room("module_utils/_watch", NODE, "between two runs", "the service on a node that watches its GPUs between two runs, and reports"),
     Room("module_utils/_node", NODE, "one transaction", "one node: observe, decide, change all of it or nothing"),

@@ -83,6 +83,7 @@ def stages() -> list[Stage]:
         pytest("chaos", "tests/chaos", needs=("images",), env={"KILLS": "2"}),
         pytest("unit", "tests/unit"),
         pytest("galaxy", "tests/galaxy"),
+        pytest("alerts", "tests/alerts"),
         Stage("ansible-lint", tool("ansible-lint", "--profile", "production", "--strict", "--offline", "--nocolor")),
         Stage("docs", tool("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=self", ".")),
         Stage("mypy", tool("mypy")),

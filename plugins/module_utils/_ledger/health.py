@@ -20,7 +20,7 @@ LATEST = 253402300799
 
 
 def reported(node: Mapping[str, Any]) -> dict[str, Any] | None:
-    """{state, card, cards, since, drift, text} of the API's node; None where it reports nothing. ``text`` has the words that are known."""
+    """{state, card, cards, reason, xid, since, drift, text} of the API's node; None where it reports nothing. ``text`` has the known words."""
     labels = (node.get("Description", {}).get("Engine") or {}).get("Labels") or {}
     value = str(labels.get(label.KEY) or "").strip()
     if not value:
@@ -31,6 +31,8 @@ def reported(node: Mapping[str, Any]) -> dict[str, Any] | None:
         "state": found.state,
         "card": found.card,
         "cards": found.cards,
+        "reason": found.reason,
+        "xid": found.xid,
         "since": stamp(found.since) if found.since and found.since <= LATEST else None,
         "drift": found.drift is not None,
         "text": " ".join([found.state, *(word for word in words if word)]),

@@ -128,6 +128,11 @@ PLAYBOOKS = (
         details="`json` is one line that begins with `{`. `-e output=json` is short for it.",
     ),
     Setting(
+        "status_textfile", "str", "", "the directory on the manager to which metrics for Prometheus are written", once=True,
+        wants="a full path", details="The one that node_exporter's textfile collector reads, such as `/var/lib/prometheus/node-exporter`, which "
+        "Debian's has. It has to exist. `-e textfile=/var/lib/prometheus/node-exporter` is short for it; empty: nothing is written.",
+    ),
+    Setting(
         "swarm_manager_docker_host", "str", None, "the Docker API of a manager that is run by others",
         details="Such as `tcp://m1.example.org:2376`. Only this API is used; nothing is changed on its machine. The README of the role "
         "`swarm_member` has an example.",

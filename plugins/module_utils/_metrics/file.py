@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The file that node_exporter's textfile collector reads: written as a whole, or removed.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import tempfile
+import time
+
+from .._errors import GpuSwarmError
+
+NAME = "gpu-swarm.prom"
+# The collector reads what ends with .prom, and nothing else.
+_TEMPORARY = ".gpu-swarm.metrics."
+_ABANDONED_S = 60
+MODE = 0o644  # node_exporter has a user of its own
+
+
+def path_in(directory: str) -> str:
+    return os.path.join(directory, NAME)
+
+
+def write(directory: str, text: str) -> str:
+    """The path of the file, which a reader sees as it was before or as it is now. Raises GpuSwarmError."""
+    path = path_in(directory)
+    try:
+        _sweep(directory)
+        handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=directory)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                os.fchmod(stream.fileno(), MODE)
+                stream.write(text.encode("utf-8"))
+            # In place of whatever has the name. The directory may be node_exporter's own, and a link that it left there is not followed.
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as problem:
+        raise _refused(directory, problem) from problem
+    return path
+
+
+def remove(directory: str) -> bool:
+    """Whether there was one. Raises GpuSwarmError."""
+    try:
+        os.unlink(path_in(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as problem:
+        raise _refused(directory, problem) from problem
+    return True
+
+
+def _sweep(directory: str) -> None:
+    """Removes what a process that was killed has left, and nothing that another one is writing."""
+    for left in glob.glob(os.path.join(glob.escape(directory), _TEMPORARY + "*")):
+        with contextlib.suppress(OSError):
+            if time.time() - os.lstat(left).st_mtime > _ABANDONED_S:
+                os.unlink(left)
+
+
+def _refused(directory: str, problem: OSError) -> GpuSwarmError:
+    remedy = "Create it, or name the one that node_exporter has (--collector.textfile.directory)." if not os.path.isdir(directory) else ""
+    return GpuSwarmError(("The metrics could not be written to %s: %s. %s" % (path_in(directory), problem.strerror or problem, remedy)).strip())

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The metrics that there are (pure): their names, labels and meaning, as docs/ALERTS.md lists them.
+
+Private to this collection: no stability is promised to others. The names, labels and values of the metrics are what users build on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Metric(NamedTuple):
+    """A gauge. ``labels`` in the order in which they are written; ``help`` is a sentence."""
+
+    name: str
+    labels: tuple[str, ...]
+    help: str
+
+
+# A node that left and came back has two entries in the swarm, and two nodes may have one name: only the id is unique.
+NODE = ("node", "node_id")
+
+SNAPSHOT = Metric("gpu_swarm_snapshot_timestamp_seconds", (), "When the swarm was read, by the clock of the manager.")
+INFO = Metric("gpu_swarm_info", ("swarm", "leader", "leader_version", "source"), "The swarm's id, its leader, and what wrote this file.")
+
+NODES = Metric("gpu_swarm_nodes", ("state", "by"), "Nodes by state: ready, paused or drained (by run or hand), down, or another word of swarm.")
+NODE_INFO = Metric("gpu_swarm_node_info", (*NODE, "role", "model", "version"), "A node, its GPU model, and its version of Docker Engine.")
+NODE_STATE = Metric("gpu_swarm_node_state", (*NODE, "state", "by"), "The state that a node is in.")
+NODE_SINCE = Metric(
+    "gpu_swarm_node_closed_since_timestamp_seconds",
+    (*NODE, "state", "by"),
+    "Since when, or since earlier, a node that takes no new tasks is in its state.",
+)
+NODE_HEALTH = Metric("gpu_swarm_node_health", (*NODE, "health"), "What a node's watcher reports: ok, warning, fault, unwatched or unknown.")
+NODE_DRIFT = Metric("gpu_swarm_node_drift", NODE, "Whether a node's watcher reports that its files are not as they were written.")
+
+ADVERTISED = Metric("gpu_swarm_node_resources_advertised", (*NODE, "kind"), "How many of a kind a node advertises.")
+ALLOCATED = Metric("gpu_swarm_node_resources_allocated", (*NODE, "kind"), "How many of a kind are allocated to tasks on a node.")
+FREE = Metric("gpu_swarm_node_resources_free", (*NODE, "kind"), "How many of a kind are allocated to no task.")
+PLACEABLE = Metric("gpu_swarm_node_resources_placeable", (*NODE, "kind"), "How many of a kind are free, not faulty, on a node that takes new tasks.")
+FAULTY = Metric("gpu_swarm_node_resources_faulty", (*NODE, "kind"), "How many of a kind a node's watcher reports as faulty.")
+
+GPU_ALLOCATED = Metric("gpu_swarm_gpu_allocated", ("UUID", *NODE, "kind", "service"), "A GPU or MIG device that is allocated, and the service.")
+GPU_FAULT = Metric("gpu_swarm_gpu_fault", ("UUID", *NODE, "reason", "xid"), "A GPU that its node's watcher reports as unfit for work.")
+GPU_FAULT_SINCE = Metric("gpu_swarm_gpu_fault_since_timestamp_seconds", ("UUID", *NODE), "Since when, by the node's clock.")
+TWICE = Metric("gpu_swarm_resources_allocated_twice", (), "How many named resources are allocated to more tasks than there are of them.")
+GPU_TWICE = Metric("gpu_swarm_gpu_allocated_twice", ("UUID", *NODE, "kind"), "To how many tasks such a resource is allocated.")
+
+SERVICE_ALLOCATED = Metric("gpu_swarm_service_resources_allocated", ("service", "kind"), "How many of a kind are allocated to a service.")
+PENDING_SERVICES = Metric("gpu_swarm_pending_services", (), "How many services have tasks that no node was found for.")
+PENDING = Metric("gpu_swarm_pending_tasks", ("service",), "How many tasks of a service no node was found for.")
+PENDING_SINCE = Metric("gpu_swarm_pending_since_timestamp_seconds", ("service",), "When the first of them began to wait.")
+PENDING_WANTS = Metric("gpu_swarm_pending_reserved", ("service", "kind"), "How many of a kind one of these tasks reserves.")
+PENDING_POSSIBLE = Metric("gpu_swarm_pending_possible", ("service",), "Whether a node could take such a task if it were empty and took new tasks.")
+UNRESERVED_SERVICES = Metric("gpu_swarm_unreserved_services", (), "How many services can see GPUs without reserving one.")
+UNRESERVED = Metric("gpu_swarm_service_unreserved", ("service",), "A service that can see GPUs without reserving one.")
+
+LEASE_SINCE = Metric("gpu_swarm_run_lease_since_timestamp_seconds", (), "Since when a run has the lease of this swarm; not there where none has it.")
+LEASE_UNTIL = Metric("gpu_swarm_run_lease_until_timestamp_seconds", (), "When that lease ends unless it is renewed.")
+
+METRICS: tuple[Metric, ...] = (
+    SNAPSHOT, INFO,
+    NODES, NODE_INFO, NODE_STATE, NODE_SINCE, NODE_HEALTH, NODE_DRIFT,
+    ADVERTISED, ALLOCATED, FREE, PLACEABLE, FAULTY,
+    GPU_ALLOCATED, GPU_FAULT, GPU_FAULT_SINCE, TWICE, GPU_TWICE,
+    SERVICE_ALLOCATED, PENDING_SERVICES, PENDING, PENDING_SINCE, PENDING_WANTS, PENDING_POSSIBLE, UNRESERVED_SERVICES, UNRESERVED,
+    LEASE_SINCE, LEASE_UNTIL,
+)  # fmt: skip

@@ -1,0 +1,125 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The metrics of nodes and of the GPUs on them (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Collection, Iterable, Iterator, Mapping
+
+from .._health.label import FAULT
+from .._ledger.availability import ACTIVE, DRAINED, PAUSED, closed_as
+from .._ledger.tasks import epoch
+from .._ledger.unreserved import is_of_gpus
+from .._policy.labels import Options
+from . import names
+from .bounds import OTHERS, kept
+from .text import Sample
+
+READY = "ready"
+BY_RUN, BY_HAND = "run", "hand"
+_STATES = {ACTIVE: READY, PAUSED: "paused", DRAINED: "drained"}
+# Shown with 0 where there is none, so that a panel and an alert find them.
+ALWAYS = ((READY, ""), ("paused", BY_RUN), ("paused", BY_HAND), ("drained", BY_RUN), ("drained", BY_HAND), ("down", ""))
+# More kinds than anybody advertises: a node may call its kinds what it likes.
+MOST_KINDS = 50
+
+
+def of_nodes(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
+    records = ledger["nodes"]
+    counts = Counter(state_of(record) for record in records)
+    for key in sorted({*ALWAYS, *counts}):
+        yield Sample(names.NODES, key, counts[key])
+    kinds = kept(((kind, float(sums["total"])) for kind, sums in ledger["kinds"].items()), MOST_KINDS)
+    for record in records:
+        yield from _of_node(record, now)
+        yield from _resources(record, kinds)
+        yield from _gpus(record)
+    yield from _twice(ledger["held_twice"])
+
+
+def state_of(record: Mapping[str, Any]) -> tuple[str, str]:
+    """(the state of a node in a word, whose doing it is where it is paused or drained)"""
+    word = closed_as(record)
+    state = _STATES.get(word, word)
+    return state, (BY_RUN if record["set_by_run"] else BY_HAND) if word in (PAUSED, DRAINED) else ""
+
+
+def _who(record: Mapping[str, Any]) -> tuple[str, str]:
+    return record["hostname"], record["id"]
+
+
+def _of_node(record: Mapping[str, Any], now: float) -> Iterator[Sample]:
+    who, state = _who(record), state_of(record)
+    model = record["labels"].get(Options().prefix + "model", "")
+    yield Sample(names.NODE_INFO, (*who, record["role"] or "", model, record["engine_version"] or ""), 1)
+    yield Sample(names.NODE_STATE, (*who, *state), 1)
+    if state[0] != READY:
+        unchanged = record["unchanged_for"]
+        since = epoch(record["set_at"]) or (None if unchanged is None else now - unchanged)
+        if since is not None:
+            yield Sample(names.NODE_SINCE, (*who, *state), since)
+    reported = record["health"]
+    if reported:
+        yield Sample(names.NODE_HEALTH, (*who, reported["state"]), 1)
+        yield Sample(names.NODE_DRIFT, who, int(reported["drift"]))
+
+
+# -- what is advertised ----------------------------------------------------------------------------------------------
+
+
+def _resources(record: Mapping[str, Any], kinds: Collection[str]) -> Iterator[Sample]:
+    takes_tasks = state_of(record)[0] == READY
+    sums: dict[str, Counter[names.Metric]] = {}
+    for kind, entry in record["resources"].items():
+        free = len(entry["free"]) if entry["type"] == "named" else entry["free"]
+        found = sums.setdefault(kind if kind in kinds else OTHERS, Counter())
+        found[names.ADVERTISED] += entry["total"]
+        found[names.ALLOCATED] += sum(item.get("amount", 1) for item in entry["held"])
+        found[names.FREE] += free
+        found[names.FAULTY] += _faulty(record, entry)
+        found[names.PLACEABLE] += max(0, free - _faulty(record, entry, entry["free"])) if takes_tasks else 0
+    for kind, found in sums.items():
+        for metric in (names.ADVERTISED, names.ALLOCATED, names.FREE, names.PLACEABLE, names.FAULTY):
+            yield Sample(metric, (*_who(record), kind), found[metric])
+
+
+def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = None) -> int:
+    """How many of a kind the node itself calls faulty; of those that are ``among`` them. It names one card, and how many there are; with
+    no card it is the driver, and all of them are."""
+    reported = record["health"]
+    if not reported or reported["state"] != FAULT or not is_of_gpus(entry):
+        return 0
+    values = entry["values"] if among is None else among
+    if reported["card"] is None:
+        return len(values)
+    if among is not None:
+        return int(reported["card"] in values)
+    return min(reported["cards"], len(values)) if reported["card"] in values else 0
+
+
+def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
+    who, reported = _who(record), record["health"]
+    for kind, entry in record["resources"].items():
+        if entry["type"] == "named" and all(item["value"].startswith(("GPU-", "MIG-")) for item in entry["held"]):
+            for item in entry["held"]:
+                yield Sample(names.GPU_ALLOCATED, (item["value"], *who, kind, item["service"] or ""), 1)
+    if reported and reported["state"] == FAULT:
+        card = reported["card"] or ""
+        xid = "" if reported["xid"] is None else "%d" % reported["xid"]
+        yield Sample(names.GPU_FAULT, (card, *who, reported["reason"] or "", xid), 1)
+        since = epoch(reported["since"])
+        if since is not None:
+            yield Sample(names.GPU_FAULT_SINCE, (card, *who), since)
+
+
+def _twice(found: Iterable[Mapping[str, Any]]) -> Iterator[Sample]:
+    found = list(found)
+    yield Sample(names.TWICE, (), len(found))
+    for one in found:
+        yield Sample(names.GPU_TWICE, (one["value"], one["hostname"], one["node"], one["kind"]), len(one["holders"]))

@@ -1,0 +1,52 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a swarm is like, as metrics (pure): a ledger in, the text of a file out.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping
+
+from .._ledger.tasks import epoch
+from . import names, text
+from .nodes import of_nodes
+from .services import of_services
+from .text import Sample
+
+# What writes the file.
+STATUS = "status"
+
+
+def rendered(ledger: Mapping[str, Any], now: float, source: str) -> str:
+    """The file, for the result of _ledger.read. ``now`` is the manager's time in seconds since 1970."""
+    return text.text(samples(ledger, now, source))
+
+
+def samples(ledger: Mapping[str, Any], now: float, source: str) -> Iterator[Sample]:
+    yield Sample(names.SNAPSHOT, (), now)
+    yield _info(ledger, source)
+    yield from of_nodes(ledger, now)
+    yield from of_services(ledger, now)
+    yield from _lease(ledger["swarm"].get("lease"), now)
+
+
+def _info(ledger: Mapping[str, Any], source: str) -> Sample:
+    leader: Mapping[str, Any] = next((record for record in ledger["nodes"] if record["leader"]), {})
+    labels = (ledger["swarm"]["id"], leader.get("hostname", ""), leader.get("engine_version") or "", source)
+    return Sample(names.INFO, labels, 1)
+
+
+def _lease(lease: Mapping[str, Any] | None, now: float) -> Iterator[Sample]:
+    """Of one that has not ended. Who has it is in the ledger: a label would have a value for each run."""
+    left = (lease or {}).get("expires_in")
+    if lease is None or (left is not None and left <= 0):
+        return
+    since = epoch(lease["since"])
+    if since is not None:
+        yield Sample(names.LEASE_SINCE, (), since)
+    if left is not None:
+        yield Sample(names.LEASE_UNTIL, (), now + left)

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The file for node_exporter: whole or as before, readable, and nothing beside it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import file
+
+
+def test_it_is_written_for_all_to_read_whatever_the_umask(tmp_path):
+    before = os.umask(0o077)
+    try:
+        path = file.write(str(tmp_path), "é 1\n")
+    finally:
+        os.umask(before)
+    assert path == str(tmp_path / "gpu-swarm.prom")
+    assert (tmp_path / file.NAME).read_text(encoding="utf-8") == "é 1\n"
+    assert (tmp_path / file.NAME).stat().st_mode & 0o777 == 0o644
+    assert os.listdir(tmp_path) == [file.NAME]
+
+
+def test_a_link_in_its_place_is_replaced_and_what_it_led_to_stays(tmp_path):
+    secret, folder = tmp_path / "shadow", tmp_path / "textfile"
+    secret.write_text("root:x")
+    folder.mkdir()
+    (folder / file.NAME).symlink_to(secret)
+    file.write(str(folder), "a 1\n")
+    assert secret.read_text() == "root:x"
+    assert not (folder / file.NAME).is_symlink()
+
+
+def test_a_reader_that_has_it_open_reads_the_old_one_to_its_end(tmp_path):
+    file.write(str(tmp_path), "a 1\n")
+    with open(tmp_path / file.NAME) as reader:
+        file.write(str(tmp_path), "b 2\n")
+        assert reader.read() == "a 1\n"
+
+
+def test_what_a_killed_one_has_left_goes_and_what_another_writes_stays(tmp_path):
+    left, written = tmp_path / ".gpu-swarm.metrics.abc", tmp_path / ".gpu-swarm.metrics.def"
+    left.touch()
+    written.touch()
+    os.utime(left, (time.time() - 3600,) * 2)
+    file.write(str(tmp_path), "a 1\n")
+    assert sorted(os.listdir(tmp_path)) == [written.name, file.NAME]
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    file.write(str(tmp_path), "a 1\n")
+
+    def full(*_args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(GpuSwarmError, match="gpu-swarm.prom: No space left on device"):
+        file.write(str(tmp_path), "b 2\n")
+    assert os.listdir(tmp_path) == [file.NAME]
+    assert (tmp_path / file.NAME).read_text() == "a 1\n"
+
+
+def test_a_directory_that_is_not_there_is_not_made(tmp_path):
+    with pytest.raises(GpuSwarmError, match=r"No such file or directory\. Create it, or name the one that node_exporter has"):
+        file.write(str(tmp_path / "none"), "a 1\n")
+    assert os.listdir(tmp_path) == []
+
+
+def test_it_is_removed_once(tmp_path):
+    file.write(str(tmp_path), "a 1\n")
+    assert [file.remove(str(tmp_path)), file.remove(str(tmp_path)), file.remove(str(tmp_path / "none"))] == [True, False, False]
+    assert os.listdir(tmp_path) == []

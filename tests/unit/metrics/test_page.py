@@ -1,0 +1,28 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""docs/ALERTS.md says of each alert how severe it is and what to do, and the rules are what it links to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[3]
+RULES = yaml.safe_load((ROOT / "docs/examples/alerts/gpu-swarm.rules.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
+PAGE = (ROOT / "docs/ALERTS.md").read_text(encoding="utf-8")
+
+
+def test_each_alert_is_on_the_page_with_its_severity_and_a_remedy():
+    rows = re.findall(r"(?m)^\| `(GpuSwarm\w+)` \| (\w+) \| (.+?) \| (.+?) \|$", PAGE)
+    assert [(name, severity) for name, severity, _when, _what in rows] == [
+        (rule["alert"], rule["labels"]["severity"]) for rule in RULES if "alert" in rule
+    ]
+    assert all(len(what) > 20 for _name, _severity, _when, what in rows)
+
+
+def test_each_alert_says_what_it_is_about_and_why_that_matters():
+    assert [rule["alert"] for rule in RULES if "alert" in rule and set(rule["annotations"]) != {"summary", "description"}] == []

@@ -1,0 +1,238 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The metrics of a swarm: what is in the file, for each state of nodes, GPUs and services."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from swarm_api import RECORDED_AT, A, B, discrete, named, node, pending, recorded, service, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import bounds, names, nodes, services
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.samples import rendered
+
+NOW = epoch("2026-11-20T13:00:00Z")
+GPU = "NVIDIA-GPU"
+MARK = "gpu-swarm.former-availability"
+PAUSED = {MARK: "active", "gpu-swarm.paused-since": "2026-11-20T11:00:00Z"}
+
+
+def file_of(nodes=(), tasks=(), services=(), lease=None, now=NOW):
+    found = ledger(Listed(list(nodes), list(tasks), list(services), now), "gpu-swarm.", ["*"])
+    found["swarm"] = {"id": "c1", "lease": lease}
+    return rendered(found, now, "status")
+
+
+def read(*args, **options):
+    """(metric, labels but for those of the node) -> value, as Prometheus reads it."""
+    families = text_string_to_metric_families(file_of(*args, **options))
+    samples = [sample for family in families for sample in family.samples]
+    found = {(one.name.removeprefix("gpu_swarm_"), *_labels(one.labels)): one.value for one in samples}
+    assert len(found) == len(samples)
+    return found
+
+
+def _labels(labels):
+    return (value for name, value in sorted(labels.items()) if name not in ("node", "node_id"))
+
+
+def reports(one, text):
+    one["Description"]["Engine"]["Labels"] = {KEY: text}
+    return one
+
+
+# -- nodes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "state", "by", "since"),
+    [
+        (node(), "ready", "", None),
+        (node(availability="pause"), "paused", "hand", None),
+        (dict(node(availability="pause"), UpdatedAt="2026-11-20T12:30:00.5Z"), "paused", "hand", NOW - 1800),
+        (dict(node(availability="pause", labels=PAUSED), UpdatedAt="2026-11-20T12:30:00Z"), "paused", "run", NOW - 7200),
+        (node(availability="pause", labels={**PAUSED, MARK: "active/drain"}), "paused", "hand", None),
+        (node(availability="drain", labels={MARK: "active/drain"}), "drained", "run", None),
+        (node(availability="drain"), "drained", "hand", None),
+        (dict(node(availability="pause", State="down"), UpdatedAt="2026-11-20T12:59:00Z"), "down", "", NOW - 60),
+        (node(State="unknown"), "unknown", "", None),
+    ],
+)  # fmt: skip
+def test_a_node_s_state_whose_doing_it_is_and_since_when(one, state, by, since):
+    found = read([one])
+    assert found["node_state", by, state] == 1
+    assert found["nodes", by, state] == 1
+    assert found.get(("node_closed_since_timestamp_seconds", by, state)) == (pytest.approx(since, abs=1) if since else None)
+
+
+def test_a_state_that_no_node_is_in_is_there_with_0():
+    found = read([])
+    assert [found["nodes", by, state] for state, by in nodes.ALWAYS] == [0] * len(nodes.ALWAYS)
+    assert (found["pending_services",], found["unreserved_services",], found["resources_allocated_twice",]) == (0, 0, 0)
+
+
+def test_nodes_of_one_name_are_two():
+    text = file_of([node("n1"), dict(node("n2", State="down"), Description=node("n1")["Description"])])
+    assert 'gpu_swarm_node_state{node="host-n1",node_id="n1",state="ready",by=""} 1' in text
+    assert 'gpu_swarm_node_state{node="host-n1",node_id="n2",state="down",by=""} 1' in text
+
+
+@pytest.mark.parametrize(
+    ("text", "health", "drift"),
+    [
+        (None, None, None),
+        ("ok", "ok", 0),
+        (f"warning {A} reason=degraded drift=1f2e3d4c", "warning", 1),
+        ("unwatched", "unwatched", 0),
+        ("%%", "unknown", 0),
+    ],
+)
+def test_what_a_watcher_reports(text, health, drift):
+    found = read([reports(node(), text) if text else node()])
+    assert [key[1] for key in found if key[0] == "node_health"] == ([health] if health else [])
+    assert found.get(("node_drift",)) == drift
+    assert not [key for key in found if key[0].startswith("gpu_fault")]
+
+
+# -- what is advertised ----------------------------------------------------------------------------------------------
+
+
+def amounts(found, kind=GPU):
+    """advertised, allocated, free, placeable, faulty"""
+    return tuple(found[f"node_resources_{what}", kind] for what in ("advertised", "allocated", "free", "placeable", "faulty"))
+
+
+@pytest.mark.parametrize(
+    ("options", "health", "held", "expected"),
+    [
+        ({}, None, [], (2, 0, 2, 2, 0)),
+        ({}, None, [A], (2, 1, 1, 1, 0)),
+        ({"availability": "pause"}, None, [A], (2, 1, 1, 0, 0)),
+        ({"State": "down"}, None, [], (2, 0, 2, 0, 0)),
+        ({}, f"fault {A} reason=lost", [], (2, 0, 2, 1, 1)),
+        ({}, f"fault {A} reason=lost", [A], (2, 1, 1, 1, 1)),
+        ({}, f"fault {A} xid=79 cards=9", [], (2, 0, 2, 1, 2)),
+        ({}, "fault reason=driver", [A], (2, 1, 1, 0, 2)),
+        ({}, "fault GPU-00000000-0000-0000-0000-000000000000 reason=lost", [], (2, 0, 2, 2, 0)),
+        ({}, f"warning {A} reason=degraded", [], (2, 0, 2, 2, 0)),
+    ],
+)
+def test_how_many_of_a_kind(options, health, held, expected):
+    one = node(resources=named(A, B), **options)
+    tasks = [task(f"t{number}", given=named(value)) for number, value in enumerate(held)]
+    assert amounts(read([reports(one, health) if health else one], tasks, [service()])) == expected
+
+
+def test_an_amount_and_what_is_no_longer_advertised():
+    found = read([node(resources=discrete(16000))], [task("t1", given=[*discrete(6000), *named(A)])], [service()])
+    assert amounts(found, "VRAM") == (16000, 6000, 10000, 10000, 0)
+    assert amounts(found) == (0, 1, 0, 0, 0)
+    assert found["service_resources_allocated", "VRAM", "train"] == 6000
+    assert found["gpu_allocated", A, GPU, "train"] == 1
+
+
+def test_a_node_may_not_advertise_kinds_without_end():
+    kinds = [item for number in range(2 * nodes.MOST_KINDS) for item in discrete(number + 1, f"K{number}")]
+    found = read([node(resources=kinds)])
+    shown = {key[1] for key in found if key[0] == "node_resources_advertised"}
+    assert len(shown) == nodes.MOST_KINDS + 1
+    assert found["node_resources_advertised", bounds.OTHERS] == sum(range(nodes.MOST_KINDS + 1))
+
+
+def test_a_card_that_is_unfit_for_work():
+    found = read([reports(node(resources=named(A)), f"fault {A} reason=lost xid=79 since=1795341600")])
+    assert found["gpu_fault", A, "lost", "79"] == 1
+    assert found["gpu_fault_since_timestamp_seconds", A] == 1795341600
+    assert read([reports(node(), "fault reason=mismatch")])["gpu_fault", "", "mismatch", ""] == 1
+
+
+def test_a_card_that_is_allocated_twice():
+    found = read([node(resources=named(A))], [task("t1", given=named(A)), task("t2", given=named(A), slot=2)], [service()])
+    assert found["resources_allocated_twice",] == 1
+    assert found["gpu_allocated_twice", A, GPU] == 2
+
+
+# -- services --------------------------------------------------------------------------------------------------------
+
+
+def test_a_service_that_is_pending():
+    big = {"NVIDIA-GPU": 8}
+    tasks = [
+        pending("t1", big, service="s1", since="2026-11-20T12:30:00Z"),
+        pending("t2", big, service="s1", since="2026-11-20T12:00:00Z", error="another reason"),
+        pending("t3", {GPU: 1}, service="s2", since="2026-11-20T12:59:00Z"),
+    ]
+    found = read([node(resources=named(A, B))], tasks, [service("s1", "huge", reserves=big), service("s2", "small", reserves={GPU: 1})])
+    assert found["pending_services",] == 2
+    assert (found["pending_tasks", "huge"], found["pending_since_timestamp_seconds", "huge"]) == (2, NOW - 3600)
+    assert (found["pending_reserved", GPU, "huge"], found["pending_possible", "huge"]) == (8, 0)
+    assert (found["pending_tasks", "small"], found["pending_possible", "small"]) == (1, 1)
+
+
+def test_so_many_services_by_name_and_all_others_as_one():
+    number = services.MOST_SERVICES + 10
+    tasks = [pending(f"t{one}", {GPU: 1}, service=f"s{one}", since=f"2026-11-20T12:{one:02d}:00Z"[:20]) for one in range(60)]
+    found = read([], tasks, [service(f"s{one}", f"job-{one}") for one in range(number)])
+    shown = {key[1]: value for key, value in found.items() if key[0] == "pending_tasks"}
+    assert len(shown) == services.MOST_SERVICES + 1
+    assert shown[bounds.OTHERS] == 10  # the youngest
+    assert {"job-0", "job-49"} <= set(shown)
+    assert found["pending_since_timestamp_seconds", bounds.OTHERS] == NOW - 10 * 60
+    assert not [key for key in found if key[0] == "pending_reserved" and bounds.OTHERS in key]
+
+
+def test_an_array_of_jobs_is_one_service():
+    tasks = [task(f"t{one}", f"n{one}", given=named(f"GPU-{one}"), slot=one, job=True) for one in range(200)]
+    text = file_of([node(f"n{one}") for one in range(200)], tasks, [service(mode="ReplicatedJob")])
+    assert [line for line in text.splitlines() if line.startswith("gpu_swarm_service_")] == [
+        'gpu_swarm_service_resources_allocated{service="train",kind="NVIDIA-GPU"} 200'
+    ]
+
+
+def test_a_service_that_sees_gpus():
+    peek = service("s2", "peek", env=["NVIDIA_VISIBLE_DEVICES=all"])
+    share = service("s3", "share", env=["NVIDIA_VISIBLE_DEVICES=0"], reserves={"VRAM": 1})
+    found = read([node(resources=named(A))], [task("t2", service="s2"), task("t3", service="s3")], [peek, share])
+    assert found["unreserved_services",] == 1
+    assert [key[1] for key in found if key[0] == "service_unreserved"] == ["peek"]
+
+
+# -- the swarm -------------------------------------------------------------------------------------------------------
+
+
+def test_the_leader_and_the_time():
+    found = read([node("n1", leader=True, engine="29.6.1")])
+    assert found["snapshot_timestamp_seconds",] == NOW
+    assert found["info", "host-n1", "29.6.1", "status", "c1"] == 1
+
+
+@pytest.mark.parametrize(
+    ("lease", "since", "until"),
+    [
+        (None, None, None),
+        ({"holder": "alice", "since": "2026-11-20T12:00:00Z", "expires_in": 60}, NOW - 3600, NOW + 60),
+        ({"holder": "alice", "since": "2026-11-20T12:00:00Z", "expires_in": 0}, None, None),
+        ({"holder": "a label of somebody else", "since": None, "expires_in": None}, None, None),
+    ],
+)
+def test_a_run_that_has_the_lease(lease, since, until):
+    found = read([], lease=lease)
+    assert (found.get(("run_lease_since_timestamp_seconds",)), found.get(("run_lease_until_timestamp_seconds",))) == (since, until)
+
+
+def test_every_metric_has_its_labels_in_each_line_and_a_sentence():
+    whole = file_of(recorded("nodes"), recorded("tasks"), recorded("services"), now=epoch(RECORDED_AT))
+    by_name = {metric.name: metric for metric in names.METRICS}
+    assert len(by_name) == len(names.METRICS)
+    families = list(text_string_to_metric_families(whole))
+    assert len(families) > 15
+    for family in families:
+        assert {tuple(sample.labels) for sample in family.samples} == {by_name[family.name].labels}
+        assert (family.type, family.documentation) == ("gauge", by_name[family.name].help)
+    assert [metric.name for metric in names.METRICS if not metric.help.endswith(".")] == []

@@ -1,0 +1,64 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""swarm_explain: with a directory, it writes the metrics of the whole swarm, whichever services it explains."""
+
+from __future__ import annotations
+
+import pytest
+from swarm_api import A, named, node, pending, service
+
+from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_explain as module
+
+
+class FakeManager:
+    swarm_id, node_id, autolocked, spec, time = "c1", "n1", False, {}, "2026-11-20T13:00:00.5Z"
+
+    def nodes(self):
+        return [node(resources=named(A))]
+
+    def tasks(self):
+        return iter([pending("t1", {"NVIDIA-GPU": 2}, service="s1"), pending("t2", {"NVIDIA-GPU": 3}, service="s2")])
+
+    def services(self):
+        return [service("s1", "train", reserves={"NVIDIA-GPU": 2}), service("s2", "sweep", reserves={"NVIDIA-GPU": 3})]
+
+
+@pytest.fixture
+def run(monkeypatch):
+    def call(directory=None, services=("*",), check_mode=False):
+        monkeypatch.setattr(module, "connect", lambda params: FakeManager())
+        params = {"prefix": "gpu-swarm.", "services": list(services), "textfile_directory": directory and str(directory)}
+        return module.run(params, check_mode)
+
+    return call
+
+
+def explained(result):
+    return [one["service"] for one in result["explained"]]
+
+
+def test_without_a_directory_it_only_reads(run):
+    result, wrong = run()
+    assert (result["changed"], wrong, "textfile" in result) == (False, None, False)
+
+
+@pytest.mark.parametrize(("services", "shown"), [(["*"], ["sweep", "train"]), (["train"], ["train"]), (["s2"], ["sweep"]), (["gone"], [])])
+def test_the_file_has_all_and_the_result_what_was_wanted(run, tmp_path, services, shown):
+    result, wrong = run(tmp_path, services)
+    assert (result["changed"], result["textfile"], wrong) == (True, str(tmp_path / "gpu-swarm.prom"), None)
+    assert explained(result) == shown
+    written = (tmp_path / "gpu-swarm.prom").read_text()
+    assert [name for name in ("train", "sweep") if 'pending_possible{service="%s"} 0' % name in written] == ["train", "sweep"]
+
+
+def test_in_check_mode_nothing_is_written(run, tmp_path):
+    result, wrong = run(tmp_path, check_mode=True)
+    assert (result["changed"], wrong, list(tmp_path.iterdir())) == (True, None, [])
+
+
+def test_where_it_cannot_be_written_the_ledger_is_there_all_the_same(run, tmp_path):
+    result, wrong = run(tmp_path / "none")
+    assert (result["changed"], len(result["nodes"])) == (False, 1)
+    assert "none/gpu-swarm.prom: No such file or directory. Create it" in wrong
