@@ -212,6 +212,13 @@ gpus:
               description: Whether a remapping failed, so that the card must be replaced.
               type: bool
               sample: false
+        recovery_action:
+          description:
+            - What the driver requires to be done before the GPU is fit for work again; V(none) where nothing is, V(unknown) for what is newer than
+              this collection. Null where the driver does not know it.
+          type: str
+          sample: none
+          version_added: 0.3.0
         retired_pages:
           description: Memory pages taken out of use. Null from the Ampere architecture on.
           type: dict

@@ -55,6 +55,7 @@ def bare_loop(nvml):
         (nvml.nvmlDeviceGetRemappedRows,),
         (nvml.nvmlDeviceGetRetiredPages, 0),
         (nvml.nvmlDeviceGetRetiredPages, 1),
+        (nvml.nvmlDeviceGetFieldValues, (nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,)),
         (nvml.nvmlDeviceGetPowerManagementLimit,),
         (nvml.nvmlDeviceGetPersistenceMode,),
     )
@@ -83,7 +84,7 @@ def _seconds(work):
 def _time(library):
     nvml, own = __import__("pynvml"), collection.module("module_utils._gpu.nvml")
     own.read_all(library)  # loads the library for both
-    assert len(bare_loop(nvml)) > 8 * 17
+    assert len(bare_loop(nvml)) > 8 * 18
     gc.disable()
     rounds = [(_seconds(lambda: own.read_all(library)), _seconds(lambda: bare_loop(nvml))) for dummy_round in range(ROUNDS)]
     gc.enable()

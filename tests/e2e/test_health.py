@@ -178,6 +178,25 @@ def test_status_writes_it_all_for_prometheus(fleet: Fleet, inventory: Path, befo
         fleet["h1"].docker("service", "rm", "train")
 
 
+def test_what_the_driver_reports_and_requires_of_cards_that_answer(fleet: Fleet, before: dict[str, bytes]) -> None:
+    """An error as an NVML event, and a reset that the driver requires."""
+    cards = {name: fleet[name].gpus() for name in NODES}
+    for name in NODES:
+        wait_until("what was before to be over", lambda name=name: shown(fleet, name) == "ok", 150, lambda name=name: status(fleet[name]))
+    machine = fleet["h2"].read(MACHINE) or b""
+    fleet["h1"].write(MACHINE, (fleet["h1"].read(MACHINE) or b"") + b"\n[gpu 1]\nrecovery-action = gpu-reset\n")
+    fleet["h2"].write(MACHINE, machine + b"\n[gpu 2]\nxid = 95\n")
+    for name, words in {"h1": f"fault {cards['h1'][1]} reason=reset", "h2": f"fault {cards['h2'][2]} reason=xid xid=95"}.items():
+        wait_until(words, lambda name=name, words=words: shown(fleet, name).startswith(words), WITHIN_S, lambda name=name: status(fleet[name]))
+    assert "the driver reports XID 95" in fleet["h2"].run("journalctl", "--unit", UNIT, "--output", "cat")
+    replace(fleet["h1"], "\n[gpu 1]\nrecovery-action = gpu-reset\n", "")
+    fleet["h2"].write(MACHINE, machine)
+    # An error counts until the service is stopped, as one does to reset the card.
+    for name in NODES:
+        fleet[name].run("systemctl", "restart", UNIT)
+        wait_until("its label", lambda name=name: shown(fleet, name) == "ok", WITHIN_S, lambda name=name: status(fleet[name]))
+
+
 def test_a_watcher_that_is_killed_comes_back(fleet: Fleet, before: dict[str, bytes]) -> None:
     node = fleet["h1"]
     first = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT).strip()

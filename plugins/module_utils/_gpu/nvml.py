@@ -24,6 +24,8 @@ _UNKNOWN_TO_CARD = (3, 13)  # NOT_SUPPORTED, FUNCTION_NOT_FOUND
 _END_OF_LINKS = (2, 3, 13)  # INVALID_ARGUMENT: no such link
 _NOT_FOUND = 6
 _NUMA_WORDS = 4  # 256 nodes
+_RECOVERY_ACTION = (230,)  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, whose name older bindings do not have
+_UNKNOWN_FIELD = (*_UNKNOWN_TO_CARD, 2)  # INVALID_ARGUMENT: the driver is older than the field
 
 
 def read_within(limit_s: float, nvml_path: str | None = None, library_path: str | None = None) -> dict[str, Any]:
@@ -264,6 +266,19 @@ class _Gpu(_Unit):
                 "double_bit": len(query("RetiredPages", 1) or ()),
                 "pending": query("RetiredPagesPendingStatus") == 1,
             }
+
+        health["recovery_action"] = self._recovery_action()
+
+    def _recovery_action(self) -> str | None:
+        try:
+            found = self.calls["FieldValues"](self.handle, _RECOVERY_ACTION)
+        except self.error as exc:
+            if exc.value not in _UNKNOWN_FIELD:
+                self.refused("FieldValues", exc)
+            return None
+        if not found or found[0].nvmlReturn != 0:
+            return None
+        return gpu_record.RECOVERY_ACTIONS.get(found[0].value.uiVal, "unknown")
 
     def _read_links_and_power(self) -> None:
         links, power = self.record["links"], self.record["power"]

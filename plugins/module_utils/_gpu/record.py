@@ -23,6 +23,18 @@ RETIRED_PAGES_LIMIT = 60
 
 TOPOLOGY = {0: "internal", 10: "single", 20: "multiple", 30: "hostbridge", 40: "node", 50: "system"}
 
+# NVML_GPU_RECOVERY_ACTION_*: what the driver requires to be done to a GPU before it is fit for work again.
+RECOVERY_ACTIONS = {
+    0: "none",
+    1: "gpu_reset",
+    2: "node_reboot",
+    3: "drain_p2p",
+    4: "drain_and_reset",
+    5: "recover_imex_domain",
+    6: "bus_reset",
+    7: "system_reboot",
+}
+
 # NVML_DEVICE_ARCH_*
 ARCHITECTURES = {
     2: "kepler",
@@ -76,6 +88,7 @@ def blank(index: int) -> Gpu:
             "ecc_errors_corrected": None,
             "remapped_rows": None,
             "retired_pages": None,
+            "recovery_action": None,
         },
         "links": {"nvlink_active": None, "nvlink_total": None, "topology": {}},
         "power": {"limit_w": None, "persistence_mode": None},
@@ -152,5 +165,7 @@ def judge(gpu: Gpu) -> None:
     if pages and pages["single_bit"] + pages["double_bit"] >= RETIRED_PAGES_LIMIT:
         retired = pages["single_bit"] + pages["double_bit"]
         warn(gpu, "%d memory pages are retired: the card is due for replacement" % retired)
+    if health["recovery_action"] not in (None, "none"):
+        warn(gpu, "the driver requires a recovery action: %s" % health["recovery_action"])
     if health["ecc_errors_uncorrected"]:
         warn(gpu, "%d uncorrected memory errors since the driver was loaded" % health["ecc_errors_uncorrected"])

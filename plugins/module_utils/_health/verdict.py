@@ -4,7 +4,7 @@
 
 """What a reading of a node's GPUs means for the swarm (pure).
 
-A reading is ``{"error": a word or None, "gpus": [{"uuid", "pci", "state", "reasons", "mig": [uuid, …]}]}``.
+A reading is ``{"error": a word or None, "gpus": [{"uuid", "pci", "state", "reasons", "action", "mig": [uuid, …]}]}``.
 Private to this collection: no stability is promised to others.
 """
 
@@ -20,6 +20,17 @@ HANG, MISMATCH, LIBRARY, DRIVER, BINDING = "hang", "mismatch", "library", "drive
 NOT_LOADED = (LIBRARY, DRIVER)
 # Those for a card.
 LOST, FAILED, DEGRADED, XID = "lost", "failed", "degraded", "xid"
+# What the driver requires to be done to a card (NVML's recovery action) is one of these words. All else that it may require says less of the
+# card itself.
+RESET, REBOOT, DRAIN = "reset", "reboot", "drain"
+ACTIONS = {
+    "gpu_reset": RESET,
+    "bus_reset": RESET,
+    "node_reboot": REBOOT,
+    "system_reboot": REBOOT,
+    "drain_p2p": DRAIN,
+    "drain_and_reset": DRAIN,
+}
 
 
 class Finding(NamedTuple):
@@ -64,6 +75,8 @@ def _of_card(gpu: Mapping[str, Any], given: bool, events: Sequence[Mapping[str, 
     """A card that nobody is given takes no work with it."""
     for one in events:
         yield Finding(one["state"] if given else WARNING, gpu["uuid"], XID, one["xid"])
+    if gpu["action"] in ACTIONS:
+        yield Finding(FAULT if given else WARNING, gpu["uuid"], ACTIONS[gpu["action"]])
     if gpu["state"] == "failed":
         yield Finding(FAULT if given else WARNING, gpu["uuid"], FAILED)
     elif gpu["state"] == "warning":

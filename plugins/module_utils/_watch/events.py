@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The errors that the driver logs (XIDs), read from the kernel's log as they come, and kept for as long as this boot lasts.
+"""The errors of cards (XIDs) as they come, from the kernel's log and from NVML, and kept for as long as this boot lasts.
 
 Private to this collection: no stability is promised to others.
 """
@@ -37,17 +37,21 @@ class Events:
         except (FileNotFoundError, ValueError, AttributeError):
             return []
 
-    def add(self, lines: Sequence[str], gpus: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[xids.Event]:
-        """Keeps what the lines report of these GPUs, and returns it."""
-        found = [one for one in map(xids.event, lines) if one]
+    def add(self, found: Sequence[xids.Event], gpus: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[xids.Event]:
+        """Keeps what was found of these GPUs, and returns what was not known: both channels report the same error."""
         events, uuids = self.read(), {xids.bus(gpu["pci"]): gpu["uuid"] for gpu in gpus if gpu["pci"] and gpu["uuid"]}
+        before, new = events, []
         for one in found:
             state = xids.severity(one, settings["health_faults"], settings["health_ignored"])
-            if state != OK and one.pci in uuids:
-                events = pace.with_event(events, uuids[one.pci], one.xid, state)
-        if events != self.read():
+            if state == OK or one.pci not in uuids:
+                new += [one] if one.text else []  # of what is not kept, only the log's own words are worth a line
+                continue
+            known = len(events)
+            events = pace.with_event(events, uuids[one.pci], one.xid, state)
+            new += [one] if len(events) > known or one.text else []
+        if events != before:
             self._write(events)
-        return found
+        return new
 
     def forget(self) -> None:
         with contextlib.suppress(FileNotFoundError):

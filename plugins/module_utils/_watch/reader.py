@@ -15,14 +15,17 @@ import json
 import os
 import select
 import signal
+import threading
 import time
 from typing import Any, Callable, Mapping, NoReturn
 
 from .._errors import GpuSwarmError
+from .._health import xids
 from .._health.verdict import BINDING, DRIVER, HANG, LIBRARY, MISMATCH
 
 _CHUNK = 1 << 16
 _SLICE_S = 5
+_EVENTS_MS = 60000
 _DRIVER_GONE = {"error": DRIVER, "text": "the process that reads NVML ended", "gpus": []}
 
 
@@ -37,6 +40,9 @@ class Reader:
         self._child: int | None = None
         self._pipes = (-1, -1)  # to the child, and from it
         self._hangs = False
+        self._came = b""  # of a line that has not ended
+        self._readings: list[dict[str, Any]] = []
+        self._events: list[xids.Event] = []
 
     def read(self) -> dict[str, Any]:
         """A reading, see verdict.py, with ``text`` where something is wrong with all."""
@@ -44,19 +50,30 @@ class Reader:
             return self._hanging()
         if self._child is None and not self._start():
             return self._hanging()
+        self._readings = []
         try:
             os.write(self._pipes[0], b"\n")
-            answer = self._answer()
+            ended = not self._await_reading()
         except BrokenPipeError:
-            answer = b""
-        if answer is None:
-            self._hangs = True
-            self.end()
-            return self._hanging()
-        if not answer:
-            self.end()
-            return dict(_DRIVER_GONE)
-        return json.loads(answer.decode("utf-8"))
+            ended = True
+        if self._readings:
+            return self._readings[-1]
+        self._hangs = not ended
+        self.end()
+        return dict(_DRIVER_GONE) if ended else self._hanging()
+
+    def handles(self) -> list[int]:
+        """What becomes readable once a card has an error that NVML reports, or the child has ended."""
+        return [] if self._child is None or self._hangs else [self._pipes[1]]
+
+    def events(self) -> list[xids.Event]:
+        """The errors that NVML has reported since the last call; does not wait."""
+        while self.handles() and select.select(self.handles(), [], [], 0)[0]:
+            if not self._take():
+                self._hangs = True  # until it is reaped
+                self.end()
+        found, self._events = self._events, []
+        return found
 
     def end(self) -> None:
         """Ends the child; one that hangs in the kernel is not waited for."""
@@ -92,18 +109,27 @@ class Reader:
         self._child, self._pipes, self._hangs = child, (to_child, from_child), False
         return True
 
-    def _answer(self) -> bytes | None:
-        """A line; b"" where the child has ended, None where it does not answer in time."""
-        found, deadline = b"", time.monotonic() + self._settings["nvml_timeout"]
-        while time.monotonic() < deadline:
+    def _await_reading(self) -> bool:
+        """Whether the child is there still; it gives a reading or not, in time."""
+        deadline = time.monotonic() + self._settings["nvml_timeout"]
+        while not self._readings and time.monotonic() < deadline:
             self._alive()
             left = min(_SLICE_S, max(0.0, deadline - time.monotonic()))
-            if select.select([self._pipes[1]], [], [], left)[0]:
-                part = os.read(self._pipes[1], _CHUNK)
-                found += part
-                if not part or found.endswith(b"\n"):
-                    return found if part else b""
-        return None
+            if select.select([self._pipes[1]], [], [], left)[0] and not self._take():
+                return False
+        return True
+
+    def _take(self) -> bool:
+        """Takes what the child has written: readings and errors, a line each. False where it has ended."""
+        part = os.read(self._pipes[1], _CHUNK)
+        *lines, self._came = (self._came + part).split(b"\n")
+        for line in lines:
+            found = json.loads(line.decode("utf-8"))
+            if "xid" in found:
+                self._events.append(xids.Event(xids.bus(found["pci"]), found["xid"], ""))
+            else:
+                self._readings.append(found)
+        return bool(part)
 
     def _reap(self) -> bool:
         """Whether the child is gone."""
@@ -111,7 +137,7 @@ class Reader:
             return False
         for handle in self._pipes:
             os.close(handle)
-        self._child, self._hangs = None, False
+        self._child, self._hangs, self._came = None, False, b""
         return True
 
 
@@ -124,16 +150,48 @@ def _be_child(settings: Mapping[str, Any], state_dir: str, questions: int, answe
             if int(name) > 2 and int(name) not in (questions, answers, lock):
                 with contextlib.suppress(OSError):
                     os.close(int(name))
-        held = False
+        held: Any = None
+        write = _writer(answers)
         while os.read(questions, 1):
+            before = held
             reading, held = _reading(settings, state_dir, held)
-            os.write(answers, json.dumps(reading).encode("utf-8") + b"\n")
+            write(reading)
+            if held and not before:
+                threading.Thread(target=_await_errors, args=(held, write), daemon=True).start()
     finally:
         os._exit(0)
 
 
-def _reading(settings: Mapping[str, Any], state_dir: str, held: bool) -> tuple[dict[str, Any], bool]:
-    """What NVML says, and whether it is held open by now."""
+def _writer(answers: int) -> Callable[[Mapping[str, Any]], None]:
+    lock = threading.Lock()
+
+    def write(line: Mapping[str, Any]) -> None:
+        with lock:
+            os.write(answers, json.dumps(line).encode("utf-8") + b"\n")
+
+    return write
+
+
+def _await_errors(nvml: Any, write: Callable[[Mapping[str, Any]], None]) -> None:
+    """Writes each error that NVML reports, as it comes. The kernel's log has them too, where it can be read."""
+    from .._gpu.xid_events import XidEvents
+
+    try:
+        events = XidEvents(nvml)
+    except Exception:  # a driver or a binding that knows no events
+        return
+    while len(events):
+        try:
+            found = events.wait(_EVENTS_MS)
+        except Exception:  # a card is lost: what that means, the readings show
+            time.sleep(_SLICE_S)
+            continue
+        if found and found.xid != xids.RECOVERY_ACTION:  # without the log's words it says nothing that a reading does not
+            write({"pci": found.pci, "xid": found.xid})
+
+
+def _reading(settings: Mapping[str, Any], state_dir: str, held: Any) -> tuple[dict[str, Any], Any]:
+    """What NVML says, and its binding if it is held open by now."""
     from .. import _libraries
     from .._gpu import binding, nvml
 
@@ -141,8 +199,7 @@ def _reading(settings: Mapping[str, Any], state_dir: str, held: bool) -> tuple[d
     try:
         if not held:
             _libraries.use(None, state_dir)
-            nvml.hold(settings["nvml_path"])
-            held = True
+            held = nvml.hold(settings["nvml_path"])
         found = nvml.read_all(settings["nvml_path"])
     except GpuSwarmError as problem:
         return {"error": words.get(type(problem), DRIVER), "text": problem.message, "gpus": []}, held
@@ -157,5 +214,6 @@ def _brief(gpu: Mapping[str, Any]) -> dict[str, Any]:
         "pci": gpu["pci_bus_id"],
         "state": gpu["health"]["state"],
         "reasons": gpu["health"]["reasons"],
+        "action": gpu["health"]["recovery_action"],
         "mig": [device["uuid"] for device in gpu["mig_devices"]],
     }

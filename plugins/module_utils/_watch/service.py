@@ -45,7 +45,7 @@ class Service:
         self._home = home
         self._settings = settings
         self._events, self._log = Events(home), Log()
-        self._logged: list[str] = []  # errors of which nothing has come yet
+        self._errors: list[xids.Event] = []  # of which nothing has come yet
         self._reader = Reader(home, settings, _alive)
         self._written = Written(home, settings)
         self._settled = pace.Settled()
@@ -79,14 +79,18 @@ class Service:
         self._ends = True
 
     def _rest(self, wake: int) -> None:
-        """Until the next look is due, or the driver has logged an error: other lines of the kernel's log may come by the thousand."""
+        """Until the next look is due, or a card has an error: other lines of the kernel's log may come by the thousand."""
         end = time.monotonic() + self._settled.wait_s
         while not self._ends and time.monotonic() < end:
-            ready = select.select([wake, *self._log.handles()], [], [], max(0.0, end - time.monotonic()))[0]
-            errors = [line for line in self._log.lines() if xids.event(line)]
-            self._logged += errors
+            ready = select.select([wake, *self._log.handles(), *self._reader.handles()], [], [], max(0.0, end - time.monotonic()))[0]
+            errors = self._new_errors()
+            self._errors += errors
             if errors or wake in ready:
                 return
+
+    def _new_errors(self) -> list[xids.Event]:
+        """What the kernel's log and NVML report; the log says more."""
+        return [one for one in map(xids.event, self._log.lines()) if one] + self._reader.events()
 
     # -- one look ----------------------------------------------------------------------------------------------
 
@@ -97,9 +101,9 @@ class Service:
         if reading["error"] in verdict.NOT_LOADED and _uptime() < GRACE_S:
             return
         self._gpus = reading["gpus"] or self._gpus
-        lines, self._logged = self._logged + self._log.lines(), []
-        for event in self._events.add(lines, self._gpus, self._settings):
-            _say("the driver logged XID %d of %s: %s" % (event.xid, event.pci, event.text))
+        errors, self._errors = self._errors + self._new_errors(), []
+        for error in self._events.add(errors, self._gpus, self._settings):
+            _say("the driver reports XID %d of %s%s" % (error.xid, error.pci, ": " + error.text if error.text else ""))
         written = self._written.read()
         self._settled = pace.settle(self._settled, verdict.judge(reading, written.expected, self._events.read()))
         if self._settled.verdict:

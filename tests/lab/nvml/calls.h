@@ -11,6 +11,13 @@
 
 /* May this call be answered? 0, or the error that the caller returns. */
 nvmlReturn_t may(struct unit *unit, const char *function);
+/* The error that the text file has for this call, or 0; may never return. */
+nvmlReturn_t fault_of(const struct unit *gpu, const char *function);
+int initialised(void);
+const char *machine_path(void);
+/* A GPU's place in the text file, and the GPU at a place. */
+int place_of(const struct unit *gpu);
+struct unit *device_at(int place);
 /* A value out, or NotSupported. */
 nvmlReturn_t give(long value, unsigned int *target);
 

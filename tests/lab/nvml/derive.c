@@ -72,6 +72,8 @@ static void derive_gpu(struct machine *machine, struct unit *gpu)
         gpu->remapped = gpu->ecc != UNSUPPORTED && major >= 8 ? 1 : UNSUPPORTED;
     if (gpu->retired == DERIVED)
         gpu->retired = gpu->ecc != UNSUPPORTED && major < 8 ? 1 : UNSUPPORTED;
+    if (gpu->recovery_action == DERIVED)
+        gpu->recovery_action = major >= 8 ? 0 : UNSUPPORTED;
     if (gpu->nvlinks_active == DERIVED)
         gpu->nvlinks_active = gpu->nvlinks;
     if (gpu->mig_pending == DERIVED)

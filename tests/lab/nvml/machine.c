@@ -28,6 +28,10 @@ static const struct name SWITCH[] = {
 static const struct name LEVELS[] = {
     {"internal", 0}, {"single", 10}, {"multiple", 20}, {"hostbridge", 30}, {"node", 40}, {"system", 50},
     {"unsupported", UNSUPPORTED}, {NULL, 0}};
+static const struct name ACTIONS[] = {
+    {"none", 0}, {"gpu-reset", 1}, {"node-reboot", 2}, {"drain-p2p", 3}, {"drain-and-reset", 4},
+    {"recover-imex-domain", 5}, {"bus-reset", 6}, {"system-reboot", 7}, {"another", 99}, {"unsupported", UNSUPPORTED},
+    {NULL, 0}};
 static const struct name DEVICES[] = {{"any", 0}, {"present", 1}, {NULL, 0}};
 
 struct key {
@@ -59,7 +63,8 @@ static const struct key GPU_KEYS[] = {
     NUMBER(struct unit, "retired", retired, SWITCH), NUMBER(struct unit, "retired-single", retired_single, NULL),
     NUMBER(struct unit, "retired-double", retired_double, NULL),
     NUMBER(struct unit, "retired-pending", retired_pending, SWITCH), NUMBER(struct unit, "mig", mig, SWITCH),
-    NUMBER(struct unit, "mig-pending", mig_pending, SWITCH), {NULL, 0, 0, NULL}};
+    NUMBER(struct unit, "mig-pending", mig_pending, SWITCH), NUMBER(struct unit, "events", events, SWITCH),
+    NUMBER(struct unit, "recovery-action", recovery_action, ACTIONS), {NULL, 0, 0, NULL}};
 
 int number_of(const struct name *table, const char *name, long *number)
 {
@@ -161,6 +166,11 @@ static int add_mig(struct unit *gpu, char *value)
     return 0;
 }
 
+static int add_xid(struct unit *gpu, const char *value)
+{
+    return gpu->xid_count == MAX_XIDS || decimal(value, &gpu->xids[gpu->xid_count++]) ? -1 : 0;
+}
+
 /* "3" or "0-7": a span of GPUs. */
 static int span(const char *text, int *first, int *last)
 {
@@ -236,6 +246,7 @@ static int assign(struct machine *machine, const struct place *place, const char
             return -1;
         strcpy(copy, value);
         int bad = strcmp(key, "fault") == 0        ? set_fault(&machine->gpus[i], copy)
+                  : strcmp(key, "xid") == 0        ? add_xid(&machine->gpus[i], copy)
                   : strcmp(key, "mig-device") == 0 ? add_mig(&machine->gpus[i], copy)
                                                    : set(GPU_KEYS, key, copy, &machine->gpus[i]);
         if (bad)
@@ -284,7 +295,7 @@ static void machine_reset(struct machine *machine)
             .kind = GPU, .index = (unsigned int)i, .memory = UNSUPPORTED, .board = DERIVED, .minor = DERIVED,
             .numa = UNSUPPORTED, .architecture = DERIVED, .power_limit = UNSUPPORTED, .persistence = 0, .ecc = UNSUPPORTED,
             .nvlinks_active = DERIVED, .remapped = DERIVED, .retired = DERIVED, .mig = UNSUPPORTED,
-            .mig_pending = DERIVED, .lost_after = DERIVED, .mig_devices = machine->mig_devices[i]};
+            .mig_pending = DERIVED, .recovery_action = DERIVED, .events = 1, .lost_after = DERIVED, .mig_devices = machine->mig_devices[i]};
         for (int j = 0; j < MAX_GPUS; j++)
             machine->topology[i][j] = 50;
     }

@@ -12,6 +12,7 @@
 #define MAX_GPUS 32
 #define MAX_MIG 8
 #define MAX_FAULTS 16
+#define MAX_XIDS 16
 #define UNSUPPORTED (-1L) /* NVML answers NotSupported */
 #define DERIVED (-2L)     /* not said: follows from the rest */
 #define HANGS (-3L)       /* in place of an error: there is never an answer */
@@ -33,6 +34,8 @@ struct unit {
     long ecc, ecc_corrected, ecc_uncorrected;
     long remapped, remapped_correctable, remapped_uncorrectable, remapped_pending, remapped_failure;
     long retired, retired_single, retired_double, retired_pending;
+    long recovery_action, events, xids[MAX_XIDS];
+    int xid_count;
     long mig, mig_pending, gpu_instance, compute_instance, slices, compute_slices;
     long lost_after; /* calls that still work; DERIVED: never lost */
     long calls;

@@ -78,11 +78,31 @@ static int is_as_read(const char *path)
     return same;
 }
 
+const char *machine_path(void)
+{
+    const char *path = getenv("GPU_LAB_NVML");
+    return path ? path : "/etc/gpu-lab/nvml.conf";
+}
+
+int initialised(void)
+{
+    return users > 0;
+}
+
+int place_of(const struct unit *gpu)
+{
+    return (int)(gpu - machine.gpus);
+}
+
+struct unit *device_at(int place)
+{
+    return &machine.gpus[place];
+}
+
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
     (void)flags;
-    const char *path = getenv("GPU_LAB_NVML");
-    path = path ? path : "/etc/gpu-lab/nvml.conf";
+    const char *path = machine_path();
     int as_read = is_as_read(path);
     if (users && as_read && !machine.init) {
         users++;
@@ -129,6 +149,14 @@ const char *nvmlErrorString(nvmlReturn_t result)
     return "Unknown Error";
 }
 
+nvmlReturn_t fault_of(const struct unit *gpu, const char *function)
+{
+    for (int i = 0; i < gpu->fault_count; i++)
+        if (!strcmp(gpu->faults[i].function, "*") || !strcmp(gpu->faults[i].function, function))
+            return answer(gpu->faults[i].error);
+    return NVML_SUCCESS;
+}
+
 nvmlReturn_t may(struct unit *unit, const char *function)
 {
     if (!users)
@@ -138,10 +166,7 @@ nvmlReturn_t may(struct unit *unit, const char *function)
     struct unit *gpu = unit->kind == MIG_DEVICE ? unit->parent : unit;
     if (gpu->lost_after != DERIVED && gpu->calls++ >= gpu->lost_after)
         return NVML_ERROR_GPU_IS_LOST;
-    for (int i = 0; i < gpu->fault_count; i++)
-        if (!strcmp(gpu->faults[i].function, "*") || !strcmp(gpu->faults[i].function, function))
-            return answer(gpu->faults[i].error);
-    return NVML_SUCCESS;
+    return fault_of(gpu, function);
 }
 
 static nvmlReturn_t give_text(char *target, unsigned int length, const char *text)

@@ -91,6 +91,7 @@ def test_every_field_of_an_h100(monkeypatch):
             "ecc_errors_corrected": 0,
             "remapped_rows": {"correctable": 0, "uncorrectable": 0, "pending": False, "failure": False},
             "retired_pages": None,
+            "recovery_action": "none",
         },
         "power": {"limit_w": 700.0, "persistence_mode": True},
     }
@@ -114,6 +115,7 @@ def test_what_a_card_does_not_know_is_none(monkeypatch):
         "ecc_errors_corrected": None,
         "remapped_rows": None,
         "retired_pages": None,
+        "recovery_action": "none",
     }
 
 
@@ -182,6 +184,7 @@ def test_a_gpu_lost_after_any_call_is_the_only_one_that_suffers(monkeypatch, tmp
         ("nvmlDeviceGetMigMode", lambda gpu: gpu["mig"]["mode"]),
         ("nvmlDeviceGetEccMode", lambda gpu: gpu["health"]["ecc_mode"]),
         ("nvmlDeviceGetTotalEccErrors", lambda gpu: gpu["health"]["ecc_errors_uncorrected"]),
+        ("nvmlDeviceGetFieldValues", lambda gpu: gpu["health"]["recovery_action"]),
         ("nvmlDeviceGetRemappedRows", lambda gpu: gpu["health"]["remapped_rows"]),
         ("nvmlDeviceGetNvLinkState", lambda gpu: gpu["links"]["nvlink_total"]),
         ("nvmlDeviceGetPowerManagementLimit", lambda gpu: gpu["power"]["limit_w"]),
@@ -197,6 +200,23 @@ def test_one_failing_question_costs_one_field(monkeypatch, tmp_path, call, field
         assert gpu["uuid"] == plain["uuid"]
         assert gpu["health"]["state"] == state
         assert bool(gpu["health"]["reasons"]) == (state != "ok")
+
+
+@pytest.mark.parametrize(
+    ("lines", "action", "state"),
+    [
+        ("recovery-action = none", "none", "ok"),
+        ("recovery-action = gpu-reset", "gpu_reset", "warning"),
+        ("recovery-action = system-reboot", "system_reboot", "warning"),
+        ("recovery-action = another", "unknown", "warning"),
+        ("recovery-action = unsupported", None, "ok"),
+        ("fault = nvmlDeviceGetFieldValues:invalid-argument", None, "ok"),  # a driver that is older than the field
+    ],
+)
+def test_what_the_driver_requires_to_be_done_to_a_gpu(monkeypatch, tmp_path, lines, action, state):
+    health = read(monkeypatch, machine(tmp_path, f"\n[gpu 3]\n{lines}\n"))["gpus"][3]["health"]
+    assert (health["recovery_action"], health["state"]) == (action, state)
+    assert health["reasons"] == ([] if state == "ok" else [f"the driver requires a recovery action: {action}"])
 
 
 def test_architecture_follows_from_the_capability_where_the_driver_does_not_know_it(monkeypatch, tmp_path):

@@ -13,8 +13,8 @@ A, B, C = (f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in range(
 MIG = "MIG-00000000-1111-2222-3333-444444444444"
 
 
-def gpu(uuid, state="ok", mig=()):
-    return {"uuid": uuid, "pci": "00000000:C1:00.0", "state": state, "reasons": [], "mig": list(mig)}
+def gpu(uuid, state="ok", mig=(), action="none"):
+    return {"uuid": uuid, "pci": "00000000:C1:00.0", "state": state, "reasons": [], "action": action, "mig": list(mig)}
 
 
 def reading(*gpus, error=None):
@@ -35,6 +35,15 @@ CASES = {
     "one that answers no more than that it is there": (reading(gpu(None, "failed"), gpu(B)), [A, B], [], Label("fault", A, "lost")),
     "a row to be remapped": (reading(gpu(A, "warning")), [A], [], Label("warning", A, "degraded")),
     "a fault before a warning": (reading(gpu(A, "warning"), gpu(B, "failed")), [A, B], [], Label("fault", B, "failed")),
+    "a card that the driver wants reset": (reading(gpu(A, "warning", action="gpu_reset"), gpu(B)), [A, B], [], Label("fault", A, "reset")),
+    "a reset of its bus": (reading(gpu(A, "warning", action="bus_reset")), [A], [], Label("fault", A, "reset")),
+    "a reboot": (reading(gpu(A, "warning", action="node_reboot")), [A], [], Label("fault", A, "reboot")),
+    "tasks to be drained": (reading(gpu(A, "warning", action="drain_and_reset")), [A], [], Label("fault", A, "drain")),
+    "peers to be drained": (reading(gpu(A, "warning", action="drain_p2p")), [A], [], Label("fault", A, "drain")),
+    "one that nobody is given is to be reset": (reading(gpu(A, "warning", action="gpu_reset"), gpu(B)), [B], [], Label("warning", A, "reset")),
+    "an action that is not of the card": (reading(gpu(A, "warning", action="recover_imex_domain")), [A], [], Label("warning", A, "degraded")),
+    "an action that is newer than this": (reading(gpu(A, "warning", action="unknown")), [A], [], Label("warning", A, "degraded")),
+    "a driver that knows no actions": (reading(gpu(A, action=None)), [A], [], Label("ok")),
     "an error of the driver": (reading(gpu(A), gpu(B)), [A, B], [event(B, 95)], Label("fault", B, "xid", 95)),
     "one that may be anything": (reading(gpu(A)), [A], [event(A, 4711, "warning")], Label("warning", A, "xid", 4711)),
     "one of a card that nobody is given": (reading(gpu(A), gpu(B)), [A], [event(B, 95)], Label("warning", B, "xid", 95)),

@@ -11,12 +11,17 @@ import json
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import xids
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import driver, events, written
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 GPUS = [{"uuid": UUID, "pci": "00000000:C1:00.0"}, {"uuid": None, "pci": None}]
 SETTINGS = {"health_faults": [79, 95], "health_ignored": [31]}
 LINE = "3,1042,90211,-;NVRM: Xid (PCI:0000:c1:00): %d, pid=4711\n"
+
+
+def errors(*lines):
+    return [one for one in map(xids.event, lines) if one]
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def boot(tmp_path, monkeypatch):
 
 def test_errors_are_kept_for_this_boot(tmp_path, boot):
     it = events.Events(str(tmp_path))
-    found = it.add([LINE % 79, LINE % 31, "another line", (LINE % 95).replace("c1", "c2")], GPUS, SETTINGS)
+    found = it.add(errors(LINE % 79, LINE % 31, "another line", (LINE % 95).replace("c1", "c2")), GPUS, SETTINGS)
     assert [event.xid for event in found] == [79, 31, 95]
     assert it.read() == events.Events(str(tmp_path)).read() == [{"uuid": UUID, "xid": 79, "state": "fault"}]
     boot.write_text("another\n")
@@ -38,6 +43,16 @@ def test_errors_are_kept_for_this_boot(tmp_path, boot):
     it.forget()
     it.forget()
     assert it.read() == []
+
+
+@pytest.mark.parametrize("nvml_first", [True, False])
+def test_what_both_channels_report_counts_once(tmp_path, boot, nvml_first):
+    it, of_log, of_nvml = events.Events(str(tmp_path)), errors(LINE % 79, LINE % 31), [xids.Event("0000:c1:00", xid, "") for xid in (79, 31)]
+    first = it.add(of_nvml if nvml_first else of_log, GPUS, SETTINGS)
+    assert [event.xid for event in first] == ([79] if nvml_first else [79, 31])
+    second = it.add(of_log if nvml_first else of_nvml, GPUS, SETTINGS)
+    assert second == (of_log if nvml_first else [])  # the log has more words
+    assert it.read() == [{"uuid": UUID, "xid": 79, "state": "fault"}]
 
 
 @pytest.mark.parametrize("broken", ["", "[]", "{", '{"boot": "one"}'])

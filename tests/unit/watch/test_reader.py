@@ -7,13 +7,16 @@
 from __future__ import annotations
 
 import os
+import select
 import time
 
+import nvml_lab
 import pytest
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import xids
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import reader
 
-GPU = {"uuid": "GPU-00000000-1111-2222-3333-444444444444", "pci": "00000000:C1:00.0", "state": "ok", "reasons": [], "mig": []}
+GPU = {"uuid": "GPU-00000000-1111-2222-3333-444444444444", "pci": "00000000:C1:00.0", "state": "ok", "reasons": [], "action": None, "mig": []}
 WELL = {"error": None, "text": None, "gpus": [GPU]}
 
 
@@ -69,6 +72,86 @@ def test_no_second_one_is_started_while_one_is_there(made):
     assert second.read()["error"] == "hang"
     first.end()
     assert second.read()["error"] is None
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A reader of the lab's NVML, and the file that this goes by."""
+    path = tmp_path / "nvml.conf"
+    path.write_text("[gpu 0-1]\nname = NVIDIA H100 80GB HBM3\ncompute = 9.0\nxid = 48\n")
+    monkeypatch.setenv("GPU_LAB_NVML", str(path))
+    (tmp_path / "health").mkdir()
+    it = reader.Reader(str(tmp_path / "health"), {"nvml_timeout": 20, "nvml_path": nvml_lab.library()}, lambda: None)
+    yield it, path
+    it.end()
+
+
+def await_event(it):
+    found = []
+    deadline = time.monotonic() + 10
+    while not found and time.monotonic() < deadline:
+        select.select(it.handles(), [], [], 0.1)
+        found = it.events()
+    return found
+
+
+def registered(it, path):
+    """Once NVML has the cards registered, what is added is reported: what was logged before is not."""
+    for xid in range(900, 999):
+        with path.open("a") as stream:
+            stream.write(f"[gpu 0]\nxid = {xid}\n")
+        select.select(it.handles(), [], [], 0.2)
+        if it.events():
+            return
+    raise AssertionError("no event came")
+
+
+def test_errors_that_nvml_reports_come_by_themselves_and_readings_go_on(machine):
+    it, path = machine
+    read = it.read()
+    assert [gpu["action"] for gpu in read["gpus"]] == ["none", "none"]
+    registered(it, path)
+    with path.open("a") as stream:
+        stream.write("[gpu 1]\nxid = 79\nxid = 154\nxid = 95\nrecovery-action = gpu-reset\n")
+    found = await_event(it) + await_event(it)
+    second = xids.bus(read["gpus"][1]["pci"])
+    assert found == [xids.Event(second, 79, ""), xids.Event(second, 95, "")]
+    again = it.read()
+    assert [(gpu["action"], gpu["state"]) for gpu in again["gpus"]] == [("none", "ok"), ("gpu_reset", "warning")]
+    assert it.events() == []
+
+
+def test_a_card_that_is_lost_ends_neither_readings_nor_the_process(machine):
+    it, path = machine
+    it.read()
+    with path.open("a") as stream:
+        stream.write("[gpu 1]\nfault = lost\n")
+    child = it._child
+    assert [gpu["state"] for gpu in it.read()["gpus"]] == ["ok", "failed"]
+    assert [gpu["state"] for gpu in it.read()["gpus"]] == ["ok", "failed"]
+    assert it._child == child
+
+
+@pytest.mark.parametrize("line", ["events = off", "events = unsupported", "fault = nvmlDeviceRegisterEvents:not-supported"])
+def test_a_driver_that_reports_none_is_read_all_the_same(machine, line):
+    it, path = machine
+    path.write_text(f"[gpu 0]\nname = NVIDIA X\n{line}\n")
+    assert it.read()["error"] is None
+    with path.open("a") as stream:
+        stream.write("xid = 79\n")
+    assert it.read()["error"] is None
+    assert it.events() == []
+
+
+def test_a_process_that_ends_while_nobody_reads_is_noticed_and_replaced(machine):
+    it, _path = machine
+    it.read()
+    child = it._child
+    os.kill(child, 9)
+    assert select.select(it.handles(), [], [], 5)[0]
+    assert (it.events(), it.handles(), it._child) == ([], [], None)
+    assert it.read()["error"] is None
+    assert it._child not in (None, child)
 
 
 def test_it_ends_with_the_service(made):

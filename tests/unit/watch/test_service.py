@@ -11,11 +11,11 @@ import os
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, xids
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import events, service
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
-WELL = {"error": None, "text": None, "gpus": [{"uuid": UUID, "pci": "00000000:C1:00.0", "state": "ok", "reasons": [], "mig": []}]}
+WELL = {"error": None, "text": None, "gpus": [{"uuid": UUID, "pci": "00000000:C1:00.0", "state": "ok", "reasons": [], "action": None, "mig": []}]}
 LOST = {"error": None, "text": None, "gpus": []}
 SETTINGS = {"nvml_path": "/none", "nvml_timeout": 60, "health_faults": [79], "health_ignored": [], "health_report": "faults"}
 
@@ -49,6 +49,8 @@ class Node:
         self.it._written.read = lambda: self.it._written
         self.it._written.expected = [UUID]
         self.it._reader.read = lambda: self.reading
+        self.errors = []
+        self.it._reader.events = lambda: [self.errors.pop() for _one in list(self.errors)]
         self.it._write = self.write
 
     def write(self, label):
@@ -132,6 +134,22 @@ def test_an_error_that_the_driver_logs(node, tmp_path):
     node.it._log.lines = lambda: ["NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
     node.look(2)
     assert node.written[0].startswith(f"fault {UUID} reason=xid xid=79 since=")
+
+
+def test_an_error_that_nvml_reports_and_the_log_too(node, capsys):
+    node.look(3)
+    lines = ["NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
+    node.it._log.lines = lambda: [lines.pop() for _one in list(lines)]
+    node.errors.append(xids.Event("0000:c1:00", 79, ""))
+    node.look(20)
+    assert [label.split(" since")[0] for label in node.written] == [f"fault {UUID} reason=xid xid=79"]
+    assert capsys.readouterr().out.count("XID 79") == 1
+
+
+def test_what_the_driver_requires_is_a_fault(node):
+    node.reading = {**WELL, "gpus": [{**WELL["gpus"][0], "state": "warning", "action": "gpu_reset"}]}
+    node.look(3)
+    assert node.written[0].startswith(f"fault {UUID} reason=reset since=")
 
 
 @pytest.mark.parametrize(("uptime", "writes"), [(20.0, 0), (900.0, 1)])

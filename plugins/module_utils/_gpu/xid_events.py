@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The errors of cards (XIDs) as NVML reports them when they come, for as long as it is held open.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+_XID_CRITICAL_ERROR = 8  # nvmlEventTypeXidCriticalError
+_TIMEOUT = 10
+
+
+class XidEvent(NamedTuple):
+    """One of a card that is known by its address."""
+
+    pci: str
+    xid: int
+
+
+class XidEvents:
+    """Those of the cards that support it, which were registered when this was made. ``nvml`` is the binding, held open."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._nvml = nvml
+        self._set = nvml.nvmlEventSetCreate()
+        self._cards: dict[int | None, str] = {}
+        for index in range(nvml.nvmlDeviceGetCount()):
+            try:
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
+                if nvml.nvmlDeviceGetSupportedEventTypes(handle) & _XID_CRITICAL_ERROR:
+                    nvml.nvmlDeviceRegisterEvents(handle, _XID_CRITICAL_ERROR, self._set)
+                    pci = nvml.nvmlDeviceGetPciInfo(handle).busId
+                    self._cards[_address(handle)] = pci.decode("ascii") if isinstance(pci, bytes) else pci
+            except nvml.NVMLError:
+                continue  # one that is lost, or knows no events
+
+    def __len__(self) -> int:
+        return len(self._cards)
+
+    def wait(self, limit_ms: int) -> XidEvent | None:
+        """The next one, or None where there is none within this time. Raises NVML's error where a card is lost."""
+        try:
+            found = self._nvml.nvmlEventSetWait_v2(self._set, limit_ms)
+        except self._nvml.NVMLError as problem:
+            if problem.value == _TIMEOUT:
+                return None
+            raise
+        pci = self._cards.get(_address(found.device))
+        if found.eventType != _XID_CRITICAL_ERROR or pci is None:
+            return None
+        return XidEvent(pci, int(found.eventData))
+
+
+def _address(handle: Any) -> int | None:
+    return ctypes.cast(handle, ctypes.c_void_p).value
