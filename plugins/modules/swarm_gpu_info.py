@@ -92,6 +92,7 @@ swarm:
         holder: {type: str, description: Who has it.}
         since: {type: str, description: When it was acquired first. Null where that is not known.}
         expires_in: {type: int, description: Seconds until it ends; 0 or less if it has. Null if it does not end by itself.}
+    last_run: {type: dict, description: 'C(ended), C(hosts) and C(always) of M(fleet.gpu_swarm.swarm_lease); null if none is noted.'}
 nodes:
   description: All nodes of the swarm, ordered by host name.
   returned: success

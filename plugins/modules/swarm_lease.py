@@ -58,6 +58,19 @@ options:
     description: Acquire the lease whoever holds it.
     type: bool
     default: false
+  outcomes:
+    description:
+      - With O(state=absent), what became of the run, which is how many hosts came to which end, such as V({done: 7, waiting: 1}). It is kept with
+        the time in the label C(gpu-swarm.last-run) of the swarm, in the same update that releases the lease; where another run has the lease,
+        it is not. Empty removes that label with the lease.
+      - Without this option the label stays as it is.
+    type: dict
+    version_added: 0.3.0
+  always:
+    description: Kept beside O(outcomes), it says whether runs that find nothing to change note that as well.
+    type: bool
+    default: false
+    version_added: 0.3.0
 seealso:
   - module: fleet.gpu_swarm.swarm_nodes
 """
@@ -137,6 +150,8 @@ def main():
             ttl=dict(type="int", default=900),
             takeover=dict(type="list", elements="str", default=[]),
             force=dict(type="bool", default=False),
+            outcomes=dict(type="dict"),
+            always=dict(type="bool", default=False),
         ),
         supports_check_mode=True,
     )

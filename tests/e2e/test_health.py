@@ -154,7 +154,10 @@ def test_status_writes_it_all_for_prometheus(fleet: Fleet, inventory: Path, befo
     assert "No such file or directory. Create it" in missing.failures("h1")[0]
     fleet["h1"].run("mkdir", "-p", TEXTFILES)
     wait_until("the faults before to be over", lambda: shown(fleet, "h2") == "ok", 180, lambda: shown(fleet, "h2"))
+    assert fleet.playbook(inventory, *ON, "--extra-vars", '{"provision_note_run": true}').rc == 0  # and has nothing to change
     well = samples(fleet, inventory)
+    assert well['run_hosts{outcome="done"}'] == 2
+    assert 0 <= well["snapshot_timestamp_seconds"] - well['run_end_timestamp_seconds{runs="all"}'] < 60
     assert (well['nodes{state="ready",by=""}'], well['node_resources_placeable{node="h2",kind="NVIDIA-GPU"}']) == (2, 4)
     gone = fleet["h2"].run("nvidia-smi", "-L").strip().splitlines()[-1].split("UUID: ")[1].rstrip(")")
     replace(fleet["h2"], "[gpu 0-3]", "[gpu 0-2]")

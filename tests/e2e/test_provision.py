@@ -398,7 +398,9 @@ def test_another_run_s_lease_lasts_until_it_is_taken(fleet: Fleet, inventory: Pa
         run = fleet.playbook(inventory, *leased, "--extra-vars", "provision_take_lease=true")
         assert run.rc == 0, run.output
         assert shown(fleet, "g1") == {"LEASED": sorted(fleet["g1"].gpus())}
-        assert json.loads(manager.docker("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")) == {}
+        labels = json.loads(manager.docker("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}"))
+        assert json.loads(labels.pop("gpu-swarm.last-run"))["hosts"].keys() == {"done"}
+        assert labels == {}
 
 
 def test_a_window_does_not_go_on_without_the_lease(fleet: Fleet, inventory: Path, as_before: None) -> None:

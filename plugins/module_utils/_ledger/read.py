@@ -23,7 +23,8 @@ def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_la
     """The result of a module: the ledger, and the swarm that it is of."""
     listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
     result = ledger(listed, prefix, explained)
-    return dict(result, changed=False, swarm=dict(swarm_of(manager), lease=lease.result(manager.spec, manager.time)))
+    run = dict(lease=lease.result(manager.spec, manager.time), last_run=lease.last_run(manager.spec))
+    return dict(result, changed=False, swarm=dict(swarm_of(manager), **run))
 
 
 def swarm_of(manager: Manager) -> dict[str, Any]:

@@ -61,11 +61,14 @@ UNRESERVED = Metric("gpu_swarm_service_unreserved", ("service",), "A service tha
 LEASE_SINCE = Metric("gpu_swarm_run_lease_since_timestamp_seconds", (), "Since when a run has the lease of this swarm; not there where none has it.")
 LEASE_UNTIL = Metric("gpu_swarm_run_lease_until_timestamp_seconds", (), "When that lease ends unless it is renewed.")
 
+RUN_END = Metric("gpu_swarm_run_end_timestamp_seconds", ("runs",), "When the last run ended: of all runs, or of those that changed something.")
+RUN_HOSTS = Metric("gpu_swarm_run_hosts", ("outcome",), "How many hosts came to which end in that run: done, waiting, untouched or failed.")
+
 METRICS: tuple[Metric, ...] = (
     SNAPSHOT, INFO,
     NODES, NODE_INFO, NODE_STATE, NODE_SINCE, NODE_HEALTH, NODE_DRIFT,
     ADVERTISED, ALLOCATED, FREE, PLACEABLE, FAULTY,
     GPU_ALLOCATED, GPU_FAULT, GPU_FAULT_SINCE, TWICE, GPU_TWICE,
     SERVICE_ALLOCATED, PENDING_SERVICES, PENDING, PENDING_SINCE, PENDING_WANTS, PENDING_POSSIBLE, UNRESERVED_SERVICES, UNRESERVED,
-    LEASE_SINCE, LEASE_UNTIL,
+    LEASE_SINCE, LEASE_UNTIL, RUN_END, RUN_HOSTS,
 )  # fmt: skip

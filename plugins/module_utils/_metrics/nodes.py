@@ -22,10 +22,10 @@ from .bounds import OTHERS, kept
 from .text import Sample
 
 READY = "ready"
-BY_RUN, BY_HAND = "run", "hand"
+BY_RUN, BY_FAULT, BY_HAND = "run", "fault", "hand"
 _STATES = {ACTIVE: READY, PAUSED: "paused", DRAINED: "drained"}
 # Shown with 0 where there is none, so that a panel and an alert find them.
-ALWAYS = ((READY, ""), ("paused", BY_RUN), ("paused", BY_HAND), ("drained", BY_RUN), ("drained", BY_HAND), ("down", ""))
+ALWAYS = ((READY, ""), ("paused", BY_RUN), ("paused", BY_FAULT), ("paused", BY_HAND), ("drained", BY_RUN), ("drained", BY_HAND), ("down", ""))
 # More kinds than anybody advertises: a node may call its kinds what it likes.
 MOST_KINDS = 50
 
@@ -47,7 +47,11 @@ def state_of(record: Mapping[str, Any]) -> tuple[str, str]:
     """(the state of a node in a word, whose doing it is where it is paused or drained)"""
     word = closed_as(record)
     state = _STATES.get(word, word)
-    return state, (BY_RUN if record["set_by_run"] else BY_HAND) if word in (PAUSED, DRAINED) else ""
+    if word not in (PAUSED, DRAINED):
+        return state, ""
+    if record.get("paused_for"):
+        return state, BY_FAULT
+    return state, BY_RUN if record["set_by_run"] else BY_HAND
 
 
 def _who(record: Mapping[str, Any]) -> tuple[str, str]:

@@ -18,7 +18,11 @@ from .services import of_services
 from .text import Sample
 
 # What writes the file.
-STATUS = "status"
+STATUS, REACTOR = "status", "reactor"
+# Which runs note that they have ended.
+ALL_RUNS, CHANGING_RUNS = "all", "changing"
+# What a run makes of a host, in the words of its table.
+OUTCOMES = ("done", "waiting", "untouched", "failed")
 
 
 def rendered(ledger: Mapping[str, Any], now: float, source: str) -> str:
@@ -32,6 +36,7 @@ def samples(ledger: Mapping[str, Any], now: float, source: str) -> Iterator[Samp
     yield from of_nodes(ledger, now)
     yield from of_services(ledger, now)
     yield from _lease(ledger["swarm"].get("lease"), now)
+    yield from _last_run(ledger["swarm"].get("last_run"))
 
 
 def _info(ledger: Mapping[str, Any], source: str) -> Sample:
@@ -50,3 +55,12 @@ def _lease(lease: Mapping[str, Any] | None, now: float) -> Iterator[Sample]:
         yield Sample(names.LEASE_SINCE, (), since)
     if left is not None:
         yield Sample(names.LEASE_UNTIL, (), now + left)
+
+
+def _last_run(run: Mapping[str, Any] | None) -> Iterator[Sample]:
+    ended = epoch((run or {}).get("ended"))
+    if run is None or ended is None:
+        return
+    yield Sample(names.RUN_END, (ALL_RUNS if run["always"] else CHANGING_RUNS,), ended)
+    for outcome in OUTCOMES:
+        yield Sample(names.RUN_HOSTS, (outcome,), run["hosts"].get(outcome, 0))

@@ -19,6 +19,7 @@ from typing import Any, Mapping, NamedTuple
 from .manager import Manager, SwarmError, until_written
 
 LABEL = "gpu-swarm.lease"
+LAST_RUN = "gpu-swarm.last-run"  # what became of the run that released its lease last
 
 
 class Lease(NamedTuple):
@@ -59,12 +60,25 @@ def read(spec: Mapping[str, Any]) -> Lease | None:
         return Lease(value, None, None)
 
 
-def write(spec: dict[str, Any], lease: Lease | None) -> dict[str, Any]:
-    """The spec with that lease, or without one; everything else stays."""
-    labels = {key: value for key, value in (spec.get("Labels") or {}).items() if key != LABEL}
+def write(spec: dict[str, Any], lease: Lease | None, note: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The spec with that lease, or without one; everything else stays. ``note`` takes the place of that of the run before; empty removes it."""
+    labels = {key: value for key, value in (spec.get("Labels") or {}).items() if key != LABEL and (key != LAST_RUN or note is None)}
     if lease:
         labels[LABEL] = json.dumps({"holder": lease.holder, "since": in_words(lease.since), "until": in_words(lease.until)})
+    if note:
+        labels[LAST_RUN] = json.dumps(note)
     return dict(spec, Labels=labels)
+
+
+def last_run(spec: Mapping[str, Any]) -> dict[str, Any] | None:
+    """{ended, hosts, always} as the last run noted it: how many hosts came to which end, and whether runs that change nothing note it too.
+    None where none has."""
+    try:
+        kept = json.loads((spec.get("Labels") or {}).get(LAST_RUN) or "")
+        hosts = {str(name): int(count) for name, count in kept["hosts"].items()}
+        return {"ended": in_words(seconds(kept["ended"])), "hosts": hosts, "always": bool(kept.get("always"))}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
 
 
 def result(spec: Mapping[str, Any], now: str | None) -> dict[str, Any] | None:
@@ -139,11 +153,17 @@ def settle(manager: Manager, want: Mapping[str, Any], check_mode: bool) -> tuple
         cluster, clock = manager.cluster()
         before, now = read(cluster["Spec"]), seconds(clock)
         after = released(before, want) if want["state"] == "absent" else acquired_by(before, now, want)
-        if not check_mode and after != before:
-            manager.update_cluster(cluster["Version"]["Index"], write(cluster["Spec"], after))
+        note = _note(want, now) if after is None else None  # not over the lease of another run
+        if not check_mode and (after != before or note):
+            manager.update_cluster(cluster["Version"]["Index"], write(cluster["Spec"], after, note))
         return before, after, now
 
     return until_written(attempt)
+
+
+def _note(want: Mapping[str, Any], now: int) -> dict[str, Any] | None:
+    hosts = want["outcomes"] if want["state"] == "absent" else None
+    return {"ended": in_words(now), "hosts": hosts, "always": want["always"]} if hosts else hosts
 
 
 def check(want: Mapping[str, Any]) -> None:
@@ -159,7 +179,7 @@ def answer(before: Lease | None, after: Lease | None, now: int, want: Mapping[st
     acquired = want["state"] == "present" and after.holder == want["holder"]
     from_other = acquired and counts(before, now) and before.holder != want["holder"]
     return {
-        "changed": after != before,
+        "changed": after != before or bool(want["outcomes"] and after is None),
         "acquired": acquired,
         "holder": after.holder if after else None,
         "since": in_words(after.since) if after else None,

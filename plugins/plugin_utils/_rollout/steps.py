@@ -10,11 +10,12 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from .._fleet.model import LABEL, MARKED
-from .._fleet.outcome import State, outcome_of
+from .._fleet.outcome import State, Verdict, outcome_of
 from .batch import NO_MANAGER, Answer, Batch
 from .eviction import not_written
 from .lease import is_due, lease_blocker
@@ -213,8 +214,8 @@ def finish(batch: Batch) -> Answer:
     returned = batch.write(back) if back else {}
     labels = label_updates(groups.get(LABEL) or [], batch, batch.ledger, clashes=True)
     labelled = batch.write(labels) if labels else {}
-    if batch.lease:
-        batch.call("swarm_lease", state="absent")
+    if batch.lease or not (batch.absent or batch.checks):  # a swarm that was made in this run has none
+        batch.call("swarm_lease", state="absent", outcomes=_ends(batch), always=batch.plan["settings"]["provision_note_run"])
     if batch.absent and not batch.checks:
         batch.ledger = batch.query()
     elif not batch.checks:
@@ -223,6 +224,12 @@ def finish(batch: Batch) -> Answer:
         _converge(batch)
     refused = [item for answer in (returned, labelled) for item in answer.get("refused") or []]
     return {**batch.answer(), "refused": refused, "unlabelled": labelled.get("msg") or "" if "nodes" not in labelled else ""}
+
+
+def _ends(batch: Batch) -> dict[str, int]:
+    """How many hosts came to which end, for whoever looks at the swarm later. Nothing of it stays where this collection leaves."""
+    found = [outcome_of(batch[name]) for name in batch.hosts]
+    return {} if batch.absent else dict(Counter((outcome.state.verdict if outcome else Verdict.DONE).value for outcome in found))
 
 
 # By the option ``step`` of the module swarm_batch.

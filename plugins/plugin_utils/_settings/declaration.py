@@ -97,6 +97,12 @@ PLAYBOOKS = (
         "deprovision, of nodes that stay members: one that leaves is not updated.",
     ),
     Setting(
+        "provision_note_run", "bool", False, "whether a run that finds nothing to change notes on the swarm that it was there", once=True,
+        details="A run that changes something does so as it releases its lease: the label `gpu-swarm.last-run` of the swarm has when it ended and "
+        "what became of the hosts. With `true`, one that changes nothing makes one call to a manager more for that, and the alert for a swarm "
+        "that no run has been to for a week can be raised (docs/ALERTS.md).",
+    ),
+    Setting(
         "maintain_tasks", "path", None, "the file with the tasks of a maintenance",
         details="A relative path begins where you are. A task in it may take as long as it likes, unless you give it a `timeout` in seconds: give "
         "one to each that could hang, since the others of the batch wait for it.",

@@ -23,9 +23,9 @@ MARK = "gpu-swarm.former-availability"
 PAUSED = {MARK: "active", "gpu-swarm.paused-since": "2026-11-20T11:00:00Z"}
 
 
-def file_of(nodes=(), tasks=(), services=(), lease=None, now=NOW):
+def file_of(nodes=(), tasks=(), services=(), lease=None, last_run=None, now=NOW):
     found = ledger(Listed(list(nodes), list(tasks), list(services), now), "gpu-swarm.", ["*"])
-    found["swarm"] = {"id": "c1", "lease": lease}
+    found["swarm"] = {"id": "c1", "lease": lease, "last_run": last_run}
     return rendered(found, now, "status")
 
 
@@ -224,6 +224,14 @@ def test_the_leader_and_the_time():
 def test_a_run_that_has_the_lease(lease, since, until):
     found = read([], lease=lease)
     assert (found.get(("run_lease_since_timestamp_seconds",)), found.get(("run_lease_until_timestamp_seconds",))) == (since, until)
+
+
+@pytest.mark.parametrize(("always", "runs"), [(True, "all"), (False, "changing")])
+def test_the_last_run(always, runs):
+    found = read(last_run={"ended": "2026-11-20T12:00:00Z", "hosts": {"done": 7, "failed": 1, "else": 2}, "always": always})
+    assert found["run_end_timestamp_seconds", runs] == NOW - 3600
+    hosts = {key[1]: value for key, value in found.items() if key[0] == "run_hosts"}
+    assert hosts == {"done": 7, "waiting": 0, "untouched": 0, "failed": 1}
 
 
 def test_every_metric_has_its_labels_in_each_line_and_a_sentence():

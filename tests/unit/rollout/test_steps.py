@@ -18,7 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.batch imp
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS, judge, pause
 
 KEEP = "team.keep"
-OF_RUN = {"provision_max_failed": 1, "provision_keep_label": KEEP}
+OF_RUN = {"provision_max_failed": 1, "provision_keep_label": KEEP, "provision_note_run": False}
 SETTINGS = {"provision_wait": 60, "provision_drain_timeout": 20}
 HELD = {"acquired": True, "holder": "me", "since": "10:00", "expires_in": 900, "renew_at": 500.0}
 OTHERS = {"acquired": False, "holder": "bob", "since": "11:00", "expires_in": 90}
@@ -392,7 +392,7 @@ def test_the_end_returns_what_is_left_labels_and_releases_the_lease():
     answer = STEPS["finish"](batch(manager, made=made))
     written = [[(update["id"], update.get("availability")) for update in args["nodes"]] for args in manager.asked("swarm_nodes")]
     assert written == [[("n-a", "former")], [("n-b", None)]]
-    assert manager.asked("swarm_lease") == [{"state": "absent"}]
+    assert manager.asked("swarm_lease") == [{"state": "absent", "outcomes": {"done": 2}, "always": False}]
     assert (answer["answered"], answer["ledger"], answer["refused"], answer["unlabelled"]) == (True, shown(), [refused], "no route")
 
 
@@ -404,6 +404,24 @@ def test_a_host_whose_batch_did_not_have_the_lease_does_not_return_at_the_end():
     kept = {"a": {"gpu_swarm_lease": HELD}, "b": {"gpu_swarm_lease": OTHERS}}
     STEPS["finish"](batch(manager, outcomes={"b": untouched}, variables=kept))
     assert [[update["id"] for update in args["nodes"]] for args in manager.asked("swarm_nodes")] == [["n-a"]]
+
+
+def test_the_end_notes_how_many_hosts_came_to_which_end():
+    there = shown(*(member(f"n-{name}", bound=name) for name in "abc"))
+    manager = Manager(swarm_gpu_info=there, swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
+    made = plan(*"abc", hosts_in={})
+    made["settings"]["provision_note_run"] = True
+    kept = {"a": {"state": "waiting", "reason": "a task"}, "b": {"state": "lost", "reason": "x"}}
+    STEPS["finish"](batch(manager, "abc", made=made, outcomes=kept, lease={}))
+    assert manager.asked("swarm_lease") == [{"state": "absent", "outcomes": {"done": 1, "waiting": 1, "failed": 1}, "always": True}]
+
+
+def test_a_deprovision_leaves_no_note():
+    manager = Manager(swarm_gpu_info=shown(), swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
+    STEPS["finish"](batch(manager, absent=True, made=plan(*"ab", hosts_in={})))
+    assert [call["outcomes"] for call in manager.asked("swarm_lease")] == [{}]
+    STEPS["finish"](batch(manager, absent=True, made=plan(*"ab", hosts_in={}), lease={}))
+    assert len(manager.asked("swarm_lease")) == 1
 
 
 def test_a_check_run_only_reads_at_the_end():

@@ -24,7 +24,7 @@ OF = {
     "provision.yml": OF_ALL,
     "maintain.yml": OF_ALL | {name for name in DECLARED if name.startswith("maintain_")},
     # A host that leaves takes its GPUs with it: no policy changes.
-    "deprovision.yml": (OF_ALL - {"provision_allow_pending"}) | {name for name in DECLARED if name.startswith("deprovision_")},
+    "deprovision.yml": (OF_ALL - {"provision_allow_pending", "provision_note_run"}) | {name for name in DECLARED if name.startswith("deprovision_")},
     "status.yml": {name for name in DECLARED if name.startswith("status_")},
     "verify.yml": {name for name in DECLARED if name.startswith("verify_")},
 }

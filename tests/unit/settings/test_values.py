@@ -106,6 +106,7 @@ def test_what_counts_for_the_whole_run():
         "provision_allow_pending": None,
         "provision_ignore_pending": None,
         "provision_remove_finished_jobs": False,
+        "provision_note_run": False,
     }
 
 

@@ -55,7 +55,7 @@ class FakeManager:
 def run(monkeypatch):
     def run(manager, check_mode=False, **options):
         monkeypatch.setattr(module, "connect", lambda params: manager)
-        given = {"state": "present", "holder": ALICE, "ttl": 900, "takeover": [], "force": False}
+        given = {"state": "present", "holder": ALICE, "ttl": 900, "takeover": [], "force": False, "outcomes": None, "always": False}
         return module.run(dict(given, **options), check_mode)
 
     return run
@@ -262,3 +262,46 @@ def test_what_was_acquired_is_renewed_when_half_of_it_is_over():
 )
 def test_a_lease_is_reported_as_it_stands(value, expected):
     assert swarm_lease.result(FakeManager(value).kept["Spec"], CLOCK) == expected
+
+
+# -- what became of a run --------------------------------------------------------------------------------------------
+
+NOTE = json.dumps({"ended": swarm_lease.in_words(NOW), "hosts": {"done": 7, "waiting": 1}, "always": True})
+OLD = json.dumps({"ended": "2026-11-01T00:00:00Z", "hosts": {"failed": 1}, "always": False})
+
+
+@pytest.mark.parametrize(
+    ("value", "before", "options", "after", "changed"),
+    [
+        (lease(ALICE), None, {}, NOTE, True),
+        (lease(ALICE), OLD, {}, NOTE, True),
+        (None, OLD, {}, NOTE, True),  # a run that changed nothing has no lease
+        (lease(BOB), OLD, {}, OLD, False),
+        (lease(ALICE), OLD, {"outcomes": None}, OLD, True),
+        (lease(ALICE), OLD, {"outcomes": {}}, None, True),  # deprovision
+        (lease(ALICE), OLD, {"state": "present"}, OLD, True),
+    ],
+)
+def test_a_run_notes_what_became_of_it_as_it_releases_the_lease(run, value, before, options, after, changed):
+    manager = FakeManager(value)
+    if before:
+        manager.kept["Spec"]["Labels"][swarm_lease.LAST_RUN] = before
+    given = {"state": "absent", "outcomes": {"done": 7, "waiting": 1}, "always": True, **options}
+    assert run(manager, **given)["changed"] is changed
+    labels = manager.kept["Spec"]["Labels"]
+    assert (labels.get(swarm_lease.LAST_RUN), labels["owner"], manager.updates) == (after, "bob", int(changed))
+
+
+def test_in_check_mode_nothing_is_noted(run):
+    manager = FakeManager()
+    run(manager, check_mode=True, state="absent", outcomes={"done": 1})
+    assert manager.updates == 0
+
+
+@pytest.mark.parametrize("value", [None, "", "x", "[]", "{}", '{"ended": "x", "hosts": {}}', '{"ended": "2026-11-01T00:00:00Z", "hosts": [1]}'])
+def test_a_label_that_is_no_note(value):
+    assert swarm_lease.last_run({"Labels": {swarm_lease.LAST_RUN: value} if value is not None else None}) is None
+
+
+def test_a_note_is_read_back():
+    assert swarm_lease.last_run({"Labels": {swarm_lease.LAST_RUN: OLD}}) == {"ended": "2026-11-01T00:00:00Z", "hosts": {"failed": 1}, "always": False}

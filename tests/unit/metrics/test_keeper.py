@@ -1,0 +1,127 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The file as the leader keeps it: how often the tasks are read, and what becomes of it with another leader."""
+
+from __future__ import annotations
+
+import pytest
+from swarm_api import A, named, node, service, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.keeper import AT_LEAST_S, EVERY_S, Keeper
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import SwarmError
+
+NOW = "2026-11-20T13:00:00.5Z"
+NOTE = '{"ended": "2026-11-20T12:00:00Z", "hosts": {"done": 3}}'
+
+
+class FakeManager:
+    swarm_id = "c1"
+
+    def __init__(self, takes=0.0):
+        self.takes, self.now, self.readings, self.failure = takes, 1000.0, 0, None
+
+    def clock(self):
+        return self.now
+
+    def cluster(self):
+        return {"Spec": {"Labels": {"gpu-swarm.last-run": NOTE}}}, NOW
+
+    def tasks(self):
+        self.readings += 1
+        self.now += self.takes
+        if self.failure:
+            raise SwarmError(self.failure)
+        return iter([task("t1", given=named(A))])
+
+    def services(self):
+        return [service()]
+
+
+def nodes(availability="active", label="ok", **status):
+    one = node(resources=named(A), availability=availability, leader=True, **status)
+    one["Description"]["Engine"]["Labels"] = {KEY: label}
+    return [one]
+
+
+@pytest.fixture
+def manager():
+    return FakeManager()
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def keeper(tmp_path, manager, said):
+    return Keeper(str(tmp_path), said.append, manager.clock)
+
+
+def test_the_leader_writes_it_at_once(keeper, manager, tmp_path, said):
+    keeper(manager, nodes(), True)
+    text = (tmp_path / "gpu-swarm.prom").read_text()
+    assert 'gpu_swarm_info{swarm="c1",leader="host-n1",leader_version="26.1.5+dfsg1",source="reactor"} 1' in text
+    assert 'gpu_swarm_run_hosts{outcome="done"} 3' in text
+    assert f'gpu_swarm_gpu_allocated{{UUID="{A}"' in text
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("takes", "look", "after", "again"),
+    [
+        (0.2, nodes(), EVERY_S - 1, False),
+        (0.2, nodes(), EVERY_S, True),
+        (2.0, nodes(), EVERY_S, False),  # at the most a hundredth of the time
+        (2.0, nodes(), 200, True),
+        (0.2, nodes("pause"), AT_LEAST_S - 1, False),
+        (0.2, nodes("pause"), AT_LEAST_S, True),
+        (0.2, nodes(label=f"fault {A} reason=lost"), AT_LEAST_S, True),
+        (0.2, nodes(State="down"), AT_LEAST_S, True),
+        (20.0, nodes("pause"), AT_LEAST_S, False),
+        (20.0, nodes("pause"), 20, True),
+    ],
+)
+def test_how_often_the_tasks_are_read(keeper, manager, takes, look, after, again):
+    manager.takes = takes
+    keeper(manager, nodes(), True)
+    manager.now = 1000 + after
+    keeper(manager, look, True)
+    assert manager.readings == 1 + again
+
+
+def test_a_manager_that_no_longer_leads_removes_it_and_one_that_leads_again_writes_it_at_once(keeper, manager, tmp_path, said):
+    keeper(manager, nodes(), True)
+    keeper(manager, nodes(), False)
+    keeper(manager, nodes(), False)
+    assert list(tmp_path.iterdir()) == []
+    assert said == [f"this manager does not lead: {tmp_path}/gpu-swarm.prom is removed"]
+    keeper(manager, nodes(), True)
+    assert (manager.readings, len(list(tmp_path.iterdir()))) == (2, 1)
+
+
+@pytest.mark.parametrize("directory", ["", "none"])
+def test_where_there_is_no_directory_nothing_is_read(manager, tmp_path, said, directory):
+    keeper = Keeper(directory and str(tmp_path / directory), said.append, manager.clock)
+    for leads in (True, False):
+        keeper(manager, nodes(), leads)
+    assert (manager.readings, said, list(tmp_path.iterdir())) == (0, [], [])
+
+
+def test_what_goes_wrong_is_said_once_the_old_file_stays_and_it_goes_on(keeper, manager, tmp_path, said):
+    keeper(manager, nodes(), True)
+    before = (tmp_path / "gpu-swarm.prom").read_text()
+    manager.failure = "the manager does not answer"
+    for _each in range(3):
+        manager.now += EVERY_S
+        keeper(manager, nodes("pause"), True)
+        manager.now += 5
+        keeper(manager, nodes("pause"), True)
+    assert (said, (tmp_path / "gpu-swarm.prom").read_text()) == (["the manager does not answer"], before)
+    manager.failure, manager.now = None, manager.now + EVERY_S
+    keeper(manager, nodes("pause"), True)
+    assert 'gpu_swarm_nodes{state="paused",by="hand"} 1' in (tmp_path / "gpu-swarm.prom").read_text()
+    assert len(said) == 1
