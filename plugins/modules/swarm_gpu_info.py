@@ -374,7 +374,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger import keep
 from ..module_utils._ledger.read import read, swarm_of
-from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect, unprotected
+from ..module_utils._swarm.manager import connect, unprotected
+from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
 OPTIONS = dict(keep.OPTION, ledger=dict(type="bool", default=True), prefix=dict(type="str", default="gpu-swarm."))
 

@@ -183,7 +183,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.listed import Listed
-from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
+from ..module_utils._swarm.manager import connect
+from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..module_utils._verify import images, plan
 from ..module_utils._verify import run as verify_run
 from ..module_utils._verify.judge import ledger_problems

@@ -67,7 +67,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.jobs import unfinished
 from ..module_utils._swarm.lease import refuse_another
-from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
+from ..module_utils._swarm.manager import connect
+from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
 AFTER = "Run this again when it is through."
 

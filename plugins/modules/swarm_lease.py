@@ -131,7 +131,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm import lease
-from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
+from ..module_utils._swarm.manager import connect
+from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
 
 def run(params, check_mode):

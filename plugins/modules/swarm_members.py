@@ -78,7 +78,8 @@ contents:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect, unprotected
+from ..module_utils._swarm.manager import connect, unprotected
+from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
 # A node's description has pages of what its engine can do.
 PARTS = ("ID", "Spec", "Status", "ManagerStatus")

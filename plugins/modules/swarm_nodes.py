@@ -275,7 +275,8 @@ from ..module_utils._ledger.listed import Listed
 from ..module_utils._ledger.tasks import epoch, utc
 from ..module_utils._node_spec import eviction, refusal, updates
 from ..module_utils._swarm.lease import Leased
-from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect
+from ..module_utils._swarm.manager import connect
+from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
 NODE_OPTIONS = dict(
     id=dict(type="str", required=True),

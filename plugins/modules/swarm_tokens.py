@@ -58,7 +58,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm.lease import refuse_another
-from ..module_utils._swarm.manager import CONNECTION_OPTIONS, connect, until_written
+from ..module_utils._swarm.manager import connect, until_written
+from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
 AFTER = "When it is through, 'docker swarm join-token --rotate --quiet worker' (or manager) replaces one."
 

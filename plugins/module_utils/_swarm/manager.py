@@ -15,8 +15,6 @@ import platform
 import sys
 from typing import Any, Callable, Collection, Iterator, Mapping, TypeVar
 
-from ansible.module_utils.basic import env_fallback
-
 from .._errors import GpuSwarmError
 from . import json_stream
 
@@ -50,22 +48,6 @@ LOG_LINES = 1000
 
 # Every attempt reads anew, so losing this often in a row means that something updates the swarm without end.
 ATTEMPTS = 10
-
-CONNECTION_OPTIONS = dict(
-    docker_host=dict(
-        type="str",
-        default="unix:///var/run/docker.sock",
-        fallback=(env_fallback, ["DOCKER_HOST"]),
-        aliases=["docker_url"],
-    ),
-    tls=dict(type="bool", default=False, fallback=(env_fallback, ["DOCKER_TLS"])),
-    validate_certs=dict(type="bool", default=False, fallback=(env_fallback, ["DOCKER_TLS_VERIFY"]), aliases=["tls_verify"]),
-    ca_path=dict(type="path", aliases=["ca_cert", "tls_ca_cert", "cacert_path"]),
-    client_cert=dict(type="path", aliases=["tls_client_cert", "cert_path"]),
-    client_key=dict(type="path", aliases=["tls_client_key", "key_path"]),
-    api_version=dict(type="str", default="auto", fallback=(env_fallback, ["DOCKER_API_VERSION"]), aliases=["docker_api_version"]),
-    timeout=dict(type="int", default=60, fallback=(env_fallback, ["DOCKER_TIMEOUT"])),
-)
 
 
 class SwarmError(GpuSwarmError):
