@@ -7,7 +7,7 @@ from __future__ import annotations
 from ..plugin_utils._controller.answer import malformed
 from ..plugin_utils._controller.delegation import answered
 from ..plugin_utils._controller.libraries import ASSESSED, CarryingAction
-from ..plugin_utils._controller.node_labels import judged, prefixes
+from ..plugin_utils._controller.node_labels import judged, prefixes, with_on_loss
 from ..plugin_utils._plan.warnings import NOTED, named
 from ..plugin_utils._settings.module_options import explained
 from ..plugin_utils._settings.values import of_run
@@ -56,4 +56,5 @@ class ActionModule(CarryingAction):
         if wrong:
             return {"failed": True, "msg": NOT_ITS_ANSWER % (host, wrong)}
         answer = named(answer, host, self._noted, later=self._later)
-        return explained(judged(answer, host, *prefixes(self._task.args)), "gpu_node", self._task.args)
+        answer = with_on_loss(judged(answer, host, *prefixes(self._task.args)), self._task.args)
+        return explained(answer, "gpu_node", self._task.args)

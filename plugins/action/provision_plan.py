@@ -17,7 +17,7 @@ from ..plugin_utils._plan import deprovision, warnings
 from ..plugin_utils._plan.consent import check_reservations, plan_finished_jobs
 from ..plugin_utils._plan.first_manager import where_it_begins
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
-from ..plugin_utils._plan.provision import hosts_in, in_batches, only_paused, plan, to_change
+from ..plugin_utils._plan.provision import hosts_in, in_batches, only_paused, plan, to_change, to_pause
 from ..plugin_utils._plan.reservations import without
 from ..plugin_utils._report import provision
 from ..plugin_utils._rollout.durations import restart_waits
@@ -81,8 +81,8 @@ class ActionModule(ActionBase):
             made=time.monotonic_ns(),
             hosts_in=groups,
             batches=cut,
-            only_paused=only_paused(steps),
             to_change=to_change(groups),
+            **_of_paused(steps, self._task.check_mode),
         )
         return result
 
@@ -110,6 +110,11 @@ class ActionModule(ActionBase):
             node = nodes.get(steps[host.name].node_id)
             rows.append(provision.row(host, node, provision.state_of(host, steps[host.name], provision.End(node))))
         self._display.display("\n" + provision.table(rows) + "\n")
+
+
+def _of_paused(steps, checks):
+    """The hosts that return to service or are paused before anything else is done."""
+    return {"only_paused": only_paused(steps), "to_pause": {} if checks else to_pause(steps)}
 
 
 def _by_node(evicted):

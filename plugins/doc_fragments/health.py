@@ -45,4 +45,15 @@ options:
     elements: int
     default: [13, 31, 43, 45, 63, 68, 92, 93, 94, 109, 121, 157]
     version_added: 0.3.0
+  on_loss:
+    description:
+      - What becomes of the node when a card is lost, or is unfit for work, or the driver cannot be read.
+      - V(pause), it takes no new tasks until that is fixed. V(report), it is reported and the node stays in service. Neither is done by this
+        module; the label RV(labels) C(fleet.gpu-swarm.on-loss) has what differs from the default.
+      - V(shrink) is paused as well, and is consent to advertise the node without a card that is lost or failed, and without a MIG device of
+        one, the next time that this is applied. O(expect) goes before it, and rules that forget a card are an error as before.
+    type: str
+    choices: [pause, report, shrink]
+    default: pause
+    version_added: 0.3.0
 """

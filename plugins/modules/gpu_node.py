@@ -211,9 +211,7 @@ labels_unknown:
   type: list
   elements: str
 cpu:
-  description:
-    - The node's CPU as its kernel reports it. The action plugin of this module makes labels of it, and does not return it.
-    - Null where NVML was not read.
+  description: The node's CPU as its kernel reports it, null where NVML was not read. The action plugin makes labels of it, and does not return it.
   returned: where no action plugin is in between
   type: dict
 left_out:
@@ -237,7 +235,6 @@ adopted:
   returned: success
   type: list
   elements: str
-  sample: []
 backups:
   description: By file, where its original is kept since it was first changed.
   returned: success
@@ -254,10 +251,13 @@ drift:
   type: list
   elements: str
   sample: ["8 GPUs not advertised"]
+fault:
+  description: Why the node is unfit for what it advertises, as its watcher would report it, such as V(fault reason=mismatch); or null.
+  returned: success, and with an error where the driver cannot be read
+  type: str
+  version_added: 0.3.0
 hangs:
-  description:
-    - What gave no answer in time, V(nvml) or the name of a command, such as V(nvidia-ctk). It timed out, and the work on the node was
-      abandoned.
+  description: What gave no answer in time, V(nvml) or the name of a command, such as V(nvidia-ctk). The work on the node was abandoned.
   returned: with an error for this
   type: str
   version_added: 0.2.0
@@ -269,7 +269,6 @@ refused:
   returned: always
   type: list
   elements: dict
-  sample: []
 came:
   description:
     - The containers that were started between the inspection of the node and the restart of its daemon, as in RV(containers). The files
@@ -337,6 +336,11 @@ health:
   returned: success; null where no watcher runs
   type: dict
   version_added: 0.3.0
+react:
+  description: The service that pauses nodes with faults, with C(version), C(settings), and C(running).
+  returned: success; null where it is not installed
+  type: dict
+  version_added: 0.3.0
 images:
   description:
     - The node's images that GPUs can be tested with, at most three, each with C(id), C(name) and C(cuda). Those that are made of
@@ -346,10 +350,6 @@ images:
   type: list
   elements: dict
   version_added: 0.2.0
-  sample:
-    - id: sha256:5bda776c49d0b84680fe57343547d5d4508afe13654f4995a2ceff64623e6985
-      name: nvidia/cuda:13.0.0-base-ubuntu24.04
-      cuda: true
 containers:
   description:
     - The running containers, each with C(id), C(name), C(image), C(service), C(task), C(age) in seconds and C(swarm_networks).

@@ -114,10 +114,8 @@ nodes:
           somebody has changed it since.
       type: bool
       version_added: 0.3.0
-    set_at:
-      description: When it did so, by the manager's clock, such as V(2026-03-01T09:30:00Z); else null.
-      type: str
-      version_added: 0.3.0
+    set_at: {type: str, description: "When it did so, by the manager's clock, such as V(2026-03-01T09:30:00Z); else null."}
+    paused_for: {type: str, description: "The fault for which it is paused, as V(fault reason=mismatch); else null."}
     unchanged_for:
       description:
         - For how many seconds the manager has recorded no change of the node, by its clock; null where that is not known. So long at

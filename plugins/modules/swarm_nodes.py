@@ -63,6 +63,15 @@ options:
           - When that was, by the manager's clock, is noted beside it, by default in the label C(gpu-swarm.paused-since).
         type: bool
         default: false
+      paused_for:
+        description:
+          - The fault of its GPUs for which the node is paused, in the words of its engine label C(fleet.gpu-swarm.health).
+          - With O(nodes[].remember), it is noted in a label of the node, by default C(gpu-swarm.paused-for). Nothing changes unless the node is
+            active.
+          - With O(nodes[].availability=former), a node that is paused for a fault returns to service only where this is that fault. Without a
+            note it returns in any case.
+        type: str
+        version_added: 0.3.0
       role:
         description:
           - V(manager) promotes, V(worker) demotes. Whether enough managers are left for a quorum is the caller's to know.
@@ -288,6 +297,7 @@ NODE_OPTIONS = dict(
     host=dict(type="str"),
     mark=dict(type="str", choices=["keep", "set", "remove"], default="keep"),
     maintained=dict(type="str"),
+    paused_for=dict(type="str"),
     evict=dict(type="str", choices=refusal.CHOICES, default=refusal.ANY),
 )
 

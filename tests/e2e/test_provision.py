@@ -251,7 +251,7 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
         waits(run, "g1", "container notebook (for ")
         assert run.row("g1").endswith("; paused")
         assert f"  2 {KIND} (decided: 2 WAITED)  2  " in run.row("g1")
-        assert re.search(r"  4 WAITED +4  +ready, drain$", run.row("g2")), run.output
+        assert re.search(r"  4 WAITED +4  +drained, by hand$", run.row("g2")), run.output
         assert (busy.files(), busy.started()) == before
         assert containers(busy) == [notebook]
         assert shown(fleet, "g1") == {KIND: sorted(busy.gpus())}

@@ -39,6 +39,7 @@ ROOMS = (
     Room("plugin_utils/_controller", CONTROLLER, "libraries, answers", "around a module: carried libraries, checked answers, a manager's API"),
     Room("plugin_utils/_settings", CONTROLLER, "declared, checked", "the settings of playbooks and roles: declared once, checked before a change"),
     Room("module_utils/_verify", MANAGER, "probe services", "which GPUs are tested, by which services, and whether a task saw those allocated to it"),
+    Room("module_utils/_react", MANAGER, "faults to pauses", "the service on a manager that pauses nodes which report a fault between two runs"),
     Room("module_utils/_node_spec", MANAGER, "labels, availability", "labels, availability and role of nodes, in one versioned update for each node"),
     Room("module_utils/_metrics", MANAGER, "for Prometheus", "the ledger as metrics, and the file that node_exporter reads"),
     Room("module_utils/_ledger", MANAGER, "who has what", "the ledger: which task has which GPU, what is free, what is pending and why, findings"),

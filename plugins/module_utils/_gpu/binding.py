@@ -122,12 +122,14 @@ def init_error(exc: Any, nvml_path: str | None) -> NvmlError:
     if code == 12:
         return LibraryMissing(
             "the loader finds no %s on this node: the NVIDIA driver, or the part of it with the management library, is "
-            "not installed. Install the driver, or give the library's place as nvml_path (role: gpu_node_nvml_path)." % LIBRARY
+            "not installed. Install the driver, or give the library's place as nvml_path (role: gpu_node_nvml_path)." % LIBRARY,
+            unreadable="library",
         )
     if code == 18:
         return DriverMismatch(
             "NVML (%s): the driver's library and the loaded kernel module are of different versions, as after an "
-            "upgrade without a reboot. Reboot the node, or reload the nvidia kernel modules when nothing uses them." % (nvml_path or LIBRARY)
+            "upgrade without a reboot. Reboot the node, or reload the nvidia kernel modules when nothing uses them." % (nvml_path or LIBRARY),
+            unreadable="mismatch",
         )
     if code == 9:
         return NvmlFailed(

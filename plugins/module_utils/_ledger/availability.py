@@ -13,6 +13,7 @@ from typing import Any, Mapping
 
 FORMER = "former-availability"
 SINCE = "paused-since"  # beside it: when a run set the availability, by the manager's clock
+PAUSED_FOR = "paused-for"  # beside it: the fault for which it was paused, in the words of _health/label
 ACTIVE, PAUSED, DRAINED = "active", "pause", "drain"
 _DONE = {PAUSED: "paused", DRAINED: "drained"}
 
@@ -36,6 +37,11 @@ def set_at(spec: Mapping[str, Any], prefix: str) -> str | None:
     return (spec.get("Labels") or {}).get(prefix + SINCE) if is_set_by_run(spec, prefix) else None
 
 
+def paused_for(spec: Mapping[str, Any], prefix: str) -> str | None:
+    """The fault for which a node is paused; None where it is not, or for something else."""
+    return (spec.get("Labels") or {}).get(prefix + PAUSED_FOR) if is_set_by_run(spec, prefix) else None
+
+
 def closed_as(record: Mapping[str, Any]) -> str:
     """The state of a node of the ledger where that is not ready, else its availability."""
     return str(record["state"] if record["state"] != "ready" else record["availability"])
@@ -44,6 +50,8 @@ def closed_as(record: Mapping[str, Any]) -> str:
 def why_closed(record: Mapping[str, Any]) -> str:
     """Why a node of the ledger takes no new tasks, and who wanted that."""
     word = closed_as(record)
+    if word == PAUSED and record.get("paused_for"):
+        return "paused for a fault"
     if word not in (PAUSED, DRAINED):
         return word
     return "%s, by %s" % (_DONE[word], "a run of this collection" if record["set_by_run"] else "hand")

@@ -202,7 +202,7 @@ def _shrunk(case: Case) -> list[dict[str, str]]:
     record: Mapping[str, Any] = next((entry[INSERTED] for entry in entries if restore.is_daemon(entry)), {})
     running = seen.engine["generic_resources"] if seen.engine else None
     earlier = shrink.before(running, record, advertisement["owned_kinds"])
-    text = shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"))
+    text = shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"), params.get("on_loss"))
     return [{"id": shrink.ID, "text": text}] if text else []
 
 

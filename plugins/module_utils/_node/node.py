@@ -24,12 +24,13 @@ from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._gpu import nvml
 from .._machine import addresses, hardware, packages
-from .._policy import generic_resources
+from .._policy import generic_resources, shrink
 from .._policy.labels import options_of
-from . import restore
+from . import fault, restore
 from .decision import Decision, decide
 from .journal import State
 from .observation import Observation
+from .react_seen import react_seen
 from .transaction import apply, refuse
 from .watcher_seen import HOME, WatcherSeen, is_wanted
 
@@ -223,15 +224,35 @@ class Node:
     def _gpus(self, missing: list[str]) -> dict[str, Any]:
         if not self.params["advertise"] or self.params["state"] != "present":
             return {"gpus": [], "driver_version": None, "cuda_version": None}
-        found = nvml.read_within(self.params["nvml_timeout"], self.params["nvml_path"], self.params["library_path"])
+        try:
+            found = nvml.read_within(self.params["nvml_timeout"], self.params["nvml_path"], self.params["library_path"])
+        except GpuSwarmError as problem:
+            problem.details["fault"] = fault.of_error(problem.details, self._expected())
+            raise
         if _libraries.carried("pynvml", self.params["library_path"]):
             missing.append("nvml_binding")
         if not found["gpus"]:
             raise GpuSwarmError(
                 "NVML finds no GPU on this node, though driver %s is loaded. Check 'lspci -d 10de:' and "
-                "'dmesg | grep -i nvrm', or take the host out of the group gpu_nodes." % found["driver_version"]
+                "'dmesg | grep -i nvrm', or take the host out of the group gpu_nodes." % found["driver_version"],
+                fault=fault.of_node([], self._expected(), None),
             )
         return found
+
+    def _expected(self) -> list[str]:
+        """The UUIDs that this node advertises."""
+        path = self.params["daemon_config"]
+        return fault.expected(self.state.record_of([Snapshot.take(path)]), path)
+
+    def _fault(self, seen: Observation, decision: Decision) -> str | None:
+        """Why it is unfit for what it advertises."""
+        if self.params["state"] != "present":
+            return None
+        refused = any(item["id"] == shrink.ID for item in decision.refused)
+        path = self.params["daemon_config"]
+        # What is refused stays as it is; with consent, or another card in its place, what is gone is not missed.
+        record = seen.record if refused else {path: {"ours": decision.inserted.get(path)}}
+        return fault.of_node(seen.gpus, fault.expected(record, path), (seen.watcher.status or {}).get("label"))
 
     def _toolkit_version(self) -> str | None:
         """The version as nvidia-ctk prints it (any distribution has that); None where there is no toolkit."""
@@ -282,6 +303,8 @@ class Node:
             "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},
             "kept": self.state.is_there(),
             "health": seen.watcher.report(),
+            "fault": self._fault(seen, decision),
+            "react": react_seen(self.params["state_dir"], self.root),
             "warnings": decision.warnings,
         }
         result.update(self.facts)

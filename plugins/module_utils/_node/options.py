@@ -48,6 +48,7 @@ def argument_spec() -> dict[str, Any]:
         "health_report": {"type": "str", "choices": [ALL, FAULTS]},
         "health_faults": {"type": "list", "elements": "int", "default": list(numbers.FAULTS)},
         "health_ignored": {"type": "list", "elements": "int", "default": list(numbers.IGNORED)},
+        "on_loss": {"type": "str", "choices": ["pause", "report", "shrink"], "default": "pause"},
         "look_for_images": {"type": "bool", "default": False},
         "timeout": {"type": "int", "default": 120},
     }

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Sequence, TypedDict
 
-from .._ledger.availability import ACTIVE, DRAINED, FORMER, PAUSED, SINCE, read_mark
+from .._ledger.availability import ACTIVE, DRAINED, FORMER, PAUSED, PAUSED_FOR, SINCE, paused_for, read_mark
 from .._swarm import owned_labels
 from .._swarm.lease import Leased
 from .._swarm.manager import Manager, OutOfSequence, SwarmError
@@ -131,22 +131,30 @@ def _availability(
 ) -> tuple[dict[str, str], str | None, list[str]]:
     """(the labels with or without the former availability, the availability or None to leave it, what is wrong with it)"""
     labels, problems, availability = dict(labels), [], want["availability"]
-    mark, since = prefix + FORMER, prefix + SINCE
+    mark, since, fault = prefix + FORMER, prefix + SINCE, prefix + PAUSED_FOR
     if availability == "former":
+        if paused_for(before, prefix) not in (None, want.get("paused_for")):
+            return labels, None, []  # since whoever wants it decided that
         labels.pop(since, None)
+        labels.pop(fault, None)
         availability, set_by_run = read_mark(labels.pop(mark, None))
         if availability not in AVAILABILITIES + (None,):
             problems.append("%s has label %s=%s, which is no availability" % (name, mark, availability))
         if before["Availability"] != set_by_run:
             availability = None  # somebody has changed it since, and meant it
+    elif want.get("paused_for") and before["Availability"] != ACTIVE:
+        availability = None  # somebody keeps work away from it by now, and decides when that ends
     elif want["remember"]:
         former, set_by_run = read_mark(labels.get(mark))
         if former is None or before["Availability"] != set_by_run:
             former = before["Availability"]  # a mark that somebody's change has made void counts for nothing
             labels.pop(since, None)
+            labels.pop(fault, None)
         labels[mark] = former if availability in (None, PAUSED) else "%s/%s" % (former, availability)
         if want.get("now"):
             labels.setdefault(since, want["now"])
+        if want.get("paused_for"):
+            labels[fault] = want["paused_for"]
     return labels, availability, problems
 
 

@@ -131,6 +131,8 @@ PARTS: dict[str, Judge] = {
     "health": nullable(record({
         "label": optional(is_text), "blocked": optional(is_text), "reasons": optional(is_texts), "report": optional(is_text),
     })),
+    "fault": nullable(is_text),
+    "react": nullable(record({"version": is_text, "settings": lambda value: isinstance(value, dict), "running": is_bool})),
     "toolkit_version": nullable(is_version),
     "toolkit_held": is_texts,
     "engine": nullable(record({"running": optional(is_bool), "generic_resources": optional(is_info)})),

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...module_utils._policy.labels import Options
+from ...module_utils._react.decide import ON_LOSS
+from .._settings.declaration import PAUSE
 from .answer import is_cpu
 from .cpu import ArchspecMissing, cpu_labels
 
@@ -50,6 +52,15 @@ def judged(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_prefix: str) 
         warnings.append(str(missing))
     answer["labels"] = labels
     return {**answer, "warnings": [*(answer.get("warnings") or []), *warnings]} if warnings else answer
+
+
+def with_on_loss(answer: dict[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer with the label by which managers know what becomes of the node when a card is lost; none for the default. From the task's own
+    arguments: a node does not choose."""
+    on_loss = args.get("on_loss") or PAUSE
+    if on_loss == PAUSE or "labels" not in answer or args.get("state", "present") != "present" or not args.get("advertise", True):
+        return answer
+    return {**answer, "labels": {**answer["labels"], ON_LOSS: on_loss}}
 
 
 def _may_be(key: Any, value: Any, prefix: str) -> bool:

@@ -21,9 +21,10 @@ TOOLKIT, HOLD = "nvidia_container_toolkit_version", "nvidia_container_toolkit_ho
 DISRUPT, MOVE = "provision_disrupt", "swarm_member_move"
 LEAVE, PACKAGES = "deprovision_leave", "deprovision_packages"
 ADVERTISE = "swarm_member_advertise_addr"
+REACT, REACT_LIMIT, HEALTH = "swarm_member_react", "swarm_member_react_limit", "gpu_node_health"
 FAILED_BEFORE = "an earlier task of this run failed on this host, so it is left out. Fix that and run this again."
 OF_STEP = (*FOR_TASKS, *FOR_STEPS)
-SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, *OF_STEP)
+SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, REACT, REACT_LIMIT, *OF_STEP)
 
 
 def hosts_of(
@@ -35,7 +36,14 @@ def hosts_of(
     ``template(value)`` is the value of a template that stands at the play.
     """
     settings = values(task_vars, names, SETTINGS, template)
-    return [_host(task_vars, name, results, settings[name]) for name in names]
+    watched = _is_watched(task_vars, template)
+    return [_host(task_vars, name, results, settings[name], watched) for name in names]
+
+
+def _is_watched(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> bool:
+    """Whether any GPU node of the inventory, in this run or not, has a watcher: else managers have nothing to react to."""
+    nodes = [name for name in task_vars["groups"].get(GPU_NODES, []) if name in task_vars["hostvars"]]
+    return any(found[HEALTH] for found in values(task_vars, nodes, (HEALTH,), template).values())
 
 
 def current_answer(answer: dict[str, Any] | None, alive: bool) -> dict[str, Any] | None:
@@ -50,7 +58,7 @@ def left_out(hosts: list[Host], alive: Iterable[str]) -> list[Host]:
     return [replace(host, assessed=current_answer(host.assessed, host.name in known)) for host in hosts]
 
 
-def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], settings: Mapping[str, Any]) -> Host:
+def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], settings: Mapping[str, Any], watched: bool) -> Host:
     groups, raw = task_vars["groups"], task_vars["hostvars"].raw_get(name)
     found = [dict(raw[result]) for result in results if raw.get(result)]
     assessed = next((answer for answer in reversed(found) if not _failed(answer)), found[-1] if found else None)
@@ -68,6 +76,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], set
         advertise_addr=settings[ADVERTISE] or "",
         kept=bool((assessed or {}).get("kept")),
         settings={key: settings[key] for key in OF_STEP},
+        reacts=settings[REACT_LIMIT] if watched and settings[REACT] and name in groups.get(MANAGERS, []) else None,
     )
 
 

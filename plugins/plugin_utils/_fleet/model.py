@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ...module_utils._health import label
 from ...module_utils._printable import printable_lines
 from .._settings.declaration import default_of
 from .workload import NOTHING
@@ -59,6 +60,7 @@ class Host:
     advertise_addr: str = ""  # the address that it advertises to others
     report: str | None = None  # what the watcher of its GPUs is to report while tasks run there
     settings: dict[str, Any] = field(default_factory=dict)  # those that tasks read, by name
+    reacts: int | None = None  # a manager on which a service pauses nodes with faults: so many of a hundred at most
 
     @property
     def failed(self) -> bool:
@@ -133,6 +135,10 @@ class Step:
     groups: list[str] = field(default_factory=list)
     impact: list[str] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
+    fault: str = ""  # why it is unfit for what it advertises, in the words of its watcher, where that keeps it out of service
+    pauses: bool = False  # whether this run pauses it for that
+    paused_for: str = ""  # the fault for which it is paused already
+    reacts: bool = False  # whether it is to have the service that pauses nodes with faults
     maintained: str = ""  # the maintenance that was finished there by an earlier run
     left_alone: bool = False  # nothing is done there before what it waits for has ended
     disrupt: str = default_of("provision_disrupt")
@@ -152,7 +158,15 @@ class Step:
     @property
     def problem(self) -> str | None:
         """What the run ends with an error for, whatever else it does on the host."""
-        return self.error
+        return self.error or (f"unfit for work: {in_words(self.fault)}" if self.fault else None)
+
+
+def in_words(fault: str) -> str:
+    """A fault as its node reports it, for people."""
+    found = label.parse(fault)
+    more = [f"xid={found.xid}"] if found.xid is not None else []
+    more += [f"{found.cards} cards"] if found.cards > 1 else []
+    return " ".join([*filter(None, [found.card, found.reason]), *more])
 
 
 # Also a step of another plan.

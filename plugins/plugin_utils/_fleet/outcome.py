@@ -47,11 +47,13 @@ class State(Enum):
     UNTOUCHED = ("untouched", "untouched: {}", Verdict.UNTOUCHED)  # its turn did not come
 
     # What the end of a run finds of a host that has no outcome.
-    READY = ("ready", "ready", Verdict.DONE)  # as it is to be; what else there is to know follows, such as a drain by an operator
+    READY = ("ready", "ready", Verdict.DONE)  # as it is to be; what else there is to know follows
     ABSENT = ("absent", "deprovisioned", Verdict.DONE)  # after deprovision: nothing is left there that was to go
     NOT_KNOWN = ("not_known", "not known: no manager answered at the end")
     NOT_A_MEMBER = ("not_a_member", "not in the swarm")
     NOT_READY = ("not_ready", "{} for the manager")  # in the manager's list, in a state that takes no tasks
+    BY_HAND = ("by_hand", "{}", Verdict.DONE)  # somebody paused or drained it, and decides when that ends
+    UNFIT = ("unfit", "paused for a fault: {}")  # no new task comes until that is fixed
     # Still paused or drained, with the mark of a run.
     NOT_RETURNED = ("not_returned", "still on {}: its former availability, {}, could not be restored. Run this again")
     NOT_SHOWN = ("not_shown",)  # the manager shows other resources than were decided, in words

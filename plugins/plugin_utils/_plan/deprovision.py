@@ -110,7 +110,7 @@ def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | N
         # The hold is removed only where the inventory has the setting for it.
         "hold": host.gpu and host.hold is not None and bool(assessed.get("toolkit_held")),
         "packages": host.packages and host.gpu and bool(assessed["toolkit_version"]),
-        "state": host.kept,
+        "state": host.kept or bool(assessed.get("react")),
         "leave": leaves,
         "dissolve": leaves and last,
         "entry": entry is not None,

@@ -36,6 +36,7 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
         ("join", "initialises the swarm" if new else "joins the swarm"),
         ("role", "becomes a manager" if host.manager else "becomes a worker"),
         ("docker_sdk", "installs the Docker SDK for Python"),
+        ("react", "installs the service that pauses nodes with faults" if step.reacts else "removes the service that pauses nodes with faults"),
         ("labels", "changes node labels"),
     ):
         if need in step.needs:

@@ -14,6 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from ...module_utils._compat import checks
+from ...module_utils._health import label
+from ...module_utils._ledger.availability import ACTIVE
 from ...module_utils._ledger.keep import may_be_moved
 from ...module_utils._machine import packages
 from ...module_utils._swarm import owned_labels
@@ -21,8 +23,8 @@ from .._fleet.identity import LABEL_PREFIX, problems
 from .._fleet.membership import Candidate, membership
 from .._fleet.model import DISRUPTIVE, END, FETCH, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, long_running, must_stay, what_becomes, what_is_stopped, work_on
-from .._settings.declaration import ALL, NEVER, SERVICES
-from . import toolkit, watchers
+from .._settings.declaration import ALL, NEVER, REPORT, SERVICES
+from . import react, toolkit, watchers
 from .batches import batches
 from .impact import describe_impact
 
@@ -76,22 +78,38 @@ def only_paused(steps: Mapping[str, Step]) -> list[str]:
     return [name for name in alone if steps[name].away and not steps[name].jobs]
 
 
+def to_pause(steps: Mapping[str, Step]) -> dict[str, str]:
+    """The hosts that are paused for a fault before anything else is done, with that."""
+    return {name: step.fault for name, step in steps.items() if step.pauses}
+
+
 def to_change(groups: Mapping[str, Iterable[str]]) -> list[str]:
     """The hosts on which anything is to be done, by hosts_in(). A download disturbs nobody."""
     return list(dict.fromkeys(name for group, names in groups.items() if group not in (END, FETCH) for name in names))
 
 
 def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
-    return settle(_decide(host, node, swarm, coming, maintain), host, node)
+    step = _decide(host, node, swarm, coming, maintain)
+    step.fault = _fault(host, node)
+    step.pauses = bool(step.fault and node and node["state"] == "ready" and node["availability"] == ACTIVE)
+    return settle(step, host, node)
+
+
+def _fault(host: Host, node: Mapping[str, Any] | None) -> str:
+    """Why a member is unfit for what it advertises, also where it could not be assessed for that."""
+    found = label.parse(str((host.assessed or {}).get("fault") or ""))
+    counts = node is not None and found.state == label.FAULT and host.settings.get("gpu_node_on_loss") != REPORT
+    return label.text(found) if counts else ""
 
 
 def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
     """The step with what is common to every host, whatever is done there."""
     step.leader, step.node_id = bool(node and node.get("leader")), node["id"] if node else None
     step.away = bool(node and node.get("former_availability"))
+    step.paused_for = str((node or {}).get("paused_for") or "")
     # By a run that was killed, or over something that failed. Only a clean assessment returns it to service: nobody knows what a node
     # is good for that could not be assessed, or that refuses its policy.
-    if step.away and not (step.error or host.failed) and MARKED not in step.groups:
+    if step.away and not (step.error or host.failed or step.fault) and MARKED not in step.groups:
         step.groups.append(MARKED)
     # Ansible has removed a host whose assessment failed from the run, and has shown why.
     if step.groups or step.waits_for or (step.problem and not host.failed):
@@ -117,9 +135,10 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
         return Step(disrupt=host.disrupt, maintained=host.settings["maintain_id"])
     needs = _needs(host, host.assessed, node, member["action"])
     if maintain:
-        needs = [need for need in needs if need != "toolkit"] + ["maintain"]
+        needs = [need for need in needs if need not in ("toolkit", "react")] + ["maintain"]
     step = Step(needs=needs, disrupt=host.disrupt, toolkit=toolkit.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
     step.report = host.report if needs else None
+    step.reacts = host.reacts is not None
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
     describe_impact(step, host, new=swarm.found.get("init_on") == host.name)
@@ -211,6 +230,7 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
         "role": action in ("promote", "demote"),
         # A worker needs the SDK to join, a manager for every later call.
         "docker_sdk": "docker_sdk" in assessed["missing"] and (host.manager or joins),
+        "react": react.react_differs(host),
         "labels": node is not None and label_change(node, assessed["labels"], assessed.get("labels_unknown") or (), host.name),
     }
     return [name for name, needed in needs.items() if needed]
@@ -223,7 +243,7 @@ def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
         groups += [WINDOW_MANAGERS if node["role"] == "manager" else IDLE, MARKED]
     elif disruptive or {"configure", "hold"} & needs:
         groups.append(PREPARE)
-    if {"join", "role", "docker_sdk"} & needs:
+    if {"join", "role", "docker_sdk", "react"} & needs:
         groups.append(JOIN)
     # What is decided may change in the window, and a node that joins has no labels yet.
     if groups or "labels" in needs:

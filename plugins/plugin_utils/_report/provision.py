@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from .._fleet.model import MARKED, WINDOWS, Host, Step
+from ...module_utils._ledger.availability import ACTIVE, why_closed
+from .._fleet.model import MARKED, WINDOWS, Host, Step, in_words
 from .._fleet.outcome import HostState, Outcome, State, Verdict
 from .._plan.deprovision import UP_TO_FILES, DeprovisionStep, removed
 from .._plan.provision import label_change
@@ -26,19 +27,21 @@ from .table import render
 HEADINGS = ("node", "model", "GPUs", "VRAM", "advertised", "free", "state")
 DEPROVISION_HEADINGS = ("node", "removed", "state")
 MIB_PER_GIB = 1024
+RETURNS = "it returns to service with the first run that finds nothing wrong with it"
 
 
 def impact(steps: Mapping[str, Step]) -> str:
     """What a run is about to do and what waits, before anything is touched; '' when there is nothing to do."""
-    rows = [(name, _step_words(step)) for name, step in steps.items() if step.error or step.needs or step.groups or step.maintained]
+    rows = [(name, _step_words(step)) for name, step in steps.items() if step.error or step.needs or step.groups or step.maintained or step.pauses]
     return render(["node", "impact"], rows) if rows else ""
 
 
 def _step_words(step: Step) -> str:
     # Every node returns to service at the end of its window; this one was left paused by an earlier run.
     left = MARKED in step.groups and not WINDOWS & set(step.groups)
-    first = ["returns to service"] if left else ["stays paused"] if step.away and step.error else []
-    stays = ["remains in the swarm: " + step.problem] if step.problem and not step.error else []
+    first = ["returns to service"] if left else ["stays paused"] if step.away and (step.error or step.fault) else []
+    first += [f"is paused for a fault: {in_words(step.fault)}"] if step.pauses else []
+    stays = ["remains in the swarm: " + step.problem] if step.problem and not (step.error or step.fault) else []
     if step.error:
         return "; ".join([*first, "cannot be changed: " + step.error])
     if step.waits_for:
@@ -76,10 +79,14 @@ def state_of(host: Host, step: Step, end: End) -> HostState:
     different = difference(host.assessed or {}, node)
     if different:
         return State.NOT_SHOWN.of(different)
-    notes = [] if node["availability"] == "active" else [node["availability"]]
+    unfit = step.problem if step.fault and (host.assessed or {}).get("fault") else None
+    notes = [unfit] if unfit else []
     notes += [f"left alone, {_finished(step)}"] if step.maintained else []
     notes += [f"GPU {gpu['index']} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
-    return State.READY.of(more="".join(f", {text}" for text in notes))
+    more = "".join(f", {text}" for text in notes)
+    if node["availability"] != ACTIVE:
+        return State.BY_HAND.of(why_closed(node), more=more)
+    return State.FAILED.of(unfit) if unfit else State.READY.of(more=more)
 
 
 def by_verdict(states: Mapping[str, HostState]) -> dict[Verdict, list[str]]:
@@ -119,10 +126,14 @@ def _and_away(state: HostState, node: dict[str, Any] | None) -> HostState:
     if not node or not node.get("former_availability"):
         return state
     text = state.text.rstrip().rstrip(".")
-    return state._replace(text=f"{text}. Still on {node['availability']}: it returns to service with the first run that finds nothing wrong with it")
+    if node.get("paused_for"):
+        return state._replace(text=f"{text}. Paused for a fault ({in_words(node['paused_for'])}): {RETURNS}")
+    return state._replace(text=f"{text}. Still on {node['availability']}: {RETURNS}")
 
 
 def _still_away(node: dict[str, Any]) -> HostState:
+    if node.get("paused_for"):
+        return State.UNFIT.of(in_words(node["paused_for"]), more=f". {RETURNS.capitalize()}")
     return State.NOT_RETURNED.of(node["availability"], node["former_availability"])
 
 

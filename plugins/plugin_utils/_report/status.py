@@ -16,6 +16,7 @@ from ...module_utils._health.label import FAULT, OK, WARNING
 from ...module_utils._ledger import availability
 from ...module_utils._ledger.unreserved import is_of_gpus
 from ...module_utils._policy.labels import Options
+from .._fleet.model import in_words
 from .._fleet.outcome import Verdict
 
 ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
@@ -73,6 +74,9 @@ def _state(node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
     claim = _claim(reported)
     if node["state"] != "ready":
         return node["state"], Verdict.FAILED, "; ".join(filter(None, [node.get("message"), claim]))
+    if node.get("paused_for") and node["availability"] == availability.PAUSED:
+        former = f"it returns to {node['former_availability']} with the first run of provision that finds nothing wrong"
+        return closed, Verdict.FAILED, "; ".join([in_words(node["paused_for"]), former])
     if reported.get("state") == FAULT:
         return FAULT if node["availability"] == availability.ACTIVE else f"{closed}; {FAULT}", Verdict.FAILED, claim
     if node["availability"] != availability.ACTIVE:

@@ -20,7 +20,7 @@ from .batch import NO_MANAGER, Answer, Batch
 from .eviction import not_written
 from .lease import is_due, lease_blocker
 from .preconditions import blocking_workloads, manager_blocker, newly_pending, rollout_blocker
-from .updates import DRAIN, FORMER, PAUSE, availability_updates, finished_jobs, label_updates, node_ids, not_converged
+from .updates import DRAIN, FORMER, PAUSE, availability_updates, fault_updates, finished_jobs, label_updates, node_ids, not_converged
 
 # For so long a manager may take to show what a restarted dockerd advertises, and to find its peers again.
 CONVERGES_S, REJOINS_S = 60, 15
@@ -32,7 +32,8 @@ def start(batch: Batch) -> Answer:
     """Before anything is changed: the lease, and nodes that an earlier run left paused return to service if they need nothing else, so that a
     rollout has their room from its first batch on."""
     answered = True
-    if batch.plan["to_change"]:
+    faults = batch.plan["to_pause"]
+    if batch.plan["to_change"] or faults:
         answered = acquire(batch)["answered"]
     elif batch.plan["left_lease"]:
         # A run that was killed after its last change. Whoever has something to change takes the lease over, and releases it.
@@ -40,6 +41,12 @@ def start(batch: Batch) -> Answer:
     if batch.plan["only_paused"] and batch.lease.get("acquired"):
         # The ledger shows the lease of before. What fails is done once more at the end of the run.
         batch.write(availability_updates(batch.plan["only_paused"], batch, FORMER, labels=False))
+    if faults and batch.lease.get("acquired"):
+        batch.write(fault_updates(faults, batch))
+        batch.ledger = batch.query()
+        if not batch.plan["to_change"]:  # nothing follows that would release it, where no host is left
+            batch.call("swarm_lease", state="absent")
+            batch.know({})
     return batch.answer(answered)
 
 

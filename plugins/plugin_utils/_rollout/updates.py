@@ -22,7 +22,7 @@ from .._fleet.identity import LABEL_PREFIX, problems
 from .._fleet.model import LABEL, MARKED
 from .._fleet.outcome import BAD, outcome_of
 from .._fleet.workload import CONTAINERS, NOTHING, UNREAD, Work, must_stay, what_is_stopped, work_on
-from .._settings.declaration import default_of
+from .._settings.declaration import REPORT, default_of
 from .eviction import EVICT
 from .lease import lost_lease
 
@@ -80,11 +80,28 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
             continue
         if to == FORMER and _runs_a_job_again(name, variables, ledger):
             continue
+        if to == FORMER and _is_unfit(name, variables):
+            continue
         update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER}
+        known = step.get("paused_for") or step.get("fault")
+        if to == FORMER and known:
+            update["paused_for"] = known  # for another one somebody has paused it since
         if to == FORMER and not (outcome or step.get("left_alone") or step.get("error")):
             update.update({**(_labels(name, variables) if labels else {}), **_maintained(name, variables)})
         updates.append(update if to == PAUSE else {**update, **_evict(name, variables)})  # a pause evicts nothing
     return updates
+
+
+def fault_updates(faults: Mapping[str, str], variables: Variables) -> list[dict[str, Any]]:
+    """For swarm_nodes: the hosts with a fault are paused for it. Not those that somebody keeps work away from by then."""
+    found = {name: (step_of(name, variables).get("node_id"), fault) for name, fault in faults.items()}
+    pause = {"availability": PAUSE, "remember": True}
+    return [{"id": node_id, "host": name, **pause, "paused_for": fault} for name, (node_id, fault) in found.items() if node_id]
+
+
+def _is_unfit(name: str, variables: Variables) -> bool:
+    """Whether it has a fault still, for which it stays out of service. What was done in its window, such as a reset of a GPU, may have ended it."""
+    return bool(decided(variables[name]).get("fault")) and (step_of(name, variables).get("settings") or {}).get("gpu_node_on_loss") != REPORT
 
 
 def _may_be_drained(name: str, variables: Variables, node: Mapping[str, Any] | None) -> bool:

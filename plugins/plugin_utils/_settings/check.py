@@ -47,6 +47,9 @@ class ReadOnce:
     def __getitem__(self, name: str) -> Any:
         return self._hostvars[name]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._hostvars
+
 
 def check(task_vars: Mapping[str, Any], names: list[str], template: Callable[[Any], Any], roles: Iterable[str] = ROLES) -> Problems:
     """What is wrong with the settings of the hosts ``names``. ``template(value)`` is the value for the host that the task runs for."""

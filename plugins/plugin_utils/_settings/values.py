@@ -28,7 +28,7 @@ Template = Callable[[Any], Any]
 # What tasks read of each host: gpu_swarm_plan.steps[inventory_hostname].settings.
 FOR_TASKS = ("provision_wait", "provision_drain_timeout", "maintain_reboot", "maintain_timeout", "gpu_node_nvml_timeout")
 # What the steps of the plan go by themselves: beside it there.
-FOR_STEPS = ("maintain_id",)
+FOR_STEPS = ("maintain_id", "gpu_node_on_loss")
 # What counts for the whole run: gpu_swarm_plan.settings.
 FOR_RUN = tuple(setting.name for setting in PLAYBOOKS if setting.once and setting.name.startswith("provision_"))
 

@@ -37,6 +37,8 @@ OUTCOMES = {
         (State.FAILED, ["{'x': 1}"], "failed: {'x': 1}", Verdict.FAILED),
         (State.LOST, ["no route"], "lost: no route", Verdict.FAILED),
         (State.OUT, ["NVML failed"], "out: NVML failed", Verdict.FAILED),
+        (State.BY_HAND, ["drained, by hand"], "drained, by hand", Verdict.DONE),
+        (State.UNFIT, ["GPU-1 lost"], "paused for a fault: GPU-1 lost", Verdict.FAILED),
         (State.NOT_KNOWN, [], "not known: no manager answered at the end", Verdict.FAILED),
         (State.NOT_A_MEMBER, [], "not in the swarm", Verdict.FAILED),
         (State.NOT_READY, ["down"], "down for the manager", Verdict.FAILED),

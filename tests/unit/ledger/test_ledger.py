@@ -138,6 +138,7 @@ def test_a_node_is_listed_with_all_that_a_run_needs():
         "former_availability": "active",
         "set_by_run": True,
         "set_at": None,
+        "paused_for": None,
         "unchanged_for": 90,
         "message": "",
         "health": None,

@@ -77,3 +77,20 @@ def test_a_manager_that_cannot_say_leaves_it_to_the_task_that_reports_why(monkey
     result, calls = run(monkeypatch, ledger={"failed": True, "msg": "the swarm has no leader"})
     assert "ledger" not in result
     assert [name for name, _args in calls] == ["gpu_node", "swarm_gpu_info"]
+
+
+@pytest.mark.parametrize(
+    ("args", "label"),
+    [
+        ({"on_loss": "report"}, "report"),
+        ({"on_loss": "shrink", "advertise": [{"as": "gpu"}]}, "shrink"),
+        ({"on_loss": "pause"}, None),
+        ({}, None),
+        ({"on_loss": "report", "advertise": []}, None),
+        ({"on_loss": "report", "state": "absent"}, None),
+    ],
+)
+def test_what_becomes_of_a_node_is_a_label_of_the_inventory(monkeypatch, args, label):
+    """Never of the node's answer."""
+    result, _calls = run(monkeypatch, args=args, reads=False, labels={"gpu.count": "2", "fleet.gpu-swarm.on-loss": "report"})
+    assert result["labels"] == {"gpu.count": "2", **({"fleet.gpu-swarm.on-loss": label} if label else {})}

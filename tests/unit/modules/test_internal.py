@@ -25,6 +25,7 @@ MODULES = [
     "modules.swarm_batch",
     "modules.swarm_member_plan",
     "modules.swarm_members",
+    "modules.swarm_react",
     "modules.verify_report",
 ]
 

@@ -188,6 +188,40 @@ def test_the_time_is_the_managers(monkeypatch):
     assert manager.store["n1"]["Spec"]["Labels"] == {MARK: "active", SINCE: THEN}
 
 
+FAULT = "fault GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost since=1795380328"
+PAUSED_FOR = "gpu-swarm.paused-for"
+PAUSED = {MARK: "active", PAUSED_FOR: FAULT}
+
+
+@pytest.mark.parametrize(
+    ("labels", "availability", "wanted", "after", "becomes"),
+    [
+        ({}, "active", {"availability": "pause", "remember": True, "paused_for": FAULT}, PAUSED, "pause"),
+        # Somebody keeps work away from it by now.
+        ({}, "pause", {"availability": "pause", "remember": True, "paused_for": FAULT}, {}, "pause"),
+        ({}, "drain", {"availability": "pause", "remember": True, "paused_for": FAULT}, {}, "drain"),
+        ({MARK: "active"}, "pause", {"availability": "pause", "remember": True, "paused_for": FAULT}, {MARK: "active"}, "pause"),
+        # What somebody returned by hand and is paused for something else.
+        (PAUSED, "active", {"availability": "pause", "remember": True}, {MARK: "active"}, "pause"),
+        # A run empties it, for which it is paused all the same.
+        (PAUSED, "pause", {"availability": "pause", "remember": True}, PAUSED, "pause"),
+        (PAUSED, "pause", {"availability": "drain", "remember": True}, {**PAUSED, MARK: "active/drain"}, "drain"),
+        # Only who knows what it was paused for returns it.
+        (PAUSED, "pause", {"availability": "former", "paused_for": FAULT}, {}, "active"),
+        (PAUSED, "pause", {"availability": "former"}, PAUSED, "pause"),
+        (PAUSED, "pause", {"availability": "former", "paused_for": "fault reason=hang"}, PAUSED, "pause"),
+        ({**PAUSED, MARK: "active/drain"}, "drain", {"availability": "former"}, {**PAUSED, MARK: "active/drain"}, "drain"),
+        # An operator's own pause or drain since.
+        (PAUSED, "drain", {"availability": "former"}, {}, "drain"),
+        ({MARK: "drain", PAUSED_FOR: FAULT}, "active", {"availability": "former"}, {}, "active"),
+        ({MARK: "active"}, "pause", {"availability": "former", "paused_for": FAULT}, {}, "active"),
+    ],
+)
+def test_a_pause_for_a_fault(labels, availability, wanted, after, becomes):
+    change = updates.plan_one(node(labels=labels, availability=availability), {**want(), **wanted}, PREFIX)
+    assert (change["after"]["Labels"], change["after"]["Availability"]) == (after, becomes)
+
+
 @pytest.mark.parametrize("by_run", ["pause", "drain"])
 @pytest.mark.parametrize("former", ["active", "pause", "drain"])
 def test_there_and_back(former, by_run):

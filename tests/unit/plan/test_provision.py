@@ -11,6 +11,7 @@ from fleet_lab import assessed, host, ledger, member, named, swarm, task
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import PACKAGES
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react import code
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import (
     END,
     FETCH,
@@ -26,7 +27,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model impor
     Swarm,
 )
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.impact import leader_warnings, toolkit_warnings
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import hosts_in, in_batches, label_change, only_paused, plan
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import hosts_in, in_batches, label_change, only_paused, plan, to_pause
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.toolkit import DEFAULT
 
 DRIFT = ["2 GPUs not advertised as NVIDIA-GPU: a, b"]
@@ -106,6 +107,62 @@ def test_what_a_host_needs(one, known, needs, groups):
     step = step_of(one, known)
     assert (step.needs, step.groups, step.waits_for, step.error) == (needs, groups, [], None)
     assert bool(step.impact) == bool(needs)
+
+
+UNFIT = {"fault": "fault GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost"}
+NO_DRIVER = {"failed": True, "msg": "NVML: mismatch", "fault": "fault reason=mismatch"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "settings", "node", "pauses", "returns"),
+    [
+        (UNFIT, {}, {}, True, False),
+        (NO_DRIVER, {}, {}, True, False),
+        ({"fault": None}, {}, {}, False, False),
+        ({"fault": "\x1b[31mall is well"}, {}, {}, False, False),
+        (UNFIT, {"gpu_node_on_loss": "shrink"}, {}, True, False),
+        (UNFIT, {"gpu_node_on_loss": "report"}, {}, False, False),
+        # Somebody keeps work away from it already, or it takes none.
+        (UNFIT, {}, {"availability": "drain"}, False, False),
+        (UNFIT, {}, {"availability": "pause"}, False, False),
+        (UNFIT, {}, {"state": "down"}, False, False),
+        # Paused for it before, and what becomes of that.
+        (UNFIT, {}, {"availability": "pause", "former_availability": "active", "paused_for": UNFIT["fault"]}, False, False),
+        (NO_DRIVER, {}, {"availability": "pause", "former_availability": "active", "paused_for": NO_DRIVER["fault"]}, False, False),
+        ({}, {}, {"availability": "pause", "former_availability": "active", "paused_for": UNFIT["fault"]}, False, True),
+        (UNFIT, {"gpu_node_on_loss": "report"}, {"availability": "pause", "former_availability": "active", "paused_for": "x"}, False, True),
+    ],
+)
+def test_a_node_that_is_unfit_for_work(answer, settings, node, pauses, returns):
+    step = step_of(replace(host(**answer), settings=settings), swarm(member(**node)))
+    assert (step.pauses, MARKED in step.groups, step.paused_for) == (pauses, returns, node.get("paused_for", ""))
+    assert to_pause({"a": step}) == ({"a": answer["fault"]} if pauses else {})
+    if step.fault and not answer.get("failed"):
+        assert END in step.groups
+        assert "unfit for work: " in step.problem
+
+
+REACT = {"version": code.version(), "settings": {"limit": 20, "docker_socket": "/run/docker.sock"}, "running": True}
+
+
+@pytest.mark.parametrize(
+    ("limit", "found", "needed"),
+    [
+        (None, None, False),
+        (None, REACT, True),
+        (20, None, True),
+        (20, REACT, False),
+        (10, REACT, True),
+        (20, {**REACT, "running": False}, True),
+        (20, {**REACT, "version": "code-0"}, True),
+        (20, {**REACT, "settings": {}}, True),
+    ],
+)
+def test_the_service_that_pauses_nodes_with_faults(limit, found, needed):
+    one = replace(host(gpu=False, manager=True, react=found), reacts=limit)
+    step = step_of(one, swarm(member(role="manager", labels={})))
+    assert (step.needs, step.groups, step.reacts) == (["react"] if needed else [], [JOIN, LABEL, END] if needed else [], limit is not None)
+    assert plan([one], swarm(member(role="manager", labels={})), "a new driver")[one.name].needs == ["maintain"]
 
 
 # --- what runs there --------------------------------------------------------------------------------------------------

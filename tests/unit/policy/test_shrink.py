@@ -18,6 +18,18 @@ BOTH = named("NVIDIA-GPU", uuid(0), uuid(1))
 PARTS = named("MIG-1g.10gb", mig_uuid(0), mig_uuid(1))
 
 
+def test_consent_beforehand_is_to_the_loss_of_cards():
+    """Not to rules that forget one, and a number of GPUs goes before it."""
+    assert refusal([gpu(0)], running=BOTH, on_loss="shrink") is None
+    assert refusal([gpu(0), gpu(1, **FAILED)], running=BOTH, on_loss="shrink") is None
+    assert refusal([cut(0)], MIG_FIRST, PARTS, on_loss="shrink") is None
+    assert refusal([t4(0)], VRAM, None, {"resources": ["VRAM=30208"], "gpus": [uuid(0), uuid(1)]}, on_loss="shrink") is None
+    assert refusal([gpu(0)], running=BOTH, on_loss="pause")
+    assert refusal([gpu(0)], running=BOTH, on_loss="shrink", expect=2)
+    assert refusal([gpu(0), gpu(1)], [{"as": "gpu", "select": {"index": 0}}], BOTH, on_loss="shrink")
+    assert refusal([], [], None, {"resources": [f"NVIDIA-GPU={uuid(0)}"]}, on_loss="shrink")
+
+
 def refusal(gpus, rules=tuple(GPU), running=None, record=None, **consent):
     decided = decide(gpus, rules, present=generic_resources.from_info(running))
     return shrink(decided, before(running, record or {}, decided["owned_kinds"]), **consent)

@@ -15,6 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import pro
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.rerun import Again
 
 FAILED = Outcome(State.FAILED, "dockerd did not start")
+A = "GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
 
 
 def test_the_impact_of_a_run():
@@ -60,13 +61,25 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_reported(step
     ("step", "node", "outcome", "state"),
     [
         (Step(), member(), None, "ready"),
-        (Step(), member(availability="drain"), None, "ready, drain"),
+        (Step(), member(availability="drain", set_by_run=False), None, "drained, by hand"),
         (Step(maintained="driver-570"), member(), None, "ready, left alone, since maintenance driver-570 was finished there before"),
         (
             Step(),
             member(availability="pause", former_availability="active"),
             None,
             "still on pause: its former availability, active, could not be restored. Run this again",
+        ),
+        (
+            Step(),
+            member(availability="pause", former_availability="active", paused_for=f"fault {A} reason=lost since=1"),
+            None,
+            f"paused for a fault: {A} lost. It returns to service with the first run that finds nothing wrong with it",
+        ),
+        (
+            Step(error="NVML: mismatch"),
+            member(availability="pause", former_availability="active", paused_for="fault reason=mismatch"),
+            None,
+            "failed: NVML: mismatch. Paused for a fault (mismatch): it returns to service with the first run that finds nothing wrong with it",
         ),
         (Step(), member(state="down"), None, "down for the manager"),
         (Step(), member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
@@ -154,7 +167,7 @@ LEFT_OUT = [{"index": 2, "uuid": "x", "name": "H100", "reason": "GPU is lost"}, 
     ("node", "outcome", "state"),
     [
         (member(), None, "ready, GPU 2 left out: GPU is lost, GPU 5 left out: MIG is on"),
-        (member(availability="drain"), None, "ready, drain, GPU 2 left out: GPU is lost, GPU 5 left out: MIG is on"),
+        (member(availability="drain", set_by_run=False), None, "drained, by hand, GPU 2 left out: GPU is lost, GPU 5 left out: MIG is on"),
         (member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
         (member(), FAILED, "failed: dockerd did not start"),
     ],

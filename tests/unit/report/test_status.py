@@ -23,6 +23,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.status_tex
 NOW = epoch("2026-11-20T12:00:00Z")
 GPU = "NVIDIA-GPU"
 MARK = "gpu-swarm.former-availability"
+PAUSED_FOR = "gpu-swarm.paused-for"
 
 
 def gpus(*numbers):
@@ -57,6 +58,14 @@ def of(one, **more):
         (node(labels={"gpu.healthy": "false"}), "ready", "done", "a GPU is left out"),
         (claims(node(), "ok"), "ready", "done", ""),
         (claims(node(), f"warning {A} reason=remap"), "ready", "done", f"warning {A} remap"),
+        (
+            claims(node(availability="pause", labels={MARK: "active", PAUSED_FOR: f"fault {A} reason=lost since=1"}), f"fault {A} reason=lost"),
+            "paused for a fault", "failed", f"{A} lost; it returns to active with the first run of provision that finds nothing wrong",
+        ),
+        (
+            claims(node(availability="pause", labels={MARK: "active", PAUSED_FOR: "fault reason=hang"}), "ok"),
+            "paused for a fault", "failed", "hang; it returns to active with the first run of provision that finds nothing wrong",
+        ),
         (claims(node(), "unwatched"), "ready", "waiting", "unwatched"),
         (claims(node(), "ok drift=1f2e3d4c"), "ready", "waiting", "its files are not as they were written"),
         (claims(node(), f"fault {A} xid=79"), "fault", "failed", f"fault {A} xid=79"),

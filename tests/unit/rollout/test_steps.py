@@ -58,7 +58,7 @@ def plan(*names, **other):
     steps = {name: {"disrupt": "services", "stops": "containers", "node_id": f"n-{name}", "settings": SETTINGS} for name in names}
     groups = {"gpu_swarm_window": list(names), "gpu_swarm_marked": list(names)}
     made = {"steps": steps, "to_change": list(names), "rooms": {}, "settings": dict(OF_RUN), "hosts_in": groups}
-    return {**made, "left_lease": "", "only_paused": [], "manager": "m", "managers": ["m"], **other}
+    return {**made, "left_lease": "", "only_paused": [], "to_pause": {}, "manager": "m", "managers": ["m"], **other}
 
 
 def batch(manager, names="ab", outcomes=None, variables=None, made=None, **other):
@@ -360,18 +360,22 @@ def test_without_a_manager_nothing_is_written():
         ({"only_paused": ["a"]}, ["swarm_lease", "swarm_nodes"]),
         ({"to_change": [], "left_lease": "dead run"}, ["swarm_lease"]),
         ({"to_change": []}, []),
+        ({"to_pause": {"a": "fault reason=mismatch"}}, ["swarm_lease", "swarm_nodes", "swarm_gpu_info"]),
+        # Where nothing else is to be done, no later step would release it.
+        ({"to_pause": {"a": "fault reason=mismatch"}, "to_change": []}, ["swarm_lease", "swarm_nodes", "swarm_gpu_info", "swarm_lease"]),
     ],
 )
 def test_a_run_starts_with_the_lease_and_what_is_only_paused(made, calls):
-    manager = Manager(swarm_lease=HELD, swarm_nodes=WRITTEN)
+    manager = Manager(swarm_lease=HELD, swarm_nodes=WRITTEN, swarm_gpu_info=shown())
     answer = STEPS["start"](batch(manager, lease={}, made=plan(*"ab", **made)))
     assert [name for name, _args in manager.calls] == calls
     assert (answer["answered"], answer["outcomes"]) == (True, {})
 
 
-def test_without_the_lease_nobody_returns_to_service():
+def test_without_the_lease_nobody_returns_to_service_or_is_paused():
     manager = Manager(swarm_lease=OTHERS)
-    answer = STEPS["start"](batch(manager, lease={}, made=plan(*"ab", to_change=["a"], only_paused=["b"])))
+    made = plan(*"ab", to_change=["a"], only_paused=["b"], to_pause={"a": "fault reason=hang"})
+    answer = STEPS["start"](batch(manager, lease={}, made=made))
     assert [name for name, _args in manager.calls] == ["swarm_lease"]
     assert list(answer["outcomes"]) == ["a"]
 

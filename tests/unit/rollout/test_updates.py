@@ -12,6 +12,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates i
     availability_updates,
     decided,
     difference,
+    fault_updates,
     label_updates,
     node_id_of,
     not_converged,
@@ -99,6 +100,34 @@ def test_at_the_end_only_those_are_given_back_that_are_still_away():
     book = {"nodes": [{"id": "n1", "former_availability": "active"}, {"id": "n2", "former_availability": None}]}
     back = {"id": "n1", "host": "a", "availability": "former", "remember": False}
     assert availability_updates(HOSTS, HOSTS, "former", book, labels=False) == [back]
+
+
+FAULT = "fault reason=mismatch"
+
+
+@pytest.mark.parametrize(
+    ("step", "found", "back"),
+    [
+        ({"fault": FAULT}, {"gpu_node_applied": {"fault": FAULT}}, None),
+        ({"fault": FAULT}, {}, FAULT),
+        # A fault that came up in the window.
+        ({}, {"gpu_node_applied": {"fault": FAULT}}, None),
+        # By hand, by an earlier run or between two runs.
+        ({"paused_for": "fault reason=hang", "fault": FAULT}, {}, "fault reason=hang"),
+        ({"settings": {"gpu_node_on_loss": "report"}, "paused_for": FAULT}, {"gpu_node_applied": {"fault": FAULT}}, FAULT),
+    ],
+)
+def test_a_node_with_a_fault_returns_when_that_is_over(step, found, back):
+    hosts = {"a": variables(**planned("a", node_id="n1", **step), **found)}
+    updates = availability_updates(["a"], hosts, "former")
+    assert [update["paused_for"] for update in updates] == ([back] if back else [])
+
+
+def test_a_host_is_paused_for_its_fault_also_where_it_could_not_be_assessed():
+    hosts = {"a": {"gpu_node_assessed": {"failed": True, "swarm": {"node_id": "n1"}}, **planned("a", node_id="n1")}, "b": planned("b", node_id=None)}
+    assert fault_updates({"a": FAULT, "b": FAULT}, hosts) == [
+        {"id": "n1", "host": "a", "availability": "pause", "remember": True, "paused_for": FAULT}
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a node is unfit for the work that swarm allocates to it (pure), in the words of the label by which its watcher would report it.
+
+A node that is to be paused for it need not have a watcher. Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from .._health.label import FAULT, Label, parse, text
+from .._health.verdict import DRIVER, HANG, XID, advertised, judge
+
+
+def expected(record: Mapping[str, Mapping[str, Any]], path: str) -> list[str]:
+    """The UUIDs that a node advertises, by the record of its daemon.json."""
+    return advertised((record.get(path) or {}).get("ours") or {})
+
+
+def of_error(details: Mapping[str, Any], uuids: Sequence[str]) -> str | None:
+    """Why the driver could not be read, on a node that advertises its GPUs."""
+    if not uuids or details.get("missing"):
+        return None  # nothing is known of the cards without Python's binding
+    return text(Label(FAULT, reason=HANG if details.get("hangs") else details.get("unreadable") or DRIVER))
+
+
+def of_node(gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str], reported: str | None) -> str | None:
+    """What is wrong with the cards that the node is to advertise, ``uuids``. ``reported`` is the watcher's label: of an error that the driver
+    logged NVML may show nothing, and all else was read just now."""
+    verdict = judge({"error": None, "gpus": [_read(gpu) for gpu in gpus]}, uuids)
+    if verdict.state == FAULT:
+        return text(verdict)
+    found = parse(reported or "")
+    if found.state == FAULT and found.reason == XID and found.card in uuids:
+        return text(found._replace(drift=None))
+    return None
+
+
+def _read(gpu: Mapping[str, Any]) -> dict[str, Any]:
+    health, devices = gpu["health"], gpu["mig_devices"]
+    return {"uuid": gpu["uuid"], "state": health["state"], "action": health["recovery_action"], "mig": [one["uuid"] for one in devices]}

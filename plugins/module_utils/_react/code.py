@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The code of the service as Ansible sends it along with a module, which it does with what is imported, wherever that is.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import zipfile
+from typing import Any
+
+# What the service imports, and nothing else: so the controller knows what a manager should have. A test compares.
+FILES = (
+    "_errors.py",
+    "_health/label.py",
+    "_ledger/availability.py",
+    "_node_spec/updates.py",
+    "_react/decide.py",
+    "_react/main.py",
+    "_react/service.py",
+    "_swarm/json_stream.py",
+    "_swarm/lease.py",
+    "_swarm/manager.py",
+    "_swarm/owned_labels.py",
+)
+PACKAGE = "gpu_swarm"
+START = "from %s._react.main import main\n\nmain()\n" % PACKAGE
+
+
+def load() -> Any:
+    """Imports it, as its service will: what this machine's Python cannot run is not installed."""
+    from . import main
+
+    return main
+
+
+def sources() -> dict[str, bytes]:
+    """What is kept on a manager, by path."""
+    return {**{"%s/%s" % (PACKAGE, name): _read(name) for name in FILES}, "__main__.py": START.encode("ascii")}
+
+
+def version() -> str:
+    found = hashlib.sha256()
+    for name, data in sorted(sources().items()):
+        found.update(("%s %d\n" % (name, len(data))).encode("ascii") + data)
+    return "code-" + found.hexdigest()[:16]
+
+
+def _read(name: str) -> bytes:
+    archive = getattr(getattr(sys.modules[__name__], "__loader__", None), "archive", None)
+    if archive is None:
+        with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *name.split("/")), "rb") as stream:
+            return stream.read()
+    with zipfile.ZipFile(archive) as opened:
+        return opened.read("/".join(__name__.split(".")[:-2]) + "/" + name)

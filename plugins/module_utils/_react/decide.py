@@ -1,0 +1,122 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which nodes are to be paused for a fault that they report (pure): the manager's list of nodes in, what to write and what to alarm of out.
+
+A label of a node's engine is the node's own claim: it can have its own node paused, and no more than a share of all is.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from .._health.label import FAULT, KEY, parse, text
+from .._ledger.availability import ACTIVE, PAUSED_FOR, paused_for
+
+# What this collection's records begin with.
+PREFIX = "gpu-swarm."
+# A label of the node, which only managers can set: what becomes of it. Without one it is paused.
+ON_LOSS = "fleet.gpu-swarm.on-loss"
+REPORT = "report"
+# The leader acts at once; of the other managers, by their ids, each this much after the one before it.
+TURN_S = 30.0
+
+
+class Memory(NamedTuple):
+    """What one poll leaves for the next, by node id."""
+
+    seen: Mapping[str, tuple[str, float]] = {}  # the fault that an active node reports, and since when by this machine's clock
+    handled: Mapping[str, str] = {}  # the fault for which it was paused, as long as it reports that
+
+
+class Decision(NamedTuple):
+    """``pause`` are nodes of the API with the fault of each, ``alarms`` by node id why one stays in service."""
+
+    pause: Sequence[tuple[Mapping[str, Any], str]]
+    alarms: Mapping[str, str]
+
+
+def decide(nodes: Sequence[Mapping[str, Any]], own_id: str, percent: int, memory: Memory, now: float) -> tuple[Decision, Memory]:
+    """What this manager (``own_id``) does now, and what it keeps in mind. At most ``percent`` of the nodes that report are paused."""
+    memory = _remember(nodes, memory, now)
+    due = [node for node in nodes if node["ID"] in memory.seen and now - memory.seen[node["ID"]][1] >= _delay_s(nodes, own_id)]
+    alarms: dict[str, str] = {}
+    candidates = []
+    for node in sorted(due, key=lambda node: (memory.seen[node["ID"]][1], node["ID"])):
+        why = _left(node, memory)
+        if why:
+            alarms[node["ID"]] = why
+        else:
+            candidates.append(node)
+    most, paused = limit(nodes, percent), sum(is_paused_for_a_fault(node) for node in nodes)
+    room = max(0, most - paused)
+    full = "%d of the %d nodes that report are paused for a fault, which is as many as may be (%d %%)" % (max(paused, most), watched(nodes), percent)
+    alarms.update({node["ID"]: full for node in candidates[room:]})
+    return Decision([(node, memory.seen[node["ID"]][0]) for node in candidates[:room]], alarms), memory
+
+
+def fault_of(node: Mapping[str, Any]) -> str | None:
+    """The fault that a node reports, in the words that are known; None where it reports none."""
+    found = parse(_reported(node))
+    return text(found._replace(drift=None)) if found.state == FAULT else None
+
+
+def limit(nodes: Iterable[Mapping[str, Any]], percent: int) -> int:
+    """How many nodes may be paused for a fault at a time."""
+    return max(1, watched(nodes) * percent // 100)
+
+
+def watched(nodes: Iterable[Mapping[str, Any]]) -> int:
+    """How many nodes report, well or not. Without them, a few GPU nodes in a large swarm could all be paused."""
+    return sum(bool(_reported(node)) for node in nodes)
+
+
+def is_paused_for_a_fault(node: Mapping[str, Any]) -> bool:
+    return paused_for(node["Spec"], PREFIX) is not None
+
+
+def _reported(node: Mapping[str, Any]) -> str:
+    return str(((node.get("Description", {}).get("Engine") or {}).get("Labels") or {}).get(KEY) or "")
+
+
+def _remember(nodes: Iterable[Mapping[str, Any]], before: Memory, now: float) -> Memory:
+    seen: dict[str, tuple[str, float]] = {}
+    handled: dict[str, str] = {}
+    for node in nodes:
+        node_id, fault = node["ID"], fault_of(node)
+        if fault is None:
+            continue
+        done = paused_for(node["Spec"], PREFIX) or before.handled.get(node_id)
+        if done:
+            handled[node_id] = done
+        if node["Spec"]["Availability"] == ACTIVE and node.get("Status", {}).get("State") == "ready":
+            known = before.seen.get(node_id)
+            seen[node_id] = known if known and known[0] == fault else (fault, now)
+    return Memory(seen, handled)
+
+
+def _left(node: Mapping[str, Any], memory: Memory) -> str | None:
+    """Why a node in service that reports a fault is left there, whoever looks."""
+    fault, labels = memory.seen[node["ID"]][0], node["Spec"].get("Labels") or {}
+    if labels.get(ON_LOSS) == REPORT:
+        return "gpu_node_on_loss is %s for it" % REPORT
+    # Whoever returned it knows of this fault; the node may report it a little longer than it is there.
+    if any(_is_same(fault, known) for known in (memory.handled.get(node["ID"]), labels.get(PREFIX + PAUSED_FOR)) if known):
+        return "it was returned to service since it was paused for that"
+    return None
+
+
+def _is_same(fault: str, known: str) -> bool:
+    """Whether it is the fault for which a node was paused. Its watcher says since when it is; a run that found it does not."""
+    one, other = parse(fault), parse(known)
+    return one._replace(since=None) == other._replace(since=None) and (one.since == other.since or None in (one.since, other.since))
+
+
+def _delay_s(nodes: Iterable[Mapping[str, Any]], own_id: str) -> float:
+    """How long this manager leaves a fault to those whose turn comes before."""
+    managers = {node["ID"]: (node.get("ManagerStatus") or {}).get("Leader") for node in nodes if node.get("ManagerStatus")}
+    if managers.get(own_id):
+        return 0.0
+    return TURN_S * (1 + sum(other < own_id for other, leads in managers.items() if not leads))

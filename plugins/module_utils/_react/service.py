@@ -1,0 +1,162 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The service on a manager: it reads the list of nodes, and pauses those that report a fault. What it cannot do now it does later.
+
+It can be killed at any point: a pause with its marks is one versioned update, and everything else is read anew.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any, Callable, Mapping, Sequence
+
+from .._node_spec.updates import plan_one
+from .._swarm.lease import in_words
+from .._swarm.manager import Manager, OutOfSequence, SwarmError, connect
+from .decide import PREFIX, Memory, decide
+
+STATUS = "/run/gpu-swarm-react/status.json"
+POLL_S = 5
+AGAIN_S = 1  # where a node was changed by somebody else meanwhile
+ANSWER_S = 20  # how long a manager may take to answer
+_CONNECTION = dict(tls=False, validate_certs=False, ca_path=None, client_cert=None, client_key=None, api_version="auto", timeout=ANSWER_S)
+
+# What else goes by the nodes: called once a poll with the list of nodes, and whether this manager leads.
+Observer = Callable[[Sequence[Mapping[str, Any]], bool], None]
+
+
+class Service:
+    """One manager's."""
+
+    def __init__(self, settings: Mapping[str, Any], observers: Sequence[Observer] = (), connect: Callable[..., Manager] = connect) -> None:
+        self._settings = settings
+        self._observers = observers
+        self._connect = connect
+        self._manager: Manager | None = None
+        self._memory = Memory(handled=_handled())
+        self._alarms: dict[str, str] = {}
+        self._failure: str | None = None
+        self._published: object = None
+        self._ends = False
+
+    def run(self) -> None:
+        signal.signal(signal.SIGTERM, self._end)
+        wake, waker = os.pipe()
+        os.set_blocking(waker, False)
+        signal.set_wakeup_fd(waker)
+        self._publish()
+        notify("READY=1")
+        while not self._ends:
+            wait = self.poll()
+            notify("WATCHDOG=1")
+            if not self._ends:
+                select.select([wake], [], [], wait)
+
+    def _end(self, *dummy: object) -> None:
+        self._ends = True
+
+    def poll(self) -> float:
+        """One look at the nodes, and what comes of it; in so many seconds comes the next."""
+        try:
+            nodes = self._nodes()
+        except SwarmError as problem:
+            self._manager = None
+            self._fail(problem.message)
+            return POLL_S
+        self._fail(None)
+        decision, self._memory = decide(nodes, self._manager_id, self._settings["limit"], self._memory, time.monotonic())
+        done = [self._pause(node, fault) for node, fault in decision.pause]
+        self._alarm(nodes, decision.alarms)
+        self._publish()
+        leads = any(node["ID"] == self._manager_id and (node.get("ManagerStatus") or {}).get("Leader") for node in nodes)
+        for observe in self._observers:
+            observe(nodes, leads)
+        return POLL_S if all(done) else AGAIN_S
+
+    @property
+    def _manager_id(self) -> str:
+        return self._manager.node_id if self._manager else ""
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        if self._manager is None:
+            self._manager = self._connect(dict(_CONNECTION, docker_host="unix://" + self._settings["docker_socket"]))
+        return self._manager.nodes()
+
+    def _pause(self, node: Mapping[str, Any], fault: str) -> bool:
+        """Whether that is done, or not to be tried again at once."""
+        want = {"id": node["ID"], "labels": None, "availability": "pause", "remember": True, "paused_for": fault, "now": in_words(int(time.time()))}
+        change = plan_one(node, want, PREFIX)
+        notify("WATCHDOG=1")
+        try:
+            assert self._manager is not None
+            self._manager.update_node(change["id"], change["version"], change["after"])
+        except OutOfSequence:
+            return False
+        except SwarmError as problem:
+            say("node %s reports '%s' and could not be paused: %s" % (_name(node), fault, problem.message))
+            return True
+        say("node %s is paused: it reports '%s'" % (_name(node), fault))
+        return True
+
+    # -- what is shown -----------------------------------------------------------------------------------------
+
+    def _alarm(self, nodes: Sequence[Mapping[str, Any]], alarms: Mapping[str, str]) -> None:
+        """Each once, as long as it stands."""
+        for node in nodes:
+            node_id = node["ID"]
+            if node_id in alarms and alarms[node_id] != self._alarms.get(node_id):
+                say("ALARM: node %s reports '%s' and stays in service: %s" % (_name(node), self._memory.seen[node_id][0], alarms[node_id]))
+        self._alarms = dict(alarms)
+
+    def _fail(self, words: str | None) -> None:
+        if words and words != self._failure:
+            say("the nodes cannot be read now: %s" % words)
+        if self._failure and not words:
+            say("the nodes can be read again")
+        self._failure = words
+
+    def _publish(self) -> None:
+        """For who assesses this machine, and for this service when it is started anew."""
+        found = {"pid": os.getpid(), "handled": dict(self._memory.handled)}
+        if found == self._published:
+            return
+        with open(STATUS + ".new", "w", encoding="utf-8") as stream:
+            json.dump(found, stream)
+        os.replace(STATUS + ".new", STATUS)
+        self._published = found
+
+
+def _handled() -> dict[str, str]:
+    try:
+        with open(STATUS, encoding="utf-8") as stream:
+            return {str(key): str(value) for key, value in json.load(stream)["handled"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    return "%s (%s)" % (node.get("Description", {}).get("Hostname", ""), node["ID"])
+
+
+def notify(state: str) -> None:
+    """systemd's own protocol; nothing where it did not start this."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if address:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stream:
+            stream.connect("\0" + address[1:] if address.startswith("@") else address)
+            stream.send(state.encode("ascii"))
+
+
+def say(words: str) -> None:
+    sys.stdout.write(words + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,90 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: swarm_react
+short_description: Installs the service on a manager that pauses nodes with faults (internal)
+version_added: 0.3.0
+description:
+  - Installs, compares or removes C(gpu-swarm-react.service), which reads the list of nodes every 5 seconds and pauses those that report a fault
+    of their GPUs.
+options:
+  state:
+    description: V(absent) stops it and removes all of it. Nodes that it has paused stay so until a run of this collection returns them to service.
+    type: str
+    choices: [present, absent]
+    default: present
+  limit:
+    description: So many of a hundred nodes that report are paused at most, and at least one.
+    type: int
+    default: 20
+  docker_socket:
+    description: The Docker daemon's socket.
+    type: path
+    default: /var/run/docker.sock
+  state_dir:
+    description: Where this collection keeps what it needs on the machine.
+    type: path
+    default: /var/lib/gpu-swarm
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.internal
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Nodes with faults are paused
+  fleet.gpu_swarm.swarm_react:
+    limit: 20
+"""
+
+RETURN = r"""
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils._bounded import run
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._react.install import Reactor
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            state=dict(type="str", choices=["present", "absent"], default="present"),
+            limit=dict(type="int", default=20),
+            docker_socket=dict(type="path", default="/var/run/docker.sock"),
+            state_dir=dict(type="path", default="/var/lib/gpu-swarm"),
+        ),
+        supports_check_mode=True,
+    )
+    params = module.params
+    settings = {"limit": params["limit"], "docker_socket": params["docker_socket"]}
+    reactor = Reactor(params["state_dir"], settings, run=run, move=module.atomic_move)
+    present = params["state"] == "present"
+    changed = not reactor.is_current() if present else reactor.is_there()
+    if changed and not module.check_mode:
+        try:
+            if present:
+                reactor.install()
+            else:
+                reactor.remove()
+        except GpuSwarmError as problem:
+            module.fail_json(msg=problem.message)
+    module.exit_json(changed=changed)
+
+
+if __name__ == "__main__":
+    main()

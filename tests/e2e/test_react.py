@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node that reports a fault is paused while nobody runs anything: by the leader, by another manager where that has no such service, and by
+none where somebody keeps work away from it already. What runs on healthy cards goes on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .fleet import DAEMON_JSON, Fleet, Node, lab, wait_until
+
+NAME = "e2e-react"
+FLEET = """
+nodes:
+  m1: {groups: [swarm_managers]}
+  m2: {groups: [swarm_managers]}
+  m3: {groups: [swarm_managers]}
+  h1: {gpus: t4x4, toolkit: 1.20.0}
+  h2: {gpus: rtx4090x2, toolkit: 1.20.0, image: debian12}
+"""
+MANAGERS, NODES = ["m1", "m2", "m3"], ["h1", "h2"]
+UNIT = "gpu-swarm-react.service"
+MACHINE = "/etc/gpu-lab/nvml.conf"
+PAUSED_FOR = "gpu-swarm.paused-for"
+WITHIN_S, TURN_S = 40, 30
+# Of two nodes that report, one may be paused by default.
+SETTINGS: dict[str, Any] = {"gpu_node_health": True, "swarm_member_react_limit": 100}
+
+
+def settings(**more: Any) -> tuple[str, str]:
+    return "--extra-vars", json.dumps({**SETTINGS, **more})
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    work = tmp_path_factory.mktemp("react")
+    (work / "fleet.yml").write_text(FLEET)
+    lab("up", str(work / "fleet.yml"), "--name", NAME)
+    yield Fleet.of(NAME, work)
+    lab("down", NAME)
+
+
+@pytest.fixture(scope="module")
+def inventory(fleet: Fleet) -> Path:
+    return fleet.inventory(swarm_managers=MANAGERS, gpu_nodes=NODES)
+
+
+@pytest.fixture(scope="module")
+def before(fleet: Fleet, inventory: Path) -> dict[str, bytes | None]:
+    found = {name: fleet[name].read(DAEMON_JSON) for name in NODES}
+    run = fleet.playbook(inventory, *settings())
+    assert run.rc == 0, run.output
+    return found
+
+
+def spec(fleet: Fleet, name: str) -> dict[str, Any]:
+    return fleet["m1"].docker_json("node", "inspect", name)[0]["Spec"]
+
+
+def is_paused(fleet: Fleet, name: str) -> bool:
+    return spec(fleet, name)["Availability"] == "pause"
+
+
+def replace(node: Node, old: str, new: str) -> float:
+    node.write(MACHINE, (node.read(MACHINE) or b"").replace(old.encode(), new.encode()))
+    return time.monotonic()
+
+
+def reported(fleet: Fleet, name: str) -> str:
+    node = fleet["m1"].docker_json("node", "inspect", name)[0]
+    return (node["Description"]["Engine"].get("Labels") or {}).get("fleet.gpu-swarm.health", "")
+
+
+def test_it_runs_on_each_manager_and_a_second_run_has_nothing_to_do(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    assert {name: fleet[name].run("systemctl", "is-active", UNIT) for name in MANAGERS} == dict.fromkeys(MANAGERS, "active")
+    run = fleet.playbook(inventory, *settings())
+    assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
+
+
+def test_a_card_is_lost_while_tasks_run(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """The node is paused in time, and the tasks go on, also that of the lost card: nothing is stopped."""
+    manager = fleet["m1"]
+    only = ("--constraint", "node.hostname==h1", "--generic-resource", "NVIDIA-GPU=1", "--replicas", "4")
+    manager.docker("service", "create", "--detach", "--name", "train", *only, "lab/task", "sleep", "infinity")
+    wait_until("four tasks", lambda: len(fleet["h1"].docker("ps", "--quiet").split()) == 4)
+    tasks, started = fleet["h1"].docker("ps", "--quiet"), fleet["h1"].started()
+    gone = fleet["h1"].gpus()[-1]
+    began = replace(fleet["h1"], "[gpu 0-3]", "[gpu 0-2]")
+    wait_until("the pause", lambda: is_paused(fleet, "h1"), WITHIN_S, lambda: (spec(fleet, "h1"), reported(fleet, "h1")))
+    print(f"paused {time.monotonic() - began:.1f} s after the card was lost")
+    labels = spec(fleet, "h1")["Labels"]
+    assert labels[PAUSED_FOR].startswith(f"fault {gone} reason=lost since=")
+    assert labels["gpu-swarm.former-availability"] == "active"
+    assert (fleet["h1"].docker("ps", "--quiet"), fleet["h1"].started()) == (tasks, started)
+
+
+def test_what_an_operator_says_counts(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """Returned to service by hand, the node stays there, also for a service that is started anew. A drain by hand is left alone."""
+    manager = fleet["m1"]
+    manager.docker("node", "update", "--availability", "active", "h1")
+    for name in MANAGERS:
+        fleet[name].run("systemctl", "restart", UNIT)
+    wait_until("an alarm", lambda: "returned to service" in "".join(journal(fleet[name]) for name in MANAGERS), 30)
+    assert not is_paused(fleet, "h1")
+    manager.docker("node", "update", "--availability", "drain", "h2")
+    began = replace(fleet["h2"], "[gpu 0-1]", "[gpu 0]")
+    wait_until("its report", lambda: reported(fleet, "h2").startswith("fault"), WITHIN_S, lambda: reported(fleet, "h2"))
+    seen = manager.docker_json("node", "inspect", "h2")[0]["Version"]
+    wait_until("two polls more", lambda: time.monotonic() > began + WITHIN_S, WITHIN_S)
+    assert manager.docker_json("node", "inspect", "h2")[0]["Version"] == seen
+    assert spec(fleet, "h2")["Availability"] == "drain"
+
+
+def journal(node: Node) -> str:
+    return node.run("journalctl", "--unit", UNIT, "--output", "cat", "--no-pager")
+
+
+def test_a_leader_without_the_service(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """Another manager acts, when the leader's turn is over."""
+    fleet["m1"].docker("node", "update", "--availability", "active", "h2")
+    leader = next(name for name in MANAGERS if fleet["m1"].docker_json("node", "inspect", name)[0]["ManagerStatus"].get("Leader"))
+    fleet[leader].run("systemctl", "stop", UNIT)
+    wait_until("the pause", lambda: is_paused(fleet, "h2"), WITHIN_S + 2 * TURN_S, lambda: spec(fleet, "h2"))
+
+
+def test_deprovision_leaves_no_trace(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    for name, cards in (("h1", "0-3"), ("h2", "0-1")):
+        replace(fleet[name], f"[gpu 0{'-2' if name == 'h1' else ''}]", f"[gpu {cards}]")
+    run = fleet.playbook(inventory, *settings(provision_disrupt="all"), playbook="fleet.gpu_swarm.deprovision")
+    assert run.rc == 0, run.output
+    for name in MANAGERS:
+        assert fleet[name].run("find", "/etc", "/run", "/var/lib", "-xdev", "-path", "*gpu-swarm*") == ""
+        shown = fleet[name].run("systemctl", "show", "--property", "LoadState,ActiveState", UNIT).split()
+        assert shown == ["LoadState=not-found", "ActiveState=inactive"]

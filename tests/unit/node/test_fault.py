@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a node is unfit for what it advertises, in the words of its watcher."""
+
+from __future__ import annotations
+
+import pytest
+from node_lab import UUIDS, gpu
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import fault
+
+HEALTH = {"state": "ok", "reasons": [], "recovery_action": None}
+FAILED = {**HEALTH, "state": "failed", "reasons": ["a row could not be remapped"]}
+TO_RESET = {**HEALTH, "state": "warning", "recovery_action": "gpu_reset"}
+
+
+def card(index, health=None, mig=()):
+    return {**gpu(index), "health": health or HEALTH, "mig_devices": [{"uuid": uuid} for uuid in mig]}
+
+
+@pytest.mark.parametrize(
+    ("details", "uuids", "text"),
+    [
+        ({"hangs": "nvml"}, UUIDS[:1], "fault reason=hang"),
+        ({"unreadable": "mismatch"}, UUIDS[:1], "fault reason=mismatch"),
+        ({"unreadable": "library"}, UUIDS[:1], "fault reason=library"),
+        ({}, UUIDS[:1], "fault reason=driver"),
+        ({"missing": ["nvml_binding"]}, UUIDS[:1], None),  # the controller sends it along
+        ({"unreadable": "mismatch"}, [], None),  # it advertises nothing
+    ],
+)
+def test_a_driver_that_cannot_be_read(details, uuids, text):
+    assert fault.of_error(details, uuids) == text
+
+
+MIG = "MIG-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "uuids", "reported", "text"),
+    [
+        ([card(0)], UUIDS[:2], None, f"fault {UUIDS[1]} reason=lost"),
+        ([card(2)], UUIDS[:2], None, f"fault {min(UUIDS[:2])} reason=lost cards=2"),
+        ([card(0), card(1, FAILED)], UUIDS[:2], None, f"fault {UUIDS[1]} reason=failed"),
+        ([card(0)], [MIG], None, f"fault {MIG} reason=lost"),
+        ([card(0, mig=[MIG])], [MIG], None, None),
+        ([card(0), card(1)], UUIDS[:2], None, None),
+        ([card(0), card(1, FAILED)], UUIDS[:1], None, None),  # one that is not advertised takes no work with it
+        ([card(0, TO_RESET)], UUIDS[:1], None, f"fault {UUIDS[0]} reason=reset"),
+        # What NVML does not show. All else was read anew.
+        ([card(0)], UUIDS[:1], f"fault {UUIDS[0]} reason=xid xid=79 since=5", f"fault {UUIDS[0]} reason=xid xid=79 since=5"),
+        ([card(0)], UUIDS[:1], f"fault {UUIDS[1]} reason=xid xid=79", None),
+        ([card(0)], UUIDS[:1], f"fault {UUIDS[0]} reason=lost since=5", None),
+        ([card(0)], UUIDS[:1], "fault reason=mismatch", None),
+        ([card(0)], UUIDS[:1], f"warning {UUIDS[0]} reason=xid xid=79", None),
+    ],
+)
+def test_cards(gpus, uuids, reported, text):
+    assert fault.of_node(gpus, uuids, reported) == text
+
+
+def test_what_a_node_advertises_is_on_record():
+    record = {"/etc/docker/daemon.json": {"ours": {"resources": [f"NVIDIA-GPU={UUIDS[0]}", "VRAM=7", "SSD=a"], "gpus": [UUIDS[1]]}}}
+    assert fault.expected(record, "/etc/docker/daemon.json") == UUIDS[:2]
+    assert fault.expected(record, "/elsewhere") == fault.expected({}, "/etc/docker/daemon.json") == []

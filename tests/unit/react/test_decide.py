@@ -1,0 +1,179 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which nodes are paused for a fault that they report, by whom, and how many at most."""
+
+from __future__ import annotations
+
+import pytest
+import swarm_api as api
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.updates import plan_one
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.decide import PREFIX, TURN_S, Memory, decide, limit
+
+LOST = f"fault {api.A} reason=lost since=1795380328"
+OTHER = f"fault {api.B} reason=lost since=1795380400"
+
+
+def reporting(node_id="g1", value=LOST, labels=None, availability="active", leader=False, **more):
+    node = api.node(node_id, labels=labels, availability=availability, leader=leader, **more)
+    node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": value} if value is not None else {}
+    return node
+
+
+def manager(node_id="m1", leader=False, **more):
+    node = reporting(node_id, None, leader=leader, **more)
+    return {**node, "ManagerStatus": {"Leader": leader, "Reachability": "reachable"}}
+
+
+def fleet(*nodes, healthy=9):
+    return [manager(leader=True), *nodes, *(reporting(f"w{number}", "ok") for number in range(healthy))]
+
+
+def look(nodes, own="m1", memory=None, now=0.0, percent=20):
+    return decide(nodes, own, percent, memory or Memory(), now)
+
+
+def paused(node, fault=None):
+    """The node as this service leaves it."""
+    want = {"id": node["ID"], "labels": None, "availability": "pause", "remember": True, "paused_for": fault or LOST, "now": "2026-11-20T12:00:00Z"}
+    return {**node, "Spec": plan_one(node, want, PREFIX)["after"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (LOST, LOST),
+        ("fault reason=mismatch since=1", "fault reason=mismatch since=1"),
+        (f"fault {api.A} reason=lost since=7 cards=2", f"fault {api.A} reason=lost since=7 cards=2"),
+        ("fault MIG-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost since=7", "fault MIG-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost since=7"),
+        # What is no word of the vocabulary goes no further than the node.
+        (f"fault {api.A} reason=lost since=7 drift=12345678 $(reboot) \x1b[31m", f"fault {api.A} reason=lost since=7"),
+        ("ok", None),
+        (f"warning {api.A} reason=degraded", None),
+        ("unwatched", None),
+        ("FAULT", None),
+        ("", None),
+    ],
+)
+def test_a_node_that_reports_a_fault_is_paused(value, fault):
+    decision, _memory = look(fleet(reporting(value=value)))
+    assert [(node["ID"], what) for node, what in decision.pause] == ([("g1", fault)] if fault else [])
+    assert decision.alarms == {}
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        reporting(availability="pause"),
+        reporting(availability="drain"),
+        reporting(availability="pause", labels={"gpu-swarm.former-availability": "active"}),
+        reporting(availability="drain", labels={"gpu-swarm.former-availability": "active/drain"}),
+        reporting(State="down"),
+        paused(reporting()),
+    ],
+    ids=["operator's pause", "operator's drain", "paused by a run", "drained by a run", "down", "done"],
+)
+def test_what_takes_no_tasks_is_left_as_it_is(node):
+    decision, _memory = look(fleet(node))
+    assert (decision.pause, decision.alarms) == ([], {})
+
+
+def test_report_only():
+    decision, _memory = look(fleet(reporting(labels={"fleet.gpu-swarm.on-loss": "report"})))
+    assert decision.pause == []
+    assert "gpu_node_on_loss is report" in decision.alarms["g1"]
+
+
+def test_shrink_is_paused_until_the_next_run():
+    decision, _memory = look(fleet(reporting(labels={"fleet.gpu-swarm.on-loss": "shrink"})))
+    assert len(decision.pause) == 1
+
+
+def test_a_node_that_somebody_returned_to_service_stays_there_until_it_reports_something_else():
+    node = paused(reporting())
+    node["Spec"]["Availability"] = "active"  # by hand: the labels are still there, and a service that was started just now reads them
+    decision, memory = look(fleet(node))
+    assert decision.pause == []
+    assert "returned to service" in decision.alarms["g1"]
+    node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": OTHER}
+    decision, _memory = look(fleet(node), memory=memory)
+    assert [fault for _node, fault in decision.pause] == [OTHER]
+
+
+def test_a_node_that_a_run_returned_may_report_the_same_fault_a_little_longer():
+    _decision, memory = look(fleet(paused(reporting())))
+    decision, memory = look(fleet(reporting()), memory=memory)
+    assert decision.pause == []
+    _decision, memory = look(fleet(reporting(value="ok")), memory=memory)
+    decision, _memory = look(fleet(reporting()), memory=memory)
+    assert len(decision.pause) == 1
+
+
+def test_a_fault_that_a_run_found_is_the_one_that_the_watcher_reports():
+    """It is reported a little longer than it is there."""
+    _decision, memory = look(fleet(paused(reporting(), f"fault {api.A} reason=lost")))
+    decision, _memory = look(fleet(reporting()), memory=memory)
+    assert decision.pause == []
+
+
+@pytest.mark.parametrize(("watched", "percent", "most"), [(1, 20, 1), (4, 20, 1), (10, 20, 2), (14, 20, 2), (200, 20, 40), (200, 0, 1), (3, 100, 3)])
+def test_the_limit(watched, percent, most):
+    """Nodes that report nothing do not count."""
+    nodes = [reporting(f"g{number}", "ok") for number in range(watched)]
+    assert limit([*nodes, *(api.node(f"c{number}") for number in range(100))], percent) == most
+
+
+def test_200_nodes_at_once():
+    """A fifth is paused, whatever happens meanwhile, and of the others an alarm is raised."""
+    nodes = {f"g{number:03}": reporting(f"g{number:03}") for number in range(200)}
+    memory = Memory()
+    for now in range(3):
+        decision, memory = look([manager(leader=True), *nodes.values()], memory=memory, now=now)
+        for node, fault in decision.pause[:25]:  # the others are written too late for the next look
+            nodes[node["ID"]] = paused(node, fault)
+    assert sum(node["Spec"]["Availability"] == "pause" for node in nodes.values()) == 40
+    assert len(decision.alarms) == 160
+    assert "40 of the 200 nodes" in decision.alarms["g199"]
+
+
+def test_what_was_lost_first_comes_first_and_room_is_used_again():
+    early, late = reporting("g9"), reporting("g1")
+    decision, memory = look(fleet(early, healthy=3), percent=20)
+    nodes = fleet(late, early, healthy=3)
+    decision, memory = look(nodes, memory=memory, now=5)
+    assert [node["ID"] for node, _fault in decision.pause] == ["g9"]
+    assert list(decision.alarms) == ["g1"]
+    back = reporting("g9", "ok")
+    decision, _memory = look(fleet(late, back, healthy=3), memory=memory, now=10)
+    assert [node["ID"] for node, _fault in decision.pause] == ["g1"]
+
+
+@pytest.mark.parametrize(
+    ("own", "leader", "acts_after"),
+    [("m1", "m1", 0), ("m2", "m1", TURN_S), ("m3", "m1", 2 * TURN_S), ("m1", "m3", TURN_S), ("m2", "m3", 2 * TURN_S), ("m2", None, 2 * TURN_S)],
+)
+def test_whose_turn_it_is(own, leader, acts_after):
+    """By the clock of the manager that looks, from when it first saw the fault."""
+    nodes = [*(manager(name, leader=name == leader) for name in ("m3", "m1", "m2")), reporting()]
+    _decision, memory = look(nodes, own, now=100.0)
+    if acts_after:
+        decision, memory = look(nodes, own, memory, now=100.0 + acts_after - 0.1)
+        assert decision.pause == []
+    decision, _memory = look(nodes, own, memory, now=100.0 + acts_after)
+    assert [node["ID"] for node, _fault in decision.pause] == ["g1"]
+
+
+def test_a_node_that_lies_harms_itself_only():
+    """It cannot name another node, take more than its own place among those that may be paused, or hide what others report."""
+    liars = [reporting("g1", f"fault g2 w1 {api.A} reason=lost cards=999999999999 since=999999999999"), reporting("g2", "x" * 100000)]
+    decision, _memory = look(fleet(*liars, reporting("g3"), healthy=8))
+    assert [node["ID"] for node, _fault in decision.pause] == ["g1", "g3"]
+    assert len(decision.pause[0][1]) < 200
+
+
+def test_nodes_that_lack_parts():
+    bare = {"ID": "x", "Spec": {"Availability": "active"}}
+    decision, _memory = look([manager(leader=True), bare, {**bare, "ID": "y", "Description": {}}])
+    assert (decision.pause, decision.alarms) == ([], {})

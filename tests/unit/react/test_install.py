@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The service's files on a manager: all of its code, nothing of an earlier one, and in the end nothing at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.react_seen import react_seen
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react import code
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.install import Reactor
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager
+from tests.pages import rooms
+
+SETTINGS = {"limit": 20, "docker_socket": "/var/run/docker.sock"}
+
+
+class Machine:
+    def __init__(self, root):
+        self.root, self.state, self.commands, self.rc = root, root / "state", [], 0
+        (root / "etc/systemd/system").mkdir(parents=True)
+
+    def run(self, argv):
+        self.commands.append(argv[1:])
+        return self.rc, "", "it has no reason"
+
+    def reactor(self, **settings):
+        return Reactor(str(self.state), dict(SETTINGS, **settings), run=self.run, move=os.replace, root=str(self.root))
+
+    def files(self):
+        return sorted(path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file() or path.is_symlink())
+
+    def running(self, pid):
+        folder = self.root / "run/gpu-swarm-react"
+        folder.mkdir(parents=True)
+        (folder / "status.json").write_text(json.dumps({"pid": pid}))
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def test_the_files_are_what_the_service_imports():
+    graph, found = rooms.imports(), set()
+    left = [rooms.PLUGINS / "module_utils/_react/main.py"]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            left += graph[path]
+    assert sorted(path.relative_to(rooms.PLUGINS / "module_utils").as_posix() for path in found) == list(code.FILES)
+
+
+def test_it_runs_without_ansible(machine):
+    machine.reactor().install()
+    start = machine.state / "react/current"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(start)!r})\nimport gpu_swarm._react.main\nprint([*sys.modules])"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "ansible" not in done.stdout
+
+
+def test_installed_compared_and_removed_without_a_trace(machine):
+    before = machine.files()
+    reactor = machine.reactor()
+    assert [reactor.is_there(), reactor.is_current()] == [False, False]
+    reactor.install()
+    assert machine.commands[-1] == ["restart", "gpu-swarm-react.service"]
+    assert not any("daemon-reload" in command for command in machine.commands)
+    assert react_seen(str(machine.state), str(machine.root)) == {"version": code.version(), "settings": SETTINGS, "running": False}
+    reactor.remove()
+    assert (machine.files(), machine.state.exists(), reactor.is_there()) == (before, False, False)
+    assert react_seen(str(machine.state), str(machine.root)) is None
+
+
+def test_what_others_keep_there_stays(machine):
+    machine.state.mkdir()
+    (machine.state / "record.json").write_text("{}")
+    machine.reactor().install()
+    machine.reactor().remove()
+    assert machine.files() == ["state/record.json"]
+
+
+def test_current_while_it_runs_with_these_settings(machine):
+    reactor = machine.reactor()
+    reactor.install()
+    start = machine.state / "react/current"
+    here = [sys.executable, "-c", "input(input)", str(start)]
+    with subprocess.Popen(here, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.read(1)  # it has begun
+        machine.running(process.pid)
+        assert reactor.is_current()
+        assert not machine.reactor(limit=50).is_current()
+        (machine.state / "react/settings.json").write_text('{"limit": ')
+        assert not reactor.is_current()
+        reactor.install()
+        assert reactor.is_current()
+        (machine.root / "etc/systemd/system/gpu-swarm-react.service").write_text("[Unit]\n")
+        assert not reactor.is_current()
+    reactor.install()
+    assert not reactor.is_current()
+
+
+def test_another_version_replaces_the_one_before(machine, monkeypatch):
+    machine.reactor().install()
+    first = os.readlink(machine.state / "react/current")
+    monkeypatch.setattr(code, "START", code.START + "# newer\n")
+    machine.reactor().install()
+    assert os.readlink(machine.state / "react/current") == code.version() != first
+    assert sorted(path.name for path in (machine.state / "react").iterdir()) == [code.version(), "current", "settings.json"]
+
+
+def test_without_the_sdk_nothing_is_installed(machine, monkeypatch):
+    monkeypatch.setattr(manager, "SDK_ERROR", "No module named 'docker'")
+    with pytest.raises(GpuSwarmError, match="swarm_member_react: false"):
+        machine.reactor().install()
+    assert machine.files() == []
+
+
+def test_one_that_does_not_start_is_an_error(machine):
+    machine.rc = 1
+    with pytest.raises(GpuSwarmError, match="did not start: it has no reason"):
+        machine.reactor().install()

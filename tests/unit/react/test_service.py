@@ -1,0 +1,195 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The service on a manager: what it writes of what it reads, and what becomes of it when something fails on the way."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+import swarm_api as api
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react import service
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
+
+LOST = f"fault {api.A} reason=lost since=1795380328"
+PAUSED_FOR = "gpu-swarm.paused-for"
+
+
+class Swarm:
+    """A manager with versioned nodes. ``before_write`` is what somebody else does between reading and writing."""
+
+    node_id = "m1"
+
+    def __init__(self, *nodes):
+        leader = api.node("m1", leader=True)
+        self.by_id = {node["ID"]: node for node in [leader, *nodes]}
+        self.failing: list = []
+        self.before_write = lambda node_id: None
+        self.writes = 0
+
+    def nodes(self):
+        if self.failing:
+            raise self.failing.pop()
+        return copy.deepcopy(list(self.by_id.values()))
+
+    def update_node(self, node_id, version, spec):
+        self.before_write(node_id)
+        if self.failing:
+            raise self.failing.pop()
+        if self.by_id[node_id]["Version"]["Index"] != version:
+            raise OutOfSequence("update out of sequence")
+        self.writes += 1
+        self.by_id[node_id] = {**self.by_id[node_id], "Spec": spec, "Version": {"Index": version + 1}}
+
+    def operator(self, node_id, availability):
+        node = self.by_id[node_id]
+        self.by_id[node_id] = {**node, "Spec": {**node["Spec"], "Availability": availability}, "Version": {"Index": node["Version"]["Index"] + 1}}
+
+    def spec(self, node_id):
+        return self.by_id[node_id]["Spec"]
+
+
+def faulty(node_id="g1", value=LOST):
+    node = api.node(node_id)
+    node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": value}
+    return node
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    monkeypatch.setattr(service, "STATUS", str(tmp_path / "status.json"))
+    return lambda swarm, **more: service.Service({"limit": 20, "docker_socket": "/none"}, connect=lambda params: swarm, **more)
+
+
+def test_a_node_is_paused_with_its_reason_in_one_update(start, capsys):
+    swarm = Swarm(faulty())
+    start(swarm).poll()
+    spec = swarm.spec("g1")
+    assert (spec["Availability"], swarm.writes) == ("pause", 1)
+    assert spec["Labels"].pop("gpu-swarm.paused-since").endswith("Z")
+    assert spec["Labels"] == {"gpu-swarm.former-availability": "active", PAUSED_FOR: LOST}
+    assert f"node host-g1 (g1) is paused: it reports '{LOST}'" in capsys.readouterr().out
+
+
+def test_it_writes_once(start):
+    swarm = Swarm(faulty())
+    one = start(swarm)
+    for _time in range(3):
+        assert one.poll() == service.POLL_S
+    assert swarm.writes == 1
+
+
+@pytest.mark.parametrize("availability", ["pause", "drain"])
+def test_an_operator_who_is_faster_wins(start, availability):
+    """Between reading and writing: the update is refused, and what comes next is decided anew."""
+    swarm = Swarm(faulty())
+    swarm.before_write = lambda node_id: swarm.operator(node_id, availability)
+    one = start(swarm)
+    assert one.poll() == service.AGAIN_S
+    swarm.before_write = lambda node_id: None
+    one.poll()
+    assert swarm.spec("g1") == {"Labels": {}, "Role": "worker", "Availability": availability}
+
+
+def test_a_change_of_somebody_else_is_kept(start):
+    swarm = Swarm(faulty())
+
+    def label(node_id):
+        swarm.spec(node_id)["Labels"]["rack"] = "r1"
+        swarm.operator(node_id, "active")
+        swarm.before_write = lambda node_id: None
+
+    swarm.before_write = label
+    one = start(swarm)
+    one.poll()
+    assert swarm.writes == 0
+    one.poll()
+    assert (swarm.spec("g1")["Availability"], swarm.spec("g1")["Labels"]["rack"]) == ("pause", "r1")
+
+
+@pytest.mark.parametrize("where", ["read", "write"])
+def test_a_manager_that_does_not_answer_is_waited_for(start, capsys, where):
+    """As one without a leader. It is reported once."""
+    swarm, problem = Swarm(faulty()), SwarmError("The swarm on m1 has no quorum")
+    one = start(swarm)
+    if where == "read":
+        swarm.failing = [problem, problem]
+        one.poll()
+    else:
+        swarm.before_write = lambda node_id: swarm.failing.append(problem)
+    one.poll()
+    swarm.before_write = lambda node_id: None
+    assert swarm.writes == 0
+    one.poll()
+    assert swarm.spec("g1")["Availability"] == "pause"
+    assert capsys.readouterr().out.count("has no quorum") == 1
+
+
+def test_killed_before_it_could_write_it_is_started_again(start):
+    swarm = Swarm(faulty())
+
+    def kill(node_id):
+        raise SystemExit
+
+    swarm.before_write = kill
+    with pytest.raises(SystemExit):
+        start(swarm).poll()
+    swarm.before_write = lambda node_id: None
+    start(swarm).poll()
+    assert (swarm.spec("g1")["Availability"], swarm.writes) == ("pause", 1)
+
+
+def test_started_anew_it_knows_what_a_run_has_returned(start):
+    """The node may report the fault a little longer than it is there."""
+    swarm = Swarm(faulty())
+    one = start(swarm)
+    one.poll()
+    one.poll()
+    swarm.by_id["g1"] = faulty()
+    start(swarm).poll()
+    assert swarm.spec("g1")["Availability"] == "active"
+
+
+def test_two_services_pause_each_node_once(start):
+    """A leader that is none any more, and the new one: both read before either writes."""
+    swarm = Swarm(*(faulty(f"g{number}") for number in range(5)), *(faulty(f"w{number}", "ok") for number in range(20)))
+    one, other = start(swarm), start(swarm)
+
+    def both(node_id):
+        swarm.before_write = lambda node_id: None
+        other.poll()
+
+    swarm.before_write = both
+    one.poll()
+    one.poll()
+    assert swarm.writes == sum(spec["Spec"]["Availability"] == "pause" for spec in swarm.by_id.values()) == 5
+
+
+def test_beyond_the_limit_it_only_alarms_and_each_once(start, capsys):
+    swarm = Swarm(*(faulty(f"g{number}") for number in range(3)))
+    one = start(swarm)
+    for _time in range(3):
+        one.poll()
+    assert swarm.writes == 1
+    said = capsys.readouterr().out
+    assert said.count("ALARM") == 2
+    assert "1 of the 3 nodes that report are paused" in said
+
+
+def test_who_else_goes_by_the_nodes_gets_them_once_a_poll(start):
+    seen: list = []
+    start(Swarm(faulty()), observers=[lambda nodes, leads: seen.append((len(nodes), leads))]).poll()
+    assert seen == [(2, True)]
+
+
+def test_its_status_is_for_who_assesses_this_machine(start):
+    swarm = Swarm(faulty())
+    one = start(swarm)
+    one.poll()
+    one.poll()
+    with open(service.STATUS, encoding="utf-8") as stream:
+        assert json.load(stream)["handled"] == {"g1": LOST}
