@@ -65,82 +65,12 @@ problem:
 
 import os
 import tempfile
-from urllib.parse import urljoin
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.urls import fetch_url
 
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._machine.signing_key import checked, fetch, form, installed, pinned, read
 from ..module_utils._mask import mask
-from ..module_utils._openpgp import encoded, normalized, parsed
-
-LIMIT = 1 << 20  # bytes; a key has a few thousand
-HOPS = 10  # as urllib
-REDIRECTIONS = (301, 302, 303, 307, 308)
-
-
-def read(path):
-    try:
-        with open(path, "rb") as key:
-            return key.read(LIMIT + 1)
-    except FileNotFoundError:
-        return None
-
-
-def fetch(module, url):
-    """The key's bytes, from where it is to come."""
-    if not url:
-        return read(module.params["src"])
-    response, info = fetched(module, url) if module.params["fingerprint"] else fetched_encrypted(module, url)
-    if info["status"] != 200:
-        raise GpuSwarmError("cannot fetch the repository's key from %s: %s" % (url, info["msg"]), problem="url")
-    return response.read(LIMIT + 1)
-
-
-def fetched(module, url):
-    return fetch_url(module, url, timeout=module.params["timeout"])
-
-
-def fetched_encrypted(module, url):
-    """As fetched(), but each URL on the way is judged: whoever can change one answer of a redirection names the next URL."""
-    module.params["follow_redirects"] = "none"  # of fetch_url
-    for _hop in range(HOPS):
-        if not url.lower().startswith("https:"):
-            text = "%s is read without encryption, so that anybody on the way could replace the key. Set its fingerprint, or use https."
-            raise GpuSwarmError(text % url, problem="fingerprint")
-        response, info = fetched(module, url)
-        if info["status"] not in REDIRECTIONS or not info.get("location"):
-            break
-        url = urljoin(url, info["location"])
-    return response, info
-
-
-def checked(data, wanted, source):
-    """The keys in a file. Raises GpuSwarmError unless all are the one that is wanted."""
-    try:
-        if len(data or b"") > LIMIT:
-            raise GpuSwarmError("it is longer than %d bytes" % LIMIT)
-        keys = parsed(data or b"")
-    except GpuSwarmError as problem:
-        raise GpuSwarmError("%s is not taken for the repository's key: %s" % (source, problem.message), problem="fingerprint") from problem
-    if wanted and set(keys.fingerprints) != {wanted}:
-        text = "%s is not taken for the repository's key: its fingerprint is %s, and not %s"
-        raise GpuSwarmError(text % (source, ", ".join(keys.fingerprints), wanted), problem="fingerprint")
-    return keys
-
-
-def is_armored(path, keys):
-    """Whether a file there has to be: apt goes by the ending, and ignores what is otherwise."""
-    return {".asc": True, ".gpg": False}.get(os.path.splitext(path)[1], keys.armored)
-
-
-def installed(path, wanted):
-    """The keys that are there, whoever put them there and however he broke their lines; None where they are not as they have to be."""
-    try:
-        keys = checked(read(path), wanted, path)
-    except GpuSwarmError:
-        return None
-    return keys if keys.armored == is_armored(path, keys) else None
 
 
 def install(module, data):
@@ -153,17 +83,14 @@ def install(module, data):
 
 def converge(module, url):
     path, src = module.params["path"], module.params["src"]
-    wanted = normalized(module.params["fingerprint"])
-    if module.params["fingerprint"] and not wanted:
-        text = "%r is no fingerprint of a key: that has 40 hexadecimal digits"
-        raise GpuSwarmError(text % module.params["fingerprint"], problem="fingerprint")
+    wanted = pinned(module.params["fingerprint"])
     there = installed(path, wanted)
     if wanted and there and not src:
         return {"changed": False, "fingerprints": there.fingerprints}
-    keys = checked(fetch(module, url), wanted, url or src)
+    keys = checked(fetch(module, url) if url else read(src), wanted, url or src)
     changed = there is None or there.blocks != keys.blocks
     if changed and not module.check_mode:
-        install(module, encoded(keys, is_armored(path, keys)))
+        install(module, form(path, keys))
     return {"changed": changed, "fingerprints": keys.fingerprints}
 
 

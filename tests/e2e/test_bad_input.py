@@ -27,6 +27,7 @@ SOCKET = "/run/stand-in.sock"
 LIBRARY = "/usr/lib/libnvidia-ml.so.1"
 DOCKERD = "/usr/sbin/dockerd"
 FIREWALL = ("OUTPUT", "--protocol", "tcp", "--dport", "2377", "--jump", "REJECT")
+HOOK = "/etc/apt/apt.conf.d/99hook"
 MACHINE = "a100"  # what the nodes have in fleet.yml
 
 Step = Callable[[Fleet, Node], object]
@@ -280,6 +281,31 @@ def test_a_first_manager_with_several_addresses_is_found_before_anything_is_touc
         node.run("ip", "link", "delete", "net1")
     assert run.rc == 2, run.output
     assert f"{node.address} (eth0), 198.51.100.1 (net1). Set swarm_member_advertise_addr of x1 to" in run.failures("x1")[-1]
+
+
+def test_a_check_run_finds_a_version_that_is_not_there_on_nodes_that_know_no_repository(fleet: Fleet) -> None:
+    """And on those with a version that is there, nothing is said; on none of them is anything else on the disk afterwards, whatever
+    else apt is to run after it read a list."""
+    wanted = {"x1": "9.9.9", "x2": "1.19.1", "x3": "1.19.1", "x4": "1.19"}
+    hosts = {name: {"nvidia_container_toolkit_version": version} for name, version in wanted.items()}
+    fleet["x2"].write(HOOK, b'APT::Update::Post-Invoke-Success {"touch /var/lib/hook";};\n')
+    for name in wanted:
+        assert b"lab-repo/libnvidia" not in (fleet[name].read("/etc/apt/sources.list.d/nvidia-container-toolkit.list") or b"")
+        fleet[name].touch()
+    try:
+        run = fleet.playbook(fleet.inventory(hosts, swarm_managers=["m1"], gpu_nodes=list(wanted)), "--check")
+        touched = {name: fleet[name].touched() for name in wanted}
+    finally:
+        fleet["x2"].run("rm", HOOK)
+    assert (run.rc, run.failed()) == (2, ["x1", "x4"]), run.output
+    (text,) = run.failures("x1")[-1:]
+    assert "x1: apt cannot get version 9.9.9-1 of the NVIDIA Container Toolkit: " in text
+    assert "All packages are there in version 1.20.0-1, 1.19.1-1" in text
+    assert text.endswith("Set nvidia_container_toolkit_version to a version that is there.")
+    assert "nvidia_container_toolkit_version is 1.19" in run.failures("x4")[-1]
+    assert "Not checked" not in run.output
+    assert touched == {name: [] for name in wanted}
+    assert {name: fleet[name].run("find", "/tmp", "-name", "gpu-swarm-packages-*") for name in wanted} == dict.fromkeys(wanted, "")
 
 
 def test_without_become(fleet: Fleet, first: Loud) -> None:

@@ -323,9 +323,16 @@ def test_a_repository_that_cannot_be_used(fleet: Fleet, inventory: Path) -> None
     with repositories() as unusable:
         before = {name: (packages(fleet[name]), State.of(fleet[name])) for name in unusable}
         hosts = {name: {f"nvidia_container_toolkit_{key}": value for key, value in given.items()} for name, (given, _texts) in unusable.items()}
-        run = fleet.playbook(fleet.inventory(hosts, swarm_managers=["m1"], gpu_nodes=list(unusable)), *EVERYONE, *older)
-    assert run.failed() == list(unusable), run.output
+        some = fleet.inventory(hosts, swarm_managers=["m1"], gpu_nodes=list(unusable))
+        for name in unusable:
+            fleet[name].touch()
+        check = fleet.playbook(some, "--check", *older)
+        touched = {name: fleet[name].touched() for name in unusable}
+        run = fleet.playbook(some, *EVERYONE, *older)
+    assert (check.failed(), run.failed()) == (list(unusable), list(unusable)), check.output + run.output
+    assert touched == {name: [] for name in unusable}
     for name, (_given, text) in unusable.items():
+        fails(check, name, *text)
         fails(run, name, *text)
         assert (packages(fleet[name]), State.of(fleet[name])) == before[name]
     for name in MEMBERS:

@@ -20,8 +20,8 @@ import pytest
 from openpgp_keys import ARMORED, BINARY, EVIL, NVIDIA, armor, prefixed
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import signing_key
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._openpgp import encoded, parsed
-from ansible_collections.fleet.gpu_swarm.plugins.modules import repository_key
 
 OTHER_KEY = armor(EVIL)
 QUOTED = prefixed(OTHER_KEY, b"> ")
@@ -180,13 +180,13 @@ def test_without_a_fingerprint_no_hop_is_over_http(monkeypatch, url, words):
             return io.BytesIO(there), {"status": 200}
         return None, {"status": 302, "location": there, "msg": "HTTP Error 302"}
 
-    monkeypatch.setattr(repository_key, "fetch_url", answer)
+    monkeypatch.setattr(signing_key, "fetch_url", answer)
     running = SimpleNamespace(params={"fingerprint": "", "timeout": 30})
     if words is None:
-        assert repository_key.fetch(running, url) == b"the key"
+        assert signing_key.fetch(running, url) == b"the key"
         return
     with pytest.raises(GpuSwarmError, match=words):
-        repository_key.fetch(running, url)
+        signing_key.fetch(running, url)
 
 
 @pytest.mark.parametrize("key", [ARMORED, OTHER_KEY], ids=["installed", "refused"])

@@ -1,0 +1,186 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: repository_packages
+short_description: Finds out whether a repository has packages in a version, without a change on the node
+version_added: 0.3.0
+description:
+  - Has the node's package manager read one repository into a temporary directory, which is removed again, and search packages there. The
+    repository need not be defined on the node, and its key not installed.
+  - The package manager's own settings, such as proxies, are those of the node. Definitions, lists, logs, locks and trusted keys are in the
+    temporary directory.
+  - The key is compared with its fingerprint before anything is read, as M(fleet.gpu_swarm.repository_key) does.
+  - zypper also writes its file of cookies, C(/var/lib/YaST2/cookies), as at each of its calls.
+options:
+  manager:
+    description: The package manager.
+    type: str
+    choices: [apt, dnf, zypper]
+    required: true
+  packages:
+    description: The packages' names.
+    type: list
+    elements: str
+    required: true
+  version:
+    description: The version that each of them has to have, with its release, such as V(1.20.0-1).
+    type: str
+    required: true
+  definition:
+    description:
+      - The repository's definition, as the package manager reads it from a file. For C(dnf) and C(zypper) it is the section
+        C(nvidia-container-toolkit).
+      - If it is empty, the node's own repositories are searched, by the lists that are on the node. With C(apt) only.
+    type: str
+    default: ""
+  key_path:
+    description: Where O(definition) says that the key is. A key that is there already is used, if it is the right one.
+    type: path
+  key_url:
+    description: Where the node fetches the key otherwise.
+    type: str
+  key_content:
+    description: The key itself, encoded in base64, which wins over both.
+    type: str
+  fingerprint:
+    description: The key's fingerprint. If it is empty, any key is taken, but none over O(key_url) with C(http).
+    type: str
+    default: ""
+  timeout:
+    description: For so many seconds the server of the key may be silent.
+    type: int
+    default: 30
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+attributes:
+  check_mode:
+    support: full
+    details: It is for check mode, and does the same in any.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Does a mirror have the version that is to be installed
+  fleet.gpu_swarm.repository_packages:
+    manager: apt
+    packages: [nvidia-container-toolkit]
+    version: 1.20.0-1
+    definition: deb [signed-by=/usr/share/keyrings/nvidia.asc] https://mirror.example.com/libnvidia-container/stable/deb/$(ARCH) /
+    key_path: /usr/share/keyrings/nvidia.asc
+    key_url: https://mirror.example.com/libnvidia-container/gpgkey
+    fingerprint: C95B321B61E88C1809C4F759DDCAE044F796ECB0
+"""
+
+RETURN = r"""
+versions:
+  description: The versions of each package, the newest first.
+  returned: success
+  type: dict
+  sample: {nvidia-container-toolkit: [1.20.0-1, 1.19.1-1]}
+problem:
+  description: >-
+    Of what kind the problem is, V(url) if the key could not be fetched, V(fingerprint) if it is another one or none, V(repository) if
+    the repository could not be read, V(version) if it lacks a package in that version.
+  returned: failure
+  type: str
+"""
+
+import base64
+import os
+import shutil
+import tempfile
+from functools import partial
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._machine.repository import MANAGERS, OWN, demand, placed, query
+from ..module_utils._machine.signing_key import checked, fetch, form, installed, pinned
+from ..module_utils._mask import mask
+
+
+def key(module, work):
+    """Writes the key, once it is known to be the right one. Where it is to be on the node decides on its form, as ever."""
+    params = module.params
+    wanted, path = pinned(params["fingerprint"]), params["key_path"]
+    keys = installed(path, wanted) if wanted and not params["key_content"] else None
+    if not keys:
+        content = base64.b64decode(params["key_content"]) if params["key_content"] else fetch(module, module.key_url)
+        keys = checked(content, wanted, module.key_url if not params["key_content"] else "the key from the controller")
+    file = os.path.join(work, "key" + os.path.splitext(path)[1])
+    write(file, form(path, keys), 0o644)  # apt reads it as a user of its own
+    if file != os.path.join(work, "key"):
+        os.symlink(file, os.path.join(work, "key"))
+    return file
+
+
+def write(path, content, mode=0o600):
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+
+
+def search(module, work):
+    definition = module.definition
+    manager = (MANAGERS if definition else OWN)[module.params["manager"]]
+    for folder in manager.folders:
+        os.mkdir(placed(folder, work))
+    for path, content in manager.files.items():
+        write(placed(path, work), placed(content, work).encode())
+    if definition:
+        definition = definition.replace(module.params["key_path"], key(module, work))
+        write(placed(manager.definition, work), definition.encode() + b"\n")
+    environment = {name: placed(value, work) for name, value in manager.environment.items()}
+    run = partial(module.run_command, environ_update={"LC_ALL": "C", **environment}, expand_user_and_vars=False)
+    packages = module.params["packages"]
+    versions = query(manager, work, packages, run)
+    demand(versions, packages, module.params["version"])
+    return {"changed": False, "versions": versions}
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "manager": {"type": "str", "required": True, "choices": ["apt", "dnf", "zypper"]},
+            "packages": {"type": "list", "elements": "str", "required": True},
+            "version": {"type": "str", "required": True},
+            "definition": {"type": "str", "default": ""},
+            "key_path": {"type": "path"},
+            "key_url": {"type": "str"},
+            "key_content": {"type": "str", "no_log": False},
+            "fingerprint": {"type": "str", "default": ""},
+            "timeout": {"type": "int", "default": 30},
+        },
+        supports_check_mode=True,
+    )
+    if not module.params["definition"] and module.params["manager"] not in OWN:
+        module.fail_json(msg="definition is empty, and %s cannot search the node's own repositories like that" % module.params["manager"])
+    if module.params["definition"] and not (module.params["key_path"] and (module.params["key_url"] or module.params["key_content"])):
+        module.fail_json(msg="definition needs key_path, and key_url or key_content")
+    # What was given is returned too, and shown with -vvv. The address of a mirror can contain a password.
+    module.definition, module.key_url = module.params["definition"], module.params["key_url"]
+    module.params.update(definition=mask(module.definition), key_url=module.key_url and mask(module.key_url))
+    work = tempfile.mkdtemp(prefix="gpu-swarm-packages-")
+    try:
+        os.chmod(work, 0o755)  # apt reads as a user of its own, which can enter no directory of Ansible's
+        result = search(module, work)
+    except GpuSwarmError as problem:
+        module.fail_json(msg=mask(problem.message.replace(work, "")).rstrip("."), **problem.details)
+    except OSError as problem:
+        module.fail_json(msg="%s: %s" % (problem.filename, problem.strerror), problem="file")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
