@@ -140,7 +140,7 @@ def search(module, work):
         definition = definition.replace(module.params["key_path"], key(module, work))
         write(placed(manager.definition, work), definition.encode() + b"\n")
     environment = {name: placed(value, work) for name, value in manager.environment.items()}
-    run = partial(module.run_command, environ_update={"LC_ALL": "C", **environment}, expand_user_and_vars=False)
+    run = partial(module.run_command, environ_update={"LC_ALL": "C", **environment}, expand_user_and_vars=False, handle_exceptions=False)
     packages = module.params["packages"]
     versions = query(manager, work, packages, run)
     demand(versions, packages, module.params["version"])
@@ -176,7 +176,7 @@ def main():
     except GpuSwarmError as problem:
         module.fail_json(msg=mask(problem.message.replace(work, "")).rstrip("."), **problem.details)
     except OSError as problem:
-        module.fail_json(msg="%s: %s" % (problem.filename, problem.strerror), problem="file")
+        module.fail_json(msg="%s: %s" % (os.fsdecode(problem.filename or ""), problem.strerror), problem="file")
     finally:
         shutil.rmtree(work, ignore_errors=True)
     module.exit_json(**result)

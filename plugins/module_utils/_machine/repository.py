@@ -34,11 +34,11 @@ Dir::Etc::SourceList "{work}/repository.list";
 Dir::Etc::SourceParts "/dev/null";
 """
 APT_CONF = "{work}/apt.conf"
-# What is held would be the only version to be seen, and subscription-manager writes definitions of its own.
+# Plugins write outside of the directory (subscription-manager, generate_completion_cache), add repositories, and hide versions (versionlock).
 DNF = (
-    "dnf", "--assumeyes", "--disableplugin=versionlock,subscription-manager", "--setopt=reposdir={work}/repositories",
+    "dnf", "--assumeyes", "--noplugins", "--setopt=reposdir={work}/repositories",
     "--setopt=cachedir={work}/cache", "--setopt=persistdir={work}/state", "--setopt=logdir={work}/log",
-    "--setopt=%s.skip_if_unavailable=False" % REPOSITORY,
+    "--repo=" + REPOSITORY, "--setopt=%s.skip_if_unavailable=False" % REPOSITORY,
 )  # fmt: skip
 # Another root has another database of rpm, and in that, no key but the pinned one.
 ZYPPER = ("zypper", "--non-interactive", "--xmlout", "--root", "{work}/root", "--reposd-dir", "{work}/repositories")
