@@ -155,7 +155,7 @@ def main():
             "version": {"type": "str", "required": True},
             "definition": {"type": "str", "default": ""},
             "key_path": {"type": "path"},
-            "key_url": {"type": "str"},
+            "key_url": {"type": "str", "no_log": False},  # its password is masked
             "key_content": {"type": "str", "no_log": False},
             "fingerprint": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 30},

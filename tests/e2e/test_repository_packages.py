@@ -116,7 +116,8 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repositor
     work = tmp_path_factory.mktemp("repositories")
     served, good = work / "served", work / "served/good"
     home, evil = Path(tempfile.mkdtemp()) / "good", Path(tempfile.mkdtemp()) / "other"  # short enough for the agent's socket
-    fingerprint, _ = make_key(home), make_key(evil)
+    make_key(evil)
+    fingerprint = make_key(home)
     make_debs(work, good / "stable/deb" / architecture())
     make_rpms(work, good / "stable/rpm")
     for name in ("unsigned", "other", "partial"):
