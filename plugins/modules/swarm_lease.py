@@ -60,7 +60,8 @@ options:
     default: false
   outcomes:
     description:
-      - With O(state=absent), what became of the run, which is how many hosts came to which end, such as V({done: 7, waiting: 1}). It is kept with
+      - >-
+        With O(state=absent), what became of the run, which is how many hosts came to which end, such as V({done: 7, waiting: 1}). It is kept with
         the time in the label C(gpu-swarm.last-run) of the swarm, in the same update that releases the lease; where another run has the lease,
         it is not. Empty removes that label with the lease.
       - Without this option the label stays as it is.
