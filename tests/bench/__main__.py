@@ -20,7 +20,7 @@ from .fleets import BenchError, Yard
 
 # What is measured without a fleet, and on one.
 ALONE = {"nvml": parts.nvml, "ledger": parts.ledger, "many-hosts": parts.many}
-PARTS = ("no-change", "first-run", "out-of-service", *ALONE)
+PARTS = ("no-change", "first-run", "out-of-service", "watcher", *ALONE)
 
 
 def options(argv: list[str] | None) -> argparse.Namespace:
@@ -50,6 +50,8 @@ def measure(given: argparse.Namespace) -> list[dict[str, Any]]:
             rows += parts.first_run(yard, given.rounds)
         if "out-of-service" in given.only:
             rows += parts.out(yard, given.rounds)
+        if "watcher" in given.only:
+            rows += parts.watched(yard)
     return rows
 
 

@@ -67,6 +67,10 @@ class Yard:
         finally:
             self._lab_command("down", name)
 
+    def machine(self, fleet: Fleet, node: str, machine: str) -> None:
+        """Has the node other GPUs."""
+        self._lab_command("nvml", f"{fleet.name}.{node}", machine)
+
     def _lab_command(self, *words: str) -> str:
         command = [sys.executable, "-m", "tests.lab", *words]
         with open(LOGS / "lab.log", "ab") as log:
