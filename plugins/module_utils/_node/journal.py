@@ -47,6 +47,7 @@ class State:
         self._record = os.path.join(directory, "record.json")
         self._lock = os.path.join(directory, "lock")
         self.candidate = os.path.join(directory, "candidate.json")
+        self._has_lock = False
 
     def prepare(self) -> None:
         """Makes the directory, closed to all but its owner."""
@@ -75,7 +76,11 @@ class State:
                         "Wait for it and run this again." % (path, timeout_s)
                     )
                 time.sleep(LOCK_POLL_S)
-            yield
+            self._has_lock = True
+            try:
+                yield
+            finally:
+                self._has_lock = False
 
     def sweep(self) -> None:
         """Removes what a run that was killed left half-written here."""
@@ -118,10 +123,17 @@ class State:
         return None, []
 
     def unfinished(self) -> bool:
-        """Whether a run was killed before it could finish and remove its journal."""
+        """Whether a run was killed before it could finish and remove its journal. One that still has the lock was not, nor was a watcher."""
         working_files = [os.path.basename(path) for path in (self._journal, self.candidate)]
         names = os.listdir(self.directory) if os.path.isdir(self.directory) else []
-        return any(name in working_files or name.startswith(_files.TEMPORARY) for name in names)
+        return any(name in working_files or name.startswith(_files.TEMPORARY) for name in names) and not self._is_locked()
+
+    def _is_locked(self) -> bool:
+        """Whether another one is changing this node right now."""
+        if self._has_lock or not os.path.exists(self._lock):
+            return False
+        with open(self._lock, encoding="utf-8") as stream:
+            return not _try_lock(stream)
 
     def close_journal(self) -> None:
         _files.remove(self._journal)

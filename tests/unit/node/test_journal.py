@@ -147,3 +147,16 @@ def test_sweep_leaves_what_counts(tmp_path, state):
         (tmp_path / "state" / name).write_bytes(b"half")
     state.sweep()
     assert os.listdir(tmp_path / "state") == ["record.json"]
+
+
+def test_a_journal_is_a_killed_runs_unless_somebody_has_the_lock(state):
+    """A watcher that writes its label has a journal too, while an assessment reads the node."""
+    other = State(state.directory, move)
+    state.open_journal([file(b"a")], {FILE: (b"b", entry(b"a", b"b"))})
+    assert other.unfinished()
+    with state.lock(0):
+        assert state.unfinished()  # by whoever has the lock it was found
+        assert not other.unfinished()
+    assert other.unfinished()
+    state.close_journal()
+    assert not other.unfinished()
