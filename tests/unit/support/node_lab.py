@@ -53,7 +53,8 @@ def gpu(index, state="ok", model="NVIDIA-H100-80GB-HBM3", **other):
         "memory_mib": 81559,
         "architecture": "hopper",
         "mig": {"mode": "disabled", "pending": "disabled"},
-        "health": {"state": state, "reasons": reasons},
+        "mig_devices": [],
+        "health": {"state": state, "reasons": reasons, "recovery_action": None},
     }
     return dict(record, **other)
 
