@@ -22,6 +22,10 @@ options:
     description: So many of a hundred nodes that report are paused at most, and at least one.
     type: int
     default: 20
+  metrics_directory:
+    description: The directory to which the leader writes metrics for Prometheus, where it exists. Empty for none.
+    type: str
+    default: ''
   docker_socket:
     description: The Docker daemon's socket.
     type: path
@@ -65,13 +69,14 @@ def main():
         argument_spec=dict(
             state=dict(type="str", choices=["present", "absent"], default="present"),
             limit=dict(type="int", default=20),
+            metrics_directory=dict(type="str", default=""),
             docker_socket=dict(type="path", default="/var/run/docker.sock"),
             state_dir=dict(type="path", default="/var/lib/gpu-swarm"),
         ),
         supports_check_mode=True,
     )
     params = module.params
-    settings = {"limit": params["limit"], "docker_socket": params["docker_socket"]}
+    settings = {name: params[name] for name in ("limit", "docker_socket", "metrics_directory")}
     reactor = Reactor(params["state_dir"], settings, run=run, move=module.atomic_move)
     present = params["state"] == "present"
     changed = not reactor.is_current() if present else reactor.is_there()

@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import os
 import tempfile
@@ -69,5 +70,9 @@ def _sweep(directory: str) -> None:
 
 
 def _refused(directory: str, problem: OSError) -> GpuSwarmError:
-    remedy = "Create it, or name the one that node_exporter has (--collector.textfile.directory)." if not os.path.isdir(directory) else ""
-    return GpuSwarmError(("The metrics could not be written to %s: %s. %s" % (path_in(directory), problem.strerror or problem, remedy)).strip())
+    remedy = ""
+    if not os.path.isdir(directory):
+        remedy = " Create it, or name the one that node_exporter has (--collector.textfile.directory)."
+    elif problem.errno == errno.EROFS:
+        remedy = " systemd lets a service write a directory that is new in its unit after 'systemctl daemon-reload' and its restart."
+    return GpuSwarmError("The metrics could not be written to %s: %s.%s" % (path_in(directory), problem.strerror or problem, remedy))

@@ -35,6 +35,7 @@ class Keeper:
     """The file in one directory; nothing is done where that does not exist. ``say`` prints a line."""
 
     def __init__(self, directory: str, say: Callable[[str], Any], clock: Callable[[], float] = time.monotonic) -> None:
+        """``directory`` is known to be there from the start, or the service ends when it is, to be started anew."""
         self._directory = directory
         self._say = say
         self._clock = clock
@@ -42,10 +43,14 @@ class Keeper:
         self._took = 0.0
         self._states: object = None
         self._failure: str | None = None
+        self._was_there = os.path.isdir(directory)
 
     def __call__(self, manager: Any, nodes: Sequence[Mapping[str, Any]], leads: bool) -> None:
         if not self._directory or not os.path.isdir(self._directory):
             return
+        if not self._was_there:
+            self._say("%s is there now: starting anew, since systemd made everything else read-only at the start" % self._directory)
+            raise SystemExit
         try:
             if not leads:
                 self._leave()
@@ -54,6 +59,8 @@ class Keeper:
                 self._failure = None
         except GpuSwarmError as problem:  # the manager's too
             self._fail(problem.message)
+        except Exception as problem:  # nodes with faults are paused all the same
+            self._fail("the metrics could not be made: %r. Please report that." % problem)
 
     def _leave(self) -> None:
         self._read_at = self._states = None

@@ -26,7 +26,7 @@ NODE = ("node", "node_id")
 SNAPSHOT = Metric("gpu_swarm_snapshot_timestamp_seconds", (), "When the swarm was read, by the clock of the manager.")
 INFO = Metric("gpu_swarm_info", ("swarm", "leader", "leader_version", "source"), "The swarm's id, its leader, and what wrote this file.")
 
-NODES = Metric("gpu_swarm_nodes", ("state", "by"), "Nodes by state: ready, paused or drained (by run or hand), down, or another word of swarm.")
+NODES = Metric("gpu_swarm_nodes", ("state", "by"), "Nodes by state: ready, paused or drained (by run, fault, hand), down, or another word of swarm.")
 NODE_INFO = Metric("gpu_swarm_node_info", (*NODE, "role", "model", "version"), "A node, its GPU model, and its version of Docker Engine.")
 NODE_STATE = Metric("gpu_swarm_node_state", (*NODE, "state", "by"), "The state that a node is in.")
 NODE_SINCE = Metric(

@@ -20,7 +20,8 @@ from typing import Any, Callable, Mapping
 from .. import _files
 from .._errors import GpuSwarmError
 from .._files import Move
-from .._node.react_seen import CURRENT, HOME, SETTINGS, UNIT, UNIT_PATH, react_seen
+from .._metrics import file
+from .._node.react_seen import CURRENT, HOME, SETTINGS, UNIT, UNIT_PATH, react_seen, read
 from . import code
 
 Run = Callable[[list], tuple]
@@ -47,7 +48,7 @@ RuntimeDirectoryPreserve=restart
 CapabilityBoundingSet=
 NoNewPrivileges=yes
 ProtectSystem=strict
-ProtectHome=read-only
+{writable}ProtectHome=read-only
 PrivateTmp=yes
 PrivateNetwork=yes
 RestrictAddressFamilies=AF_UNIX
@@ -99,6 +100,7 @@ class Reactor:
         code.load()
         os.makedirs(self._state_dir, 0o700, exist_ok=True)
         os.makedirs(self._home, 0o700, exist_ok=True)
+        self._remove_metrics(but=self._settings["metrics_directory"])
         self._keep_code()
         text = json.dumps(self._settings, indent=1, sort_keys=True) + "\n"
         _files.write(os.path.join(self._home, SETTINGS), text.encode("utf-8"), self._move, 0o600)
@@ -119,6 +121,7 @@ class Reactor:
     def remove(self) -> None:
         """Stops it and removes all of it. Nodes that it has paused stay so until a run returns them."""
         self._run(["systemctl", "stop", UNIT])
+        self._remove_metrics()
         for path in (self._link, self._unit):
             if os.path.lexists(path):
                 os.unlink(path)
@@ -127,6 +130,12 @@ class Reactor:
         if os.path.isdir(self._state_dir) and not os.listdir(self._state_dir):
             os.rmdir(self._state_dir)
         self._run(["systemctl", "reset-failed", UNIT])
+
+    def _remove_metrics(self, but: str = "") -> None:
+        """What it has written to the directory that it was installed with."""
+        directory = (read(os.path.join(self._home, SETTINGS)) or {}).get("metrics_directory")
+        if directory and directory != but:
+            file.remove(directory)
 
     def _keep_code(self) -> None:
         """A set of files has a directory named by its content, and one rename of a link makes it the current one."""
@@ -151,4 +160,7 @@ class Reactor:
 
     def _unit_text(self) -> bytes:
         command = "%s -I %s" % (sys.executable, os.path.join(self._home, CURRENT))
-        return _UNIT.replace("{command}", command).encode("utf-8")
+        # Where it does not exist it is left out, and the service starts anew when it does.
+        metrics = self._settings["metrics_directory"].replace("%", "%%").replace('"', '\\"')
+        writable = 'ReadWritePaths="-%s"\n' % metrics if metrics else ""
+        return _UNIT.replace("{command}", command).replace("{writable}", writable).encode("utf-8")

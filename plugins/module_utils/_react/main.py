@@ -10,14 +10,12 @@ import json
 import os
 import sys
 
-from .service import Observer, Service
-
-# What else goes by the list of nodes, once a poll: see Observer.
-OBSERVERS: tuple[Observer, ...] = ()
+from .._metrics.keeper import Keeper
+from .service import Service, say
 
 
 def main() -> None:
     home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link: what the service was started with
     with open(os.path.join(home, "settings.json"), encoding="utf-8") as stream:
         settings = json.load(stream)
-    Service(settings, OBSERVERS).run()
+    Service(settings, [Keeper(settings["metrics_directory"], say)]).run()

@@ -32,7 +32,8 @@ ANSWER_S = 20  # how long a manager may take to answer
 _CONNECTION = dict(tls=False, validate_certs=False, ca_path=None, client_cert=None, client_key=None, api_version="auto", timeout=ANSWER_S)
 
 # What else goes by the nodes: called once a poll with the list of nodes, and whether this manager leads.
-Observer = Callable[[Sequence[Mapping[str, Any]], bool], None]
+# The manager, its nodes, and whether it leads.
+Observer = Callable[[Manager, Sequence[Mapping[str, Any]], bool], None]
 
 
 class Service:
@@ -80,7 +81,9 @@ class Service:
         self._publish()
         leads = any(node["ID"] == self._manager_id and (node.get("ManagerStatus") or {}).get("Leader") for node in nodes)
         for observe in self._observers:
-            observe(nodes, leads)
+            assert self._manager is not None
+            observe(self._manager, nodes, leads)
+            notify("WATCHDOG=1")
         return POLL_S if all(done) else AGAIN_S
 
     @property

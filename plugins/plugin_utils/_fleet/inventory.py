@@ -22,9 +22,10 @@ DISRUPT, MOVE = "provision_disrupt", "swarm_member_move"
 LEAVE, PACKAGES = "deprovision_leave", "deprovision_packages"
 ADVERTISE = "swarm_member_advertise_addr"
 REACT, REACT_LIMIT, HEALTH = "swarm_member_react", "swarm_member_react_limit", "gpu_node_health"
+METRICS = "swarm_member_metrics_directory"
 FAILED_BEFORE = "an earlier task of this run failed on this host, so it is left out. Fix that and run this again."
 OF_STEP = (*FOR_TASKS, *FOR_STEPS)
-SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, REACT, REACT_LIMIT, *OF_STEP)
+SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, REACT, REACT_LIMIT, METRICS, *OF_STEP)
 
 
 def hosts_of(
@@ -62,6 +63,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], set
     groups, raw = task_vars["groups"], task_vars["hostvars"].raw_get(name)
     found = [dict(raw[result]) for result in results if raw.get(result)]
     assessed = next((answer for answer in reversed(found) if not _failed(answer)), found[-1] if found else None)
+    reacts = watched and settings[REACT] and name in groups.get(MANAGERS, [])
     return Host(
         name=name,
         gpu=name in groups.get(GPU_NODES, []),
@@ -76,7 +78,8 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], set
         advertise_addr=settings[ADVERTISE] or "",
         kept=bool((assessed or {}).get("kept")),
         settings={key: settings[key] for key in OF_STEP},
-        reacts=settings[REACT_LIMIT] if watched and settings[REACT] and name in groups.get(MANAGERS, []) else None,
+        reacts=settings[REACT_LIMIT] if reacts else None,
+        metrics=settings[METRICS] or "" if reacts else "",
     )
 
 

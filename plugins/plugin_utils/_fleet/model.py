@@ -61,6 +61,7 @@ class Host:
     report: str | None = None  # what the watcher of its GPUs is to report while tasks run there
     settings: dict[str, Any] = field(default_factory=dict)  # those that tasks read, by name
     reacts: int | None = None  # a manager on which a service pauses nodes with faults: so many of a hundred at most
+    metrics: str = ""  # the directory to which that service writes metrics
 
     @property
     def failed(self) -> bool:

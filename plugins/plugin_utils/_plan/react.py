@@ -19,7 +19,8 @@ def react_differs(host: Host) -> bool:
     found = (host.assessed or {}).get("react")
     if host.reacts is None or not found:
         return (host.reacts is not None) != bool(found)
-    return (found["version"], found["settings"].get("limit"), found["running"]) != (_version(), host.reacts, True)
+    settings = (found["settings"].get("limit"), found["settings"].get("metrics_directory", ""))
+    return (found["version"], *settings, found["running"]) != (_version(), host.reacts, host.metrics, True)
 
 
 @lru_cache

@@ -204,3 +204,4 @@ def test_managers_react_where_any_gpu_node_is_watched(m1, g1, limit):
     shown = {**m1, "inventory_hostname": "m1", "groups": GROUPS, "hostvars": HostVars(variables)}
     found = hosts_of(shown, ["m1", "g1"], ("gpu_node_assessed",))
     assert [one.reacts for one in found] == [limit, None]
+    assert [one.metrics for one in found] == ["" if limit is None else "/var/lib/prometheus/node-exporter", ""]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 
 import pytest
@@ -70,6 +71,15 @@ def test_a_directory_that_is_not_there_is_not_made(tmp_path):
     with pytest.raises(GpuSwarmError, match=r"No such file or directory\. Create it, or name the one that node_exporter has"):
         file.write(str(tmp_path / "none"), "a 1\n")
     assert os.listdir(tmp_path) == []
+
+
+def test_what_systemd_made_read_only_has_its_remedy(tmp_path, monkeypatch):
+    def refused(*_args, **_options):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refused)
+    with pytest.raises(GpuSwarmError, match="Read-only file system.*systemctl daemon-reload"):
+        file.write(str(tmp_path), "a 1\n")
 
 
 def test_it_is_removed_once(tmp_path):

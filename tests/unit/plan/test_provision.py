@@ -156,6 +156,7 @@ REACT = {"version": code.version(), "settings": {"limit": 20, "docker_socket": "
         (20, {**REACT, "running": False}, True),
         (20, {**REACT, "version": "code-0"}, True),
         (20, {**REACT, "settings": {}}, True),
+        (20, {**REACT, "settings": {**REACT["settings"], "metrics_directory": "/srv"}}, True),
     ],
 )
 def test_the_service_that_pauses_nodes_with_faults(limit, found, needed):

@@ -20,7 +20,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.install imp
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager
 from tests.pages import rooms
 
-SETTINGS = {"limit": 20, "docker_socket": "/var/run/docker.sock"}
+SETTINGS = {"limit": 20, "docker_socket": "/var/run/docker.sock", "metrics_directory": ""}
 
 
 class Machine:
@@ -81,6 +81,27 @@ def test_installed_compared_and_removed_without_a_trace(machine):
     reactor.remove()
     assert (machine.files(), machine.state.exists(), reactor.is_there()) == (before, False, False)
     assert react_seen(str(machine.state), str(machine.root)) is None
+
+
+def test_the_metrics_go_with_it_and_with_their_directory(machine, tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "gpu-swarm.prom").touch()
+        (folder / "other.prom").touch()
+    machine.reactor(metrics_directory=str(old)).install()
+    unit = machine.root / "etc/systemd/system/gpu-swarm-react.service"
+    assert f'ReadWritePaths="-{old}"\n' in unit.read_text()
+    machine.reactor(metrics_directory=str(new)).install()
+    assert [path.name for path in old.iterdir()] == ["other.prom"]
+    assert (new / "gpu-swarm.prom").exists()
+    machine.reactor().remove()  # it knows what it was installed with
+    assert [path.name for path in new.iterdir()] == ["other.prom"]
+
+
+def test_without_a_directory_it_writes_nowhere(machine):
+    machine.reactor().install()
+    assert "ReadWritePaths" not in (machine.root / "etc/systemd/system/gpu-swarm-react.service").read_text()
 
 
 def test_what_others_keep_there_stays(machine):

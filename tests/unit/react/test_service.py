@@ -62,7 +62,8 @@ def faulty(node_id="g1", value=LOST):
 @pytest.fixture
 def start(tmp_path, monkeypatch):
     monkeypatch.setattr(service, "STATUS", str(tmp_path / "status.json"))
-    return lambda swarm, **more: service.Service({"limit": 20, "docker_socket": "/none"}, connect=lambda params: swarm, **more)
+    settings = {"limit": 20, "docker_socket": "/none"}
+    return lambda swarm, **more: service.Service(settings, connect=lambda params: swarm, **more)
 
 
 def test_a_node_is_paused_with_its_reason_in_one_update(start, capsys):
@@ -182,8 +183,8 @@ def test_beyond_the_limit_it_only_alarms_and_each_once(start, capsys):
 
 def test_who_else_goes_by_the_nodes_gets_them_once_a_poll(start):
     seen: list = []
-    start(Swarm(faulty()), observers=[lambda nodes, leads: seen.append((len(nodes), leads))]).poll()
-    assert seen == [(2, True)]
+    start(Swarm(faulty()), observers=[lambda manager, nodes, leads: seen.append((manager.node_id, len(nodes), leads))]).poll()
+    assert seen == [("m1", 2, True)]
 
 
 def test_its_status_is_for_who_assesses_this_machine(start):
