@@ -25,8 +25,9 @@ def users(node: Node) -> dict[str, Any]:
 
 
 def files(node: Node) -> list[str]:
-    """All that lies where we write, but for the originals that are kept: their names have the time in them."""
-    return sorted(node.run("find", *FOLDERS, "-not", "-path", f"{STATE_DIR}/backup/*").splitlines())
+    """All that lies where we write, but for the originals that are kept, whose names have the time in them, and what the watcher has for itself."""
+    apart = [word for path in (f"{STATE_DIR}/backup/*", f"{STATE_DIR}/health/*") for word in ("-not", "-path", path)]
+    return sorted(node.run("find", *FOLDERS, *apart).splitlines())
 
 
 def check_node(yard: Yard, name: str, settings: dict[str, Any], there: list[str]) -> None:
