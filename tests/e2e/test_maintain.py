@@ -23,6 +23,7 @@ from .test_provision import GPU_NODES, KIND, all_running, availabilities, away, 
 
 WHOLE = (MACHINES / "rtx4090x2.conf").read_text()
 ROOT = Path(__file__).parents[2]
+AS_DRIVER = "python3-jsondiff"  # stands for the driver's packages: the lab's mirror has it, and its nodes do not need it
 
 
 class Maintenance:
@@ -35,6 +36,10 @@ class Maintenance:
         settings = json.dumps({"maintain_tasks": str(self.file), **named})
         return self.fleet.playbook(self.inventory, "--limit", limit, "--extra-vars", settings, playbook="fleet.gpu_swarm.maintain")
 
+    def example(self, name: str, limit: str, **settings: Any) -> Run:
+        settings["maintain_tasks"] = str(ROOT / "docs/examples" / name)
+        return self.fleet.playbook(self.inventory, "--limit", limit, "--extra-vars", json.dumps(settings), playbook="fleet.gpu_swarm.maintain")
+
     def boots(self) -> list[str]:
         return [self.fleet[name].run("cat", "/proc/sys/kernel/random/boot_id") for name in GPU_NODES]
 
@@ -44,23 +49,23 @@ def maintenance(fleet: Fleet, first: Loud, inventory: Path, tmp_path: Path) -> M
     return Maintenance(fleet, inventory, tmp_path)
 
 
-def test_a_node_is_rebooted_in_its_window(fleet: Fleet, maintenance: Maintenance) -> None:
+def test_a_driver_is_installed_by_the_example_and_the_node_rebooted_in_its_window(fleet: Fleet, maintenance: Maintenance) -> None:
     manager, node = fleet["m1"], fleet["g1"]
     since, before = manager.run("date", "+%s.%N"), maintenance.boots()
-    upgrade = {"name": "Upgrade the driver", "ansible.builtin.copy": {"dest": "/var/tmp/driver", "content": "580", "mode": "0600"}}
+    upgrade = {"maintain_reboot": True, "maintain_timeout": 120, "maintain_id": "driver-580", "driver_packages": [AS_DRIVER]}
     with service(fleet, "web", 2, "--constraint", "node.role==worker"):
-        run = maintenance.run(upgrade, reboot=True, timeout=120, id="driver-580")
+        run = maintenance.example("driver.yml", "g1", **upgrade)
         assert run.rc == 0, run.output
         assert "runs driver.yml and reboots" in run.output
         wait_until("the tasks of web", lambda: all_running(manager, "web", 2))
-    assert node.read("/var/tmp/driver") == b"580"
+    assert node.run("dpkg-query", "--show", "--showformat=${db:Status-Status}", AS_DRIVER) == "installed"
     assert [was == now for was, now in zip(before, maintenance.boots(), strict=True)] == [False, True]
     assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
     assert away(fleet, "g1") == ("active", None)
     assert shown(fleet, "g1") == {KIND: sorted(node.gpus())}
 
     booted = maintenance.boots()
-    run = maintenance.run(upgrade, reboot=True, timeout=120, id="driver-580")
+    run = maintenance.example("driver.yml", "g1", **upgrade)
     assert (run.rc, maintenance.boots()) == (0, booted), run.output
     assert run.row("g1").endswith("ready, left alone, since maintenance driver-580 was finished there before")
     assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
@@ -137,19 +142,34 @@ def test_playbooks_follow_each_other_in_one_run(fleet: Fleet, inventory: Path, m
     assert [availabilities(fleet, name, since) for name in GPU_NODES] == [["pause", "active"]] * len(GPU_NODES)
 
 
+def test_docker_engine_is_upgraded_by_the_example_the_managers_first(fleet: Fleet, maintenance: Maintenance) -> None:
+    upgrade = {"docker_packages": ["docker.io"], "maintain_id": "docker-new"}
+    started = {name: fleet[name].started() for name in ("m1", "g1")}
+
+    run = maintenance.example("docker.yml", "swarm_managers", **upgrade)
+    assert run.rc == 0, run.output
+    managers = {name: fleet[name].started() for name in started}
+    assert [managers[name] == started[name] for name in started] == [False, True]
+
+    run = maintenance.example("docker.yml", "m1:g1", **upgrade)
+    assert run.rc == 0, run.output
+    assert run.row("m1").endswith("ready, left alone, since maintenance docker-new was finished there before"), run.output
+    everywhere = {name: fleet[name].started() for name in started}
+    assert [everywhere[name] == managers[name] for name in started] == [True, False]
+    assert away(fleet, "g1") == ("active", None)
+
+
 def test_a_card_is_replaced_by_the_example(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
     """Before the card is replaced the node is emptied and stays paused, after it the same command returns it to service."""
     node, (old, kept) = fleet["g1"], fleet["g1"].gpus()
-    settings = json.dumps({"maintain_tasks": str(ROOT / "docs/examples/replace_card.yml"), "old_card": old})
-    command = (inventory, "--limit", "g1", "--extra-vars", settings)
-    run = fleet.playbook(*command, playbook="fleet.gpu_swarm.maintain")
+    run = maintenance.example("replace_card.yml", "g1", old_card=old)
     assert run.rc == 2, run.output
     assert f"{old} is still in the node, which is empty and stays paused" in run.row("g1")
     assert away(fleet, "g1") == ("pause", "active")
     try:
         node.write(f"/{NVML_CONF}", f"seed = another\n{WHOLE}".encode())
         assert not {old, kept} & set(node.gpus())
-        run = fleet.playbook(*command, playbook="fleet.gpu_swarm.maintain")
+        run = maintenance.example("replace_card.yml", "g1", old_card=old)
         assert run.rc == 0, run.output
         assert shown(fleet, "g1") == {KIND: sorted(node.gpus())}
         assert away(fleet, "g1") == ("active", None)

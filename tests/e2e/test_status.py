@@ -272,6 +272,34 @@ def test_what_waits_and_what_is_wrong_is_in_the_exit_status(fleet: Fleet, invent
     assert not {"gpu-swarm.paused-since", "gpu-swarm.former-availability"} & member(fleet, "g1")["Spec"]["Labels"].keys()
 
 
+POLICY = """\
+gpu_node_advertise:
+  - {as: none, select: {model: "*T4*"}}
+  - {as: gpu, kind: TRAINING}
+"""
+
+
+def test_what_a_policy_would_do_to_nodes_and_services(fleet: Fleet, inventory: Path, swarm: Swarm, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yml"
+    policy.write_text(POLICY, encoding="utf-8")
+    before = {name: fleet[name].read("/etc/docker/daemon.json") for name in ("g1", "g2")}
+    labels = {name: member(fleet, name)["Spec"]["Labels"] for name in NODES}
+    run, consented = shown(fleet, inventory, f"plan={policy}"), shown(fleet, inventory, f"plan={policy}", "provision_allow_pending=true")
+    for name in ("g1", "g2"):
+        assert re.search(rf"(?m)^{name} +cannot be changed: services would have no place .*: service holder", run.output), run.output
+    place = "leaves without a place service holder"
+    assert re.search(rf"(?m)^g1 +\+2 TRAINING; −2 NVIDIA-GPU; restarts dockerd; .*service web; {place}", consented.output), consented.output
+    assert re.search(rf"(?m)^g2 +−4 NVIDIA-GPU; restarts dockerd; .*service holder; {place}", consented.output), consented.output
+    assert (run.rc, consented.rc, run.changed, consented.changed) == (2, 0, {}, {})
+    assert "Show it" not in run.output  # the fleet as it is
+    assert {name: fleet[name].read("/etc/docker/daemon.json") for name in before} == before
+    assert {name: member(fleet, name)["Spec"]["Labels"] for name in NODES} == labels
+    same = tmp_path / "same.yml"
+    same.write_text("gpu_node_advertise: [{as: gpu, kind: NVIDIA-GPU}]\n", encoding="utf-8")
+    assert "restarts" not in shown(fleet, inventory, f"plan={same}").output
+    assert "plan is gone.yml, which is no file" in shown(fleet, inventory, "plan=gone.yml").output
+
+
 def test_what_is_not_there_or_no_value_is_an_error(fleet: Fleet, inventory: Path, first: Loud) -> None:
     assert "The swarm has no service gone." in shown(fleet, inventory, "service=gone").failures("m1")[0]
     assert "what is 'nothing', and has to be all, free, holders, pending or faulty" in shown(fleet, inventory, "what=nothing").failures("m1")[0]

@@ -128,6 +128,11 @@ PLAYBOOKS = (
         "fleet.",
     ),
     Setting(
+        "status_plan", "path", None, "the file with a policy, of which is shown what it would do", once=True,
+        details="Given with `-e` only, for which `-e plan=policy.yml` is short: a file of variables, of which `gpu_node_advertise` is the policy. "
+        "Every node is read, as in a check run of `provision`. A relative path begins where you are.",
+    ),
+    Setting(
         "status_what", "str", "all", "the part that is shown", choices=("all", "free", "holders", "pending", "faulty"), once=True,
         details="`-e what=free` is short for it. The exit status is that of the whole fleet.",
     ),
