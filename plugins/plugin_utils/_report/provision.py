@@ -27,7 +27,6 @@ from .table import render
 HEADINGS = ("node", "model", "GPUs", "VRAM", "advertised", "free", "state")
 DEPROVISION_HEADINGS = ("node", "removed", "state")
 MIB_PER_GIB = 1024
-RETURNS = "it returns to service with the first run that finds nothing wrong with it"
 
 
 def impact(steps: Mapping[str, Step]) -> str:
@@ -127,13 +126,15 @@ def _and_away(state: HostState, node: dict[str, Any] | None) -> HostState:
         return state
     text = state.text.rstrip().rstrip(".")
     if node.get("paused_for"):
-        return state._replace(text=f"{text}. Paused for a fault ({in_words(node['paused_for'])}): {RETURNS}")
-    return state._replace(text=f"{text}. Still on {node['availability']}: {RETURNS}")
+        text = f"{text}. Paused for a fault ({in_words(node['paused_for'])}): it returns to service with the first run that finds nothing wrong with it"
+    else:
+        text = f"{text}. Still on {node['availability']}: it returns to service with the first run that finds nothing wrong with it"
+    return state._replace(text=text)
 
 
 def _still_away(node: dict[str, Any]) -> HostState:
     if node.get("paused_for"):
-        return State.UNFIT.of(in_words(node["paused_for"]), more=f". {RETURNS.capitalize()}")
+        return State.UNFIT.of(in_words(node["paused_for"]), more=". It returns to service with the first run that finds nothing wrong with it")
     return State.NOT_RETURNED.of(node["availability"], node["former_availability"])
 
 
