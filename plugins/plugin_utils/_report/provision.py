@@ -126,7 +126,8 @@ def _and_away(state: HostState, node: dict[str, Any] | None) -> HostState:
         return state
     text = state.text.rstrip().rstrip(".")
     if node.get("paused_for"):
-        text = f"{text}. Paused for a fault ({in_words(node['paused_for'])}): it returns to service with the first run that finds nothing wrong with it"
+        fault = in_words(node["paused_for"])
+        text = f"{text}. Paused for a fault ({fault}): it returns to service with the first run that finds nothing wrong with it"
     else:
         text = f"{text}. Still on {node['availability']}: it returns to service with the first run that finds nothing wrong with it"
     return state._replace(text=text)
