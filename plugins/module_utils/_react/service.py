@@ -69,20 +69,19 @@ class Service:
     def poll(self) -> float:
         """One look at the nodes, and what comes of it; in so many seconds comes the next."""
         try:
-            nodes = self._nodes()
+            manager, nodes = self._read()
         except SwarmError as problem:
             self._manager = None
             self._fail(problem.message)
             return POLL_S
         self._fail(None)
         decision, self._memory = decide(nodes, self._manager_id, self._settings["limit"], self._memory, time.monotonic())
-        done = [self._pause(node, fault) for node, fault in decision.pause]
+        done = [self._pause(manager, node, fault) for node, fault in decision.pause]
         self._alarm(nodes, decision.alarms)
         self._publish()
         leads = any(node["ID"] == self._manager_id and (node.get("ManagerStatus") or {}).get("Leader") for node in nodes)
         for observe in self._observers:
-            assert self._manager is not None
-            observe(self._manager, nodes, leads)
+            observe(manager, nodes, leads)
             notify("WATCHDOG=1")
         return POLL_S if all(done) else AGAIN_S
 
@@ -90,19 +89,18 @@ class Service:
     def _manager_id(self) -> str:
         return self._manager.node_id if self._manager else ""
 
-    def _nodes(self) -> list[dict[str, Any]]:
+    def _read(self) -> tuple[Manager, list[dict[str, Any]]]:
         if self._manager is None:
             self._manager = self._connect(dict(_CONNECTION, docker_host="unix://" + self._settings["docker_socket"]))
-        return self._manager.nodes()
+        return self._manager, self._manager.nodes()
 
-    def _pause(self, node: Mapping[str, Any], fault: str) -> bool:
+    def _pause(self, manager: Manager, node: Mapping[str, Any], fault: str) -> bool:
         """Whether that is done, or not to be tried again at once."""
         want = {"id": node["ID"], "labels": None, "availability": "pause", "remember": True, "paused_for": fault, "now": in_words(int(time.time()))}
         change = plan_one(node, want, PREFIX)
         notify("WATCHDOG=1")
         try:
-            assert self._manager is not None
-            self._manager.update_node(change["id"], change["version"], change["after"])
+            manager.update_node(change["id"], change["version"], change["after"])
         except OutOfSequence:
             return False
         except SwarmError as problem:
