@@ -1,0 +1,36 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from nodes import docker, docker_json
+from testinfra.host import Host
+
+testinfra_hosts = ["ansible://m1"]
+
+
+@pytest.fixture(scope="module")
+def specs(host: Host) -> dict[str, dict[str, Any]]:
+    return {node["Description"]["Hostname"]: node["Spec"] for node in docker_json(host, "node", "inspect", "h1", "h2")}
+
+
+def test_the_nodes_are_back_in_service_without_a_mark(specs: dict[str, dict[str, Any]]) -> None:
+    assert {name: spec["Availability"] for name, spec in specs.items()} == {"h1": "active", "h2": "active"}
+    marks = ("gpu-swarm.paused-for", "gpu-swarm.paused-since", "gpu-swarm.former-availability")
+    assert [(name, key) for name, spec in specs.items() for key in spec["Labels"] if key in marks] == []
+
+
+def test_the_service_paused_each_of_them_once(host: Host) -> None:
+    """Also since they returned, though a node may report its fault a little longer than it is there."""
+    said = host.check_output("journalctl --unit gpu-swarm-react --output cat --no-pager")
+    assert [said.count(f"node {name} (") for name in ("h1", "h2")] == [1, 1]
+    assert "ALARM" not in said
+
+
+def test_tasks_ran_on_and_the_one_that_was_pending_has_a_node(host: Host) -> None:
+    states = docker(host, "service", "ps", "train", "--format", "{{.CurrentState}}").splitlines()
+    assert [state.split()[0] for state in states] == ["Running"] * 6
