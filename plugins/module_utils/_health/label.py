@@ -14,7 +14,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 KEY = "fleet.gpu-swarm.health"
 OK, WARNING, FAULT, UNWATCHED, UNKNOWN = "ok", "warning", "fault", "unwatched", "unknown"
@@ -63,6 +63,23 @@ def parse(value: str) -> Label:
         _number(given.get("since")),
         _matching(_DIGEST, given.get("drift")),
     )
+
+
+def reported(node: Mapping[str, Any]) -> str:
+    """What a node of the manager's API reports, '' for nothing."""
+    return str(((node.get("Description", {}).get("Engine") or {}).get("Labels") or {}).get(KEY) or "")
+
+
+def fault_of(node: Mapping[str, Any]) -> str | None:
+    """The fault that it reports, in the words that are known; None where it reports none."""
+    found = parse(reported(node))
+    return text(found._replace(drift=None)) if found.state == FAULT else None
+
+
+def is_same(fault: str, known: str) -> bool:
+    """Whether two faults are one. The watcher says since when one is; a run that found it does not."""
+    one, other = parse(fault), parse(known)
+    return one._replace(since=None) == other._replace(since=None) and (one.since == other.since or None in (one.since, other.since))
 
 
 def _matching(pattern: re.Pattern[str], word: str | None) -> str | None:

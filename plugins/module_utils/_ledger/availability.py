@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from .._swarm.owned_labels import PAUSED_FOR
+
 FORMER = "former-availability"
 SINCE = "paused-since"  # beside it: when a run set the availability, by the manager's clock
-PAUSED_FOR = "paused-for"  # beside it: the fault for which it was paused, in the words of _health/label
 ACTIVE, PAUSED, DRAINED = "active", "pause", "drain"
 _DONE = {PAUSED: "paused", DRAINED: "drained"}
 

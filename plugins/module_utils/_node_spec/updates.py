@@ -12,7 +12,8 @@ from __future__ import annotations
 import copy
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Sequence, TypedDict
 
-from .._ledger.availability import ACTIVE, DRAINED, FORMER, PAUSED, PAUSED_FOR, SINCE, paused_for, read_mark
+from .._health import label
+from .._ledger.availability import ACTIVE, DRAINED, FORMER, PAUSED, SINCE, paused_for, read_mark
 from .._swarm import owned_labels
 from .._swarm.lease import Leased
 from .._swarm.manager import Manager, OutOfSequence, SwarmError
@@ -90,6 +91,7 @@ def plan_one(node: Mapping[str, Any], want: Want, prefix: str) -> Change:
     name = "node %s (%s)" % (hostname, node["ID"])
     labels, clashes = _labels(name, before, want, prefix)
     labels, availability, void = _availability(name, before, want, labels, prefix)
+    labels = _known_fault(labels, before, label.fault_of(node), want, prefix)
     after = copy.deepcopy(before)
     after["Labels"] = labels
     after["Availability"] = availability or before["Availability"]
@@ -131,7 +133,7 @@ def _availability(
 ) -> tuple[dict[str, str], str | None, list[str]]:
     """(the labels with or without the former availability, the availability or None to leave it, what is wrong with it)"""
     labels, problems, availability = dict(labels), [], want["availability"]
-    mark, since, fault = prefix + FORMER, prefix + SINCE, prefix + PAUSED_FOR
+    mark, since, fault = prefix + FORMER, prefix + SINCE, prefix + owned_labels.PAUSED_FOR
     if availability == "former":
         if paused_for(before, prefix) not in (None, want.get("paused_for")):
             return labels, None, []  # since whoever wants it decided that
@@ -156,6 +158,15 @@ def _availability(
         if want.get("paused_for"):
             labels[fault] = want["paused_for"]
     return labels, availability, problems
+
+
+def _known_fault(labels: dict[str, str], before: Mapping[str, Any], reported: str | None, want: Want, prefix: str) -> dict[str, str]:
+    """The labels, with the fault for which a node was paused that returns to service: it may report that a while longer than it is there, and
+    no manager is to pause it for that again."""
+    known = (before.get("Labels") or {}).get(prefix + owned_labels.PAUSED_FOR)
+    if want["availability"] != "former" or want.get("mark") == owned_labels.REMOVE or not (known and reported and label.is_same(reported, known)):
+        return labels
+    return {prefix + owned_labels.PAUSED_FOR: reported, **labels}
 
 
 def _seen(spec: Mapping[str, Any]) -> tuple[dict[str, str], str, str]:

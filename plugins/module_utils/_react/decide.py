@@ -12,14 +12,17 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from .._health.label import FAULT, KEY, parse, text
-from .._ledger.availability import ACTIVE, PAUSED_FOR, paused_for
+from .._health.label import fault_of, is_same, reported
+from .._ledger.availability import ACTIVE, paused_for
+from .._swarm.owned_labels import PAUSED_FOR
 
 # What this collection's records begin with.
 PREFIX = "gpu-swarm."
 # A label of the node, which only managers can set: what becomes of it. Without one it is paused.
 ON_LOSS = "fleet.gpu-swarm.on-loss"
 REPORT = "report"
+# Why a node stays in service for which somebody has decided that.
+RETURNED = "it was returned to service since it was paused for that"
 # The leader acts at once; of the other managers, by their ids, each this much after the one before it.
 TURN_S = 30.0
 
@@ -57,12 +60,6 @@ def decide(nodes: Sequence[Mapping[str, Any]], own_id: str, percent: int, memory
     return Decision([(node, memory.seen[node["ID"]][0]) for node in candidates[:room]], alarms), memory
 
 
-def fault_of(node: Mapping[str, Any]) -> str | None:
-    """The fault that a node reports, in the words that are known; None where it reports none."""
-    found = parse(_reported(node))
-    return text(found._replace(drift=None)) if found.state == FAULT else None
-
-
 def limit(nodes: Iterable[Mapping[str, Any]], percent: int) -> int:
     """How many nodes may be paused for a fault at a time."""
     return max(1, watched(nodes) * percent // 100)
@@ -70,15 +67,11 @@ def limit(nodes: Iterable[Mapping[str, Any]], percent: int) -> int:
 
 def watched(nodes: Iterable[Mapping[str, Any]]) -> int:
     """How many nodes report, well or not. Without them, a few GPU nodes in a large swarm could all be paused."""
-    return sum(bool(_reported(node)) for node in nodes)
+    return sum(bool(reported(node)) for node in nodes)
 
 
 def is_paused_for_a_fault(node: Mapping[str, Any]) -> bool:
     return paused_for(node["Spec"], PREFIX) is not None
-
-
-def _reported(node: Mapping[str, Any]) -> str:
-    return str(((node.get("Description", {}).get("Engine") or {}).get("Labels") or {}).get(KEY) or "")
 
 
 def _remember(nodes: Iterable[Mapping[str, Any]], before: Memory, now: float) -> Memory:
@@ -103,15 +96,9 @@ def _left(node: Mapping[str, Any], memory: Memory) -> str | None:
     if labels.get(ON_LOSS) == REPORT:
         return "gpu_node_on_loss is %s for it" % REPORT
     # Whoever returned it knows of this fault; the node may report it a little longer than it is there.
-    if any(_is_same(fault, known) for known in (memory.handled.get(node["ID"]), labels.get(PREFIX + PAUSED_FOR)) if known):
-        return "it was returned to service since it was paused for that"
+    if any(is_same(fault, known) for known in (memory.handled.get(node["ID"]), labels.get(PREFIX + PAUSED_FOR)) if known):
+        return RETURNED
     return None
-
-
-def _is_same(fault: str, known: str) -> bool:
-    """Whether it is the fault for which a node was paused. Its watcher says since when it is; a run that found it does not."""
-    one, other = parse(fault), parse(known)
-    return one._replace(since=None) == other._replace(since=None) and (one.since == other.since or None in (one.since, other.since))
 
 
 def _delay_s(nodes: Iterable[Mapping[str, Any]], own_id: str) -> float:

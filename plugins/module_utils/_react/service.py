@@ -23,7 +23,7 @@ from typing import Any, Callable, Mapping, Sequence
 from .._node_spec.updates import plan_one
 from .._swarm.lease import in_words
 from .._swarm.manager import Manager, OutOfSequence, SwarmError, connect
-from .decide import PREFIX, Memory, decide
+from .decide import PREFIX, RETURNED, Memory, decide
 
 STATUS = "/run/gpu-swarm-react/status.json"
 POLL_S = 5
@@ -116,7 +116,8 @@ class Service:
         for node in nodes:
             node_id = node["ID"]
             if node_id in alarms and alarms[node_id] != self._alarms.get(node_id):
-                say("ALARM: node %s reports '%s' and stays in service: %s" % (_name(node), self._memory.seen[node_id][0], alarms[node_id]))
+                alarm = "" if alarms[node_id] == RETURNED else "ALARM: "
+                say("%snode %s reports '%s' and stays in service: %s" % (alarm, _name(node), self._memory.seen[node_id][0], alarms[node_id]))
         self._alarms = dict(alarms)
 
     def _fail(self, words: str | None) -> None:

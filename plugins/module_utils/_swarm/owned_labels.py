@@ -19,6 +19,8 @@ RECORD = "labels"
 # The mark that binds a node to a host of the inventory: "<prefix>host". What becomes of it with an update of the node.
 HOST = "host"
 KEEP, SET, REMOVE = "keep", "set", "remove"
+# The fault for which a node is paused, or was: "<prefix>paused-for", in the words of _health/label.
+PAUSED_FOR = "paused-for"
 # Which maintenances were finished on a node: "<prefix>maintained", the latest ids with commas between, the newest last.
 MAINTAINED = "maintained"
 LATEST = 10
@@ -63,7 +65,7 @@ def bound_to(labels: Mapping[str, str], prefix: str) -> str | None:
 def mark(labels: dict[str, str], host: str | None, how: str | None, prefix: str) -> dict[str, str]:
     """The labels with the mark of a node that is this host, or is bound to none yet. With it goes what was noted of the host."""
     others = {key: value for key, value in labels.items() if key != prefix + HOST}
-    unbound = {key: value for key, value in others.items() if key != prefix + MAINTAINED}
+    unbound = {key: value for key, value in others.items() if key not in (prefix + MAINTAINED, prefix + PAUSED_FOR)}
     return {SET: dict(others, **{prefix + HOST: host}), REMOVE: unbound}.get(how, labels)
 
 

@@ -222,6 +222,25 @@ def test_a_pause_for_a_fault(labels, availability, wanted, after, becomes):
     assert (change["after"]["Labels"], change["after"]["Availability"]) == (after, becomes)
 
 
+@pytest.mark.parametrize(
+    ("noted", "reported", "left"),
+    [
+        (FAULT, FAULT, FAULT),
+        ("fault GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost", FAULT, FAULT),  # since when it is comes from the node
+        (FAULT, "ok", None),
+        (FAULT, "fault reason=hang since=5", None),
+        (FAULT, FAULT.replace("328", "999"), None),
+    ],
+)
+def test_a_fault_that_is_over_is_known_as_long_as_the_node_reports_it(noted, reported, left):
+    one = node(labels={MARK: "active", PAUSED_FOR: noted}, availability="pause")
+    one["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": reported}
+    back = updates.plan_one(one, {**want(availability="former"), "paused_for": noted}, PREFIX)["after"]
+    assert (back["Availability"], back["Labels"]) == ("active", {PAUSED_FOR: left} if left else {})
+    gone = updates.plan_one(one, {**want(availability="former", labels={}), "paused_for": noted, "host": "a", "mark": "remove"}, PREFIX)["after"]
+    assert gone["Labels"] == {}
+
+
 @pytest.mark.parametrize("by_run", ["pause", "drain"])
 @pytest.mark.parametrize("former", ["active", "pause", "drain"])
 def test_there_and_back(former, by_run):
