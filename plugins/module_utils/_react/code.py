@@ -61,6 +61,7 @@ FILES = (
     "_swarm/lease.py",
     "_swarm/manager.py",
     "_swarm/owned_labels.py",
+    "_systemd.py",
 )
 PACKAGE = "gpu_swarm"
 START = "from %s._react.main import main\n\nmain()\n" % PACKAGE

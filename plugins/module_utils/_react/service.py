@@ -10,12 +10,10 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
 import signal
-import socket
 import sys
 import time
 from typing import Any, Callable, Mapping, Sequence
@@ -23,6 +21,7 @@ from typing import Any, Callable, Mapping, Sequence
 from .._node_spec.updates import plan_one
 from .._swarm.lease import in_words
 from .._swarm.manager import Manager, OutOfSequence, SwarmError, connect
+from .._systemd import notify
 from .decide import PREFIX, RETURNED, Memory, decide
 
 STATUS = "/run/gpu-swarm-react/status.json"
@@ -148,15 +147,6 @@ def _handled() -> dict[str, str]:
 
 def _name(node: Mapping[str, Any]) -> str:
     return "%s (%s)" % (node.get("Description", {}).get("Hostname", ""), node["ID"])
-
-
-def notify(state: str) -> None:
-    """systemd's own protocol; nothing where it did not start this."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if address:
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stream:
-            stream.connect("\0" + address[1:] if address.startswith("@") else address)
-            stream.send(state.encode("ascii"))
 
 
 def say(words: str) -> None:

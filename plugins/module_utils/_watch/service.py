@@ -9,12 +9,10 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +20,7 @@ from typing import Any, Mapping
 
 from .._health import pace, verdict, xids
 from .._health.label import FAULT, KEY, Label, parse, text
+from .._systemd import notify
 from . import driver
 from .events import Events, Log
 from .reader import Reader
@@ -68,7 +67,7 @@ class Service:
         os.set_blocking(waker, False)
         signal.set_wakeup_fd(waker)
         self._publish({"label": text(self._shown) if self._shown else None, "reasons": []})
-        _notify("READY=1")
+        notify("READY=1")
         while not self._ends:
             self._look()
             _alive()
@@ -199,16 +198,7 @@ def _uptime() -> float:
 
 
 def _alive() -> None:
-    _notify("WATCHDOG=1")
-
-
-def _notify(state: str) -> None:
-    """systemd's own protocol; nothing where it did not start this."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if address:
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stream:
-            stream.connect("\0" + address[1:] if address.startswith("@") else address)
-            stream.send(state.encode("ascii"))
+    notify("WATCHDOG=1")
 
 
 def _say(words: str) -> None:
