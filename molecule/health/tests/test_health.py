@@ -20,7 +20,8 @@ def specs(host: Host) -> dict[str, dict[str, Any]]:
 
 def test_the_nodes_are_back_in_service_without_a_mark(specs: dict[str, dict[str, Any]]) -> None:
     assert {name: spec["Availability"] for name, spec in specs.items()} == {"h1": "active", "h2": "active"}
-    marks = ("gpu-swarm.paused-for", "gpu-swarm.paused-since", "gpu-swarm.former-availability")
+    # Under a leader that is old a node on which tasks run reports its fault on, and which it was stays noted.
+    marks = ("gpu-swarm.paused-since", "gpu-swarm.former-availability")
     assert [(name, key) for name, spec in specs.items() for key in spec["Labels"] if key in marks] == []
 
 

@@ -30,8 +30,7 @@ AGAIN_S = 1  # where a node was changed by somebody else meanwhile
 ANSWER_S = 20  # how long a manager may take to answer
 _CONNECTION = dict(tls=False, validate_certs=False, ca_path=None, client_cert=None, client_key=None, api_version="auto", timeout=ANSWER_S)
 
-# What else goes by the nodes: called once a poll with the list of nodes, and whether this manager leads.
-# The manager, its nodes, and whether it leads.
+# What else goes by the nodes: called once a poll with the manager, its list of nodes, and whether it leads.
 Observer = Callable[[Manager, Sequence[Mapping[str, Any]], bool], None]
 
 
@@ -68,30 +67,25 @@ class Service:
     def poll(self) -> float:
         """One look at the nodes, and what comes of it; in so many seconds comes the next."""
         try:
-            manager, nodes = self._read()
+            manager = self._manager = self._manager or self._connected()
+            nodes = manager.nodes()
         except SwarmError as problem:
             self._manager = None
             self._fail(problem.message)
             return POLL_S
         self._fail(None)
-        decision, self._memory = decide(nodes, self._manager_id, self._settings["limit"], self._memory, time.monotonic())
+        decision, self._memory = decide(nodes, manager.node_id, self._settings["limit"], self._memory, time.monotonic())
         done = [self._pause(manager, node, fault) for node, fault in decision.pause]
         self._alarm(nodes, decision.alarms)
         self._publish()
-        leads = any(node["ID"] == self._manager_id and (node.get("ManagerStatus") or {}).get("Leader") for node in nodes)
+        leads = any(node["ID"] == manager.node_id and (node.get("ManagerStatus") or {}).get("Leader") for node in nodes)
         for observe in self._observers:
             observe(manager, nodes, leads)
             notify("WATCHDOG=1")
         return POLL_S if all(done) else AGAIN_S
 
-    @property
-    def _manager_id(self) -> str:
-        return self._manager.node_id if self._manager else ""
-
-    def _read(self) -> tuple[Manager, list[dict[str, Any]]]:
-        if self._manager is None:
-            self._manager = self._connect(dict(_CONNECTION, docker_host="unix://" + self._settings["docker_socket"]))
-        return self._manager, self._manager.nodes()
+    def _connected(self) -> Manager:
+        return self._connect(dict(_CONNECTION, docker_host="unix://" + self._settings["docker_socket"]))
 
     def _pause(self, manager: Manager, node: Mapping[str, Any], fault: str) -> bool:
         """Whether that is done, or not to be tried again at once."""
