@@ -15,7 +15,7 @@ description:
   - The package manager's own settings, such as proxies, are those of the node. Definitions, lists, logs, locks and trusted keys are in the
     temporary directory.
   - The key is compared with its fingerprint before anything is read, as M(fleet.gpu_swarm.repository_key) does.
-  - zypper also writes its file of cookies, C(/var/lib/YaST2/cookies), as at each of its calls.
+  - Releases of zypper also write their file of cookies, C(/var/lib/YaST2/cookies), as at each of their calls.
 options:
   manager:
     description: The package manager.

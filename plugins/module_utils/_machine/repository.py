@@ -75,17 +75,17 @@ MANAGERS = {
         folders=("{work}/repositories",),
         listing=(*DNF, "repoquery", "--queryformat", r"%{name} %{version}-%{release}\n"),
         line=r"^(?P<name>\S+) (?P<version>\S+)$",
-        complaint=r"(?m)^(?:Error: |  - )(.*)$",
+        complaint=r"(?m)^(?:Error: |  - |>>> |(?=Failed to ))(.*)$",  # of dnf 4, and of dnf 5
         environment={"GNUPGHOME": "{work}"},
     ),
     "zypper": Manager(
         definition="{work}/repositories/repository.repo",
-        folders=("{work}/repositories", "{work}/root"),
+        folders=("{work}/repositories", "{work}/root", "{work}/tmp"),
         reading=(("rpm", "--root", "{work}/root", "--import", "{work}/key"), (*ZYPPER, "refresh")),
         listing=(*ZYPPER, "--no-refresh", "search", "--details", "--match-exact", "--type", "package"),
         line=r'<solvable [^>]*\bname="(?P<name>[^"]+)"[^>]*\bedition="(?P<version>[^"]+)"',
         complaint=r'(?s)<message type="error">(.*?)</message>',
-        environment={"GNUPGHOME": "{work}", "ZYPP_LOCKFILE_ROOT": "{work}/root", "ZYPP_LOGFILE": "{work}/log"},
+        environment={"GNUPGHOME": "{work}", "ZYPP_LOCKFILE_ROOT": "{work}/root", "ZYPP_LOGFILE": "{work}/log", "ZYPPTMPDIR": "{work}/tmp"},
         fine=(0, NOTHING_FOUND),
     ),
 }

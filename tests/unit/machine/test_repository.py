@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What package managers print, as seen with apt 2.6, dnf 4.14 and zypper 1.14. tests/e2e/test_repository_packages.py runs the real ones."""
+"""What package managers print, as seen with apt 2.6, dnf 4.14 and 5.4, and zypper 1.14. tests/e2e/test_repository_packages.py runs the real ones."""
 
 from __future__ import annotations
 
@@ -88,6 +88,12 @@ Errors during downloading metadata for repository 'nvidia-container-toolkit':
   - Status code: 404 for http://m/repomd.xml.asc (IP: 127.0.0.1)
 Error: Failed to download metadata for repo 'nvidia-container-toolkit': GPG signature is not available
 """
+DNF_5_OUTPUT = """\
+Importing OpenPGP key 0xB13C7652:
+The key was successfully imported.
+>>> repomd.xml GPG signature verification error: Signing key not found
+Failed to download metadata (baseurl: "http://m") for repository "nvidia-container-toolkit": Signing key not found
+"""
 ZYPPER_OUTPUT = """\
 <?xml version='1.0'?>
 <stream>
@@ -114,6 +120,10 @@ DNF_REASON = (
     "Status code: 404 for http://m/repomd.xml.asc (IP: 127.0.0.1) "
     "Failed to download metadata for repo 'nvidia-container-toolkit': GPG signature is not available"
 )
+DNF_5_REASON = (
+    "repomd.xml GPG signature verification error: Signing key not found "
+    'Failed to download metadata (baseurl: "http://m") for repository "nvidia-container-toolkit": Signing key not found'
+)
 ZYPPER_REASON = (
     "Repository 'NVIDIA' is invalid. [nvidia|http://m] Valid metadata not found at specified URL "
     "Could not refresh the repositories because of errors."
@@ -125,6 +135,7 @@ ZYPPER_REASON = (
     [
         ("apt", APT_OUTPUT, APT_REASON),
         ("dnf", DNF_OUTPUT, DNF_REASON),
+        ("dnf", DNF_5_OUTPUT, DNF_5_REASON),
         ("zypper", ZYPPER_OUTPUT, ZYPPER_REASON),
         ("dnf", "usage:  dnf\n  [options]\n", "usage: dnf [options]"),
         ("apt", "", ""),
