@@ -44,6 +44,11 @@ options:
     description: What the keys of M(fleet.gpu_swarm.swarm_nodes)'s own records begin with.
     type: str
     default: gpu-swarm.
+  owner_label:
+    description: The label of services that names their owner.
+    type: str
+    default: gpu-swarm.owner
+    version_added: 0.3.0
   textfile_directory:
     description:
       - The directory that the textfile collector of Prometheus' node_exporter reads, such as V(/var/lib/prometheus/node-exporter). The ledger
@@ -68,6 +73,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+owners:
+  description: By service name the value of O(owner_label), for those that have that label.
+  returned: success
+  type: dict
+  sample: {train: alice}
+  version_added: 0.3.0
 textfile:
   description: The file that was written, or in check mode would be.
   returned: with O(textfile_directory)
@@ -166,9 +177,11 @@ from ..module_utils._swarm.options import CONNECTION_OPTIONS
 def run(params, check_mode):
     """(the module's result, why the metrics could not be written or None)"""
     manager, wanted, directory = connect(params), params["services"], params["textfile_directory"]
+    # The metrics have all that wait.
+    found = read(manager, params["prefix"], [*wanted, ALL] if directory else wanted)
+    found["owners"] = _owners(manager.services(), params["owner_label"])
     if not directory:
-        return read(manager, params["prefix"], wanted), None
-    found = read(manager, params["prefix"], [*wanted, ALL])  # the metrics have all that wait
+        return found, None
     text = samples.rendered(found, epoch(manager.time) or time.time(), samples.STATUS)
     explained = [one for one in found["explained"] if ALL in wanted or one["service"] in wanted or one["id"] in wanted]
     result = dict(found, explained=explained, changed=True, textfile=file.path_in(directory))
@@ -180,12 +193,19 @@ def run(params, check_mode):
     return result, None
 
 
+def _owners(services, label):
+    """By service name its owner, where it has one."""
+    labels = {service["Spec"]["Name"]: service["Spec"].get("Labels") or {} for service in services}
+    return {name: of_service[label] for name, of_service in labels.items() if of_service.get(label)}
+
+
 def main():
     module = AnsibleModule(
         argument_spec=dict(
             CONNECTION_OPTIONS,
             services=dict(type="list", elements="str", default=["*"]),
             prefix=dict(type="str", default="gpu-swarm."),
+            owner_label=dict(type="str", default="gpu-swarm.owner"),
             textfile_directory=dict(type="path"),
         ),
         supports_check_mode=True,

@@ -235,6 +235,7 @@ def test_a_fleet_that_is_as_it_should_be(fleet: Fleet, inventory: Path, first: L
 
 
 def test_why_a_service_is_pending(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
+    fleet["m1"].docker("service", "update", "--detach", "--label-add", "gpu-swarm.owner=alice", "holder")
     big = swarm.create(spec_of("big", {"gpus": 4}, 1))
     try:
         wait_until("the scheduler", lambda: any(status.get("Err") for status in _shown(swarm, big)))
@@ -244,7 +245,7 @@ def test_why_a_service_is_pending(fleet: Fleet, inventory: Path, swarm: Swarm) -
         found = as_json(everything)
         assert ([row["service"] for row in found["pending"]], found["waiting"]) == (["big"], ["big"])
         assert everything.rc == (2 if found["wrong"] else 75), everything.output
-        assert [(row["node"], row["task"]) for row in found["holders"]] == [("g2", "holder.1")]
+        assert [(row["node"], row["task"], row["owner"]) for row in found["holders"]] == [("g2", "holder.1", "alice")]
     finally:
         swarm.remove(big)
 

@@ -28,7 +28,7 @@ def status(ledger: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "nodes": [_node(node) for node in ledger["nodes"]],
         "totals": _totals(ledger),
-        "holders": list(_holders(ledger["nodes"])),
+        "holders": list(_holders(ledger["nodes"], ledger.get("owners") or {})),
         "free": list(_free(ledger["nodes"])),
         "pending": [_service(one) for one in ledger.get("explained") or []],
     }
@@ -107,7 +107,7 @@ def _marks(kind: str, entry: Mapping[str, Any], node: Mapping[str, Any]) -> Row:
     return {"total": entry["total"], FREE: states.count(FREE), ALLOCATED: held, "states": states}
 
 
-def _holders(nodes: Iterable[Mapping[str, Any]]) -> Iterable[Row]:
+def _holders(nodes: Iterable[Mapping[str, Any]], owners: Mapping[str, str]) -> Iterable[Row]:
     for node in nodes:
         ages = {task["id"]: task["age"] for task in node["tasks"]}
         for kind, entry in node["resources"].items():
@@ -119,6 +119,7 @@ def _holders(nodes: Iterable[Mapping[str, Any]]) -> Iterable[Row]:
                     "resource": item.get("value", item.get("amount")),
                     "service": item["service"],
                     "task": item["name"],
+                    "owner": owners.get(item["service"]),
                     "state": item["state"],
                     "age": ages.get(item["task_id"]),
                 }

@@ -89,8 +89,9 @@ class Screen:
         return self._table(("node", "kind", "free", "takes no tasks", "resources"), rows) if rows else "Nothing is free."
 
     def _holders(self, found: Mapping[str, Any]) -> str:
-        rows = [((row["node"], row["service"], row["task"], duration(row["age"]), row["kind"], row["resource"]), "") for row in found["holders"]]
-        return self._table(("node", "service", "task", "for", "kind", "resource"), rows) if rows else "Nothing is allocated."
+        columns = ("node", "service", "task", "owner", "for", "kind", "resource")
+        rows = [dict(row, **{"for": duration(row["age"]), "owner": row["owner"] or NOTHING}) for row in found["holders"]]
+        return self._table(columns, [([row[name] for name in columns], "") for row in rows]) if rows else "Nothing is allocated."
 
     def _faulty(self, found: Mapping[str, Any]) -> str:
         rows = [((row["node"], row["what"], row["details"]), Verdict.FAILED.value) for row in found["faulty"]]
@@ -146,5 +147,5 @@ def _of_kind(marks: Mapping[str, Any]) -> str:
 
 
 def _tasks(holders: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> str:
-    found = {row["task"]: row["age"] for row in holders if row["node_id"] == node["id"]}
-    return ", ".join(f"{task} ({duration(age)})" for task, age in found.items()) or NOTHING
+    found = {row["task"]: [*filter(None, [row["owner"]]), duration(row["age"])] for row in holders if row["node_id"] == node["id"]}
+    return ", ".join(f"{task} ({', '.join(known)})" for task, known in found.items()) or NOTHING

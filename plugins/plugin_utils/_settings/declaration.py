@@ -133,6 +133,11 @@ PLAYBOOKS = (
         "Every node is read, as in a check run of `provision`. A relative path begins where you are.",
     ),
     Setting(
+        "status_owner_label", "str", "gpu-swarm.owner", "the label of services that names their owner", once=True,
+        details="`docker service update --label-add gpu-swarm.owner=alice NAME`, or under `deploy: labels:` of a stack: the tables then say whose a "
+        "task is.",
+    ),
+    Setting(
         "status_what", "str", "all", "the part that is shown", choices=("all", "free", "holders", "pending", "faulty"), once=True,
         details="`-e what=free` is short for it. The exit status is that of the whole fleet.",
     ),

@@ -30,6 +30,7 @@ def run(monkeypatch):
     def call(directory=None, services=("*",), check_mode=False):
         monkeypatch.setattr(module, "connect", lambda params: FakeManager())
         params = {"prefix": "gpu-swarm.", "services": list(services), "textfile_directory": directory and str(directory)}
+        params["owner_label"] = "owner"
         return module.run(params, check_mode)
 
     return call
@@ -37,6 +38,13 @@ def run(monkeypatch):
 
 def explained(result):
     return [one["service"] for one in result["explained"]]
+
+
+def test_owners_by_a_label_of_services(run, monkeypatch):
+    owned, empty = service("s1", "train"), service("s2", "sweep")
+    owned["Spec"]["Labels"], empty["Spec"]["Labels"] = {"owner": "alice"}, {"owner": ""}
+    monkeypatch.setattr(FakeManager, "services", lambda self: [owned, empty, service("s3", "web")])
+    assert run()[0]["owners"] == {"train": "alice"}
 
 
 def test_without_a_directory_it_only_reads(run):

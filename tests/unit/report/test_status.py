@@ -217,14 +217,14 @@ def fleet():
         claims(node("g3", resources=gpus(4), availability="pause"), "fault reason=driver since=1764000000"),
     ]
     tasks = [task("t1", "g1", gpus(1), since="2026-11-20T10:00:00Z"), pending("t2", {GPU: 2}, service="s2", since="2026-11-20T11:58:00Z")]
-    return status.status(read(nodes, tasks, [service("s2", "big", reserves={GPU: 2})]))
+    return status.status(dict(read(nodes, tasks, [service("s2", "big", reserves={GPU: 2})]), owners={"train": "alice"}))
 
 
 def test_all_on_one_screen():
     text = Screen().show(fleet(), "all")
     assert text.startswith("node     state")
     assert "host-g1  ready" in text
-    assert "NVIDIA-GPU ■□  train.1 (2 h)" in text
+    assert "NVIDIA-GPU ■□  train.1 (alice, 2 h)" in text
     assert "paused, by a run of this collection ≥ 3 h: it returns to active with the next run of provision" in text
     assert "paused, by hand; fault since 2025-11-24T16:00:00Z: fault driver" in text
     assert "■ allocated  □ free  × faulty  · not advertised" in text
@@ -236,7 +236,7 @@ def test_all_on_one_screen():
     ("what", "words"),
     [
         ("free", ["host-g1  NVIDIA-GPU     1  –                                    GPU-2", "placeable"]),
-        ("holders", ["host-g1  train    train.1  2 h  NVIDIA-GPU  GPU-1"]),
+        ("holders", ["host-g1  train    train.1  alice  2 h  NVIDIA-GPU  GPU-1"]),
         ("pending", ["big"]),
         ("faulty", ["host-g3  paused, by hand; fault  fault driver"]),
     ],
