@@ -8,12 +8,15 @@ none where somebody keeps work away from it already. What runs on healthy cards 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.alerts.promtool import accepts
 
 from .fleet import DAEMON_JSON, Fleet, Node, lab, wait_until
 
@@ -31,6 +34,7 @@ UNIT = "gpu-swarm-react.service"
 MACHINE = "/etc/gpu-lab/nvml.conf"
 PAUSED_FOR = "gpu-swarm.paused-for"
 WITHIN_S, TURN_S = 40, 30
+TEXTFILES = "/var/lib/prometheus/node-exporter"  # swarm_member_metrics_directory
 # Of two nodes that report, one may be paused by default.
 SETTINGS: dict[str, Any] = {"gpu_node_health": True, "swarm_member_react_limit": 100}
 
@@ -56,6 +60,8 @@ def inventory(fleet: Fleet) -> Path:
 @pytest.fixture(scope="module")
 def before(fleet: Fleet, inventory: Path) -> dict[str, bytes | None]:
     found = {name: fleet[name].read(DAEMON_JSON) for name in NODES}
+    for name in MANAGERS[:2]:  # on the third one it comes later
+        fleet[name].run("mkdir", "-p", TEXTFILES)
     run = fleet.playbook(inventory, *settings())
     assert run.rc == 0, run.output
     return found
@@ -102,6 +108,41 @@ def test_a_card_is_lost_while_tasks_run(fleet: Fleet, inventory: Path, before: d
     assert (fleet["h1"].docker("ps", "--quiet"), fleet["h1"].started()) == (tasks, started)
 
 
+def metrics(fleet: Fleet) -> dict[str, str]:
+    """The file, by the managers that have one."""
+    found = {name: fleet[name].read(f"{TEXTFILES}/gpu-swarm.prom") for name in MANAGERS}
+    return {name: text.decode() for name, text in found.items() if text}
+
+
+def leader(fleet: Fleet) -> str:
+    nodes = [fleet["m2"].docker_json("node", "inspect", name)[0] for name in MANAGERS]
+    return next(node["Description"]["Hostname"] for node in nodes if node["ManagerStatus"].get("Leader"))
+
+
+def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """With the card that is lost and the node that is paused for it, and on another manager when that leads."""
+    fleet["m3"].run("mkdir", "-p", TEXTFILES)
+    first = leader(fleet)
+    paused = 'gpu_swarm_nodes{state="paused",by="fault"} 1'
+    wait_until("its file", lambda: list(metrics(fleet)) == [first] and paused in metrics(fleet)[first], 90, lambda: metrics(fleet))
+    text = metrics(fleet)[first]
+    accepts(text)
+    assert re.search(r'gpu_swarm_gpu_fault\{UUID="GPU-[0-9a-f-]{36}",node="h1",node_id="\w+",reason="lost",xid=""\} 1', text)
+    assert re.search(r'gpu_swarm_node_resources_allocated\{node="h1",node_id="\w+",kind="NVIDIA-GPU"\} 4', text)
+    assert 'gpu_swarm_run_end_timestamp_seconds{runs="changing"}' in text
+    fleet[first].run("systemctl", "stop", "docker.socket", "docker")
+    try:
+        other = wait_until("another leader", lambda: next((name for name in MANAGERS if name != first and leads(fleet, name)), None), 60)
+        wait_until("its file", lambda: other in metrics(fleet), 90, lambda: metrics(fleet))
+    finally:
+        fleet[first].run("systemctl", "start", "docker.socket", "docker")
+    wait_until("the old file to go", lambda: list(metrics(fleet)) == [leader(fleet)], 90, lambda: metrics(fleet))
+
+
+def leads(fleet: Fleet, name: str) -> bool:
+    return bool((fleet[name].docker_json("node", "inspect", "self")[0].get("ManagerStatus") or {}).get("Leader"))
+
+
 def test_what_an_operator_says_counts(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """Returned to service by hand, the node stays there, also for a service that is started anew. A drain by hand is left alone."""
     manager = fleet["m1"]
@@ -137,6 +178,6 @@ def test_deprovision_leaves_no_trace(fleet: Fleet, inventory: Path, before: dict
     run = fleet.playbook(inventory, *settings(provision_disrupt="all"), playbook="fleet.gpu_swarm.deprovision")
     assert run.rc == 0, run.output
     for name in MANAGERS:
-        assert fleet[name].run("find", "/etc", "/run", "/var/lib", "-xdev", "-path", "*gpu-swarm*") == ""
+        assert fleet[name].run("find", "/etc", "/run", "/var/lib", "-xdev", "-path", "*gpu-swarm*") == ""  # the metrics neither
         shown = fleet[name].run("systemctl", "show", "--property", "LoadState,ActiveState", UNIT).split()
         assert shown == ["LoadState=not-found", "ActiveState=inactive"]
