@@ -44,6 +44,7 @@ class Service:
         self._manager: Manager | None = None
         self._memory = Memory(handled=_handled())
         self._alarms: dict[str, str] = {}
+        self._refused: dict[str, str] = {}  # why a node could not be paused, as it was said last
         self._failure: str | None = None
         self._published: object = None
         self._ends = False
@@ -97,8 +98,12 @@ class Service:
         except OutOfSequence:
             return False
         except SwarmError as problem:
-            say("node %s reports '%s' and could not be paused: %s" % (_name(node), fault, problem.message))
+            words = "node %s reports '%s' and could not be paused: %s" % (_name(node), fault, problem.message)
+            if self._refused.get(node["ID"]) != words:
+                say(words)
+            self._refused[node["ID"]] = words
             return True
+        self._refused.pop(node["ID"], None)
         say("node %s is paused: it reports '%s'" % (_name(node), fault))
         return True
 

@@ -122,6 +122,7 @@ def test_a_manager_that_does_not_answer_is_waited_for(start, capsys, where):
         one.poll()
     else:
         swarm.before_write = lambda node_id: swarm.failing.append(problem)
+        one.poll()
     one.poll()
     swarm.before_write = lambda node_id: None
     assert swarm.writes == 0
