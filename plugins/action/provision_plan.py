@@ -131,13 +131,14 @@ def _steps(hosts, swarm, args, settings):
     if args["state"] == "absent":
         deprovisioned = deprovision.plan(hosts, swarm, args["holds"])
         plan_finished_jobs(hosts, deprovisioned, swarm, remove_jobs)
-        return {host.name: replace(deprovisioned[host.name], settings=host.settings) for host in hosts}, []
+        return {host.name: replace(deprovisioned[host.name], settings=host.settings, by="deprovision") for host in hosts}, []
     steps = plan(hosts, swarm, args["maintain"])
     lost = check_reservations(hosts, steps, swarm, settings["provision_allow_pending"])
     plan_finished_jobs(hosts, steps, swarm, remove_jobs)
     for host in hosts:
         step = steps[host.name]
         step.settings = host.settings
+        step.by = f"maintain ({args['maintain']})" if args["maintain"] else "provision"
         step.restart_waits = restart_waits(step, host.settings["provision_drain_timeout"], bool(args["maintain"]))
     return steps, lost
 

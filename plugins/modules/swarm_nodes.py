@@ -63,6 +63,12 @@ options:
           - When that was, by the manager's clock, is noted beside it, by default in the label C(gpu-swarm.paused-since).
         type: bool
         default: false
+      by:
+        description:
+          - What pauses or drains the node, in words, such as V(provision). With O(nodes[].remember), it is noted beside the former availability, by
+            default in the label C(gpu-swarm.paused-by).
+        type: str
+        version_added: 0.3.0
       paused_for:
         description:
           - The fault of its GPUs for which the node is paused, in the words of its engine label C(fleet.gpu-swarm.health).
@@ -297,6 +303,7 @@ NODE_OPTIONS = dict(
     host=dict(type="str"),
     mark=dict(type="str", choices=["keep", "set", "remove"], default="keep"),
     maintained=dict(type="str"),
+    by=dict(type="str"),
     paused_for=dict(type="str"),
     evict=dict(type="str", choices=refusal.CHOICES, default=refusal.ANY),
 )

@@ -15,6 +15,7 @@ from .._swarm.owned_labels import PAUSED_FOR
 
 FORMER = "former-availability"
 SINCE = "paused-since"  # beside it: when a run set the availability, by the manager's clock
+BY = "paused-by"  # and which playbook, in words
 ACTIVE, PAUSED, DRAINED = "active", "pause", "drain"
 _DONE = {PAUSED: "paused", DRAINED: "drained"}
 
@@ -38,6 +39,11 @@ def set_at(spec: Mapping[str, Any], prefix: str) -> str | None:
     return (spec.get("Labels") or {}).get(prefix + SINCE) if is_set_by_run(spec, prefix) else None
 
 
+def set_by(spec: Mapping[str, Any], prefix: str) -> str | None:
+    """Which playbook set the availability that the node has; None where none did, or that is not known."""
+    return (spec.get("Labels") or {}).get(prefix + BY) if is_set_by_run(spec, prefix) else None
+
+
 def paused_for(spec: Mapping[str, Any], prefix: str) -> str | None:
     """The fault for which a node is paused; None where it is not, or for something else."""
     return (spec.get("Labels") or {}).get(prefix + PAUSED_FOR) if is_set_by_run(spec, prefix) else None
@@ -55,4 +61,5 @@ def why_closed(record: Mapping[str, Any]) -> str:
         return "paused for a fault"
     if word not in (PAUSED, DRAINED):
         return word
-    return "%s, by %s" % (_DONE[word], "a run of this collection" if record["set_by_run"] else "hand")
+    by_run = record.get("set_by") or "a run of this collection"
+    return "%s, by %s" % (_DONE[word], by_run if record["set_by_run"] else "hand")

@@ -19,7 +19,7 @@ from .._compat import checks
 from .._policy import generic_resources
 from . import claims, elsewhere, explain, findings, health, pending, unreserved
 from . import reservations as service_reservations
-from .availability import FORMER, is_set_by_run, paused_for, read_mark, set_at
+from .availability import FORMER, is_set_by_run, paused_for, read_mark, set_at, set_by
 from .census import Census
 from .keep import kept_by
 from .leader import leader_engine
@@ -182,6 +182,7 @@ def _node_record(node: Mapping[str, Any], reading: Reading, prefix: str, now: fl
         "former_availability": read_mark(labels.get(prefix + FORMER))[0] or None,
         "set_by_run": is_set_by_run(spec, prefix),
         "set_at": set_at(spec, prefix),
+        "set_by": set_by(spec, prefix),
         "paused_for": paused_for(spec, prefix),
         "unchanged_for": age(node.get("UpdatedAt"), now),
         "message": status.get("Message") or "",

@@ -13,7 +13,7 @@ import copy
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Sequence, TypedDict
 
 from .._health import label
-from .._ledger.availability import ACTIVE, DRAINED, FORMER, PAUSED, SINCE, paused_for, read_mark
+from .._ledger.availability import ACTIVE, BY, DRAINED, FORMER, PAUSED, SINCE, paused_for, read_mark
 from .._swarm import owned_labels
 from .._swarm.lease import Leased
 from .._swarm.manager import Manager, OutOfSequence, SwarmError
@@ -134,11 +134,11 @@ def _availability(
     """(the labels with or without the former availability, the availability or None to leave it, what is wrong with it)"""
     labels, problems, availability = dict(labels), [], want["availability"]
     mark, since, fault = prefix + FORMER, prefix + SINCE, prefix + owned_labels.PAUSED_FOR
+    noted = {since: want.get("now"), prefix + BY: want.get("by")}  # when, and by which playbook
     if availability == "former":
         if paused_for(before, prefix) not in (None, want.get("paused_for")):
             return labels, None, []  # since whoever wants it decided that
-        labels.pop(since, None)
-        labels.pop(fault, None)
+        _forget(labels, *noted, fault)
         availability, set_by_run = read_mark(labels.pop(mark, None))
         if availability not in AVAILABILITIES + (None,):
             problems.append("%s has label %s=%s, which is no availability" % (name, mark, availability))
@@ -150,14 +150,19 @@ def _availability(
         former, set_by_run = read_mark(labels.get(mark))
         if former is None or before["Availability"] != set_by_run:
             former = before["Availability"]  # a mark that somebody's change has made void counts for nothing
-            labels.pop(since, None)
-            labels.pop(fault, None)
+            _forget(labels, *noted, fault)
         labels[mark] = former if availability in (None, PAUSED) else "%s/%s" % (former, availability)
-        if want.get("now"):
-            labels.setdefault(since, want["now"])
+        for key, value in noted.items():
+            if value:
+                labels.setdefault(key, value)
         if want.get("paused_for"):
             labels[fault] = want["paused_for"]
     return labels, availability, problems
+
+
+def _forget(labels: dict[str, str], *keys: str) -> None:
+    for key in keys:
+        labels.pop(key, None)
 
 
 def _known_fault(labels: dict[str, str], before: Mapping[str, Any], reported: str | None, want: Want, prefix: str) -> dict[str, str]:

@@ -139,6 +139,7 @@ class Step:
     fault: str = ""  # why it is unfit for what it advertises, in the words of its watcher, where that keeps it out of service
     pauses: bool = False  # whether this run pauses it for that
     paused_for: str = ""  # the fault for which it is paused already
+    by: str = ""  # the playbook, in words, which is noted on a node that it pauses
     reacts: bool = False  # whether it is to have the service that pauses nodes with faults
     maintained: str = ""  # the maintenance that was finished there by an earlier run
     left_alone: bool = False  # nothing is done there before what it waits for has ended

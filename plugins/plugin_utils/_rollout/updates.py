@@ -82,7 +82,7 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
             continue
         if to == FORMER and _is_unfit(name, variables):
             continue
-        update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER}
+        update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER, **_by(to, step)}
         known = step.get("paused_for") or step.get("fault")
         if to == FORMER and known:
             update["paused_for"] = known  # for another one somebody has paused it since
@@ -90,6 +90,10 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
             update.update({**(_labels(name, variables) if labels else {}), **_maintained(name, variables)})
         updates.append(update if to == PAUSE else {**update, **_evict(name, variables)})  # a pause evicts nothing
     return updates
+
+
+def _by(to: str, step: Mapping[str, Any]) -> dict[str, str]:
+    return {"by": step["by"]} if to != FORMER and step.get("by") else {}
 
 
 def fault_updates(faults: Mapping[str, str], variables: Variables) -> list[dict[str, Any]]:

@@ -120,7 +120,7 @@ def test_the_address_is_one_that_others_can_use(leader, addr, shown):
 
 
 def test_a_node_is_listed_with_all_that_a_run_needs():
-    labels = {"gpu.model": "T4", "gpu-swarm.former-availability": "active"}
+    labels = {"gpu.model": "T4", "gpu-swarm.former-availability": "active", "gpu-swarm.paused-by": "provision"}
     paused = dict(node(labels=labels, availability="pause"), UpdatedAt="2026-11-20T12:00:00.5Z")
     result = ledger(Listed([node("n2", leader=True), paused], [], [], epoch("2026-11-20T12:01:30Z")), PREFIX)
     first, second = result["nodes"]
@@ -138,6 +138,7 @@ def test_a_node_is_listed_with_all_that_a_run_needs():
         "former_availability": "active",
         "set_by_run": True,
         "set_at": None,
+        "set_by": "provision",
         "paused_for": None,
         "unchanged_for": 90,
         "message": "",

@@ -19,6 +19,7 @@ PREFIX = "gpu-swarm."
 RECORD = "gpu-swarm.labels"
 MARK = "gpu-swarm.former-availability"
 SINCE = "gpu-swarm.paused-since"
+BY = "gpu-swarm.paused-by"
 
 
 def want(node_id="n1", labels=None, availability=None, remember=False):
@@ -176,9 +177,11 @@ THEN, LATER = "2026-11-20T09:00:00Z", "2026-11-20T10:00:00Z"
         ({MARK: "active", SINCE: THEN}, "drain", want(availability="former"), None),
     ],
 )
-def test_since_when_a_node_is_paused_is_noted(labels, availability, wanted, since):
-    change = updates.plan_one(node(labels=labels, availability=availability), {**wanted, "now": LATER}, PREFIX)
-    assert change["after"]["Labels"].get(SINCE) == since
+def test_since_when_a_node_is_paused_is_noted_and_by_what(labels, availability, wanted, since):
+    noted = {**labels, **({BY: "maintain"} if SINCE in labels else {})}
+    change = updates.plan_one(node(labels=noted, availability=availability), {**wanted, "now": LATER, "by": "provision"}, PREFIX)
+    after = change["after"]["Labels"]
+    assert (after.get(SINCE), after.get(BY)) == (since, {THEN: "maintain", LATER: "provision"}.get(since))
 
 
 def test_the_time_is_the_managers(monkeypatch):
