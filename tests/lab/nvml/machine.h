@@ -12,7 +12,7 @@
 #define MAX_GPUS 32
 #define MAX_MIG 8
 #define MAX_FAULTS 16
-#define MAX_XIDS 16
+#define MAX_XIDS 64
 #define UNSUPPORTED (-1L) /* NVML answers NotSupported */
 #define DERIVED (-2L)     /* not said: follows from the rest */
 #define HANGS (-3L)       /* in place of an error: there is never an answer */

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define STEP_MS 20
+#define STEP_MS 200 /* the file is looked at: more often would be what a benchmark of its user shows */
 
 struct nvmlEventSet_st {
     unsigned long long types[MAX_GPUS]; /* of each GPU that is registered */
