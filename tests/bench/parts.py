@@ -19,11 +19,13 @@ from .fleets import Fleet, Yard
 from .runs import play, play_first, play_unchanged, recipe
 from .table import Row, row
 
+STATUS_GOAL = 2.0  # whatever the fleet's size
 NO_CHANGE_GOALS = {3: 3.0, 12: 2.5, 48: 2.0}
 FEW, MANY = 12, 48  # four times the nodes, not much more than four times the seconds
 GROWTH_GOAL = 4.2
 FIRST_RUN_NODES = 3
 FIRST_RUN_GOAL = 1.0
+ONE = "ping of one host"
 HANDWRITTEN = ("handwritten", "handwritten without facts")
 HANDWRITTEN_LIMIT = 12  # nodes: on more it takes minutes, and shows nothing new
 
@@ -44,6 +46,7 @@ def no_change(yard: Yard, rounds: int, sizes: list[int]) -> list[Row]:
             for name in ("provision", *HANDWRITTEN)
             if name in medians
         ]
+        rows.append(row(f"status, {nodes} nodes / ping of one host (s)", medians["status"], medians[ONE], STATUS_GOAL))
         if nodes == MANY:
             rows += [
                 row(f"growth, no change: {name} of {MANY} nodes / of {FEW} of them (s)", medians[name], medians[_of_few(name)], goal)
@@ -58,7 +61,8 @@ def _of_few(name: str) -> str:
 
 def _unchanged_runs(nodes: int) -> dict[str, tuple[str, ...]]:
     """The playbook and the options of each run."""
-    runs: dict[str, tuple[str, ...]] = {name: (name,) for name in ("ping", "provision", *HANDWRITTEN)}
+    runs: dict[str, tuple[str, ...]] = {name: (name,) for name in ("ping", "provision", "status", *HANDWRITTEN)}
+    runs[ONE] = ("ping", "--limit", "all[0]")
     if nodes > HANDWRITTEN_LIMIT:
         runs = {name: run for name, run in runs.items() if name not in HANDWRITTEN}
     if nodes == MANY:

@@ -22,6 +22,7 @@ REFERENCE = Path(__file__).resolve().parent / "reference"
 PLAYBOOKS = {
     "ping": [str(REFERENCE / "ping.yml")],
     "provision": [str(CHECKOUT / "playbooks" / "provision.yml")],
+    "status": [str(CHECKOUT / "playbooks" / "status.yml")],
     "handwritten": [str(REFERENCE / "handwritten.yml")],
     "handwritten without facts": [str(REFERENCE / "handwritten.yml"), "--extra-vars", "facts=false"],
 }
