@@ -182,7 +182,7 @@ def run(params, check_mode):
     found["owners"] = _owners(manager.services(), params["owner_label"])
     if not directory:
         return found, None
-    text = samples.rendered(found, epoch(manager.time) or time.time(), samples.STATUS)
+    text = samples.rendered(found, epoch(manager.time) or time.time(), file.STATUS)
     explained = [one for one in found["explained"] if ALL in wanted or one["service"] in wanted or one["id"] in wanted]
     result = dict(found, explained=explained, changed=True, textfile=file.path_in(directory))
     try:

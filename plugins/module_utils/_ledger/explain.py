@@ -11,6 +11,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
+from math import inf
 from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .availability import why_closed
@@ -37,7 +38,7 @@ from .placement import (
     unmet,
 )
 from .shortage import is_short, size_of, still_needed, without_tasks
-from .tasks import age, is_global
+from .tasks import age, epoch, is_global
 
 ALL = "*"
 # What may pass by itself or with a word to the swarm, and what does not.
@@ -58,15 +59,28 @@ class Judged(NamedTuple):
 
 
 def explained(
-    names: Collection[str], services: Iterable[Mapping[str, Any]], places: Sequence[Place], census: Census, now: float | None
+    names: Collection[str],
+    services: Iterable[Mapping[str, Any]],
+    places: Sequence[Place],
+    census: Census,
+    now: float | None,
+    most: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The services of these names or ids; with ALL, those that have fewer tasks than they are to have. Ordered by name."""
+    """The services of these names or ids; with ALL, those that have fewer tasks than they are to have; at the ``most`` so many, which wait
+    longest: each is compared with every node. Ordered by name."""
     chosen = [
         service
         for service in services
         if service["ID"] in names or service["Spec"]["Name"] in names or (ALL in names and is_short(service, census.of(service["ID"])))
     ]
+    if most is not None:
+        chosen = sorted(chosen, key=lambda one: (_since(one, census), one["Spec"]["Name"]))[:most]
     return [explain(service, places, census, now) for service in sorted(chosen, key=lambda one: one["Spec"]["Name"])]
+
+
+def _since(service: Mapping[str, Any], census: Census) -> float:
+    """When the first of its tasks began to wait; none comes last."""
+    return epoch(census.of(service["ID"]).since) or inf
 
 
 def explain(service: Mapping[str, Any], places: Sequence[Place], census: Census, now: float | None) -> dict[str, Any]:

@@ -54,8 +54,9 @@ def _uncollected() -> Iterator[None]:
 
 
 @_uncollected()
-def ledger(listed: Listed, prefix: str, explained: Collection[str] = ()) -> dict[str, Any]:
-    """The whole ledger. ``prefix`` is that of the labels by which nodes are marked, ``explained`` are the services to explain (see explain)."""
+def ledger(listed: Listed, prefix: str, explained: Collection[str] = (), most: int | None = None) -> dict[str, Any]:
+    """The whole ledger. ``prefix`` is that of the labels by which nodes are marked, ``explained`` are the services to explain, and ``most`` how many
+    of them at the most (see explain)."""
     nodes, _tasks, services, now, _keep_label = listed
     reading = _read(listed, Census() if explained else None)
     leader = leader_engine(nodes)
@@ -77,7 +78,7 @@ def ledger(listed: Listed, prefix: str, explained: Collection[str] = ()) -> dict
     if reading.census:
         by_node = {record["id"]: record for record in records}
         places = [pending.place(node, by_node[node["ID"]], reading.reserved) for node in nodes]
-        found["explained"] = explain.explained(explained, services, places, reading.census, now)
+        found["explained"] = explain.explained(explained, services, places, reading.census, now, most)
     return found
 
 

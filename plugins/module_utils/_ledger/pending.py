@@ -66,9 +66,12 @@ def pending(
     # Not needed while nothing waits.
     places = [place(node, by_id[node["ID"]], reserved) for node in nodes] if waiting else []
     fitting: Fitting = {}
+    missing: dict[tuple[str, str | None], list[str]] = {}  # by what groups need: thousands of services may wait for the same
     found = []
-    for (dummy_service, node_id, reason, dummy_needs), group in waiting.items():
+    for (dummy_service, node_id, reason, needs), group in waiting.items():
         wants = wanted_by(group["spec"])
+        if (needs, node_id) not in missing:
+            missing[needs, node_id] = _missing(group["spec"], wants, places, node_id, fitting)
         generic = {kind: amount for kind, amount in wants.items() if kind not in UNITS}
         found.append(
             {
@@ -82,7 +85,7 @@ def pending(
                 "age": age(group["since"], now),
                 "said": reason[2] or reason[1],
                 "wants": generic,
-                "missing": _missing(group["spec"], wants, places, node_id, fitting),
+                "missing": missing[needs, node_id],
             }
         )
     return sorted(found, key=lambda one: (-one["count"], one["service"] or "", one["node"] or ""))

@@ -13,6 +13,7 @@ import contextlib
 import errno
 import glob
 import os
+import stat
 import tempfile
 import time
 
@@ -23,6 +24,10 @@ NAME = "gpu-swarm.prom"
 _TEMPORARY = ".gpu-swarm.metrics."
 _ABANDONED_S = 60
 MODE = 0o644  # node_exporter has a user of its own
+# What writes the file, as it says itself.
+STATUS, REACTOR = "status", "reactor"
+_OF_REACTOR = b',source="%s"} ' % REACTOR.encode("ascii")  # no label's value can have that: its quotes are escaped
+_HEAD = 16384  # bytes in which that stands
 
 
 def path_in(directory: str) -> str:
@@ -51,14 +56,25 @@ def write(directory: str, text: str) -> str:
 
 
 def remove(directory: str) -> bool:
-    """Whether there was one. Raises GpuSwarmError."""
+    """Whether there was one of the service: what a run of status has written stays. Raises GpuSwarmError."""
     try:
+        if not _is_of_reactor(path_in(directory)):
+            return False
         os.unlink(path_in(directory))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as problem:
         raise _refused(directory, problem) from problem
     return True
+
+
+def _is_of_reactor(path: str) -> bool:
+    # A directory of node_exporter's own may have anything under the name.
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        return False
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as stream:
+        return _OF_REACTOR in stream.read(_HEAD)
 
 
 def _sweep(directory: str) -> None:

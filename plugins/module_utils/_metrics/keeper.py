@@ -5,7 +5,8 @@
 """The file as a service keeps it that looks at the list of nodes every few seconds: the leader writes it, any other manager removes it.
 
 The tasks of a swarm cost its manager far more than its nodes: 12 MB and 0.2 s for 4,000 of them, 60 MB and 1 s for 20,000. So they are read once a
-minute, at the most for a hundredth of the time, and sooner where a node is in another state.
+minute, and sooner where a node is in another state, but at the most for a hundredth of the time. The thread is the one that pauses nodes: what
+takes long for each pending service is done for as many of them as the file names.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,18 +17,20 @@ import time
 from typing import Any, Callable, Mapping, Sequence
 
 from .._errors import GpuSwarmError
-from .._health.label import KEY
+from .._health.label import parse, reported
 from .._ledger.explain import ALL
 from .._ledger.ledger import ledger
 from .._ledger.listed import Listed
 from .._ledger.tasks import epoch
 from .._swarm import lease
 from . import file
-from .samples import REACTOR, rendered
+from .samples import rendered
+from .services import MOST_SERVICES
 
 EVERY_S = 60.0
 AT_LEAST_S = 15.0  # between two readings, whatever changes
 SHARE = 0.01  # of the time that may go into reading
+AT_MOST_S = 600.0  # however long that takes: a file older than 15 minutes counts no more
 PREFIX = "gpu-swarm."
 
 
@@ -71,18 +74,17 @@ class Keeper:
         if self._read_at is None:
             return True
         waited = self._clock() - self._read_at
-        if _states(nodes) != self._states and waited >= max(AT_LEAST_S, self._took):
-            return True
-        return waited >= max(EVERY_S, self._took / SHARE)
+        changed = _states(nodes) != self._states
+        return waited >= max(AT_LEAST_S if changed else EVERY_S, min(self._took / SHARE, AT_MOST_S))
 
     def _write(self, manager: Any, nodes: Sequence[Mapping[str, Any]]) -> None:
         self._read_at, self._states = self._clock(), _states(nodes)
         try:
             spec, now = manager.cluster()
             listed = Listed(nodes, manager.tasks(), manager.services(), epoch(now))
-            found = ledger(listed, PREFIX, [ALL])
+            found = ledger(listed, PREFIX, [ALL], MOST_SERVICES)
             run = {"lease": lease.result(spec["Spec"], now), "last_run": lease.last_run(spec["Spec"])}
-            file.write(self._directory, rendered(dict(found, swarm=dict(run, id=manager.swarm_id)), epoch(now) or time.time(), REACTOR))
+            file.write(self._directory, rendered(dict(found, swarm=dict(run, id=manager.swarm_id)), epoch(now) or time.time(), file.REACTOR))
         finally:
             self._took = self._clock() - self._read_at
 
@@ -100,7 +102,13 @@ def _states(nodes: Sequence[Mapping[str, Any]]) -> object:
             node["ID"],
             node.get("Status", {}).get("State"),
             node.get("Spec", {}).get("Availability"),
-            ((node.get("Description", {}).get("Engine") or {}).get("Labels") or {}).get(KEY),
+            *_fault(node),
         )
         for node in nodes
     ]
+
+
+def _fault(node: Mapping[str, Any]) -> tuple[object, ...]:
+    """Not since when, nor anything that a node that lies or flaps could change with each look."""
+    found = parse(reported(node))
+    return found.state, found.card, found.reason

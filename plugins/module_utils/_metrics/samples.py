@@ -17,8 +17,6 @@ from .nodes import of_nodes
 from .services import of_services
 from .text import Sample
 
-# What writes the file.
-STATUS, REACTOR = "status", "reactor"
 # Which runs note that they have ended.
 ALL_RUNS, CHANGING_RUNS = "all", "changing"
 # What a run makes of a host, in the words of its table.

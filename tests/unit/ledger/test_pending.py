@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from swarm_api import A, B, discrete, named, node, pending, service, task
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger import pending as module
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
@@ -176,6 +177,16 @@ def test_a_task_of_a_global_service_counts_its_node_alone():
 def test_the_node_of_a_global_service_is_gone():
     (group,) = groups([node()], [pending("t1", node_id="gone", slot=None)], [service(mode="Global")])
     assert (group["node"], group["hostname"], group["missing"]) == ("gone", None, ["its node is no longer in the swarm"])
+
+
+def test_what_many_services_lack_alike_is_found_once(monkeypatch):
+    # Each time, every node is compared.
+    found, real = [], module._missing
+    monkeypatch.setattr(module, "_missing", lambda *args: found.append(args) or real(*args))
+    tasks = [pending(f"t{number}", {GPU: 1 + number % 2}, service=f"s{number}") for number in range(20)]
+    answer = groups([node()], tasks)
+    assert (len(answer), len(found)) == (20, 2)
+    assert {tuple(group["missing"]) for group in answer} == {tuple(missing([node()], pending("t", {GPU: count}))) for count in (1, 2)}
 
 
 def test_there_is_room_by_now():

@@ -13,7 +13,8 @@ import time
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import file
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import file, names
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.text import Sample, text
 
 
 def test_it_is_written_for_all_to_read_whatever_the_umask(tmp_path):
@@ -82,7 +83,27 @@ def test_what_systemd_made_read_only_has_its_remedy(tmp_path, monkeypatch):
         file.write(str(tmp_path), "a 1\n")
 
 
+def info(source):
+    return text([Sample(names.INFO, ("c1", "m1", '",source="reactor"} ', source), 1)])
+
+
 def test_it_is_removed_once(tmp_path):
-    file.write(str(tmp_path), "a 1\n")
+    file.write(str(tmp_path), info(file.REACTOR))
     assert [file.remove(str(tmp_path)), file.remove(str(tmp_path)), file.remove(str(tmp_path / "none"))] == [True, False, False]
     assert os.listdir(tmp_path) == []
+
+
+def test_what_status_has_written_stays(tmp_path):
+    file.write(str(tmp_path), info(file.STATUS))
+    assert not file.remove(str(tmp_path))
+    assert os.listdir(tmp_path) == [file.NAME]
+
+
+def test_what_is_no_file_stays(tmp_path):
+    (tmp_path / "other").write_text(info(file.REACTOR))
+    (tmp_path / file.NAME).symlink_to(tmp_path / "other")
+    assert not file.remove(str(tmp_path))
+    (tmp_path / file.NAME).unlink()
+    os.mkfifo(tmp_path / file.NAME)
+    assert not file.remove(str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == [file.NAME, "other"]

@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import pytest
-from swarm_api import A, named, node, service, task
+from swarm_api import A, named, node, pending, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger import explain
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.keeper import AT_LEAST_S, EVERY_S, Keeper
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import SwarmError
 
@@ -77,12 +78,18 @@ def test_the_leader_writes_it_at_once(keeper, manager, tmp_path, said):
         (0.2, nodes(), EVERY_S, True),
         (2.0, nodes(), EVERY_S, False),  # at the most a hundredth of the time
         (2.0, nodes(), 200, True),
-        (0.2, nodes("pause"), AT_LEAST_S - 1, False),
-        (0.2, nodes("pause"), AT_LEAST_S, True),
-        (0.2, nodes(label=f"fault {A} reason=lost"), AT_LEAST_S, True),
-        (0.2, nodes(State="down"), AT_LEAST_S, True),
-        (20.0, nodes("pause"), AT_LEAST_S, False),
-        (20.0, nodes("pause"), 20, True),
+        (0.1, nodes("pause"), AT_LEAST_S - 1, False),
+        (0.1, nodes("pause"), AT_LEAST_S, True),
+        (0.1, nodes(label=f"fault {A} reason=lost"), AT_LEAST_S, True),
+        (0.1, nodes(State="down"), AT_LEAST_S, True),
+        (0.2, nodes(label="ok drift=0123abcd"), AT_LEAST_S, False),
+        (0.0, nodes(label="ok since=1764000000"), EVERY_S - 1, False),
+        (1.0, nodes("pause"), 99, False),  # a node that flaps does not have it read more often than that
+        (1.0, nodes("pause"), 100, True),
+        (20.0, nodes("pause"), 599, False),
+        (20.0, nodes("pause"), 600, True),  # else the file would be too old to count
+        (20.0, nodes(), 599, False),
+        (20.0, nodes(), 600, True),
     ],
 )
 def test_how_often_the_tasks_are_read(keeper, manager, takes, look, after, again):
@@ -91,6 +98,23 @@ def test_how_often_the_tasks_are_read(keeper, manager, takes, look, after, again
     manager.now = 1000 + after
     keeper(manager, look, True)
     assert manager.readings == 1 + again
+
+
+def test_of_many_pending_services_those_are_explained_that_the_file_names(keeper, manager, tmp_path, monkeypatch):
+    # Each is compared with every node, in the thread that pauses nodes.
+    explained = []
+    real = explain.explain
+    monkeypatch.setattr(explain, "explain", lambda service, *more: explained.append(service["Spec"]["Name"]) or real(service, *more))
+    names = [f"service-{number:02}" for number in range(60)]
+    manager.services = lambda: [service(name, name, reserves={"NVIDIA-GPU": 1}) for name in names]
+    manager.tasks = lambda: [
+        pending(f"task-{name}", {"NVIDIA-GPU": 1}, service=name, since=f"2026-11-20T12:{59 - number:02}:00Z") for number, name in enumerate(names)
+    ]
+    keeper(manager, nodes(), True)
+    text = (tmp_path / "gpu-swarm.prom").read_text()
+    assert explained == names[10:]
+    assert [name for name in names if f'gpu_swarm_pending_possible{{service="{name}"}} 1' in text] == names[10:]
+    assert 'gpu_swarm_pending_tasks{service="(others)"} 10' in text
 
 
 def test_a_manager_that_no_longer_leads_removes_it_and_one_that_leads_again_writes_it_at_once(keeper, manager, tmp_path, said):

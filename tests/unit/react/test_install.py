@@ -87,7 +87,7 @@ def test_the_metrics_go_with_it_and_with_their_directory(machine, tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     for folder in (old, new):
         folder.mkdir()
-        (folder / "gpu-swarm.prom").touch()
+        (folder / "gpu-swarm.prom").write_text('gpu_swarm_info{swarm="c1",source="reactor"} 1\n')
         (folder / "other.prom").touch()
     machine.reactor(metrics_directory=str(old)).install()
     unit = machine.root / "etc/systemd/system/gpu-swarm-react.service"
