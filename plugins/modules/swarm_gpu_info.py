@@ -115,7 +115,7 @@ nodes:
       type: bool
       version_added: 0.3.0
     set_at: {type: str, description: "When it did so, by the manager's clock, such as V(2026-03-01T09:30:00Z); else null."}
-    set_by: {type: str, description: "Which playbook did so, such as V(maintain \\(runs driver.yml\\)); null where that is not known."}
+    set_by: {type: str, description: "Which playbook did so, such as V(maintain (runs driver.yml\\)); null where that is not known."}
     paused_for: {type: str, description: "The fault for which it is paused, as V(fault reason=mismatch); else null."}
     unchanged_for:
       description:
