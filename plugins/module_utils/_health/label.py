@@ -78,8 +78,13 @@ def fault_of(node: Mapping[str, Any]) -> str | None:
 
 def is_same(fault: str, known: str) -> bool:
     """Whether two faults are one. The watcher says since when one is; a run that found it does not."""
-    one, other = parse(fault), parse(known)
-    return one._replace(since=None) == other._replace(since=None) and (one.since == other.since or None in (one.since, other.since))
+    since = {parse(fault).since, parse(known).since}
+    return is_like(fault, known) and (len(since) == 1 or None in since)
+
+
+def is_like(fault: str, other: str) -> bool:
+    """Whether they differ in no more than since when they are."""
+    return parse(fault)._replace(since=None) == parse(other)._replace(since=None)
 
 
 def _matching(pattern: re.Pattern[str], word: str | None) -> str | None:

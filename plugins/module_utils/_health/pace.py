@@ -35,13 +35,14 @@ def settle(before: Settled, newest: Label) -> Settled:
     return Settled(newest if newest == before.newest else before.verdict, newest)
 
 
-def wanted(verdict: Label, shown: Label | None, drift: str | None, now: float) -> Label:
-    """The label for a verdict, which is since when it was first shown."""
+def wanted(verdict: Label, before: Label | None, drift: str | None, now: float) -> Label:
+    """The label for a verdict, with the time since which it is one. ``before`` is the label that was wanted last, and not what the managers
+    see: the end of a fault may wait for tasks, and a card that is lost again meanwhile is another fault, for which its node is paused anew."""
     plain = verdict._replace(drift=drift)
     if verdict.card is None and verdict.reason is None:
         return plain
-    same = shown is not None and shown._replace(since=None, drift=None) == verdict
-    return plain._replace(since=shown.since if same and shown.since else int(now))
+    same = before is not None and before._replace(since=None, drift=None) == verdict
+    return plain._replace(since=before.since if same and before.since else int(now))
 
 
 def due(shown: Label | None, label: Label, since_write_s: float | None) -> bool:
@@ -54,8 +55,8 @@ def due(shown: Label | None, label: Label, since_write_s: float | None) -> bool:
 
 
 def urgent(shown: Label | None, label: Label) -> bool:
-    """Whether it reports a fault that is not shown yet: worth an update of the node at which an old leader may stop a task."""
-    return label.state == FAULT and (shown is None or label._replace(since=None, drift=None) != shown._replace(since=None, drift=None))
+    """Whether it reports a fault that is not shown yet, or one anew: worth an update of the node at which an old leader may stop a task."""
+    return label.state == FAULT and (shown is None or label._replace(drift=None) != shown._replace(drift=None))
 
 
 # -- errors that the driver logged -----------------------------------------------------------------------------------------

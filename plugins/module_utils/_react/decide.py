@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from .._health.label import fault_of, is_same, reported
+from .._health.label import fault_of, is_like, is_same, reported
 from .._ledger.availability import ACTIVE, paused_for
 from .._swarm.owned_labels import PAUSED_FOR
 
@@ -81,7 +81,9 @@ def _remember(nodes: Iterable[Mapping[str, Any]], before: Memory, now: float) ->
         node_id, fault = node["ID"], fault_of(node)
         if fault is None:
             continue
-        done = paused_for(node["Spec"], PREFIX) or before.handled.get(node_id)
+        now_for = paused_for(node["Spec"], PREFIX)
+        # A card may come and be lost again while its node is paused: whoever returns the node has that one before his eyes.
+        done = fault if now_for and is_like(fault, now_for) else now_for or before.handled.get(node_id)
         if done:
             handled[node_id] = done
         if node["Spec"]["Availability"] == ACTIVE and node.get("Status", {}).get("State") == "ready":

@@ -19,7 +19,7 @@ import time
 from typing import Any, Mapping
 
 from .._health import pace, verdict, xids
-from .._health.label import FAULT, KEY, Label, parse, text
+from .._health.label import FAULT, KEY, OK, Label, parse, text
 from .._systemd import notify
 from . import driver
 from .events import Events, Log
@@ -49,6 +49,7 @@ class Service:
         self._written = Written(home, settings)
         self._settled = pace.Settled()
         self._shown: Label | None = None
+        self._wanted: Label | None = None
         self._file: object = None
         self._read_label()
         self._at: float | None = None  # of the last write
@@ -78,14 +79,18 @@ class Service:
         self._ends = True
 
     def _rest(self, wake: int) -> None:
-        """Until the next look is due, or a card has an error: other lines of the kernel's log may come by the thousand."""
+        """Until the next look is due, or a card has an error that counts: those of applications, and other lines of the kernel's log, may come
+        by the thousand."""
         end = time.monotonic() + self._settled.wait_s
         while not self._ends and time.monotonic() < end:
             ready = select.select([wake, *self._log.handles(), *self._reader.handles()], [], [], max(0.0, end - time.monotonic()))[0]
             errors = self._new_errors()
             self._errors += errors
-            if errors or wake in ready:
+            if wake in ready or any(map(self._counts, errors)):
                 return
+
+    def _counts(self, error: xids.Event) -> bool:
+        return xids.severity(error, self._settings["health_faults"], self._settings["health_ignored"]) != OK
 
     def _new_errors(self) -> list[xids.Event]:
         """What the kernel's log and NVML report; the log says more."""
@@ -106,7 +111,7 @@ class Service:
         written = self._written.read()
         self._settled = pace.settle(self._settled, verdict.judge(reading, written.expected, self._events.read()))
         if self._settled.verdict:
-            label = pace.wanted(self._settled.verdict, self._shown, written.drift, time.time())
+            self._wanted = label = pace.wanted(self._settled.verdict, self._wanted or self._shown, written.drift, time.time())
             self._report(label)
             self._publish({"label": text(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
 

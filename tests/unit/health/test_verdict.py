@@ -80,7 +80,7 @@ def test_a_verdict_counts_once_two_reads_agree():
     assert pace.settle(settled, LOST).verdict == LOST
 
 
-def test_a_fault_has_the_time_since_which_it_is_shown():
+def test_a_fault_has_the_time_since_which_it_is_one():
     shown = pace.wanted(LOST, OK, None, 1000.4)
     assert shown == Label("fault", A, "lost", since=1000)
     assert pace.wanted(LOST, shown, None, 2000) == shown

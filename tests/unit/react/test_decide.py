@@ -102,6 +102,18 @@ def test_a_node_that_somebody_returned_to_service_stays_there_until_it_reports_s
     assert [fault for _node, fault in decision.pause] == [OTHER]
 
 
+def test_what_comes_and_goes_while_a_node_is_paused_is_known_to_whoever_returns_it():
+    anew = LOST.replace("328", "999")
+    node = paused(reporting())
+    node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": anew}
+    _decision, memory = look(fleet(node))
+    node["Spec"]["Availability"] = "active"
+    decision, memory = look(fleet(node), memory=memory)
+    assert decision.pause == []
+    node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": LOST.replace("328", "1000")}
+    assert len(look(fleet(node), memory=memory)[0].pause) == 1
+
+
 def test_a_node_that_a_run_returned_may_report_the_same_fault_a_little_longer():
     _decision, memory = look(fleet(paused(reporting())))
     decision, memory = look(fleet(reporting()), memory=memory)

@@ -64,6 +64,7 @@ def test_a_fault_is_written_at_once_and_that_it_is_over_waits(it):
     assert write(it, FAULT + " drift=0a1b2c3d")["waits"]
     assert write(it, "ok")["waits"]
     assert write(it, FAULT + " cards=2") == DONE
+    assert write(it, FAULT.replace("=1764000000", "=1764999999")) == DONE  # the same one anew
     it.engine.carries = []
     assert write(it, "ok") == DONE
     assert shown(it) == [KEY + "ok"]

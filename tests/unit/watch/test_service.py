@@ -17,7 +17,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import even
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 WELL = {"error": None, "text": None, "gpus": [{"uuid": UUID, "pci": "00000000:C1:00.0", "state": "ok", "reasons": [], "action": None, "mig": []}]}
 LOST = {"error": None, "text": None, "gpus": []}
-SETTINGS = {"nvml_path": "/none", "nvml_timeout": 60, "health_faults": [79], "health_ignored": [], "health_report": "faults"}
+SETTINGS = {"nvml_path": "/none", "nvml_timeout": 60, "health_faults": [79], "health_ignored": [13], "health_report": "faults"}
 
 
 class Clock:
@@ -129,6 +129,28 @@ def test_what_waits_for_tasks_is_in_the_status_and_a_new_fault_does_not_wait_for
     assert json.loads(node.status.read_text())["waits"] is None
 
 
+@pytest.mark.parametrize("fault", [LOST, {**LOST, "error": "hang"}, {**LOST, "error": "mismatch"}])
+def test_a_fault_that_comes_again_is_another_one_though_the_managers_never_saw_its_end(node, fault):
+    """Its end waits for tasks that do not end, and whoever returned the node to service knows of the first one only."""
+    node.look(3)
+    node.reading = fault
+    node.look(2)
+    node.reading, node.waits = WELL, "tasks run here (train)"
+    node.look(50)
+    node.reading, node.waits = fault, None
+    node.look(20)
+    first, again = (label for label in node.written if label.startswith("fault"))
+    assert first.split(" since")[0] == again.split(" since")[0]
+    assert first != again
+    assert node.written[-1] == again
+
+
+def test_a_watcher_that_is_started_anew_goes_on_with_the_fault_that_it_finds(node, tmp_path):
+    (tmp_path / "daemon.json").write_text(json.dumps({"labels": [f"fleet.gpu-swarm.health=fault {UUID} reason=lost since=5"]}))
+    node.reading = LOST
+    assert node.look(20) == []
+
+
 def test_an_error_that_the_driver_logs(node, tmp_path):
     node.look(3)
     node.it._log.lines = lambda: ["NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
@@ -195,7 +217,12 @@ def test_a_file_without_a_label(tmp_path, broken):
 
 @pytest.mark.parametrize(
     ("line", "at_once"),
-    [("6,1,1,-;docker0: port 1 entered blocking state", False), ("3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, lost", True)],
+    [
+        ("6,1,1,-;docker0: port 1 entered blocking state", False),
+        ("3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, lost", True),
+        ("3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 13, an application's own", False),  # which come by the thousand
+        ("3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 4711, a new one", True),
+    ],
 )
 def test_only_an_error_of_the_driver_is_looked_at_before_its_time(node, monkeypatch, line, at_once):
     waits = []
