@@ -291,7 +291,8 @@ def test_what_a_policy_would_do_to_nodes_and_services(fleet: Fleet, inventory: P
     place = "leaves without a place service holder"
     assert re.search(rf"(?m)^g1 +\+2 TRAINING; −2 NVIDIA-GPU; restarts dockerd; .*service web; {place}", consented.output), consented.output
     assert re.search(rf"(?m)^g2 +−4 NVIDIA-GPU; restarts dockerd; .*service holder; {place}", consented.output), consented.output
-    assert (run.rc, consented.rc, run.changed, consented.changed) == (2, 0, {}, {})
+    assert (run.rc, consented.rc) == (2, 0)
+    assert not any([*run.changed().values(), *consented.changed().values()])
     assert "Show it" not in run.output  # the fleet as it is
     assert {name: fleet[name].read("/etc/docker/daemon.json") for name in before} == before
     assert {name: member(fleet, name)["Spec"]["Labels"] for name in NODES} == labels
