@@ -49,6 +49,7 @@ class ActionModule(ActionBase):
             ledger=task_vars.get("gpu_swarm_ledger") or {},
             lease=task_vars.get("gpu_swarm_lease") or {},
             say=self._display.display,
+            warn=self._shown["warnings"].append,
         )
         answer = STEPS[own["step"]](batch)
         return merge_hash(result, {**answer, **self._shown, "manager": self._who, "changed": self._changed})

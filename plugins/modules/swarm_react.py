@@ -19,7 +19,7 @@ options:
     choices: [present, absent]
     default: present
   limit:
-    description: So many of a hundred nodes that report are paused at most, and at least one.
+    description: So many of a hundred nodes that report are paused at most, and at least two, of two nodes one.
     type: int
     default: 20
   metrics_directory:

@@ -53,7 +53,7 @@ def decide(nodes: Sequence[Mapping[str, Any]], own_id: str, percent: int, memory
             alarms[node["ID"]] = why
         else:
             candidates.append(node)
-    most, paused = limit(nodes, percent), sum(is_paused_for_a_fault(node) for node in nodes)
+    most, paused = limit(nodes, percent), sum(is_paused_for_a_fault(node) and _is_there(node) for node in nodes)
     room = max(0, most - paused)
     full = "%d of the %d nodes that report are paused for a fault, which is as many as may be (%d %%)" % (max(paused, most), watched(nodes), percent)
     alarms.update({node["ID"]: full for node in candidates[room:]})
@@ -62,16 +62,26 @@ def decide(nodes: Sequence[Mapping[str, Any]], own_id: str, percent: int, memory
 
 def limit(nodes: Iterable[Mapping[str, Any]], percent: int) -> int:
     """How many nodes may be paused for a fault at a time."""
-    return max(1, watched(nodes) * percent // 100)
+    return most_of(watched(nodes), percent)
+
+
+def most_of(watched_nodes: int, percent: int) -> int:
+    """Two in any fleet but the smallest, so that one node that is broken for long, or lies, does not keep another one's fault from counting."""
+    return max(1, min(2, watched_nodes - 1), watched_nodes * percent // 100)
 
 
 def watched(nodes: Iterable[Mapping[str, Any]]) -> int:
-    """How many nodes report, well or not. Without them, a few GPU nodes in a large swarm could all be paused."""
-    return sum(bool(reported(node)) for node in nodes)
+    """How many nodes report, well or not. Without them, a few GPU nodes in a large swarm could all be paused. One that is down takes no tasks,
+    and what it reported is of before."""
+    return sum(bool(reported(node)) and _is_there(node) for node in nodes)
 
 
 def is_paused_for_a_fault(node: Mapping[str, Any]) -> bool:
     return paused_for(node["Spec"], PREFIX) is not None
+
+
+def _is_there(node: Mapping[str, Any]) -> bool:
+    return node.get("Status", {}).get("State") != "down"
 
 
 def _remember(nodes: Iterable[Mapping[str, Any]], before: Memory, now: float) -> Memory:

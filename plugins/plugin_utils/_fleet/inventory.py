@@ -79,6 +79,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], set
         kept=bool((assessed or {}).get("kept")),
         settings={key: settings[key] for key in OF_STEP},
         reacts=settings[REACT_LIMIT] if reacts else None,
+        fault_limit=settings[REACT_LIMIT],
         metrics=settings[METRICS] or "" if reacts else "",
     )
 

@@ -61,6 +61,7 @@ class Host:
     report: str | None = None  # what the watcher of its GPUs is to report while tasks run there
     settings: dict[str, Any] = field(default_factory=dict)  # those that tasks read, by name
     reacts: int | None = None  # a manager on which a service pauses nodes with faults: so many of a hundred at most
+    fault_limit: int = 20  # so many of a hundred GPU nodes a run pauses for a fault at most
     metrics: str = ""  # the directory to which that service writes metrics
 
     @property
@@ -138,6 +139,7 @@ class Step:
     waits_for: list[str] = field(default_factory=list)
     fault: str = ""  # why it is unfit for what it advertises, in the words of its watcher, where that keeps it out of service
     pauses: bool = False  # whether this run pauses it for that
+    too_many: bool = False  # whether it is not paused for that since as many as may be are
     paused_for: str = ""  # the fault for which it is paused already
     by: str = ""  # the playbook, in words, which is noted on a node that it pauses
     reacts: bool = False  # whether it is to have the service that pauses nodes with faults

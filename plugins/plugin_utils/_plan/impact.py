@@ -15,7 +15,7 @@ from typing import Any
 from ...module_utils._compat import checks
 from ...module_utils._policy import generic_resources
 from .._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
-from . import toolkit, watchers
+from . import faults, toolkit, watchers
 
 
 def describe_impact(step: Step, host: Host, new: bool) -> None:
@@ -55,7 +55,8 @@ def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) 
         allocated = {kind: entry["total"] if entry["type"] == "discrete" else [] for kind, entry in node["resources"].items() if entry.get("held")}
         for finding in checks.leader_findings(leader, allocated):
             named.setdefault(finding.text, []).append(host.name)
-    return [f"{', '.join(names)}: {text}" for text, names in named.items()] + watchers.warnings(hosts, steps, swarm)
+    found = [f"{', '.join(names)}: {text}" for text, names in named.items()]
+    return [*found, *watchers.warnings(hosts, steps, swarm), *faults.warnings(hosts, steps, swarm)]
 
 
 def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:

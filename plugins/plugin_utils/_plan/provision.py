@@ -14,8 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 from ...module_utils._compat import checks
-from ...module_utils._health import label
-from ...module_utils._ledger.availability import ACTIVE
 from ...module_utils._ledger.keep import may_be_moved
 from ...module_utils._machine import packages
 from ...module_utils._swarm import owned_labels
@@ -23,8 +21,8 @@ from .._fleet.identity import LABEL_PREFIX, problems
 from .._fleet.membership import Candidate, membership
 from .._fleet.model import DISRUPTIVE, END, FETCH, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, long_running, must_stay, what_becomes, what_is_stopped, work_on
-from .._settings.declaration import ALL, NEVER, REPORT, SERVICES
-from . import react, toolkit, watchers
+from .._settings.declaration import ALL, NEVER, SERVICES
+from . import faults, react, toolkit, watchers
 from .batches import batches
 from .impact import describe_impact
 
@@ -41,7 +39,9 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None) -> dict[s
     hosts = [replace(host, report=report) for host in identified(hosts, nodes)]
     # What is to be a manager is one before another is demoted.
     coming = [host.assessed for host in hosts if host.manager and not host.error]
-    return {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming, maintain) for host in hosts}
+    steps = {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming, maintain) for host in hosts}
+    faults.keep_the_rest(hosts, steps, swarm)
+    return steps
 
 
 def identified(hosts: list[Host], nodes: Mapping[str, Mapping[str, Any]]) -> list[Host]:
@@ -90,16 +90,9 @@ def to_change(groups: Mapping[str, Iterable[str]]) -> list[str]:
 
 def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
     step = _decide(host, node, swarm, coming, maintain)
-    step.fault = _fault(host, node)
-    step.pauses = bool(step.fault and node and node["state"] == "ready" and node["availability"] == ACTIVE)
+    step.fault = faults.fault_of(host, node)
+    step.pauses = faults.is_to_pause(step.fault, node)
     return settle(step, host, node)
-
-
-def _fault(host: Host, node: Mapping[str, Any] | None) -> str:
-    """Why a member is unfit for what it advertises, also where it could not be assessed for that."""
-    found = label.parse(str((host.assessed or {}).get("fault") or ""))
-    counts = node is not None and found.state == label.FAULT and host.settings.get("gpu_node_on_loss") != REPORT
-    return label.text(found) if counts else ""
 
 
 def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:

@@ -48,6 +48,7 @@ class Batch(Mapping[str, Mapping[str, Any]]):
     lease: Mapping[str, Any] = field(default_factory=dict)
     settled: bool = False  # whether this step found out who has the lease; else each host goes by what its own batch found
     say: Callable[[str], None] = print
+    warn: Callable[[str], None] = print
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
     poll: Callable[..., Answer] = poll
     clock: Callable[[], float] = time.time

@@ -42,12 +42,27 @@ def start(batch: Batch) -> Answer:
         # The ledger shows the lease of before. What fails is done once more at the end of the run.
         batch.write(availability_updates(batch.plan["only_paused"], batch, FORMER, labels=False))
     if faults and batch.lease.get("acquired"):
-        batch.write(fault_updates(faults, batch))
-        batch.ledger = batch.query()
+        answered = _pause_for_faults(batch, faults)
+        latest = batch.query()
+        batch.ledger = latest if "nodes" in latest else batch.ledger
         if not batch.plan["to_change"]:  # nothing follows that would release it, where no host is left
             batch.call("swarm_lease", state="absent")
             batch.know({})
     return batch.answer(answered)
+
+
+def _pause_for_faults(batch: Batch, faults: dict[str, str]) -> bool:
+    updates = fault_updates(faults, batch, batch.ledger)
+    written = batch.write(updates) if updates else {"nodes": []}
+    gone = written.get("unknown") or []
+    if "nodes" not in written and gone:  # taken off the list since the plan: it would keep all others in service
+        updates = [update for update in updates if update["id"] not in gone]
+        written = batch.write(updates) if updates else {"nodes": []}
+    if "nodes" in written:
+        return True
+    names = ", ".join(update["host"] for update in updates)
+    batch.warn(f"{names}: could not be paused for a fault: {written.get('msg') or 'the manager did not say why'}")
+    return False
 
 
 def acquire(batch: Batch) -> Answer:

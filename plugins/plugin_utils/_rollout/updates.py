@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...module_utils._health import label
 from ...module_utils._policy import generic_resources
 from ...module_utils._swarm import owned_labels
 from .._fleet.finished_jobs import in_the_way, in_words
@@ -80,7 +81,7 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
             continue
         if to == FORMER and _runs_a_job_again(name, variables, ledger):
             continue
-        if to == FORMER and _is_unfit(name, variables):
+        if to == FORMER and _is_unfit(name, variables) and not _was_left(step, variables[name]):
             continue
         update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER, **_by(to, step)}
         known = step.get("paused_for") or step.get("fault")
@@ -96,16 +97,25 @@ def _by(to: str, step: Mapping[str, Any]) -> dict[str, str]:
     return {"by": step["by"]} if to != FORMER and step.get("by") else {}
 
 
-def fault_updates(faults: Mapping[str, str], variables: Variables) -> list[dict[str, Any]]:
-    """For swarm_nodes: the hosts with a fault are paused for it. Not those that somebody keeps work away from by then."""
+def fault_updates(faults: Mapping[str, str], variables: Variables, ledger: Any = None) -> list[dict[str, Any]]:
+    """For swarm_nodes: the hosts with a fault are paused for it. Not those that somebody keeps work away from by then, nor one that the
+    ledger does not list any more."""
+    nodes = {node["id"] for node in (ledger or {}).get("nodes") or []}
     found = {name: (step_of(name, variables).get("node_id"), fault) for name, fault in faults.items()}
     pause = {"availability": PAUSE, "remember": True}
-    return [{"id": node_id, "host": name, **pause, "paused_for": fault} for name, (node_id, fault) in found.items() if node_id]
+    listed = [(name, node_id, fault) for name, (node_id, fault) in found.items() if node_id and (not nodes or node_id in nodes)]
+    return [{"id": node_id, "host": name, **pause, "paused_for": fault} for name, node_id, fault in listed]
 
 
 def _is_unfit(name: str, variables: Variables) -> bool:
     """Whether it has a fault still, for which it stays out of service. What was done in its window, such as a reset of a GPU, may have ended it."""
     return bool(decided(variables[name]).get("fault")) and (step_of(name, variables).get("settings") or {}).get("gpu_node_on_loss") != REPORT
+
+
+def _was_left(step: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
+    """Whether it was in service with this very fault when the run began, and this run was not to pause it for that."""
+    was_left = bool(step.get("fault")) and not (step.get("pauses") or step.get("away"))
+    return was_left and label.is_same(str(decided(variables).get("fault")), step["fault"])
 
 
 def _may_be_drained(name: str, variables: Variables, node: Mapping[str, Any] | None) -> bool:

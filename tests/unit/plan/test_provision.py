@@ -109,6 +109,7 @@ def test_what_a_host_needs(one, known, needs, groups):
     assert bool(step.impact) == bool(needs)
 
 
+PAUSED_FOR = "gpu-swarm.paused-for"
 UNFIT = {"fault": "fault GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost"}
 NO_DRIVER = {"failed": True, "msg": "NVML: mismatch", "fault": "fault reason=mismatch"}
 
@@ -126,6 +127,10 @@ NO_DRIVER = {"failed": True, "msg": "NVML: mismatch", "fault": "fault reason=mis
         (UNFIT, {}, {"availability": "drain"}, False, False),
         (UNFIT, {}, {"availability": "pause"}, False, False),
         (UNFIT, {}, {"state": "down"}, False, False),
+        # Returned to service by hand: the labels are still there. What has come since is something else.
+        (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=1795380328"}}, False, False),
+        (NO_DRIVER, {}, {"labels": {PAUSED_FOR: UNFIT["fault"]}}, True, False),
+        ({"fault": UNFIT["fault"] + " since=5"}, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=4"}}, True, False),
         # Paused for it before, and what becomes of that.
         (UNFIT, {}, {"availability": "pause", "former_availability": "active", "paused_for": UNFIT["fault"]}, False, False),
         (NO_DRIVER, {}, {"availability": "pause", "former_availability": "active", "paused_for": NO_DRIVER["fault"]}, False, False),
@@ -140,6 +145,51 @@ def test_a_node_that_is_unfit_for_work(answer, settings, node, pauses, returns):
     if step.fault and not answer.get("failed"):
         assert END in step.groups
         assert "unfit for work: " in step.problem
+
+
+def unfit_fleet(many, others=(), limit=20):
+    """As many hosts on which the driver cannot be read as before, and other nodes."""
+    names = [f"g{number:02}" for number in range(many)]
+    hosts = [replace(host(name, node_id=name, **NO_DRIVER), fault_limit=limit) for name in names]
+    known = swarm(*(member(name) for name in names), *others)
+    steps = plan(hosts, known)
+    return to_pause(steps), leader_warnings(hosts, steps, known), steps
+
+
+HEALTHY = [member(f"w{number}") for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("many", "others", "limit", "paused"),
+    [
+        (1, [], 20, 1),
+        (2, [], 20, 1),
+        (5, [], 20, 2),
+        (20, [], 20, 4),
+        (20, [], 50, 10),
+        (10, HEALTHY, 20, 4),
+        # Those that the service on the managers has paused count, by whatever they are known.
+        (10, [*HEALTHY[2:], *(member(f"p{number}", availability="pause", paused_for="fault reason=hang") for number in range(2))], 20, 2),
+        (10, [*HEALTHY[5:], *(member(f"p{number}", availability="pause", paused_for="fault reason=hang") for number in range(5))], 20, 0),
+        # Nor does a swarm have more room for them by nodes that have no GPU, or are down.
+        (10, [member(f"c{number}", shown=()) for number in range(90)], 20, 2),
+        (10, [member(f"d{number}", state="down") for number in range(90)], 20, 2),
+        (10, [member(f"c{number}", shown=(), health={"state": "ok"}) for number in range(10)], 20, 4),
+    ],
+)
+def test_a_run_does_not_close_a_fleet(many, others, limit, paused):
+    pauses, warned, steps = unfit_fleet(many, others, limit)
+    assert list(pauses) == list(steps)[:paused]
+    left = list(steps)[paused:]
+    assert [step.too_many for step in steps.values()] == [False] * paused + [True] * len(left)
+    assert [text.partition(":")[0] for text in warned] == ([", ".join(left)] if left else [])
+    assert all(step.problem for step in steps.values())
+
+
+def test_how_many_may_be_paused_is_a_setting_of_the_managers():
+    names = [f"g{number:02}" for number in range(20)]
+    hosts = [host(name, node_id=name, **NO_DRIVER) for name in names] + [replace(host("m", gpu=False, manager=True, node_id="m"), fault_limit=10)]
+    assert len(to_pause(plan(hosts, swarm(member("m", role="manager", labels={}, shown=()), *(member(name) for name in names))))) == 2
 
 
 REACT = {"version": code.version(), "settings": {"limit": 20, "docker_socket": "/run/docker.sock"}, "running": True}

@@ -130,11 +130,30 @@ def test_a_fault_that_a_run_found_is_the_one_that_the_watcher_reports():
     assert decision.pause == []
 
 
-@pytest.mark.parametrize(("watched", "percent", "most"), [(1, 20, 1), (4, 20, 1), (10, 20, 2), (14, 20, 2), (200, 20, 40), (200, 0, 1), (3, 100, 3)])
+@pytest.mark.parametrize(
+    ("watched", "percent", "most"),
+    [(1, 20, 1), (2, 20, 1), (3, 20, 2), (4, 20, 2), (10, 20, 2), (14, 20, 2), (200, 20, 40), (200, 0, 2), (3, 100, 3)],
+)
 def test_the_limit(watched, percent, most):
     """Nodes that report nothing do not count."""
     nodes = [reporting(f"g{number}", "ok") for number in range(watched)]
     assert limit([*nodes, *(api.node(f"c{number}") for number in range(100))], percent) == most
+
+
+def test_a_node_that_lies_keeps_no_other_one_in_service():
+    """Nor does one that is broken for long. In a fleet of two, one of them has to work."""
+    broken = paused(reporting("g1"))
+    for healthy in (1, 3, 7):
+        assert [node["ID"] for node, _fault in look(fleet(broken, reporting("g2"), healthy=healthy))[0].pause] == ["g2"]
+    assert look(fleet(broken, reporting("g2"), healthy=0))[0].pause == []
+
+
+def test_nodes_that_are_down_do_not_count():
+    """What they report is of before, and they take no tasks."""
+    down = [reporting(f"d{number:02}", "ok", State="down") for number in range(100)]
+    assert limit([*down, *(reporting(f"g{number}", "ok") for number in range(10))], 20) == 2
+    gone = [paused(reporting(name, State="down")) for name in ("g1", "g2")]
+    assert [node["ID"] for node, _fault in look(fleet(*gone, reporting("g3")))[0].pause] == ["g3"]
 
 
 def test_200_nodes_at_once():
@@ -152,13 +171,13 @@ def test_200_nodes_at_once():
 
 def test_what_was_lost_first_comes_first_and_room_is_used_again():
     early, late = reporting("g9"), reporting("g1")
-    decision, memory = look(fleet(early, healthy=3), percent=20)
-    nodes = fleet(late, early, healthy=3)
+    decision, memory = look(fleet(early, healthy=0), percent=20)
+    nodes = fleet(late, early, healthy=0)
     decision, memory = look(nodes, memory=memory, now=5)
     assert [node["ID"] for node, _fault in decision.pause] == ["g9"]
     assert list(decision.alarms) == ["g1"]
     back = reporting("g9", "ok")
-    decision, _memory = look(fleet(late, back, healthy=3), memory=memory, now=10)
+    decision, _memory = look(fleet(late, back, healthy=0), memory=memory, now=10)
     assert [node["ID"] for node, _fault in decision.pause] == ["g1"]
 
 

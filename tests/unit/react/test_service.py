@@ -172,14 +172,14 @@ def test_two_services_pause_each_node_once(start):
 
 
 def test_beyond_the_limit_it_only_alarms_and_each_once(start, capsys):
-    swarm = Swarm(*(faulty(f"g{number}") for number in range(3)))
+    swarm = Swarm(*(faulty(f"g{number}") for number in range(4)))
     one = start(swarm)
     for _time in range(3):
         one.poll()
-    assert swarm.writes == 1
+    assert swarm.writes == 2
     said = capsys.readouterr().out
     assert said.count("ALARM") == 2
-    assert "1 of the 3 nodes that report are paused" in said
+    assert "2 of the 4 nodes that report are paused" in said
 
 
 def test_who_else_goes_by_the_nodes_gets_them_once_a_poll(start):

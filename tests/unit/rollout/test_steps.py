@@ -372,6 +372,28 @@ def test_a_run_starts_with_the_lease_and_what_is_only_paused(made, calls):
     assert (answer["answered"], answer["outcomes"]) == (True, {})
 
 
+UNKNOWN = {"failed": True, "msg": "No such node", "unknown": ["n-a"]}
+REFUSED = {"failed": True, "msg": "no quorum"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "written", "answered", "warned"),
+    [
+        ([WRITTEN], [["n-a", "n-b"]], True, []),
+        ([UNKNOWN, WRITTEN], [["n-a", "n-b"], ["n-b"]], True, []),
+        ([UNKNOWN, REFUSED], [["n-a", "n-b"], ["n-b"]], False, ["b: could not be paused for a fault: no quorum"]),
+        ([REFUSED], [["n-a", "n-b"]], False, ["a, b: could not be paused for a fault: no quorum"]),
+    ],
+)
+def test_whoever_can_be_paused_for_a_fault_is(answers, written, answered, warned):
+    """The next manager tries it where this one could not."""
+    manager, said = Manager(swarm_lease=HELD, swarm_nodes=answers, swarm_gpu_info=shown()), []
+    made = plan(*"ab", to_pause={"a": "fault reason=mismatch", "b": "fault reason=hang"})
+    answer = STEPS["start"](batch(manager, lease={}, made=made, warn=said.append))
+    assert [[update["id"] for update in args["nodes"]] for args in manager.asked("swarm_nodes")] == written
+    assert (answer["answered"], said) == (answered, warned)
+
+
 def test_without_the_lease_nobody_returns_to_service_or_is_paused():
     manager = Manager(swarm_lease=OTHERS)
     made = plan(*"ab", to_change=["a"], only_paused=["b"], to_pause={"a": "fault reason=hang"})

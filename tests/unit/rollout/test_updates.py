@@ -108,12 +108,16 @@ FAULT = "fault reason=mismatch"
 @pytest.mark.parametrize(
     ("step", "found", "back"),
     [
-        ({"fault": FAULT}, {"gpu_node_applied": {"fault": FAULT}}, None),
+        ({"fault": FAULT, "pauses": True}, {"gpu_node_applied": {"fault": FAULT}}, None),
         ({"fault": FAULT}, {}, FAULT),
         # A fault that came up in the window.
         ({}, {"gpu_node_applied": {"fault": FAULT}}, None),
         # By hand, by an earlier run or between two runs.
         ({"paused_for": "fault reason=hang", "fault": FAULT}, {}, "fault reason=hang"),
+        # In service with that fault when the run began, and not to be paused for it: by somebody's decision, or since too many are.
+        ({"fault": FAULT, "pauses": False, "away": False}, {"gpu_node_applied": {"fault": FAULT}}, FAULT),
+        ({"fault": FAULT, "away": True}, {"gpu_node_applied": {"fault": FAULT}}, None),
+        ({"fault": FAULT}, {"gpu_node_applied": {"fault": "fault reason=hang"}}, None),
         ({"settings": {"gpu_node_on_loss": "report"}, "paused_for": FAULT}, {"gpu_node_applied": {"fault": FAULT}}, FAULT),
     ],
 )
@@ -128,6 +132,11 @@ def test_a_host_is_paused_for_its_fault_also_where_it_could_not_be_assessed():
     assert fault_updates({"a": FAULT, "b": FAULT}, hosts) == [
         {"id": "n1", "host": "a", "availability": "pause", "remember": True, "paused_for": FAULT}
     ]
+
+
+def test_a_node_that_was_taken_off_the_list_keeps_no_other_one_in_service():
+    hosts = {name: {"gpu_node_assessed": {"failed": True}, **planned(name, node_id=node_id)} for name, node_id in (("a", "n1"), ("b", "n2"))}
+    assert [update["id"] for update in fault_updates({"a": FAULT, "b": FAULT}, hosts, ledger(member("n2")))] == ["n2"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which members are paused for a fault by a run, and how many (pure). What the service on the managers does by itself has the same limits.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...module_utils._health import label
+from ...module_utils._ledger.availability import ACTIVE
+from ...module_utils._react.decide import most_of
+from ...module_utils._swarm import owned_labels
+from .._fleet.identity import LABEL_PREFIX
+from .._fleet.model import Host, Step, Swarm
+from .._settings.declaration import REPORT
+
+
+def fault_of(host: Host, node: Mapping[str, Any] | None) -> str:
+    """Why a member is unfit for what it advertises, also where it could not be assessed for that."""
+    found = label.parse(str((host.assessed or {}).get("fault") or ""))
+    counts = node is not None and found.state == label.FAULT and host.settings.get("gpu_node_on_loss") != REPORT
+    return label.text(found) if counts else ""
+
+
+def is_to_pause(fault: str, node: Mapping[str, Any] | None) -> bool:
+    """Not one that somebody returned to service though it has this fault."""
+    if not fault or not node or node["state"] != "ready" or node["availability"] != ACTIVE:
+        return False
+    known = node["labels"].get(LABEL_PREFIX + owned_labels.PAUSED_FOR)
+    return not (known and label.is_same(fault, known))
+
+
+def keep_the_rest(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> None:
+    """Leaves those in service that would be too many: what a whole fleet stumbles over, such as another driver, should not close it."""
+    most, paused, _watched = _room(hosts, swarm)
+    for step in [step for step in steps.values() if step.pauses][max(0, most - paused) :]:
+        step.pauses, step.too_many = False, True
+
+
+def warnings(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
+    left = [name for name, step in steps.items() if step.too_many]
+    if not left:
+        return []
+    most, paused, watched = _room(hosts, swarm)
+    now = paused + sum(step.pauses for step in steps.values())
+    text = (
+        f"{', '.join(left)}: unfit for work, and left in service, where swarm may place tasks there: with this run {now} of {watched} GPU nodes are "
+        f"paused for a fault, and at most {most} may be (swarm_member_react_limit). If it is right to take more out of service: "
+        "'docker node update --availability pause NODE'."
+    )
+    return [text]
+
+
+def _room(hosts: Iterable[Host], swarm: Swarm) -> tuple[int, int, int]:
+    """(how many may be paused for a fault, how many are, of how many)"""
+    hosts, nodes = list(hosts), [node for node in swarm.nodes.values() if node["state"] != "down"]
+    watched = sum(bool(node.get("health") or node["resources"]) for node in nodes)
+    percent = min((host.fault_limit for host in [host for host in hosts if host.manager] or hosts), default=0)
+    return most_of(watched, percent), sum(bool(node.get("paused_for")) for node in nodes), watched
