@@ -16,6 +16,7 @@ from .._swarm.owned_labels import PAUSED_FOR
 FORMER = "former-availability"
 SINCE = "paused-since"  # beside it: when a run set the availability, by the manager's clock
 BY = "paused-by"  # and which playbook, in words
+NOTES = (FORMER, SINCE, BY, PAUSED_FOR)
 ACTIVE, PAUSED, DRAINED = "active", "pause", "drain"
 _DONE = {PAUSED: "paused", DRAINED: "drained"}
 

@@ -13,7 +13,7 @@ import copy
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Sequence, TypedDict
 
 from .._health import label
-from .._ledger.availability import ACTIVE, BY, DRAINED, FORMER, PAUSED, SINCE, paused_for, read_mark
+from .._ledger.availability import ACTIVE, BY, DRAINED, FORMER, NOTES, PAUSED, SINCE, is_set_by_run, paused_for, read_mark
 from .._swarm import owned_labels
 from .._swarm.lease import Leased
 from .._swarm.manager import Manager, OutOfSequence, SwarmError
@@ -123,6 +123,8 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
         problems.append("%s belongs to the host %s by its label %s, and %s is not that host" % (name, bound, prefix + owned_labels.HOST, host))
     elif host:
         labels = owned_labels.mark(labels, host, want.get("mark"), prefix)
+    if want.get("mark") == owned_labels.REMOVE and not is_set_by_run(before, prefix):
+        _forget(labels, *(prefix + key for key in NOTES))  # void, as somebody has changed the availability since: no return comes that takes it
     if want.get("maintained"):
         labels = owned_labels.note_maintained(labels, want["maintained"], prefix)
     return labels, problems

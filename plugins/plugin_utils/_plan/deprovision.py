@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...module_utils._ledger.availability import NOTES
 from ...module_utils._swarm import owned_labels
 from .._fleet.identity import BOUND, LABEL_PREFIX
 from .._fleet.membership import Candidate, demotion_error, membership
@@ -143,6 +144,8 @@ def _used_by_docker(host: Host) -> str | None:
 
 def _own_labels(node: Mapping[str, Any]) -> set[str]:
     own = owned_labels.recorded(node["labels"], LABEL_PREFIX) | {BOUND, LABEL_PREFIX + owned_labels.MAINTAINED}
+    if not node.get("set_by_run"):  # else they go when the node returns to service
+        own |= {LABEL_PREFIX + key for key in NOTES}
     return own & set(node["labels"])
 
 

@@ -381,6 +381,26 @@ def test_a_node_is_bound_to_a_host(labels, wanted, after):
     assert (change["problems"], change["after"]["Labels"]) == ([], after)
 
 
+LEFT = {MARK: "active", SINCE: "2026-11-20T12:00:00Z", BY: "provision", "gpu-swarm.paused-for": "fault reason=mismatch"}
+
+
+@pytest.mark.parametrize(
+    ("availability", "wanted", "after"),
+    [
+        ("active", {"mark": "remove", "host": "g1"}, {"rack": "r1"}),
+        ("drain", {"mark": "remove", "host": "g1"}, {"rack": "r1"}),
+        ("active", {"mark": "set", "host": "g1"}, {"rack": "r1", HOST: "g1", **LEFT}),
+        # It is still paused: whoever returns it takes these with that.
+        ("pause", {"mark": "remove", "host": "g1"}, {"rack": "r1", MARK: "active", SINCE: LEFT[SINCE], BY: "provision"}),
+        ("pause", {"mark": "remove", "host": "g1", "availability": "former", "paused_for": "fault reason=mismatch"}, {"rack": "r1"}),
+        ("active", {"mark": "remove", "host": "g1", "availability": "former"}, {"rack": "r1"}),
+    ],
+)
+def test_what_is_left_of_a_pause_that_somebody_ended_goes_with_the_binding(availability, wanted, after):
+    change = updates.plan_one(node(labels={"rack": "r1", **LEFT}, availability=availability), {**want(), **wanted}, PREFIX)
+    assert (change["problems"], change["after"]["Labels"]) == ([], after)
+
+
 @pytest.mark.parametrize("wanted", [{"availability": "drain"}, {"role": "manager"}, {"labels": {}, "mark": "set"}, {"mark": "remove"}])
 def test_a_node_that_belongs_to_another_host_is_refused(wanted, monkeypatch):
     manager = FakeManager(node(labels={HOST: "g1"}), node("n2"))

@@ -329,6 +329,16 @@ def test_the_mark_of_a_node_goes_with_it_or_with_the_labels():
     assert step_of(host(leave=False), swarm(M1, bound)).needs == ["labels"]
 
 
+@pytest.mark.parametrize("key", ["former-availability", "paused-since", "paused-by", "paused-for"])
+def test_what_is_left_of_a_pause_that_somebody_ended_goes_too(key):
+    """Where a run's pause stands, that goes with the return to service."""
+    noted = bare() | {"labels": {f"gpu-swarm.{key}": "active"}}
+    assert step_of(host(leave=False), swarm(M1, noted)).needs == ["labels"]
+    away = noted | {"former_availability": "active", "availability": "pause", "set_by_run": True}
+    step = step_of(host(leave=False), swarm(M1, away))
+    assert (step.needs, step.groups) == ([], [MARKED, END])
+
+
 def test_a_host_that_shows_another_ones_node_takes_nothing_back_from_it():
     for leave in (True, False):
         step = step_of(host("g7", leave=leave), swarm(M1, entry(bound="g1", former_availability="active")))
