@@ -20,6 +20,7 @@ from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ..plugin_utils._plan.provision import hosts_in, in_batches, only_paused, plan, to_change, to_pause
 from ..plugin_utils._plan.reservations import without
 from ..plugin_utils._report import provision
+from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.durations import restart_waits
 from ..plugin_utils._rollout.eviction import describe
 from ..plugin_utils._rollout.preconditions import rooms
@@ -82,7 +83,7 @@ class ActionModule(ActionBase):
             hosts_in=groups,
             batches=cut,
             to_change=to_change(groups),
-            **_of_paused(steps, self._task.check_mode),
+            **_of_run(steps, args, settings, self._task.check_mode),
         )
         return result
 
@@ -101,20 +102,21 @@ class ActionModule(ActionBase):
         if any(step.groups for step in steps.values()):
             return  # the table comes at the end of the run
         if absent:
-            states = {name: provision.deprovision_state(step, provision.End(None)) for name, step in steps.items()}
+            states = {name: provision.deprovision_state(step, ends.End(None)) for name, step in steps.items()}
             rows = [provision.deprovision_row(host, steps[host.name], states[host.name]) for host in hosts]
             self._display.display("\n" + provision.table(rows, provision.DEPROVISION_HEADINGS) + "\n")
             return
         rows = []
         for host in hosts:
             node = nodes.get(steps[host.name].node_id)
-            rows.append(provision.row(host, node, provision.state_of(host, steps[host.name], provision.End(node))))
+            rows.append(provision.row(host, node, ends.state_of(host, steps[host.name], ends.End(node))))
         self._display.display("\n" + provision.table(rows) + "\n")
 
 
-def _of_paused(steps, checks):
-    """The hosts that return to service or are paused before anything else is done."""
-    return {"only_paused": only_paused(steps), "to_pause": {} if checks else to_pause(steps)}
+def _of_run(steps, args, settings, checks):
+    """The hosts that return to service or are paused before anything else is done, and whether a run notes that nothing was to be done."""
+    notes = settings["provision_note_run"] or ends.failed_before(args["ledger"])
+    return {"only_paused": only_paused(steps), "to_pause": {} if checks else to_pause(steps), "notes": notes and args["state"] == "present"}
 
 
 def _by_node(evicted):

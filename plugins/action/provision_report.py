@@ -6,24 +6,21 @@ from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils._fleet.identity import problems
 from ..plugin_utils._fleet.inventory import hosts_of
-from ..plugin_utils._fleet.model import LABEL, Step
-from ..plugin_utils._fleet.outcome import Outcome, State, Verdict, outcome_of
+from ..plugin_utils._fleet.model import Step
+from ..plugin_utils._fleet.outcome import Verdict, outcome_of
 from ..plugin_utils._plan.deprovision import DeprovisionStep
 from ..plugin_utils._report import provision
 from ..plugin_utils._report.rerun import this_command
+from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.eviction import refused_by_node
-from ..plugin_utils._rollout.lease import lost_lease
 from ..plugin_utils._rollout.planned import made
 from ..plugin_utils._rollout.preconditions import without_room
-from ..plugin_utils._rollout.updates import node_ids, to_label
+from ..plugin_utils._rollout.updates import node_ids
 
 # What was found, and over it what was done.
 ASSESSED = ("gpu_node_assessed", "gpu_node_applied")
 PENDING = "pending, since no node that is left in the swarm has room for them: %s"
-UNLABELLED = "its labels could not be set: %s"
-AWAY = "it could not be returned to service: %s"
 
 
 class ActionModule(ActionBase):
@@ -52,7 +49,7 @@ class ActionModule(ActionBase):
         parts = [table, provision.summary(verdicts, this_command)]
         self._display.display("\n" + "\n\n".join(part for part in parts if part) + "\n")
         if args["state"] == "present":
-            result["warnings"] = provision.left_behind(ids, _nodes(args["ledger"]))
+            result["warnings"] = provision.left_behind(ids, ends.by_id(args["ledger"]))
         elif short := without_room(args["ledger"]):
             result["warnings"] = [PENDING % ", ".join(short)]
         result.update(
@@ -63,24 +60,13 @@ class ActionModule(ActionBase):
         )
         return result
 
-    def _provisioned(self, hosts, args, variables, ids):
-        nodes, kept, states, rows = _nodes(args["ledger"]), refused_by_node(args["refused"]), {}, []
-        mistaken = problems(ids, nodes)  # of hosts that have joined in this run; the plan has reported the others
-        left = _left_undone(args, variables, ids)
-        for host in hosts:
-            step = Step(**args["steps"][host.name])
-            outcome = outcome_of(variables[host.name])
-            if not outcome and host.name in mistaken:
-                outcome = Outcome(State.FAILED, mistaken[host.name])
-            outcome = outcome or left.get(host.name)
-            node_id = None if host.name in mistaken else ids[host.name]
-            end = provision.End(nodes.get(node_id), outcome, bool(nodes), tuple(kept.get(node_id or "", ())))
-            states[host.name] = provision.state_of(host, step, end)
-            rows.append(provision.row(host, end.node, states[host.name]))
-        return states, provision.table(rows)
+    def _provisioned(self, hosts, args, variables, _ids):
+        at_the_end = ends.ends(args["steps"], variables, args["ledger"], args["refused"], args["unlabelled"])
+        states = {host.name: ends.state_of(host, Step(**args["steps"][host.name]), at_the_end[host.name]) for host in hosts}
+        return states, provision.table([provision.row(host, at_the_end[host.name].node, states[host.name]) for host in hosts])
 
     def _deprovisioned(self, hosts, args, variables, _ids):
-        nodes, kept, states, rows = _nodes(args["ledger"]), refused_by_node(args["refused"]), {}, []
+        nodes, kept, states, rows = ends.by_id(args["ledger"]), refused_by_node(args["refused"]), {}, []
         # A manager that left has no swarm to report.
         left = [name for name in args["managers"] if (variables.get(name, {}).get("swarm_member_state") or {}).get("state") == "inactive"]
         answered = bool(nodes) or left == args["managers"]
@@ -88,7 +74,7 @@ class ActionModule(ActionBase):
             step = DeprovisionStep(**args["steps"][host.name])
             # By the id that it had: whether the manager has forgotten it is the question.
             node_id = step.entry or step.node_id
-            end = provision.End(nodes.get(node_id), outcome_of(variables[host.name]), answered, tuple(kept.get(node_id or "", ())))
+            end = ends.End(nodes.get(node_id or ""), outcome_of(variables[host.name]), answered, tuple(kept.get(node_id or "", ())))
             states[host.name] = provision.deprovision_state(step, end)
             applied = variables[host.name].get("gpu_node_applied") or {}
             files = "restart_required" in applied and not applied.get("failed")
@@ -100,19 +86,3 @@ def _of_this_plan(task_vars, names):
     """The variables of the hosts; none of one that was lost before the plan was made, and has what another playbook of this run left."""
     found = {name: task_vars["hostvars"].raw_get(name) for name in names}
     return {name: own if made(own) == made(task_vars) else {} for name, own in found.items()}
-
-
-def _left_undone(args, variables, ids):
-    """By host, why its labels are not set, or it is still away: the call failed, or none was made since another run changes the swarm."""
-    planned = [name for name, step in args["steps"].items() if LABEL in step["groups"]]
-    if args["unlabelled"]:
-        return dict.fromkeys(planned, Outcome(State.FAILED, UNLABELLED % args["unlabelled"]))
-    nodes = _nodes(args["ledger"])
-    left = {update["host"]: UNLABELLED for update in to_label(planned, variables, args["ledger"], clashes=True)}
-    left.update((name, AWAY) for name in args["steps"] if (nodes.get(ids[name]) or {}).get("former_availability"))
-    lost = {name: lost_lease(variables[name], args["ledger"]) for name in left}
-    return {name: Outcome(State.UNTOUCHED, left[name] % why) for name, why in lost.items() if why}
-
-
-def _nodes(ledger):
-    return {node["id"]: node for node in (ledger or {}).get("nodes", [])}

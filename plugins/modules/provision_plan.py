@@ -135,6 +135,13 @@ only_paused:
   type: list
   elements: str
   version_added: 0.2.0
+notes:
+  description:
+    - Whether a run that finds nothing to change notes on the swarm that it was there. By C(provision_note_run), and where the run before noted that
+      hosts failed, which holds no longer.
+  returned: always
+  type: bool
+  version_added: 0.2.0
 to_change:
   description: The hosts of these for which anything is to be done. Without one, the run needs no lease of the swarm.
   returned: always

@@ -25,7 +25,8 @@ options:
         the nodes on which something is left that may be moved.
       - V(unlabel) writes the labels that are left of a deprovision.
       - V(restore) waits until the manager shows what was decided, and returns the nodes to service.
-      - V(finish) returns to service and labels what is left at the end of a run, releases the lease, and waits as V(restore) does.
+      - V(finish) returns to service and labels what is left at the end of a run, waits as V(restore) does, and releases the lease
+        with a note of how many hosts came to which end.
     type: str
     choices: [start, acquire, renew, begin, drain, unlabel, restore, finish]
     required: true

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from ...module_utils._ledger.availability import ACTIVE, why_closed
 from .._fleet.model import MARKED, WINDOWS, Host, Step, in_words
-from .._fleet.outcome import HostState, Outcome, State, Verdict
+from .._fleet.outcome import HostState, State, Verdict
 from .._plan.deprovision import UP_TO_FILES, DeprovisionStep, removed
 from .._plan.provision import label_change
-from .._rollout.updates import difference
+from .._rollout.ends import End, finished_before, not_done, refused, still_away
 from . import offer
 from .rerun import Again
 from .table import render
@@ -46,46 +45,8 @@ def _step_words(step: Step) -> str:
     if step.waits_for:
         how = "waits for" if step.left_alone else "paused, waits for"
         return "; ".join([*first, f"{how} {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}", *stays])
-    finished = [f"left alone, {_finished(step)}"] if step.maintained else []
+    finished = [f"left alone, {finished_before(step)}"] if step.maintained else []
     return "; ".join(first + finished + step.impact + stays)
-
-
-def _finished(step: Step) -> str:
-    return f"since maintenance {step.maintained} was finished there before"
-
-
-class End(NamedTuple):
-    """What is known of a host at the end of a run."""
-
-    node: dict[str, Any] | None  # its entry in the manager's ledger
-    outcome: Outcome | None = None  # why it did not get through this run
-    answered: bool = True  # whether there is a ledger at all
-    kept: tuple[str, ...] = ()  # the tasks for which its labels or availability were not written
-
-
-def state_of(host: Host, step: Step, end: End) -> HostState:
-    """Ready, or the one thing that keeps this host from it."""
-    node = end.node
-    missed = _not_done(step, end.outcome, node) or _refused(end)
-    if missed:
-        return missed
-    if node is None:
-        return (State.NOT_A_MEMBER if end.answered else State.NOT_KNOWN).of()
-    if node["state"] != "ready":
-        return State.NOT_READY.of(node["state"])
-    if node.get("former_availability"):
-        return _still_away(node)
-    different = difference(host.assessed or {}, node)
-    if different:
-        return State.NOT_SHOWN.of(different)
-    unfit = step.problem if step.fault and (host.assessed or {}).get("fault") else None
-    notes = [unfit] if unfit else []
-    notes += [f"left alone, {_finished(step)}"] if step.maintained else []
-    notes += [f"GPU {gpu['index']} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
-    more = "".join(f", {text}" for text in notes)
-    if node["availability"] != ACTIVE:
-        return State.BY_HAND.of(why_closed(node), more=more)
-    return State.FAILED.of(unfit) if unfit else State.READY.of(more=more)
 
 
 def by_verdict(states: Mapping[str, HostState]) -> dict[Verdict, list[str]]:
@@ -104,45 +65,10 @@ def summary(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]]
     return "\n".join([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *others, "", f"To continue: {again.command}", *more])
 
 
-def _not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) -> HostState | None:
-    if step.error:
-        return _and_away(State.FAILED.of(step.error), node)
-    if outcome and outcome.state is not State.WAITING:
-        return _and_away(outcome.state.of(outcome.reason), node)
-    if outcome or step.left_alone:
-        # Else it is no node, or returned to service before what it waits for was found.
-        paused = "; paused" if outcome and MARKED in step.groups and (node is None or node["availability"] != "active") else ""
-        return State.WAITING.of(outcome.reason if outcome else ", ".join(step.waits_for), more=paused)
-    return None
-
-
-def _refused(end: End) -> HostState | None:
-    paused = "; paused" if end.node and end.node.get("former_availability") else ""
-    return State.WAITING.of(", ".join(end.kept), more=paused) if end.kept else None
-
-
-def _and_away(state: HostState, node: dict[str, Any] | None) -> HostState:
-    if not node or not node.get("former_availability"):
-        return state
-    text = state.text.rstrip().rstrip(".")
-    if node.get("paused_for"):
-        fault = in_words(node["paused_for"])
-        text = f"{text}. Paused for a fault ({fault}): it returns to service with the first run that finds nothing wrong with it"
-    else:
-        text = f"{text}. Still on {node['availability']}: it returns to service with the first run that finds nothing wrong with it"
-    return state._replace(text=text)
-
-
-def _still_away(node: dict[str, Any]) -> HostState:
-    if node.get("paused_for"):
-        return State.UNFIT.of(in_words(node["paused_for"]), more=". It returns to service with the first run that finds nothing wrong with it")
-    return State.NOT_RETURNED.of(node["availability"], node["former_availability"])
-
-
 def deprovision_state(step: DeprovisionStep, end: End) -> HostState:
     """Deprovisioned, or the one thing that is left on this host. See state_of(); where no manager is left, that is an answer."""
     node = end.node
-    missed = _not_done(step, end.outcome, node) or _refused(end)
+    missed = not_done(step, end.outcome, node) or refused(end)
     if missed:
         return missed
     if not end.answered and ({"labels", "leave", "entry"} & set(step.needs) or MARKED in step.groups):
@@ -150,7 +76,7 @@ def deprovision_state(step: DeprovisionStep, end: End) -> HostState:
     if node and {"leave", "entry"} & set(step.needs):
         return State.STILL_LISTED.of()
     if node and node.get("former_availability"):
-        return _still_away(node)
+        return still_away(node)
     if step.stays:
         return State.STILL_A_MEMBER.of(step.stays)
     if node and label_change(node, {}):

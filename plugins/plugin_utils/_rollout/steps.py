@@ -14,13 +14,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from .._fleet.model import LABEL, MARKED
+from .._fleet.model import LABEL, MARKED, Host, Step
 from .._fleet.outcome import State, Verdict, outcome_of
 from .batch import NO_MANAGER, Answer, Batch
+from .ends import ends, state_of
 from .eviction import not_written
 from .lease import is_due, lease_blocker
+from .planned import PLAN, made
 from .preconditions import blocking_workloads, manager_blocker, newly_pending, rollout_blocker
-from .updates import DRAIN, FORMER, PAUSE, availability_updates, fault_updates, finished_jobs, label_updates, node_ids, not_converged
+from .updates import DRAIN, FORMER, PAUSE, availability_updates, decided, fault_updates, finished_jobs, label_updates, node_ids, not_converged
 
 # For so long a manager may take to show what a restarted dockerd advertises, and to find its peers again.
 CONVERGES_S, REJOINS_S = 60, 15
@@ -236,22 +238,32 @@ def finish(batch: Batch) -> Answer:
     returned = batch.write(back) if back else {}
     labels = label_updates(groups.get(LABEL) or [], batch, batch.ledger, clashes=True)
     labelled = batch.write(labels) if labels else {}
-    if batch.lease or not (batch.absent or batch.checks):  # a swarm that was made in this run has none
-        batch.call("swarm_lease", state="absent", outcomes=_ends(batch), always=batch.plan["settings"]["provision_note_run"])
-    if batch.absent and not batch.checks:
-        batch.ledger = batch.query()
-    elif not batch.checks:
+    refused = [item for answer in (returned, labelled) for item in answer.get("refused") or []]
+    unlabelled = labelled.get("msg") or "" if "nodes" not in labelled else ""
+    if not (batch.absent or batch.checks):
         if back:
             batch.wait(lambda ledger: [] if "nodes" in ledger else NO_MANAGER, CONVERGES_S, 1)
         _converge(batch)
-    refused = [item for answer in (returned, labelled) for item in answer.get("refused") or []]
-    return {**batch.answer(), "refused": refused, "unlabelled": labelled.get("msg") or "" if "nodes" not in labelled else ""}
+    if batch.lease or not (batch.absent or batch.checks):  # a swarm that was made in this run has none
+        # What it notes is what the report will show, so nothing is waited for after it.
+        noted = {} if batch.absent else _noted(batch, refused, unlabelled)
+        batch.call("swarm_lease", state="absent", outcomes=noted, always=batch.plan["settings"]["provision_note_run"])
+    if batch.absent and not batch.checks:
+        batch.ledger = batch.query()
+    return {**batch.answer(), "refused": refused, "unlabelled": unlabelled}
 
 
-def _ends(batch: Batch) -> dict[str, int]:
-    """How many hosts came to which end, for whoever looks at the swarm later. Nothing of it stays where this collection leaves."""
-    found = [outcome_of(batch[name]) for name in batch.hosts]
-    return {} if batch.absent else dict(Counter((outcome.state.verdict if outcome else Verdict.DONE).value for outcome in found))
+def _noted(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, int]:
+    """How many hosts came to which end, for whoever looks at the swarm later."""
+    steps = batch.plan["steps"]
+    when, judged = made({PLAN: batch.plan}), [name for name in steps if name in batch.hosts]
+    # One that was lost before the plan has what another playbook of this run left.
+    variables = {name: batch[name] if made(batch[name]) == when else {} for name in judged}
+    found = Counter((Verdict.FAILED if step.get("error") else Verdict.DONE).value for name, step in steps.items() if name not in variables)
+    for name, end in ends({name: steps[name] for name in judged}, variables, batch.ledger, refused, unlabelled).items():
+        host = Host(name, gpu=False, manager=False, assessed=dict(decided(variables[name])))
+        found[state_of(host, Step(**steps[name]), end).verdict.value] += 1
+    return dict(found)
 
 
 # By the option ``step`` of the module swarm_batch.

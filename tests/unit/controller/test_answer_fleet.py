@@ -30,6 +30,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
 )
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import provision as report_provision
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import verify as report_verify
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout import ends
 
 LEFT_OUT = gpu(2, mig_devices=[{"uuid": "MIG-1", "profile": "1g.10gb", "memory_mib": None}])
 
@@ -106,7 +107,7 @@ def run(found):
             provision(hosts, known, maintain)
         steps = plan_deprovision.plan(hosts, known, {})
         for one in hosts:
-            state = report_provision.deprovision_state(steps[one.name], report_provision.End(known.nodes.get(one.node_id or ""), None))
+            state = report_provision.deprovision_state(steps[one.name], ends.End(known.nodes.get(one.node_id or ""), None))
             report_provision.deprovision_row(one, steps[one.name], state)
             report_verify.about(one.assessed, known.nodes.get(one.node_id or ""), {}, one.node_id)
 
@@ -121,7 +122,7 @@ def provision(hosts, known, maintain):
     report_provision.impact(steps)
     for one in hosts:
         node = known.nodes.get(one.node_id or "")
-        report_provision.row(one, node, report_provision.state_of(one, steps[one.name], report_provision.End(node, None)))
+        report_provision.row(one, node, ends.state_of(one, steps[one.name], ends.End(node, None)))
 
 
 @pytest.mark.parametrize("name", ANSWERS)

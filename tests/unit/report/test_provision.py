@@ -13,6 +13,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome imp
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import DeprovisionStep
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import provision
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.rerun import Again
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout import ends
 
 FAILED = Outcome(State.FAILED, "dockerd did not start")
 A = "GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
@@ -102,7 +103,7 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_reported(step
     ],
 )
 def test_the_state_of_a_host(step, node, outcome, state):
-    assert provision.state_of(host(), step, provision.End(node, outcome)).text == state
+    assert ends.state_of(host(), step, ends.End(node, outcome)).text == state
 
 
 @pytest.mark.parametrize(
@@ -116,8 +117,8 @@ def test_the_state_of_a_host(step, node, outcome, state):
 def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state):
     verdict = Verdict.FAILED if outcome else Verdict.WAITING
     for found in (
-        provision.state_of(host(), Step(), provision.End(node, outcome, kept=("task a", "task b"))),
-        provision.deprovision_state(DeprovisionStep(needs=["labels"]), provision.End(node, outcome, kept=("task a", "task b"))),
+        ends.state_of(host(), Step(), ends.End(node, outcome, kept=("task a", "task b"))),
+        provision.deprovision_state(DeprovisionStep(needs=["labels"]), ends.End(node, outcome, kept=("task a", "task b"))),
     ):
         assert (found.text, found.verdict) == (state, verdict)
 
@@ -133,13 +134,13 @@ def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state)
 def test_a_node_that_stays_paused_is_reported_with_what_returns_it(step, outcome, begin):
     node = member(availability="pause", former_availability="active")
     message = f"{begin}. Still on pause: it returns to service with the first run that finds nothing wrong with it"
-    assert provision.state_of(host(), step, provision.End(node, outcome)).text == message
-    assert provision.deprovision_state(DeprovisionStep(error=step.error), provision.End(node, outcome)).text == message
+    assert ends.state_of(host(), step, ends.End(node, outcome)).text == message
+    assert provision.deprovision_state(DeprovisionStep(error=step.error), ends.End(node, outcome)).text == message
 
 
 def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
-    assert provision.state_of(host(), Step(), provision.End(None, None, answered=False)).text == "not known: no manager answered at the end"
-    assert provision.state_of(host(), Step(), provision.End(None, FAILED, answered=False)).text == "failed: dockerd did not start"
+    assert ends.state_of(host(), Step(), ends.End(None, None, answered=False)).text == "not known: no manager answered at the end"
+    assert ends.state_of(host(), Step(), ends.End(None, FAILED, answered=False)).text == "failed: dockerd did not start"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ LEFT_OUT = [{"index": 2, "uuid": "x", "name": "H100", "reason": "GPU is lost"}, 
     ],
 )
 def test_a_node_that_offers_less_than_it_has_says_so(node, outcome, state):
-    assert provision.state_of(host(left_out=LEFT_OUT), Step(), provision.End(node, outcome)).text == state
+    assert ends.state_of(host(left_out=LEFT_OUT), Step(), ends.End(node, outcome)).text == state
 
 
 def test_rows():
@@ -258,7 +259,7 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
     ],
 )
 def test_what_is_left_on_a_host_that_is_deprovisioned(step, node, outcome, state):
-    assert provision.deprovision_state(step, provision.End(node, outcome)).text == state
+    assert provision.deprovision_state(step, ends.End(node, outcome)).text == state
 
 
 @pytest.mark.parametrize(
@@ -272,8 +273,8 @@ def test_what_is_left_on_a_host_that_is_deprovisioned(step, node, outcome, state
     ],
 )
 def test_what_no_manager_could_confirm_is_not_deprovisioned(step, state):
-    assert provision.deprovision_state(step, provision.End(None, None, answered=False)) == state.of()
-    assert provision.deprovision_state(step, provision.End(None, None)).text == "deprovisioned"
+    assert provision.deprovision_state(step, ends.End(None, None, answered=False)) == state.of()
+    assert provision.deprovision_state(step, ends.End(None, None)).text == "deprovisioned"
 
 
 def test_only_what_went_well_is_reported_as_removed():

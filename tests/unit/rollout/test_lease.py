@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from fleet_lab import assessed, ledger, member
 
-from ansible_collections.fleet.gpu_swarm.plugins.action import provision_report
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.ends import _left_undone
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.lease import is_due, lease_blocker, lost_lease
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import availability_updates, label_updates, node_ids, to_label
 
@@ -105,10 +105,10 @@ def test_what_was_left_undone_for_it_is_told_of_each_host():
     steps = {"a": {"groups": ["gpu_swarm_label"]}, "b": {"groups": ["gpu_swarm_marked"]}, "c": {"groups": ["gpu_swarm_label"]}}
     nodes = [member("n1", labels={}, bound=False), member("n2", bound=False, former_availability="active"), member("n3", bound="c")]
     book = {**ledger(*nodes), "swarm": {"lease": {"holder": OTHER, "since": None, "expires_in": None}}}
-    left = provision_report._left_undone({"steps": steps, "ledger": book, "unlabelled": ""}, hosts, node_ids(hosts, hosts))
+    left = _left_undone(steps, hosts, node_ids(hosts, hosts), book, "")
     assert {name: (outcome.state.value, outcome.reason.partition(":")[0]) for name, outcome in left.items()} == {
         "a": ("untouched", "its labels could not be set"),
         "b": ("untouched", "it could not be returned to service"),
     }
     assert all(OTHER in outcome.reason for outcome in left.values())
-    assert provision_report._left_undone({"steps": steps, "ledger": {**book, "swarm": {}}, "unlabelled": ""}, hosts, node_ids(hosts, hosts)) == {}
+    assert _left_undone(steps, hosts, node_ids(hosts, hosts), {**book, "swarm": {}}, "") == {}

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -440,6 +441,48 @@ def test_the_end_notes_how_many_hosts_came_to_which_end():
     kept = {"a": {"state": "waiting", "reason": "a task"}, "b": {"state": "lost", "reason": "x"}}
     STEPS["finish"](batch(manager, "abc", made=made, outcomes=kept, lease={}))
     assert manager.asked("swarm_lease") == [{"state": "absent", "outcomes": {"done": 1, "waiting": 1, "failed": 1}, "always": True}]
+
+
+@pytest.mark.parametrize(
+    ("of_step", "node", "verdict"),
+    [
+        ({}, {}, "done"),
+        ({"error": "its policy names no GPU"}, {}, "failed"),
+        ({"left_alone": True, "waits_for": ["a task"]}, {}, "waiting"),
+        ({}, None, "failed"),  # not in the swarm
+        ({}, {"state": "down"}, "failed"),
+        ({}, {"former_availability": "active", "availability": "pause"}, "failed"),  # could not be returned
+        ({}, {"shown": ()}, "failed"),  # the manager shows other resources than were decided
+        ({}, {"availability": "pause", "set_by_run": False}, "done"),  # somebody else decides when that ends
+    ],
+)
+def test_the_end_notes_what_the_report_shows(of_step, node, verdict):
+    nodes = [member("n-b", bound="b")] + ([] if node is None else [member("n-a", bound="a", **{"shown": (0,), **node})])
+    manager = Manager(swarm_gpu_info={"nodes": nodes}, swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
+    made = plan(*"ab", hosts_in={})
+    made["steps"]["a"].update(of_step)
+    found = assessed("n-a", gpus=1)
+    STEPS["finish"](batch(manager, made=made, variables={"a": {"gpu_node_assessed": found}}, lease={}))
+    (noted,) = manager.asked("swarm_lease")
+    assert noted["outcomes"] == dict(Counter(["done", verdict]))
+
+
+def test_the_end_notes_a_node_that_is_unfit_and_one_that_was_lost_before_the_plan():
+    fault = "fault GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost"
+    away = member("n-a", bound="a", former_availability="active", availability="pause", paused_for=fault)
+    manager = Manager(swarm_gpu_info=shown(away), swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
+    made = plan(*"abcd", hosts_in={})
+    made["steps"]["c"]["error"] = "unreachable: no route"
+    STEPS["finish"](batch(manager, "ab", made=made, lease={}))
+    assert manager.asked("swarm_lease")[0]["outcomes"] == {"failed": 2, "done": 2}
+
+
+def test_what_the_manager_shows_in_the_end_is_awaited_before_it_is_noted():
+    late = shown(member("n-a", bound="a", state="down"))
+    manager = Manager(swarm_gpu_info=[late, late, shown()], swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
+    STEPS["finish"](batch(manager, made=plan(*"ab", hosts_in={}), lease={}))
+    assert [module for module, _args in manager.calls] == ["swarm_gpu_info"] * 3 + ["swarm_lease"]
+    assert manager.asked("swarm_lease")[0]["outcomes"] == {"done": 2}
 
 
 def test_a_deprovision_leaves_no_note():

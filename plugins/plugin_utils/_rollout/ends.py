@@ -1,0 +1,150 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a run has come to, host by host (pure): for its table, its exit status, and what it notes on the swarm.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ...module_utils._ledger.availability import ACTIVE, why_closed
+from .._fleet.identity import problems
+from .._fleet.model import LABEL, MARKED, Host, Step, in_words
+from .._fleet.outcome import HostState, Outcome, State, Verdict, outcome_of
+from .eviction import refused_by_node
+from .lease import lost_lease
+from .updates import Variables, difference, node_ids, to_label
+
+UNLABELLED = "its labels could not be set: %s"
+AWAY = "it could not be returned to service: %s"
+
+
+class End(NamedTuple):
+    """What is known of a host at the end of a run."""
+
+    node: dict[str, Any] | None  # its entry in the manager's ledger
+    outcome: Outcome | None = None  # why it did not get through this run
+    answered: bool = True  # whether there is a ledger at all
+    kept: tuple[str, ...] = ()  # the tasks for which its labels or availability were not written
+
+
+def state_of(host: Host, step: Step, end: End) -> HostState:
+    """Ready, or the one thing that keeps this host from it."""
+    node = end.node
+    missed = not_done(step, end.outcome, node) or refused(end)
+    if missed:
+        return missed
+    if node is None:
+        return (State.NOT_A_MEMBER if end.answered else State.NOT_KNOWN).of()
+    if node["state"] != "ready":
+        return State.NOT_READY.of(node["state"])
+    if node.get("former_availability"):
+        return still_away(node)
+    different = difference(host.assessed or {}, node)
+    if different:
+        return State.NOT_SHOWN.of(different)
+    unfit = step.problem if step.fault and (host.assessed or {}).get("fault") else None
+    notes = [unfit] if unfit else []
+    notes += [f"left alone, {finished_before(step)}"] if step.maintained else []
+    notes += [f"GPU {gpu['index']} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
+    more = "".join(f", {text}" for text in notes)
+    if node["availability"] != ACTIVE:
+        return State.BY_HAND.of(why_closed(node), more=more)
+    return State.FAILED.of(unfit) if unfit else State.READY.of(more=more)
+
+
+def finished_before(step: Step) -> str:
+    return f"since maintenance {step.maintained} was finished there before"
+
+
+def not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) -> HostState | None:
+    if step.error:
+        return _and_away(State.FAILED.of(step.error), node)
+    if outcome and outcome.state is not State.WAITING:
+        return _and_away(outcome.state.of(outcome.reason), node)
+    if outcome or step.left_alone:
+        # Else it is no node, or returned to service before what it waits for was found.
+        paused = "; paused" if outcome and MARKED in step.groups and (node is None or node["availability"] != "active") else ""
+        return State.WAITING.of(outcome.reason if outcome else ", ".join(step.waits_for), more=paused)
+    return None
+
+
+def refused(end: End) -> HostState | None:
+    paused = "; paused" if end.node and end.node.get("former_availability") else ""
+    return State.WAITING.of(", ".join(end.kept), more=paused) if end.kept else None
+
+
+def _and_away(state: HostState, node: dict[str, Any] | None) -> HostState:
+    if not node or not node.get("former_availability"):
+        return state
+    text = state.text.rstrip().rstrip(".")
+    if node.get("paused_for"):
+        fault = in_words(node["paused_for"])
+        text = f"{text}. Paused for a fault ({fault}): it returns to service with the first run that finds nothing wrong with it"
+    else:
+        text = f"{text}. Still on {node['availability']}: it returns to service with the first run that finds nothing wrong with it"
+    return state._replace(text=text)
+
+
+def still_away(node: dict[str, Any]) -> HostState:
+    if node.get("paused_for"):
+        return State.UNFIT.of(in_words(node["paused_for"]), more=". It returns to service with the first run that finds nothing wrong with it")
+    return State.NOT_RETURNED.of(node["availability"], node["former_availability"])
+
+
+# -- of a whole fleet ------------------------------------------------------------------------------------------------
+
+
+def ends(
+    steps: Mapping[str, Mapping[str, Any]],
+    variables: Variables,
+    ledger: Mapping[str, Any] | None,
+    kept: Iterable[Mapping[str, Any]] = (),
+    unlabelled: str = "",
+) -> dict[str, End]:
+    """By host of the plan. ``kept`` are the nodes of which not all was written, as swarm_nodes returns them, ``unlabelled`` is why labels could
+    not be set."""
+    nodes, tasks, ids = by_id(ledger), refused_by_node(kept), node_ids(steps, variables)
+    mistaken = problems(ids, nodes)  # of hosts that have joined in this run; the plan has reported the others
+    left = _left_undone(steps, variables, ids, ledger, unlabelled)
+    found = {}
+    for name in steps:
+        outcome = outcome_of(variables[name])
+        if not outcome and name in mistaken:
+            outcome = Outcome(State.FAILED, mistaken[name])
+        node_id = "" if name in mistaken else ids[name] or ""
+        found[name] = End(nodes.get(node_id), outcome or left.get(name), bool(nodes), tuple(tasks.get(node_id, ())))
+    return found
+
+
+def by_id(ledger: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+    return {node["id"]: node for node in (ledger or {}).get("nodes", [])}
+
+
+def _left_undone(
+    steps: Mapping[str, Mapping[str, Any]],
+    variables: Variables,
+    ids: Mapping[str, str | None],
+    ledger: Mapping[str, Any] | None,
+    unlabelled: str,
+) -> dict[str, Outcome]:
+    """By host, why its labels are not set, or it is still away: the call failed, or none was made since another run changes the swarm."""
+    planned = [name for name, step in steps.items() if LABEL in step.get("groups", ())]
+    if unlabelled:
+        return dict.fromkeys(planned, Outcome(State.FAILED, UNLABELLED % unlabelled))
+    nodes = by_id(ledger)
+    left = {update["host"]: UNLABELLED for update in to_label(planned, variables, ledger, clashes=True)}
+    left.update((name, AWAY) for name in steps if (nodes.get(ids[name] or "") or {}).get("former_availability"))
+    lost = {name: lost_lease(variables[name], ledger) for name in left}
+    return {name: Outcome(State.UNTOUCHED, left[name] % why) for name, why in lost.items() if why}
+
+
+def failed_before(ledger: Mapping[str, Any] | None) -> bool:
+    """Whether the last run noted that hosts failed: an alert stands until a run notes that none does."""
+    noted = ((ledger or {}).get("swarm") or {}).get("last_run") or {}
+    return (noted.get("hosts") or {}).get(Verdict.FAILED.value, 0) > 0
