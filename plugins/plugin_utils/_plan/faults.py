@@ -36,11 +36,15 @@ def is_to_pause(fault: str, node: Mapping[str, Any] | None) -> bool:
     return not (known and label.is_same(fault, known))
 
 
-def keep_the_rest(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> None:
-    """Leaves those in service that would be too many: what a whole fleet stumbles over, such as another driver, should not close it."""
+def settle(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> None:
+    """Leaves those in service that would be too many: what a whole fleet stumbles over, such as another driver, should not close it. What is
+    not taken out of service for its fault returns there after a window."""
     most, paused, _watched = _room(hosts, swarm)
     for step in [step for step in steps.values() if step.pauses][max(0, most - paused) :]:
         step.pauses, step.too_many = False, True
+    for step in steps.values():
+        node = swarm.nodes.get(step.node_id or "") or {}
+        step.stands = bool(step.fault) and not step.pauses and not node.get("set_by_run")
 
 
 def warnings(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:

@@ -40,7 +40,7 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None) -> dict[s
     # What is to be a manager is one before another is demoted.
     coming = [host.assessed for host in hosts if host.manager and not host.error]
     steps = {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming, maintain) for host in hosts}
-    faults.keep_the_rest(hosts, steps, swarm)
+    faults.settle(hosts, steps, swarm)
     return steps
 
 

@@ -113,9 +113,8 @@ def _is_unfit(name: str, variables: Variables) -> bool:
 
 
 def _was_left(step: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
-    """Whether it was in service with this very fault when the run began, and this run was not to pause it for that."""
-    was_left = bool(step.get("fault")) and not (step.get("pauses") or step.get("away"))
-    return was_left and label.is_same(str(decided(variables).get("fault")), step["fault"])
+    """Whether no run took it out of service for this very fault, which it had when this one began."""
+    return bool(step.get("stands")) and label.is_like(str(decided(variables).get("fault")), step["fault"])
 
 
 def _may_be_drained(name: str, variables: Variables, node: Mapping[str, Any] | None) -> bool:

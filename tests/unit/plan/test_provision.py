@@ -192,6 +192,27 @@ def test_how_many_may_be_paused_is_a_setting_of_the_managers():
     assert len(to_pause(plan(hosts, swarm(member("m", role="manager", labels={}, shown=()), *(member(name) for name in names))))) == 2
 
 
+@pytest.mark.parametrize(
+    ("node", "stands"),
+    [
+        ({}, False),  # it is paused now
+        ({"state": "down"}, True),
+        ({"availability": "drain"}, True),
+        ({"availability": "pause", "former_availability": "active", "set_by_run": True, "paused_for": UNFIT["fault"]}, False),
+        ({"availability": "pause", "former_availability": "active", "set_by_run": True}, False),
+        # Returned by hand: what was noted of its pause is still there.
+        ({"labels": {PAUSED_FOR: UNFIT["fault"]}, "former_availability": "active", "set_by_run": False}, True),
+    ],
+)
+def test_a_node_that_was_left_with_its_fault_goes_back_to_that_after_a_window(node, stands):
+    assert step_of(replace(host(**UNFIT, **RESTART), settings={}), swarm(member(**node))).stands is stands
+    assert not step_of(replace(host(**RESTART), settings={}), swarm(member(**node))).stands
+
+
+def test_those_that_are_too_many_go_back_after_a_window():
+    assert [step.stands for step in unfit_fleet(3)[2].values()] == [False, False, True]
+
+
 REACT = {"version": code.version(), "settings": {"limit": 20, "docker_socket": "/run/docker.sock"}, "running": True}
 
 

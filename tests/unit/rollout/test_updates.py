@@ -115,9 +115,9 @@ FAULT = "fault reason=mismatch"
         # By hand, by an earlier run or between two runs.
         ({"paused_for": "fault reason=hang", "fault": FAULT}, {}, "fault reason=hang"),
         # In service with that fault when the run began, and not to be paused for it: by somebody's decision, or since too many are.
-        ({"fault": FAULT, "pauses": False, "away": False}, {"gpu_node_applied": {"fault": FAULT}}, FAULT),
-        ({"fault": FAULT, "away": True}, {"gpu_node_applied": {"fault": FAULT}}, None),
-        ({"fault": FAULT}, {"gpu_node_applied": {"fault": "fault reason=hang"}}, None),
+        ({"fault": FAULT, "stands": True}, {"gpu_node_applied": {"fault": FAULT}}, FAULT),
+        ({"fault": FAULT + " since=5", "stands": True}, {"gpu_node_applied": {"fault": FAULT + " since=6"}}, FAULT + " since=5"),
+        ({"fault": FAULT, "stands": True}, {"gpu_node_applied": {"fault": "fault reason=hang"}}, None),
         ({"settings": {"gpu_node_on_loss": "report"}, "paused_for": FAULT}, {"gpu_node_applied": {"fault": FAULT}}, FAULT),
     ],
 )
