@@ -18,6 +18,9 @@ POLL_S = 10
 CONFIRM_S = 2
 # A fault is written at once. What takes it away waits for two minutes, so that a card that comes and goes is written once a minute.
 CALM_S = 120
+# Where the errors that the driver logged are kept, below what the watcher has on a node, with the boot that they are of.
+EVENTS = "events.json"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class Settled(NamedTuple):

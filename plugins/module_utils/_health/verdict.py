@@ -54,6 +54,11 @@ def judge(reading: Mapping[str, Any], expected: Sequence[str], events: Iterable[
     return Label(OK)
 
 
+def here(reading: Mapping[str, Any]) -> set[str]:
+    """The UUIDs of the cards and MIG devices that answer."""
+    return {one for gpu in reading["gpus"] for one in (gpu["uuid"], *gpu["mig"]) if one}
+
+
 def _findings(reading: Mapping[str, Any], expected: Sequence[str], events: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     if reading["error"] == BINDING:
         # Nothing is wrong with the cards, and nothing is known of them.
@@ -62,9 +67,9 @@ def _findings(reading: Mapping[str, Any], expected: Sequence[str], events: Seque
     if reading["error"]:
         yield Finding(FAULT, None, reading["error"])
         return
-    here = {one for gpu in reading["gpus"] for one in (gpu["uuid"], *gpu["mig"]) if one}
+    there = here(reading)
     for uuid in expected:
-        if uuid not in here:
+        if uuid not in there:
             yield Finding(FAULT, uuid, LOST, next((one["xid"] for one in events if one["uuid"] == uuid), None))
     for gpu in reading["gpus"]:
         given = bool({gpu["uuid"], *gpu["mig"]} & set(expected))

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from .._health.label import FAULT, Label, parse, text
-from .._health.verdict import DRIVER, HANG, XID, advertised, judge
+from .._health.label import FAULT, Label, text
+from .._health.verdict import DRIVER, HANG, advertised, judge
 
 
 def expected(record: Mapping[str, Mapping[str, Any]], path: str) -> list[str]:
@@ -27,16 +27,11 @@ def of_error(details: Mapping[str, Any], uuids: Sequence[str]) -> str | None:
     return text(Label(FAULT, reason=HANG if details.get("hangs") else details.get("unreadable") or DRIVER))
 
 
-def of_node(gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str], reported: str | None) -> str | None:
-    """What is wrong with the cards that the node is to advertise, ``uuids``. ``reported`` is the watcher's label: of an error that the driver
-    logged NVML may show nothing, and all else was read just now."""
-    verdict = judge({"error": None, "gpus": [_read(gpu) for gpu in gpus]}, uuids)
-    if verdict.state == FAULT:
-        return text(verdict)
-    found = parse(reported or "")
-    if found.state == FAULT and found.reason == XID and found.card in uuids:
-        return text(found._replace(drift=None))
-    return None
+def of_node(gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str], errors: Sequence[Mapping[str, Any]]) -> str | None:
+    """What is wrong with the cards that the node is to advertise, ``uuids``. ``errors`` are those that the driver logged and the watcher kept:
+    NVML may show nothing of them, and all else was read just now."""
+    verdict = judge({"error": None, "gpus": [_read(gpu) for gpu in gpus]}, uuids, errors)
+    return text(verdict) if verdict.state == FAULT else None
 
 
 def _read(gpu: Mapping[str, Any]) -> dict[str, Any]:

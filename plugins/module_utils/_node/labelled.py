@@ -14,8 +14,10 @@ from typing import Mapping
 
 from .._config import engine_labels
 from .._files import Snapshot
-from .._health.label import FAULT, KEY, OK, parse, text
+from .._health.label import FAULT, KEY, OK, is_like, parse, text
+from .._health.verdict import advertised
 from .channel import shown
+from .fault import of_node
 from .journal import INSERTED
 from .observation import Case
 from .restore import Edit
@@ -46,10 +48,15 @@ def _noted(edit: Edit) -> Edit:
 
 
 def _value(case: Case, edit: Edit, act: str | None) -> str:
-    newest = str((case.seen.watcher.status or {}).get("label") or "") if act == "restart" else ""
-    if newest:
-        return text(parse(newest)._replace(drift=None))  # the files are as they were written by then
-    return engine_labels.value(edit.content, case.params["daemon_config"], KEY) or OK
+    there = engine_labels.value(edit.content, case.params["daemon_config"], KEY) or OK
+    if act != "restart":
+        return there
+    # The files are as they were written by then, and the cards those that are there now: what the watcher has of others is over.
+    newest = text(parse(str((case.seen.watcher.status or {}).get("label") or there))._replace(drift=None))
+    found = of_node(case.seen.gpus, advertised(edit.inserted), case.seen.watcher.errors)
+    if found:
+        return newest if is_like(newest, found) else found
+    return OK if parse(newest).state == FAULT else newest
 
 
 def _can_be_shown(case: Case, edit: Edit, act: str | None) -> bool:

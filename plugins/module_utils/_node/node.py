@@ -235,7 +235,7 @@ class Node:
             raise GpuSwarmError(
                 "NVML finds no GPU on this node, though driver %s is loaded. Check 'lspci -d 10de:' and "
                 "'dmesg | grep -i nvrm', or take the host out of the group gpu_nodes." % found["driver_version"],
-                fault=fault.of_node([], self._expected(), None),
+                fault=fault.of_node([], self._expected(), ()),
             )
         return found
 
@@ -252,7 +252,7 @@ class Node:
         path = self.params["daemon_config"]
         # What is refused stays as it is; with consent, or another card in its place, what is gone is not missed.
         record = seen.record if refused else {path: {"ours": decision.inserted.get(path)}}
-        return fault.of_node(seen.gpus, fault.expected(record, path), (seen.watcher.status or {}).get("label"))
+        return fault.of_node(seen.gpus, fault.expected(record, path), seen.watcher.errors)
 
     def _toolkit_version(self) -> str | None:
         """The version as nvidia-ctk prints it (any distribution has that); None where there is no toolkit."""

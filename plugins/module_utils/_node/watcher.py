@@ -19,6 +19,7 @@ from .. import _files
 from .._dockerd.unit import Run
 from .._errors import GpuSwarmError
 from .._files import Move
+from .._health import pace
 from . import watcher_code
 from .channel import Channel
 from .journal import FILE_MODE, State
@@ -75,7 +76,7 @@ class Watcher:
 
     def inspect(self, blocked: str | None) -> WatcherSeen:
         status = _read(self._status)
-        return WatcherSeen(self._drift(status), blocked, status)
+        return WatcherSeen(self._drift(status), blocked, status, self._errors())
 
     def _drift(self, status: Mapping[str, Any] | None) -> list[str]:
         state = self._params["state"]
@@ -139,6 +140,10 @@ class Watcher:
 
     def _settings_path(self) -> str:
         return os.path.join(self.home, "settings.json")
+
+    def _errors(self) -> list[dict[str, Any]]:
+        with open(pace.BOOT_ID, encoding="ascii") as stream:
+            return pace.kept(_read(os.path.join(self.home, pace.EVENTS)) or {}, stream.read().strip())
 
     def _settings(self) -> dict[str, Any]:
         return {**{name: self._params.get(name) for name in SETTINGS}, "health_report": self._report()}

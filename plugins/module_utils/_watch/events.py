@@ -18,7 +18,6 @@ from .._health import pace, xids
 from .._health.label import OK
 
 LOG = "/dev/kmsg"
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _RECORD = 8192  # bytes: the kernel refuses to put a record into less
 
 
@@ -26,8 +25,8 @@ class Events:
     """The errors that count on this node."""
 
     def __init__(self, home: str) -> None:
-        self._path = os.path.join(home, "events.json")
-        with open(BOOT_ID, encoding="ascii") as stream:
+        self._path = os.path.join(home, pace.EVENTS)
+        with open(pace.BOOT_ID, encoding="ascii") as stream:
             self._boot = stream.read().strip()
 
     def read(self) -> list[dict[str, Any]]:
@@ -53,9 +52,10 @@ class Events:
             self._write(events)
         return new
 
-    def forget(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path)
+    def standing(self) -> str:
+        """What counts of the time before, and how it ends, in words."""
+        found = ", ".join("XID %d of %s" % (one["xid"], one["uuid"]) for one in self.read())
+        return "what the driver logged before counts until this node reboots: %s. After a reset, remove %s." % (found, self._path) if found else ""
 
     def _write(self, events: Sequence[Mapping[str, Any]]) -> None:
         with open(self._path + ".new", "w", encoding="utf-8") as stream:

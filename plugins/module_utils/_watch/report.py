@@ -19,10 +19,11 @@ from .._dockerd.engine import Engine
 from .._errors import GpuSwarmError
 from .._health import pace
 from .._health.label import UNWATCHED, Label, parse, text
+from .._health.verdict import LOST
 from .._node.channel import Channel, shown
+from .._node.fault import expected
 from .._node.journal import State
 from .._node.watcher_seen import ALL
-from .events import Events
 
 # Whoever changes this node has its lock for as long as dockerd takes to start.
 LOCK_S = 10
@@ -34,10 +35,17 @@ def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LO
     engine = Engine(settings["docker_socket"], settings["docker_unit"], _bounded.run)
     try:
         with state.lock(lock_s):
+            if _is_over(state, settings, parse(label)):
+                return {"waits": None, "blocked": "the node advertises another card by now"}
             waits = _waits(engine, settings, label)
             return {"waits": waits, "blocked": None if waits else Channel(settings, engine, state, _move).write(label)}
     except (GpuSwarmError, OSError) as problem:
         return {"waits": None, "blocked": str(problem)}
+
+
+def _is_over(state: State, settings: Mapping[str, Any], label: Label) -> bool:
+    """Whether a card is to be reported as lost that a run, which had the lock since it was judged, advertises no more."""
+    return label.reason == LOST and label.card not in expected(state.record(), settings["daemon_config"])
 
 
 def _waits(engine: Engine, settings: Mapping[str, Any], label: str) -> str | None:
@@ -55,20 +63,12 @@ def _waits(engine: Engine, settings: Mapping[str, Any], label: str) -> str | Non
 def stopped(home: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """After the service: nobody is to take the last thing that it said for what is so now.
 
-    A run that changes the node has its lock and knows what it does; at a shutdown dockerd ends too. Where somebody stopped the service, as one
-    does to reset a card, the errors that the driver logged until then are over.
+    A run that changes the node has its lock and knows what it does; at a shutdown dockerd ends too. The errors that the driver logged stay: the
+    service is stopped by windows and by updates that have to do with no card.
     """
-    if os.environ.get("SERVICE_RESULT") == "success":
-        _forget_errors(home)
     if _bounded.run(["systemctl", "is-system-running"])[1].strip() == "stopping":
         return {}
     return write(home, settings, text(Label(UNWATCHED)), lock_s=0)
-
-
-def _forget_errors(home: str) -> None:
-    """But not where a run that changes the node starts the service anew: no card was reset."""
-    with contextlib.suppress(GpuSwarmError), State(os.path.dirname(home), _move).lock(0):
-        Events(home).forget()
 
 
 def _move(source: str, target: str) -> None:

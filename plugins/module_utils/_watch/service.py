@@ -27,7 +27,7 @@ from .reader import Reader
 from .written import Written, stamp
 
 STATUS = "/run/gpu-swarm/health.json"
-# After a boot the driver may still be loaded.
+# After a boot the driver may still be loaded, and MIG devices be made.
 GRACE_S = 180
 RENEW_S = 60  # while a fault stands, for the child that reads
 # After a label that could not be written, another one and a fault.
@@ -57,6 +57,7 @@ class Service:
         self._blocked: str | None = None
         self._waits: str | None = None
         self._gpus: list[dict[str, Any]] = []
+        self._there: set[str] = set()  # the cards and devices that were read so far
         self._driver: object = None
         self._renewed = time.monotonic()
         self._status: dict[str, Any] | None = None
@@ -69,6 +70,9 @@ class Service:
         signal.set_wakeup_fd(waker)
         self._publish({"label": text(self._shown) if self._shown else None, "reasons": []})
         notify("READY=1")
+        standing = self._events.standing()
+        if standing:
+            _say(standing)
         while not self._ends:
             self._look()
             _alive()
@@ -109,7 +113,11 @@ class Service:
         for error in self._events.add(errors, self._gpus, self._settings):
             _say("the driver reports XID %d of %s%s" % (error.xid, error.pci, ": " + error.text if error.text else ""))
         written = self._written.read()
-        self._settled = pace.settle(self._settled, verdict.judge(reading, written.expected, self._events.read()))
+        found = verdict.judge(reading, written.expected, self._events.read())
+        self._there |= verdict.here(reading)
+        if found.reason == verdict.LOST and found.card not in self._there and _uptime() < GRACE_S:
+            return
+        self._settled = pace.settle(self._settled, found)
         if self._settled.verdict:
             self._wanted = label = pace.wanted(self._settled.verdict, self._wanted or self._shown, written.drift, time.time())
             self._report(label)

@@ -35,30 +35,33 @@ def test_a_driver_that_cannot_be_read(details, uuids, text):
     assert fault.of_error(details, uuids) == text
 
 
+def error(index, state="fault"):
+    return {"uuid": UUIDS[index], "xid": 79, "state": state}
+
+
 MIG = "MIG-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
 
 
 @pytest.mark.parametrize(
-    ("gpus", "uuids", "reported", "text"),
+    ("gpus", "uuids", "errors", "text"),
     [
-        ([card(0)], UUIDS[:2], None, f"fault {UUIDS[1]} reason=lost"),
-        ([card(2)], UUIDS[:2], None, f"fault {min(UUIDS[:2])} reason=lost cards=2"),
-        ([card(0), card(1, FAILED)], UUIDS[:2], None, f"fault {UUIDS[1]} reason=failed"),
-        ([card(0)], [MIG], None, f"fault {MIG} reason=lost"),
-        ([card(0, mig=[MIG])], [MIG], None, None),
-        ([card(0), card(1)], UUIDS[:2], None, None),
-        ([card(0), card(1, FAILED)], UUIDS[:1], None, None),  # one that is not advertised takes no work with it
-        ([card(0, TO_RESET)], UUIDS[:1], None, f"fault {UUIDS[0]} reason=reset"),
+        ([card(0)], UUIDS[:2], (), f"fault {UUIDS[1]} reason=lost"),
+        ([card(2)], UUIDS[:2], (), f"fault {min(UUIDS[:2])} reason=lost cards=2"),
+        ([card(0), card(1, FAILED)], UUIDS[:2], (), f"fault {UUIDS[1]} reason=failed"),
+        ([card(0)], [MIG], (), f"fault {MIG} reason=lost"),
+        ([card(0, mig=[MIG])], [MIG], (), None),
+        ([card(0), card(1)], UUIDS[:2], (), None),
+        ([card(0), card(1, FAILED)], UUIDS[:1], (), None),  # one that is not advertised takes no work with it
+        ([card(0, TO_RESET)], UUIDS[:1], (), f"fault {UUIDS[0]} reason=reset"),
         # What NVML does not show. All else was read anew.
-        ([card(0)], UUIDS[:1], f"fault {UUIDS[0]} reason=xid xid=79 since=5", f"fault {UUIDS[0]} reason=xid xid=79 since=5"),
-        ([card(0)], UUIDS[:1], f"fault {UUIDS[1]} reason=xid xid=79", None),
-        ([card(0)], UUIDS[:1], f"fault {UUIDS[0]} reason=lost since=5", None),
-        ([card(0)], UUIDS[:1], "fault reason=mismatch", None),
-        ([card(0)], UUIDS[:1], f"warning {UUIDS[0]} reason=xid xid=79", None),
+        ([card(0)], UUIDS[:1], [error(0)], f"fault {UUIDS[0]} reason=xid xid=79"),
+        ([card(0)], UUIDS[:2], [error(1)], f"fault {UUIDS[1]} reason=lost xid=79"),  # as the watcher has it: they are one fault
+        ([card(0)], UUIDS[:1], [error(1)], None),
+        ([card(0)], UUIDS[:1], [error(0, "warning")], None),
     ],
 )
-def test_cards(gpus, uuids, reported, text):
-    assert fault.of_node(gpus, uuids, reported) == text
+def test_cards(gpus, uuids, errors, text):
+    assert fault.of_node(gpus, uuids, errors) == text
 
 
 def test_what_a_node_advertises_is_on_record():

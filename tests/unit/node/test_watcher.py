@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
-from node_lab import DAEMON_JSON, gpu, node
+from node_lab import DAEMON_JSON, UUIDS, gpu, node
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
@@ -85,6 +86,45 @@ def test_a_restart_takes_along_what_the_watcher_has_to_say(tmp_path):
     status.write_text(json.dumps({"pid": os.getpid(), "label": "ok drift=0a1b2c3d", "waits": "tasks run here (train)", "reasons": []}))
     it.gpus = [gpu(0), gpu(1), gpu(2)]
     assert (it.converge()["restarted"], shown(it)) == (True, [OK])
+
+
+@pytest.mark.parametrize(
+    ("said", "shows"),
+    [
+        (f"fault {UUIDS[3]} reason=lost since=5", "ok"),  # a card that is advertised no more
+        (f"fault {UUIDS[0]} reason=lost since=5", "ok"),  # one that is there again
+        ("fault reason=mismatch since=5", "ok"),  # the driver was read just now
+        (f"fault {UUIDS[0]} reason=xid xid=79 since=5 drift=0a1b2c3d", f"fault {UUIDS[0]} reason=xid xid=79 since=5"),
+        ("ok", f"fault {UUIDS[0]} reason=xid xid=79"),
+        (f"warning {UUIDS[0]} reason=degraded since=5", f"warning {UUIDS[0]} reason=degraded since=5"),
+    ],
+)
+def test_a_restart_shows_what_the_run_has_read_and_no_fault_that_is_over(tmp_path, said, shows):
+    it = watched(tmp_path)
+    it.converge()
+    status = tmp_path / "run/gpu-swarm/health.json"
+    status.write_text(json.dumps({"pid": os.getpid(), "label": said, "reasons": []}))
+    if "xid" in shows:
+        log_error(it, UUIDS[0])
+    it.gpus = [gpu(0), gpu(1), gpu(2)]
+    result = it.converge()
+    assert (result["restarted"], shown(it)) == (True, [f"fleet.gpu-swarm.health={shows}"])
+
+
+def log_error(it, uuid, boot=None):
+    error = {"uuid": uuid, "xid": 79, "state": "fault"}
+    boot = boot or Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    Path(it.watcher.home, "events.json").write_text(json.dumps({"boot": boot, "events": [error]}))
+
+
+def test_errors_that_the_driver_logged_count_while_no_watcher_runs_and_until_the_node_reboots(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    log_error(it, UUIDS[0])
+    it._command(["systemctl", "stop", watcher.UNIT])
+    assert it.assess()["fault"] == f"fault {UUIDS[0]} reason=xid xid=79"
+    log_error(it, UUIDS[0], boot="another")
+    assert it.assess()["fault"] is None
 
 
 TASK = [{"id": "4f66", "name": "train.1.x", "image": "cuda", "service": "train", "task": "x"}]

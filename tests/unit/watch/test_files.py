@@ -11,7 +11,7 @@ import json
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import xids
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, xids
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import driver, events, written
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
@@ -28,7 +28,7 @@ def errors(*lines):
 def boot(tmp_path, monkeypatch):
     path = tmp_path / "boot_id"
     path.write_text("one\n")
-    monkeypatch.setattr(events, "BOOT_ID", str(path))
+    monkeypatch.setattr(pace, "BOOT_ID", str(path))
     return path
 
 
@@ -37,12 +37,10 @@ def test_errors_are_kept_for_this_boot(tmp_path, boot):
     found = it.add(errors(LINE % 79, LINE % 31, "another line", (LINE % 95).replace("c1", "c2")), GPUS, SETTINGS)
     assert [event.xid for event in found] == [79, 31, 95]
     assert it.read() == events.Events(str(tmp_path)).read() == [{"uuid": UUID, "xid": 79, "state": "fault"}]
+    assert f"XID 79 of {UUID}. After a reset, remove {tmp_path}" in it.standing()
     boot.write_text("another\n")
+    assert events.Events(str(tmp_path)).standing() == ""
     assert events.Events(str(tmp_path)).read() == []
-    boot.write_text("one\n")
-    it.forget()
-    it.forget()
-    assert it.read() == []
 
 
 @pytest.mark.parametrize("nvml_first", [True, False])

@@ -6,16 +6,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from node_lab import node
+from node_lab import UUIDS, node
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import watcher
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import report
 
 KEY = "fleet.gpu-swarm.health="
-CARD = "GPU-00000000-1111-2222-3333-444444444444"
-FAULT = f"fault {CARD} reason=lost since=1764000000"
+FAULT = f"fault {UUIDS[0]} reason=lost since=1764000000"
 TASK = {"id": "4f66", "name": "train.1.x", "image": "cuda", "service": "train", "task": "x"}
 BY_HAND = {**TASK, "name": "by-hand", "service": None, "task": None}
 
@@ -68,6 +69,22 @@ def test_a_fault_is_written_at_once_and_that_it_is_over_waits(it):
     it.engine.carries = []
     assert write(it, "ok") == DONE
     assert shown(it) == [KEY + "ok"]
+
+
+def test_a_card_that_is_advertised_no_more_is_not_reported_as_lost(it):
+    """Judged before a run had the node's lock, written after it: the run has put another card in its place."""
+    assert "advertises" in write(it, FAULT.replace(UUIDS[0], UUIDS[3]))["blocked"]
+    assert shown(it) == [KEY + "ok"]
+
+
+def test_a_service_that_ends_leaves_what_the_driver_logged(it, monkeypatch):
+    """A window that has to do with no card stops it too, and whatever restarts services after an update."""
+    monkeypatch.setenv("SERVICE_RESULT", "success")
+    monkeypatch.setattr(report._bounded, "run", lambda *_words, **_more: (0, "running", ""))
+    path = Path(it.watcher.home, "events.json")
+    path.write_text("{}")
+    assert report.stopped(it.watcher.home, {**it.params, "health_report": "all"}) == DONE
+    assert (shown(it), path.exists()) == ([KEY + "unwatched"], True)
 
 
 def test_a_daemon_that_does_not_run_blocks_and_is_not_waited_for(it):

@@ -180,6 +180,15 @@ def test_after_a_boot_the_driver_has_time_to_be_loaded(node, uptime, writes):
     assert len(node.look(5)) == writes
 
 
+@pytest.mark.parametrize(("uptime", "seen", "writes"), [(20.0, False, 0), (20.0, True, 1), (900.0, False, 1)])
+def test_after_a_boot_mig_devices_have_time_to_be_made_and_a_card_that_was_there_is_lost(node, uptime, seen, writes):
+    node.uptime = uptime
+    if seen:
+        node.look(2)
+    node.reading = LOST
+    assert len(node.look(5)) == writes
+
+
 def test_while_a_fault_stands_the_reader_is_renewed_each_minute(node):
     node.look(3)
     ends = []
