@@ -57,14 +57,11 @@ options:
     default: 30
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.no_diff
 attributes:
   check_mode:
     support: full
     details: It is for check mode, and does the same in any.
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

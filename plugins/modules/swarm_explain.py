@@ -22,12 +22,9 @@ author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.no_diff
   - fleet.gpu_swarm.docker_client
 attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
   idempotent:
     support: partial
     details: The file of O(textfile_directory) has the time in it, and is written each time. Without that option nothing is changed.

@@ -36,14 +36,8 @@ options:
     default: /var/lib/gpu-swarm
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.no_diff
   - fleet.gpu_swarm.internal
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -13,9 +13,11 @@ import json
 import os
 from typing import Any
 
+from .._services import CURRENT
+
 # Below the state directory: all that the service has on a manager.
 HOME = "react"
-CURRENT, SETTINGS = "current", "settings.json"
+SETTINGS = "settings.json"
 UNIT = "gpu-swarm-react.service"
 UNIT_PATH = "etc/systemd/system/" + UNIT
 STATUS = "run/gpu-swarm-react/status.json"

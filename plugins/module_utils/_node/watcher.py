@@ -20,14 +20,13 @@ from .._dockerd.unit import Run
 from .._errors import GpuSwarmError
 from .._files import Move
 from .._health import pace
+from .._services import CURRENT, Unit
 from . import watcher_code
 from .channel import Channel
 from .journal import FILE_MODE, State
 from .watcher_seen import FAULTS, HOME, NOT_INSTALLED, WatcherSeen, is_wanted
 
 UNIT = "gpu-swarm-health.service"
-SYSTEMD = "etc/systemd/system"
-WANTS = "multi-user.target.wants"
 STATUS = "run/gpu-swarm/health.json"
 # What of the module's options the watcher goes by.
 SETTINGS = ("daemon_config", "runtime_config", "docker_socket", "docker_unit", "nvml_path", "nvml_timeout", "health_faults", "health_ignored")
@@ -64,12 +63,10 @@ class Watcher:
     def __init__(self, params: Mapping[str, Any], state: State, run: Run, move: Move, root: str, load: Callable[[], Any]) -> None:
         self._params = params
         self._state = state
-        self._run = run
         self._move = move
         self._load = load
         self.home = os.path.join(state.directory, HOME)
-        self._unit = os.path.join(root, SYSTEMD, UNIT)
-        self._link = os.path.join(root, SYSTEMD, WANTS, UNIT)
+        self._unit = Unit(UNIT, run, move, root)
         self._status = os.path.join(root, STATUS)
 
     # -- reading -----------------------------------------------------------------------------------------------
@@ -91,12 +88,10 @@ class Watcher:
         return [] if _runs(status) else ["the watcher of the GPUs is not running"]
 
     def is_there(self) -> bool:
-        return any(os.path.lexists(path) for path in (self._unit, self._link, os.path.join(self.home, watcher_code.CURRENT)))
+        return self._unit.is_there() or os.path.lexists(os.path.join(self.home, CURRENT))
 
     def _is_current(self) -> bool:
-        if not os.path.islink(self._link) or _files.Snapshot.take(self._unit).data != self._unit_text():
-            return False
-        return watcher_code.is_current(self.home) and _read(self._settings_path()) == self._settings()
+        return self._unit.is_current(self._unit_text()) and watcher_code.is_current(self.home) and _read(self._settings_path()) == self._settings()
 
     # -- changing ----------------------------------------------------------------------------------------------
 
@@ -107,33 +102,23 @@ class Watcher:
         watcher_code.install(self.home)
         settings = json.dumps(self._settings(), indent=1, sort_keys=True) + "\n"
         _files.write(self._settings_path(), settings.encode("utf-8"), self._move, FILE_MODE)
-        # Never with daemon-reload: containers that run can lose their GPUs by it (NVIDIA/nvidia-container-toolkit#48). systemd reads a unit
-        # that is new to it when it starts; one whose text has changed it reads at the next boot.
-        _files.write(self._unit, self._unit_text(), self._move, 0o644)
-        if not os.path.islink(self._link):
-            os.makedirs(os.path.dirname(self._link), exist_ok=True)
-            os.symlink(os.path.join("..", UNIT), self._link)
-        self._run(["systemctl", "reset-failed", UNIT])
-        rc, out, err = self._run(["systemctl", "restart", UNIT])
-        if rc != 0:
+        failure = self._unit.start(self._unit_text())
+        if failure is not None:
             raise GpuSwarmError(
                 "%s did not start: %s. The GPUs are advertised, and nothing watches them. Check 'journalctl -u %s' and run this again; or "
-                "set health: false (role: gpu_node_health) to do without it." % (UNIT, (err or out).strip().rstrip("."), UNIT)
+                "set health: false (role: gpu_node_health) to do without it." % (UNIT, failure, UNIT)
             )
 
     def remove(self, channel: Channel, tasks: bool) -> str | None:
         """Stops it, has the managers see no label any more, and removes all of it. Returns why they still see one, or None. ``tasks``: some
         run here."""
-        self._run(["systemctl", "stop", UNIT])
+        self._unit.stop()
         if tasks and self._report() == FAULTS:
             left: str | None = "the swarm's leader may stop one of the tasks here for the update of the node"
         else:
             left = channel.clear() if os.path.isdir(self.home) else None
-        for path in (self._link, self._unit):
-            if os.path.lexists(path):
-                os.unlink(path)
+        self._unit.remove()
         shutil.rmtree(self.home, ignore_errors=True)
-        self._run(["systemctl", "reset-failed", UNIT])
         return left
 
     # -- parts -------------------------------------------------------------------------------------------------
@@ -153,7 +138,7 @@ class Watcher:
         return self._params.get("health_report") or (_read(self._settings_path()) or {}).get("health_report") or FAULTS
 
     def _unit_text(self) -> bytes:
-        command = "%s -I %s" % (sys.executable, os.path.join(self.home, watcher_code.CURRENT))
+        command = "%s -I %s" % (sys.executable, os.path.join(self.home, CURRENT))
         return _UNIT.replace("{command}", command).encode("utf-8")
 
 

@@ -4,7 +4,7 @@
 
 """The watcher's code on a node: what Ansible sent with this module, kept under the state directory.
 
-A set of files has a directory named by its content, and one rename of a link makes it the current one.
+A set of files has a directory named by its content.
 Private to this collection: no stability is promised to others.
 """
 
@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import sys
-import tempfile
 import zipfile
 import zlib
 
-CURRENT = "current"
+from .._services import CURRENT, keep_code
+
 _PACKAGE = "gpu_swarm"
 _MAIN = """\
 from %s._watch.main import main
@@ -37,31 +36,7 @@ def is_current(home: str) -> bool:
 
 def install(home: str) -> None:
     """Keeps the code, and nothing of an earlier version."""
-    version = os.path.join(home, _name())
-    unpacked = tempfile.mkdtemp(prefix=".new.", dir=home)
-    try:
-        for name, data in {**_sources(), "__main__.py": _MAIN.encode("ascii")}.items():
-            path = os.path.join(unpacked, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as stream:
-                stream.write(data)
-        shutil.rmtree(version, ignore_errors=True)
-        os.rename(unpacked, version)
-    finally:
-        shutil.rmtree(unpacked, ignore_errors=True)
-    _point(os.path.join(home, CURRENT), version)
-    for name in os.listdir(home):
-        path = os.path.join(home, name)
-        if path != version and os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _point(link: str, target: str) -> None:
-    temporary = "%s.%d" % (link, os.getpid())
-    if os.path.lexists(temporary):
-        os.unlink(temporary)
-    os.symlink(os.path.basename(target), temporary)
-    os.replace(temporary, link)
+    keep_code(home, _name(), {**_sources(), "__main__.py": _MAIN.encode("ascii")})
 
 
 def _name() -> str:

@@ -14,18 +14,15 @@ import json
 import os
 import shutil
 import sys
-import tempfile
-from typing import Any, Callable, Mapping
+from typing import Any, Mapping
 
 from .. import _files
 from .._errors import GpuSwarmError
 from .._files import Move
 from .._metrics import file
-from .._node.react_seen import CURRENT, HOME, SETTINGS, UNIT, UNIT_PATH, react_seen, read
+from .._node.react_seen import HOME, SETTINGS, UNIT, react_seen, read
+from .._services import CURRENT, Run, Unit, keep_code
 from . import code
-
-Run = Callable[[list], tuple]
-LINK_PATH = "etc/systemd/system/multi-user.target.wants/" + UNIT
 
 _UNIT = """\
 # Made by the Ansible collection fleet.gpu_swarm; it is written anew. To remove it, set swarm_member_react: false.
@@ -73,20 +70,17 @@ class Reactor:
         self._state_dir = state_dir
         self._home = os.path.join(state_dir, HOME)
         self._settings = dict(settings)
-        self._run = run
         self._move = move
         self._root = root
-        self._unit, self._link = (os.path.join(root, path) for path in (UNIT_PATH, LINK_PATH))
+        self._unit = Unit(UNIT, run, move, root)
 
     def is_there(self) -> bool:
-        return any(os.path.lexists(path) for path in (self._unit, self._link, self._home))
+        return self._unit.is_there() or os.path.lexists(self._home)
 
     def is_current(self) -> bool:
         """Whether it runs, as it is to be."""
         wanted = {"version": code.version(), "settings": self._settings, "running": True}
-        if react_seen(self._state_dir, self._root) != wanted or not os.path.islink(self._link):
-            return False
-        return _files.Snapshot.take(self._unit).data == self._unit_text()
+        return react_seen(self._state_dir, self._root) == wanted and self._unit.is_current(self._unit_text())
 
     def install(self) -> None:
         """Puts it there, and starts it anew."""
@@ -101,62 +95,31 @@ class Reactor:
         os.makedirs(self._state_dir, 0o700, exist_ok=True)
         os.makedirs(self._home, 0o700, exist_ok=True)
         self._remove_metrics(but=self._settings["metrics_directory"])
-        self._keep_code()
+        keep_code(self._home, code.version(), code.sources())
         text = json.dumps(self._settings, indent=1, sort_keys=True) + "\n"
         _files.write(os.path.join(self._home, SETTINGS), text.encode("utf-8"), self._move, 0o600)
-        # Never with daemon-reload: containers that run can lose their GPUs by it (NVIDIA/nvidia-container-toolkit#48). systemd reads a unit
-        # that is new to it when it starts; one whose text has changed it reads at the next boot.
-        _files.write(self._unit, self._unit_text(), self._move, 0o644)
-        if not os.path.islink(self._link):
-            os.makedirs(os.path.dirname(self._link), exist_ok=True)
-            os.symlink(os.path.join("..", UNIT), self._link)
-        self._run(["systemctl", "reset-failed", UNIT])
-        rc, out, err = self._run(["systemctl", "restart", UNIT])
-        if rc != 0:
+        failure = self._unit.start(self._unit_text())
+        if failure is not None:
             raise GpuSwarmError(
                 "%s did not start: %s. Check 'journalctl -u %s' and run this again; or set swarm_member_react: false to do without it, and "
-                "nothing pauses a node between two runs." % (UNIT, (err or out).strip().rstrip("."), UNIT)
+                "nothing pauses a node between two runs." % (UNIT, failure, UNIT)
             )
 
     def remove(self) -> None:
         """Stops it and removes all of it. Nodes that it has paused stay so until a run returns them."""
-        self._run(["systemctl", "stop", UNIT])
+        self._unit.stop()
         self._remove_metrics()
-        for path in (self._link, self._unit):
-            if os.path.lexists(path):
-                os.unlink(path)
+        self._unit.remove()
         shutil.rmtree(self._home, ignore_errors=True)
         # Only where nothing else is kept.
         if os.path.isdir(self._state_dir) and not os.listdir(self._state_dir):
             os.rmdir(self._state_dir)
-        self._run(["systemctl", "reset-failed", UNIT])
 
     def _remove_metrics(self, but: str = "") -> None:
         """What it has written to the directory that it was installed with."""
         directory = (read(os.path.join(self._home, SETTINGS)) or {}).get("metrics_directory")
         if directory and directory != but:
             file.remove(directory)
-
-    def _keep_code(self) -> None:
-        """A set of files has a directory named by its content, and one rename of a link makes it the current one."""
-        version = os.path.join(self._home, code.version())
-        unpacked = tempfile.mkdtemp(prefix=".new.", dir=self._home)
-        for name, data in code.sources().items():
-            path = os.path.join(unpacked, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as stream:
-                stream.write(data)
-        shutil.rmtree(version, ignore_errors=True)
-        os.rename(unpacked, version)
-        link = os.path.join(self._home, CURRENT)
-        if os.path.lexists(link + ".new"):
-            os.unlink(link + ".new")
-        os.symlink(os.path.basename(version), link + ".new")
-        os.replace(link + ".new", link)
-        for name in os.listdir(self._home):
-            path = os.path.join(self._home, name)
-            if path != version and os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path, ignore_errors=True)
 
     def _unit_text(self) -> bytes:
         command = "%s -I %s" % (sys.executable, os.path.join(self._home, CURRENT))
