@@ -131,10 +131,10 @@ nodes:
       description:
         - What the node reports of its own GPUs by the label C(fleet.gpu-swarm.health) of its engine; null where it reports nothing.
         - A dictionary of C(state) (V(ok), V(warning), V(fault), V(unwatched) or V(unknown)), C(card) (the UUID of the first card, or null),
-          C(cards) (how many there are), C(reason), C(xid), C(since) (or null), C(drift) (whether its files are not as they were written) and C(text).
+          C(cards), C(reason), C(xid), C(since), C(drift) (its files were changed), C(returned) (by a run, since it was paused for it), C(text).
       type: dict
       version_added: 0.3.0
-      sample: {state: fault, card: null, cards: 1, reason: driver, xid: null, since: "2026-03-01T09:30:00Z", drift: false, text: fault driver}
+      sample: {state: fault, card: null, cards: 1, reason: hang, xid: null, since: null, drift: false, returned: false, text: fault hang}
     engine_version: {type: str, description: Version of the node's Docker Engine.}
     labels: {type: dict, description: The node's labels.}
     resources:

@@ -13,14 +13,17 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from .._health import label
+from .._swarm.owned_labels import PAUSED_FOR
+from .availability import ACTIVE, FORMER
 from .tasks import stamp
 
 # The last second of the year 9999: what comes later is no time.
 LATEST = 253402300799
 
 
-def reported(node: Mapping[str, Any]) -> dict[str, Any] | None:
-    """{state, card, cards, reason, xid, since, drift, text} of the API's node; None where it reports nothing. ``text`` has the known words."""
+def reported(node: Mapping[str, Any], prefix: str) -> dict[str, Any] | None:
+    """{state, card, cards, reason, xid, since, drift, returned, text} of the API's node; None where it reports nothing. ``text`` has the known
+    words, ``prefix`` is that of the labels by which nodes are marked."""
     labels = (node.get("Description", {}).get("Engine") or {}).get("Labels") or {}
     value = str(labels.get(label.KEY) or "").strip()
     if not value:
@@ -35,5 +38,16 @@ def reported(node: Mapping[str, Any]) -> dict[str, Any] | None:
         "xid": found.xid,
         "since": stamp(found.since) if found.since and found.since <= LATEST else None,
         "drift": found.drift is not None,
+        "returned": _is_returned(node, prefix),
         "text": " ".join([found.state, *(word for word in words if word)]),
     }
+
+
+def _is_returned(node: Mapping[str, Any], prefix: str) -> bool:
+    """Whether a run has returned the node to service since it was paused for the fault that it reports: with managers before Docker 29.6.0 a
+    watcher reports no end of it while tasks run there. Whoever returns it by hand leaves the mark of the run, and has found nothing."""
+    spec = node.get("Spec", {})
+    labels, fault = spec.get("Labels") or {}, label.fault_of(node)
+    known = labels.get(prefix + PAUSED_FOR)
+    in_service = spec.get("Availability") == ACTIVE and prefix + FORMER not in labels
+    return bool(fault and known and in_service and label.is_same(fault, known))

@@ -187,7 +187,7 @@ def _node_record(node: Mapping[str, Any], reading: Reading, prefix: str, now: fl
         "paused_for": paused_for(spec, prefix),
         "unchanged_for": age(node.get("UpdatedAt"), now),
         "message": status.get("Message") or "",
-        "health": health.reported(node),
+        "health": health.reported(node, prefix),
         "resources": _node_resources(description, reading.held.get(node["ID"], [])),
         "tasks": tasks,
     }

@@ -97,7 +97,7 @@ def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = No
     """How many of a kind the node itself calls faulty; of those that are ``among`` them. It names one card, and how many there are; with
     no card it is the driver, and all of them are."""
     reported = record["health"]
-    if not reported or reported["state"] != FAULT or not is_of_gpus(entry):
+    if not _is_unfit(reported) or not is_of_gpus(entry):
         return 0
     values = entry["values"] if among is None else among
     if reported["card"] is None:
@@ -107,13 +107,18 @@ def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = No
     return min(reported["cards"], len(values)) if reported["card"] in values else 0
 
 
+def _is_unfit(reported: Mapping[str, Any] | None) -> bool:
+    """By the node's watcher, and not by a run that has found nothing since."""
+    return bool(reported and reported["state"] == FAULT and not reported["returned"])
+
+
 def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
     who, reported = _who(record), record["health"]
     for kind, entry in record["resources"].items():
         if entry["type"] == "named" and all(item["value"].startswith(("GPU-", "MIG-")) for item in entry["held"]):
             for item in entry["held"]:
                 yield Sample(names.GPU_ALLOCATED, (item["value"], *who, kind, item["service"] or ""), 1)
-    if reported and reported["state"] == FAULT:
+    if _is_unfit(reported):
         card = reported["card"] or ""
         xid = "" if reported["xid"] is None else "%d" % reported["xid"]
         yield Sample(names.GPU_FAULT, (card, *who, reported["reason"] or "", xid), 1)

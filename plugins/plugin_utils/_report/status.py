@@ -20,6 +20,7 @@ from .._fleet.model import in_words
 from .._fleet.outcome import Verdict
 
 ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
+RETURNED = " until a run returned it; its watcher reports that when no task runs there"
 Row = dict[str, Any]
 
 
@@ -77,20 +78,25 @@ def _state(node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
     if node.get("paused_for") and node["availability"] == availability.PAUSED:
         former = f"it returns to {node['former_availability']} with the first run of provision that finds nothing wrong"
         return closed, Verdict.FAILED, "; ".join([in_words(node["paused_for"]), former])
-    if reported.get("state") == FAULT:
+    if _is_unfit(reported):
         return FAULT if node["availability"] == availability.ACTIVE else f"{closed}; {FAULT}", Verdict.FAILED, claim
     if node["availability"] != availability.ACTIVE:
         former = f"it returns to {node['former_availability']} with the next run of provision" if node["set_by_run"] else ""
         return closed, Verdict.WAITING, "; ".join(filter(None, [claim, former]))
     notes = ["a GPU is left out"] if node["labels"].get(Options().prefix + "healthy") == "false" else []
-    attention = bool(reported) and (reported["state"] not in (OK, WARNING) or reported["drift"])
+    attention = bool(reported) and (not (reported["state"] in (OK, WARNING) or reported["returned"]) or reported["drift"])
     return "ready", Verdict.WAITING if attention else Verdict.DONE, "; ".join([*filter(None, [claim]), *notes])
 
 
 def _claim(reported: Mapping[str, Any]) -> str:
     """What the node reports of its own GPUs beside that all is well."""
-    parts = [reported["text"]] if reported and reported["state"] != OK else []
+    parts = [reported["text"] + (RETURNED if reported["returned"] else "")] if reported and reported["state"] != OK else []
     return "; ".join(parts + (["its files are not as they were written"] if reported.get("drift") else []))
+
+
+def _is_unfit(reported: Mapping[str, Any]) -> bool:
+    """By the node's watcher, and not by a run that has found nothing since."""
+    return reported.get("state") == FAULT and not reported["returned"]
 
 
 def _marks(kind: str, entry: Mapping[str, Any], node: Mapping[str, Any]) -> Row:
@@ -98,7 +104,7 @@ def _marks(kind: str, entry: Mapping[str, Any], node: Mapping[str, Any]) -> Row:
     held = sum(item.get("amount", 1) for item in entry["held"])
     if entry["type"] != "named":
         return {"total": entry["total"], FREE: entry["free"], ALLOCATED: held, "states": None}
-    card = (node.get("health") or {}).get("card") if (node.get("health") or {}).get("state") == FAULT else None
+    card = node["health"]["card"] if _is_unfit(node.get("health") or {}) else None
     taken = [item.get("value") for item in entry["held"]]
     states = [FAULTY if value == card else ALLOCATED if value in taken else FREE for value in entry["values"]]
     states += [NOT_ADVERTISED for value in taken if value not in entry["values"]]

@@ -10,7 +10,7 @@ from swarm_api import A, node
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import reported
 
-NOTHING_ELSE = {"card": None, "cards": 1, "reason": None, "xid": None, "since": None, "drift": False}
+NOTHING_ELSE = {"card": None, "cards": 1, "reason": None, "xid": None, "since": None, "drift": False, "returned": False}
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ NOTHING_ELSE = {"card": None, "cards": 1, "reason": None, "xid": None, "since": 
 def test_what_a_node_reports(value, found):
     one = node()
     one["Description"]["Engine"]["Labels"] = {"other": "fault", **({KEY: value} if value is not None else {})}
-    assert reported(one) == (found and {**NOTHING_ELSE, **found})
+    assert reported(one, "gpu-swarm.") == (found and {**NOTHING_ELSE, **found})
 
 
 def test_a_node_without_labels_of_its_engine():
-    assert reported(node()) is None
+    assert reported(node(), "gpu-swarm.") is None

@@ -18,6 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import bo
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.samples import rendered
 
 NOW = epoch("2026-11-20T13:00:00Z")
+FOR = "gpu-swarm.paused-for"
 GPU = "NVIDIA-GPU"
 MARK = "gpu-swarm.former-availability"
 PAUSED = {MARK: "active", "gpu-swarm.paused-since": "2026-11-20T11:00:00Z"}
@@ -150,6 +151,25 @@ def test_a_card_that_is_unfit_for_work():
     assert found["gpu_fault", A, "lost", "79"] == 1
     assert found["gpu_fault_since_timestamp_seconds", A] == 1795341600
     assert read([reports(node(), "fault reason=mismatch")])["gpu_fault", "", "mismatch", ""] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "is_unfit"),
+    [
+        ({"labels": {FOR: f"fault {A} reason=lost since=100"}}, False),  # a run returned it, and found nothing
+        ({"labels": {FOR: f"fault {A} reason=lost"}}, False),
+        ({"labels": {FOR: f"fault {A} reason=lost since=99"}}, True),  # it is lost anew
+        ({"labels": {FOR: "fault reason=hang since=100"}}, True),
+        ({"labels": {FOR: f"fault {A} reason=lost since=100"}, "availability": "pause"}, True),
+        ({"labels": {FOR: f"fault {A} reason=lost since=100", "gpu-swarm.former-availability": "active/pause"}}, True),  # returned by hand
+    ],
+)
+def test_what_a_run_found_well_again_is_no_fault_while_its_report_waits(options, is_unfit):
+    found = read([reports(node(resources=named(A, B), **options), f"fault {A} reason=lost since=100")])
+    assert [key for key in found if key[0].startswith("gpu_fault")] == (
+        [("gpu_fault", A, "lost", ""), ("gpu_fault_since_timestamp_seconds", A)] if is_unfit else []
+    )
+    assert found["node_resources_faulty", GPU] == int(is_unfit)
 
 
 def test_a_card_that_is_allocated_twice():

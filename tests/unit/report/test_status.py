@@ -69,6 +69,14 @@ def of(one, **more):
         (claims(node(), "unwatched"), "ready", "waiting", "unwatched"),
         (claims(node(), "ok drift=1f2e3d4c"), "ready", "waiting", "its files are not as they were written"),
         (claims(node(), f"fault {A} xid=79"), "fault", "failed", f"fault {A} xid=79"),
+        (
+            claims(node(labels={PAUSED_FOR: f"fault {A} reason=lost since=1"}), f"fault {A} reason=lost since=1"),
+            "ready", "done", f"fault {A} lost until a run returned it; its watcher reports that when no task runs there",
+        ),
+        (
+            claims(node(labels={PAUSED_FOR: f"fault {A} reason=lost since=1"}), f"fault {A} reason=lost since=9"),
+            "fault", "failed", f"fault {A} lost",
+        ),
         (claims(node(availability="pause"), "fault reason=driver"), "paused, by hand; fault", "failed", "fault driver"),
         (node(availability="pause"), "paused, by hand", "waiting", ""),
         (node(availability="drain"), "drained, by hand", "waiting", ""),
