@@ -331,8 +331,8 @@ swarm:
   type: dict
 health:
   description:
-    - What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers cannot see it, or null; C(reasons); and
-      C(report), as O(health_report).
+    - What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers cannot see it, or null; C(reasons);
+      C(report), as O(health_report); and C(shown), the label that the managers see, which may say for a while what is over.
   returned: success; null where no watcher runs
   type: dict
   version_added: 0.3.0

@@ -78,6 +78,12 @@ options:
             note it returns in any case.
         type: str
         version_added: 0.3.0
+      over:
+        description:
+          - With O(nodes[].availability=former), a fault that the node may report although it is over, in the same words. Where the node reports it
+            still, that is noted as for O(nodes[].paused_for), so that no manager pauses the node for it.
+        type: str
+        version_added: 0.3.0
       role:
         description:
           - V(manager) promotes, V(worker) demotes. Whether enough managers are left for a quorum is the caller's to know.
@@ -305,6 +311,7 @@ NODE_OPTIONS = dict(
     maintained=dict(type="str"),
     by=dict(type="str"),
     paused_for=dict(type="str"),
+    over=dict(type="str"),
     evict=dict(type="str", choices=refusal.CHOICES, default=refusal.ANY),
 )
 

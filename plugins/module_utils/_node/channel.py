@@ -55,6 +55,9 @@ class Channel:
             return "%s was changed since dockerd loaded it, and a reload would put that in force" % self._path
         return None
 
+    def shown(self, engine: Mapping[str, Any] | None) -> str | None:
+        return shown(engine) if engine else None
+
     # -- parts -------------------------------------------------------------------------------------------------
 
     def _change(self, edit: Callable[[bytes | None], bytes | None], label: str | None) -> str | None:

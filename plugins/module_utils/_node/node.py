@@ -172,7 +172,7 @@ class Node:
 
     def _watcher_seen(self, daemon: Snapshot, engine: Mapping[str, Any] | None) -> WatcherSeen:
         if is_wanted(self.params):
-            return self.watcher.inspect(self.channel.blocked(daemon, engine))
+            return self.watcher.inspect(self.channel.blocked(daemon, engine), self.channel.shown(engine))
         return self.watcher.inspect(None) if self.state.has(HOME) else WatcherSeen((), None, None)
 
     def _lacking(self, toolkit_version: str | None, runtime: Snapshot) -> list[str]:

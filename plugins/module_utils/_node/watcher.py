@@ -71,9 +71,10 @@ class Watcher:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def inspect(self, blocked: str | None) -> WatcherSeen:
+    def inspect(self, blocked: str | None, label: str | None = None) -> WatcherSeen:
+        """``label`` is what dockerd shows, ``blocked`` why that cannot be changed."""
         status = _read(self._status)
-        return WatcherSeen(self._drift(status), blocked, status, self._errors())
+        return WatcherSeen(self._drift(status), blocked, status, label, self._errors())
 
     def _drift(self, status: Mapping[str, Any] | None) -> list[str]:
         state = self._params["state"]

@@ -39,8 +39,11 @@ class WatcherSeen(NamedTuple):
     drift: Sequence[str]  # how it differs from what is wanted, in words
     blocked: str | None  # why its label cannot be changed now
     status: dict[str, Any] | None  # what it wrote of itself last
+    shown: str | None = None  # the label that the managers see
     errors: Sequence[Mapping[str, Any]] = ()  # of cards, as the driver logged them since the node booted; they outlast the service
 
     def report(self) -> dict[str, Any] | None:
         """What the watcher reports of this node's GPUs, as the module returns it; None where none runs."""
-        return {name: self.status.get(name) for name in ("label", "blocked", "reasons", "report")} if self.status else None
+        if not self.status:
+            return None
+        return {**{name: self.status.get(name) for name in ("label", "blocked", "reasons", "report")}, "shown": self.shown}

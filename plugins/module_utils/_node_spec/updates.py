@@ -168,12 +168,12 @@ def _forget(labels: dict[str, str], *keys: str) -> None:
 
 
 def _known_fault(labels: dict[str, str], before: Mapping[str, Any], reported: str | None, want: Want, prefix: str) -> dict[str, str]:
-    """The labels, with the fault for which a node was paused that returns to service: it may report that a while longer than it is there, and
-    no manager is to pause it for that again."""
-    known = (before.get("Labels") or {}).get(prefix + owned_labels.PAUSED_FOR)
-    if want["availability"] != "former" or want.get("mark") == owned_labels.REMOVE or not (known and reported and label.is_same(reported, known)):
+    """The labels, with the fault that a node reports which returns to service: the one for which it was paused, or that was found to be over.
+    It may report that a while longer than it is there, and no manager is to pause it for that again."""
+    known = [one for one in ((before.get("Labels") or {}).get(prefix + owned_labels.PAUSED_FOR), want.get("over")) if one]
+    if want["availability"] != "former" or want.get("mark") == owned_labels.REMOVE or not reported:
         return labels
-    return {prefix + owned_labels.PAUSED_FOR: reported, **labels}
+    return {prefix + owned_labels.PAUSED_FOR: reported, **labels} if any(label.is_same(reported, one) for one in known) else labels
 
 
 def _seen(spec: Mapping[str, Any]) -> tuple[dict[str, str], str, str]:

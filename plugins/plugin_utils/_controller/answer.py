@@ -130,6 +130,7 @@ PARTS: dict[str, Judge] = {
     "kept": is_bool,
     "health": nullable(record({
         "label": optional(is_text), "blocked": optional(is_text), "reasons": optional(is_texts), "report": optional(is_text),
+        "shown": optional(is_text),
     })),
     "fault": nullable(is_text),
     "react": nullable(record({"version": is_text, "settings": lambda value: isinstance(value, dict), "running": is_bool})),

@@ -87,10 +87,18 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
         known = step.get("paused_for") or step.get("fault")
         if to == FORMER and known:
             update["paused_for"] = known  # for another one somebody has paused it since
+        if to == FORMER:
+            update.update(_over(decided(variables[name])))
         if to == FORMER and not (outcome or step.get("left_alone") or step.get("error")):
             update.update({**(_labels(name, variables) if labels else {}), **_maintained(name, variables)})
         updates.append(update if to == PAUSE else {**update, **_evict(name, variables)})  # a pause evicts nothing
     return updates
+
+
+def _over(found: Mapping[str, Any]) -> dict[str, str]:
+    """The fault that a node reports in which none was found: under some managers it does so until its tasks have ended."""
+    shown = label.parse(str((found.get("health") or {}).get("shown") or ""))
+    return {"over": label.text(shown._replace(drift=None))} if shown.state == label.FAULT and not found.get("fault") else {}
 
 
 def _by(to: str, step: Mapping[str, Any]) -> dict[str, str]:

@@ -244,6 +244,15 @@ def test_a_fault_that_is_over_is_known_as_long_as_the_node_reports_it(noted, rep
     assert gone["Labels"] == {}
 
 
+@pytest.mark.parametrize("labels", [{}, {MARK: "active"}, {MARK: "active", PAUSED_FOR: FAULT.replace("328", "100")}])
+@pytest.mark.parametrize(("over", "left"), [(FAULT, FAULT), (FAULT.replace("328", "999"), None), (None, None)])
+def test_a_fault_that_the_assessment_found_over_is_known_whatever_the_node_was_paused_for(labels, over, left):
+    one = node(labels=labels, availability="pause" if labels else "active")
+    one["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": FAULT}
+    back = updates.plan_one(one, {**want(availability="former"), "paused_for": labels.get(PAUSED_FOR), "over": over}, PREFIX)["after"]
+    assert (back["Availability"], back["Labels"]) == ("active", {PAUSED_FOR: left} if left else {})
+
+
 @pytest.mark.parametrize("by_run", ["pause", "drain"])
 @pytest.mark.parametrize("former", ["active", "pause", "drain"])
 def test_there_and_back(former, by_run):

@@ -127,6 +127,20 @@ def test_a_node_with_a_fault_returns_when_that_is_over(step, found, back):
     assert [update["paused_for"] for update in updates] == ([back] if back else [])
 
 
+@pytest.mark.parametrize(
+    ("shown", "fault", "over"),
+    [(FAULT + " since=5 drift=0a1b2c3d", None, FAULT + " since=5"), (FAULT, FAULT, None), ("ok", None, None), (None, None, None)],
+)
+def test_a_node_returns_with_the_fault_that_it_reports_though_it_is_over(shown, fault, over):
+    found = {"fault": fault, "health": {"shown": shown}}
+    settings = {"gpu_node_on_loss": "report"}
+    hosts = {"a": variables(**planned("a", node_id="n1", settings=settings), gpu_node_applied=found)}
+    [update] = availability_updates(["a"], hosts, "former")
+    assert update.get("over") == over
+    [update] = availability_updates(["a"], hosts, "pause")
+    assert "over" not in update
+
+
 def test_a_host_is_paused_for_its_fault_also_where_it_could_not_be_assessed():
     hosts = {"a": {"gpu_node_assessed": {"failed": True, "swarm": {"node_id": "n1"}}, **planned("a", node_id="n1")}, "b": planned("b", node_id=None)}
     assert fault_updates({"a": FAULT, "b": FAULT}, hosts) == [
