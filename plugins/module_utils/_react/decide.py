@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._health.label import fault_of, is_like, is_same, reported
-from .._ledger.availability import ACTIVE, paused_for
+from .._ledger.availability import ACTIVE, FORMER, paused_for
 from .._swarm.owned_labels import PAUSED_FOR
 
 # What this collection's records begin with.
@@ -32,6 +32,7 @@ class Memory(NamedTuple):
 
     seen: Mapping[str, tuple[str, float]] = {}  # the fault that an active node reports, and since when by this machine's clock
     handled: Mapping[str, str] = {}  # the fault for which it was paused, as long as it reports that
+    anew: Mapping[str, str] = {}  # that fault as it came anew while the node was paused
 
 
 class Decision(NamedTuple):
@@ -87,19 +88,25 @@ def _is_there(node: Mapping[str, Any]) -> bool:
 def _remember(nodes: Iterable[Mapping[str, Any]], before: Memory, now: float) -> Memory:
     seen: dict[str, tuple[str, float]] = {}
     handled: dict[str, str] = {}
+    anew: dict[str, str] = {}
     for node in nodes:
         node_id, fault = node["ID"], fault_of(node)
         if fault is None:
             continue
         now_for = paused_for(node["Spec"], PREFIX)
-        # A card may come and be lost again while its node is paused: whoever returns the node has that one before his eyes.
-        done = fault if now_for and is_like(fault, now_for) else now_for or before.handled.get(node_id)
+        done = now_for or before.handled.get(node_id)
         if done:
             handled[node_id] = done
+        # A card may come and be lost again while its node is paused: who returns the node by hand has that one before his eyes. A run says in
+        # a label which fault it found to be over, and takes the mark away.
+        if now_for and is_like(fault, now_for):
+            anew[node_id] = fault
+        elif node_id in before.anew and PREFIX + FORMER in (node["Spec"].get("Labels") or {}):
+            anew[node_id] = before.anew[node_id]
         if node["Spec"]["Availability"] == ACTIVE and node.get("Status", {}).get("State") == "ready":
             known = before.seen.get(node_id)
             seen[node_id] = known if known and known[0] == fault else (fault, now)
-    return Memory(seen, handled)
+    return Memory(seen, handled, anew)
 
 
 def _left(node: Mapping[str, Any], memory: Memory) -> str | None:
@@ -108,7 +115,8 @@ def _left(node: Mapping[str, Any], memory: Memory) -> str | None:
     if labels.get(ON_LOSS) == REPORT:
         return "gpu_node_on_loss is %s for it" % REPORT
     # Whoever returned it knows of this fault; the node may report it a little longer than it is there.
-    if any(is_same(fault, known) for known in (memory.handled.get(node["ID"]), labels.get(PREFIX + PAUSED_FOR)) if known):
+    known = (memory.handled.get(node["ID"]), memory.anew.get(node["ID"]), labels.get(PREFIX + PAUSED_FOR))
+    if any(is_same(fault, one) for one in known if one):
         return RETURNED
     return None
 

@@ -114,6 +114,17 @@ def test_what_comes_and_goes_while_a_node_is_paused_is_known_to_whoever_returns_
     assert len(look(fleet(node), memory=memory)[0].pause) == 1
 
 
+def test_a_fault_that_came_after_a_run_had_found_the_first_one_over_counts():
+    """The run says in a label which one it knows; with this one the node has been paused when it came."""
+    node = paused(reporting())
+    node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": LOST.replace("328", "999")}
+    _decision, memory = look(fleet(node))
+    returned = reporting(value=LOST.replace("328", "999"))
+    assert len(look(fleet(returned), memory=memory)[0].pause) == 1
+    returned["Spec"]["Labels"] = {"gpu-swarm.paused-for": LOST.replace("328", "999")}
+    assert look(fleet(returned), memory=memory)[0].pause == []
+
+
 def test_a_node_that_a_run_returned_may_report_the_same_fault_a_little_longer():
     _decision, memory = look(fleet(paused(reporting())))
     decision, memory = look(fleet(reporting()), memory=memory)
