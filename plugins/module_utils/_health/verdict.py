@@ -18,6 +18,8 @@ from .label import FAULT, OK, WARNING, Label
 HANG, MISMATCH, LIBRARY, DRIVER, BINDING = "hang", "mismatch", "library", "driver", "binding"
 # Soon after a boot these may only mean that the driver is not loaded yet.
 NOT_LOADED = (LIBRARY, DRIVER)
+# So soon, in seconds.
+GRACE_S = 180
 # Those for a card.
 LOST, FAILED, DEGRADED, XID = "lost", "failed", "degraded", "xid"
 # What the driver requires to be done to a card (NVML's recovery action) is one of these words. All else that it may require says less of the

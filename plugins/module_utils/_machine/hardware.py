@@ -33,6 +33,11 @@ def system_memory_mib() -> int | None:
     return parse_meminfo(_read("/proc/meminfo"))
 
 
+def uptime_s() -> float:
+    """Since the boot."""
+    return float(_read("/proc/uptime").split()[0])
+
+
 def parse_cpuinfo(text: str, machine: str) -> dict[str, Any]:
     found: dict[str, Any] = {"machine": machine, "vendor": None, "implementer": None, "part": None, "model": None, "features": []}
     for line in text.strip().splitlines():

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from .._health.label import FAULT, Label, text
-from .._health.verdict import DRIVER, HANG, advertised, judge
+from .._health.label import FAULT, Label, is_like, parse, text
+from .._health.verdict import DRIVER, GRACE_S, HANG, NOT_LOADED, advertised, judge
 
 
 def expected(record: Mapping[str, Mapping[str, Any]], path: str) -> list[str]:
@@ -20,11 +20,19 @@ def expected(record: Mapping[str, Mapping[str, Any]], path: str) -> list[str]:
     return advertised((record.get(path) or {}).get("ours") or {})
 
 
-def of_error(details: Mapping[str, Any], uuids: Sequence[str]) -> str | None:
-    """Why the driver could not be read, on a node that advertises its GPUs."""
+def of_error(details: Mapping[str, Any], uuids: Sequence[str], uptime_s: float) -> str | None:
+    """Why the driver could not be read, on a node that advertises its GPUs and was booted ``uptime_s`` seconds ago."""
     if not uuids or details.get("missing"):
         return None  # nothing is known of the cards without Python's binding
-    return text(Label(FAULT, reason=HANG if details.get("hangs") else details.get("unreadable") or DRIVER))
+    reason = HANG if details.get("hangs") else details.get("unreadable") or DRIVER
+    if reason in (*NOT_LOADED, HANG) and uptime_s < GRACE_S:
+        return None  # it is being loaded, or starts its GPUs
+    return text(Label(FAULT, reason=reason))
+
+
+def is_reported(fault: str, reported: str | None) -> bool:
+    """Whether the watcher, which looks twice, has reported it too: it needs no second look."""
+    return is_like(fault, text(parse(reported or "")._replace(drift=None)))
 
 
 def of_node(gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str], errors: Sequence[Mapping[str, Any]]) -> str | None:

@@ -224,11 +224,7 @@ class Node:
     def _gpus(self, missing: list[str]) -> dict[str, Any]:
         if not self.params["advertise"] or self.params["state"] != "present":
             return {"gpus": [], "driver_version": None, "cuda_version": None}
-        try:
-            found = nvml.read_within(self.params["nvml_timeout"], self.params["nvml_path"], self.params["library_path"])
-        except GpuSwarmError as problem:
-            problem.details["fault"] = fault.of_error(problem.details, self._expected())
-            raise
+        found = self._read_nvml(again=True)
         if _libraries.carried("pynvml", self.params["library_path"]):
             missing.append("nvml_binding")
         if not found["gpus"]:
@@ -238,6 +234,22 @@ class Node:
                 fault=fault.of_node([], self._expected(), ()),
             )
         return found
+
+    def _read_nvml(self, again: bool) -> dict[str, Any]:
+        """What fails once does not get a node paused: where its watcher has not seen that too, it is read ``again``."""
+        try:
+            return nvml.read_within(self.params["nvml_timeout"], self.params["nvml_path"], self.params["library_path"])
+        except GpuSwarmError as problem:
+            found = fault.of_error(problem.details, self._expected(), hardware.uptime_s())
+            if not (again and found) or fault.is_reported(found, self._reported()):
+                problem.details["fault"] = found
+                raise
+        return self._read_nvml(again=False)
+
+    def _reported(self) -> str | None:
+        """What the watcher reports."""
+        seen = self.watcher.inspect(None) if is_wanted(self.params) or self.state.has(HOME) else None
+        return (seen.status or {}).get("label") if seen else None
 
     def _expected(self) -> list[str]:
         """The UUIDs that this node advertises."""

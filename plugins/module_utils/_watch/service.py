@@ -28,7 +28,7 @@ from .written import Written, stamp
 
 STATUS = "/run/gpu-swarm/health.json"
 # After a boot the driver may still be loaded, and MIG devices be made.
-GRACE_S = 180
+GRACE_S = verdict.GRACE_S
 RENEW_S = 60  # while a fault stands, for the child that reads
 # After a label that could not be written, another one and a fault.
 RETRY_S, FAULT_RETRY_S = 60, 20

@@ -6,9 +6,14 @@
 
 from __future__ import annotations
 
-import pytest
-from node_lab import UUIDS, gpu
+import json
 
+import pytest
+from node_lab import UUIDS, LabNode, gpu
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import nvml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import hardware
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import fault
 
 HEALTH = {"state": "ok", "reasons": [], "recovery_action": None}
@@ -32,7 +37,58 @@ def card(index, health=None, mig=()):
     ],
 )
 def test_a_driver_that_cannot_be_read(details, uuids, text):
-    assert fault.of_error(details, uuids) == text
+    assert fault.of_error(details, uuids, 1000.0) == text
+
+
+@pytest.mark.parametrize(
+    ("details", "text"),
+    [({"hangs": "nvml"}, None), ({"unreadable": "library"}, None), ({}, None), ({"unreadable": "mismatch"}, "fault reason=mismatch")],
+)
+def test_soon_after_a_boot_a_driver_is_still_being_loaded(details, text):
+    assert fault.of_error(details, UUIDS[:1], 179.0) == text
+    assert fault.of_error(details, UUIDS[:1], 180.0)
+
+
+HANGS = {"hangs": "nvml"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "reported", "advertises", "fate", "reads"),
+    [
+        ([HANGS, None], None, True, "read", 2),
+        ([HANGS, HANGS], None, True, "fault reason=hang", 2),
+        ([HANGS, {"unreadable": "mismatch"}], None, True, "fault reason=mismatch", 2),
+        # The watcher has seen it twice, and each read of a driver that hangs leaves a process behind.
+        ([HANGS], "fault reason=hang since=5 drift=12345678", True, "fault reason=hang", 1),
+        ([HANGS, None], "ok", True, "read", 2),
+        # Nobody is paused for that.
+        ([HANGS], None, False, None, 1),
+        ([{"missing": ["nvml_binding"]}], None, True, None, 1),
+    ],
+)
+def test_what_fails_once_is_no_fault(answers, reported, advertises, fate, reads, tmp_path, monkeypatch):
+    calls = []
+
+    def read(*_options):
+        calls.append(answers.pop(0))
+        if calls[-1] is None:
+            return {"gpus": [card(0)]}
+        raise GpuSwarmError("NVML failed", **calls[-1])
+
+    monkeypatch.setattr(nvml, "read_within", read)
+    monkeypatch.setattr(hardware, "uptime_s", lambda: 1000.0)
+    node = LabNode(tmp_path, nvml_timeout=1, health=reported is not None)
+    monkeypatch.setattr(node, "_expected", lambda: UUIDS[:1] if advertises else [])
+    if reported:
+        (tmp_path / "run" / "gpu-swarm").mkdir(parents=True)
+        (tmp_path / "run" / "gpu-swarm" / "health.json").write_text(json.dumps({"label": reported, "pid": 1}))
+    if fate == "read":
+        assert node._read_nvml(again=True)["gpus"]
+    else:
+        with pytest.raises(GpuSwarmError) as failed:
+            node._read_nvml(again=True)
+        assert failed.value.details["fault"] == fate
+    assert len(calls) == reads
 
 
 def error(index, state="fault"):
