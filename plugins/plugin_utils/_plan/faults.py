@@ -14,6 +14,7 @@ from typing import Any
 
 from ...module_utils._health import label
 from ...module_utils._ledger.availability import ACTIVE
+from ...module_utils._ledger.tasks import stamp
 from ...module_utils._react.decide import most_of
 from ...module_utils._swarm import owned_labels
 from .._fleet.identity import LABEL_PREFIX
@@ -33,7 +34,14 @@ def is_to_pause(fault: str, node: Mapping[str, Any] | None) -> bool:
     if not fault or not node or node["state"] != "ready" or node["availability"] != ACTIVE:
         return False
     known = node["labels"].get(LABEL_PREFIX + owned_labels.PAUSED_FOR)
-    return not (known and label.is_same(fault, known))
+    return not (known and label.is_same(fault, known)) or _is_anew(label.parse(known), node)
+
+
+def _is_anew(known: label.Label, node: Mapping[str, Any]) -> bool:
+    """Whether the node's watcher says that a fault began at another time than the one that is noted of it; a run does not know when it began."""
+    shown = node.get("health") or {}
+    both = shown.get("state") == label.FAULT and shown.get("since") and known.since
+    return bool(both) and (shown["card"], shown["reason"]) == (known.card, known.reason) and shown["since"] != stamp(known.since or 0)
 
 
 def settle(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> None:

@@ -10,6 +10,7 @@ import pytest
 from fleet_lab import assessed, host, ledger, member, named, swarm, task
 from node_lab import resources
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import reported
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import PACKAGES
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react import code
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import (
@@ -111,6 +112,13 @@ def test_what_a_host_needs(one, known, needs, groups):
 
 PAUSED_FOR = "gpu-swarm.paused-for"
 UNFIT = {"fault": "fault GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost"}
+
+
+def shown(value):
+    """What the ledger has of a node that reports this."""
+    return reported({"Description": {"Engine": {"Labels": {"fleet.gpu-swarm.health": value}}}, "Spec": {"Availability": "active"}}, "gpu-swarm.")
+
+
 NO_DRIVER = {"failed": True, "msg": "NVML: mismatch", "fault": "fault reason=mismatch"}
 
 
@@ -129,6 +137,9 @@ NO_DRIVER = {"failed": True, "msg": "NVML: mismatch", "fault": "fault reason=mis
         (UNFIT, {}, {"state": "down"}, False, False),
         # Returned to service by hand: the labels are still there. What has come since is something else.
         (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=1795380328"}}, False, False),
+        (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=100"}, "health": shown(UNFIT["fault"] + " since=100")}, False, False),
+        (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=100"}, "health": shown(UNFIT["fault"] + " since=200")}, True, False),
+        (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=100"}, "health": shown("ok")}, False, False),
         (NO_DRIVER, {}, {"labels": {PAUSED_FOR: UNFIT["fault"]}}, True, False),
         ({"fault": UNFIT["fault"] + " since=5"}, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=4"}}, True, False),
         # Paused for it before, and what becomes of that.
