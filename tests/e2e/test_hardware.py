@@ -84,7 +84,7 @@ def test_a_card_is_gone_and_comes_back(fleet: Fleet, bench: Bench) -> None:
     assert run.rc == 2
     assert f"would advertise less than before: {gone} is gone" in run.failures(NODE)[-1]
     assert (bench.node.files(), bench.node.started()) == before
-    assert away(fleet, NODE) == ("active", None)
+    assert away(fleet, NODE) == ("pause", "active")  # no new task comes to a card that is gone
 
     bench.follows(*CONSENT)
     assert shown(fleet, NODE) == {KIND: bench.node.gpus()}
