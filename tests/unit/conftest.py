@@ -8,8 +8,21 @@ from __future__ import annotations
 
 import importlib
 import sys
+import tempfile
 from pathlib import Path
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 
 importlib.import_module("checkout")  # for what it does: the tests that are collected next can import the collection
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_temporary_directory(tmp_path_factory):
+    """AnsibleModule makes a directory for itself and removes it when its process ends: one that a test kills leaves it behind."""
+    with pytest.MonkeyPatch.context() as patched:
+        directory = str(tmp_path_factory.mktemp("modules"))
+        patched.setenv("TMPDIR", directory)
+        patched.setattr(tempfile, "tempdir", directory)
+        yield
