@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -83,6 +84,16 @@ def keep_code(home: str, version: str, files: Mapping[str, bytes]) -> None:
         path = os.path.join(home, name)
         if path != kept and os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def read(path: str) -> dict[str, Any] | None:
+    """What a file of JSON has, if that is a mapping."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _point(link: str, target: str) -> None:

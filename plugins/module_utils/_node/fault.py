@@ -13,11 +13,12 @@ from typing import Any, Mapping, Sequence
 
 from .._health.label import FAULT, Label, is_like, parse, text
 from .._health.verdict import DRIVER, GRACE_S, HANG, NOT_LOADED, advertised, judge
+from .journal import INSERTED
 
 
 def expected(record: Mapping[str, Mapping[str, Any]], path: str) -> list[str]:
     """The UUIDs that a node advertises, by the record of its daemon.json."""
-    return advertised((record.get(path) or {}).get("ours") or {})
+    return advertised((record.get(path) or {}).get(INSERTED) or {})
 
 
 def of_error(details: Mapping[str, Any], uuids: Sequence[str], uptime_s: float) -> str | None:

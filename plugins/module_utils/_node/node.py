@@ -28,7 +28,7 @@ from .._policy import generic_resources, shrink
 from .._policy.labels import options_of
 from . import fault, restore
 from .decision import Decision, decide
-from .journal import State
+from .journal import INSERTED, State
 from .observation import Observation
 from .react_seen import react_seen
 from .transaction import apply, refuse
@@ -263,7 +263,7 @@ class Node:
         refused = any(item["id"] == shrink.ID for item in decision.refused)
         path = self.params["daemon_config"]
         # What is refused stays as it is; with consent, or another card in its place, what is gone is not missed.
-        record = seen.record if refused else {path: {"ours": decision.inserted.get(path)}}
+        record = seen.record if refused else {path: {INSERTED: decision.inserted.get(path)}}
         return fault.of_node(seen.gpus, fault.expected(record, path), seen.watcher.errors)
 
     def _toolkit_version(self) -> str | None:

@@ -9,11 +9,10 @@ The plan compares it with what a manager is to have. Private to this collection:
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
-from .._services import CURRENT
+from .._services import CURRENT, read
 
 # Below the state directory: all that the service has on a manager.
 HOME = "react"
@@ -34,16 +33,6 @@ def react_seen(state_dir: str, root: str = "/") -> dict[str, Any] | None:
         version = ""
     status = read(os.path.join(root, STATUS)) or {}
     return {"version": version, "settings": read(os.path.join(home, SETTINGS)) or {}, "running": _runs(status.get("pid"))}
-
-
-def read(path: str) -> dict[str, Any] | None:
-    """What a file of JSON has, if that is a mapping."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            found = json.load(stream)
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _runs(pid: Any) -> bool:

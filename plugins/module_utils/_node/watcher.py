@@ -20,7 +20,7 @@ from .._dockerd.unit import Run
 from .._errors import GpuSwarmError
 from .._files import Move
 from .._health import pace
-from .._services import CURRENT, Unit
+from .._services import CURRENT, Unit, read
 from . import watcher_code
 from .channel import Channel
 from .journal import FILE_MODE, State
@@ -73,7 +73,7 @@ class Watcher:
 
     def inspect(self, blocked: str | None, label: str | None = None) -> WatcherSeen:
         """``label`` is what dockerd shows, ``blocked`` why that cannot be changed."""
-        status = _read(self._status)
+        status = read(self._status)
         return WatcherSeen(self._drift(status), blocked, status, label, self._errors())
 
     def _drift(self, status: Mapping[str, Any] | None) -> list[str]:
@@ -92,7 +92,7 @@ class Watcher:
         return self._unit.is_there() or os.path.lexists(os.path.join(self.home, CURRENT))
 
     def _is_current(self) -> bool:
-        return self._unit.is_current(self._unit_text()) and watcher_code.is_current(self.home) and _read(self._settings_path()) == self._settings()
+        return self._unit.is_current(self._unit_text()) and watcher_code.is_current(self.home) and read(self._settings_path()) == self._settings()
 
     # -- changing ----------------------------------------------------------------------------------------------
 
@@ -129,27 +129,18 @@ class Watcher:
 
     def _errors(self) -> list[dict[str, Any]]:
         with open(pace.BOOT_ID, encoding="ascii") as stream:
-            return pace.kept(_read(os.path.join(self.home, pace.EVENTS)) or {}, stream.read().strip())
+            return pace.kept(read(os.path.join(self.home, pace.EVENTS)) or {}, stream.read().strip())
 
     def _settings(self) -> dict[str, Any]:
         return {**{name: self._params.get(name) for name in SETTINGS}, "health_report": self._report()}
 
     def _report(self) -> str:
         """As it was, where nobody says: a single node cannot know who leads the swarm."""
-        return self._params.get("health_report") or (_read(self._settings_path()) or {}).get("health_report") or FAULTS
+        return self._params.get("health_report") or (read(self._settings_path()) or {}).get("health_report") or FAULTS
 
     def _unit_text(self) -> bytes:
         command = "%s -I %s" % (sys.executable, os.path.join(self.home, CURRENT))
         return _UNIT.replace("{command}", command).encode("utf-8")
-
-
-def _read(path: str) -> dict[str, Any] | None:
-    try:
-        with open(path, encoding="utf-8") as stream:
-            found = json.load(stream)
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _runs(status: Mapping[str, Any] | None) -> bool:

@@ -20,8 +20,8 @@ from .. import _files
 from .._errors import GpuSwarmError
 from .._files import Move
 from .._metrics import file
-from .._node.react_seen import HOME, SETTINGS, UNIT, react_seen, read
-from .._services import CURRENT, Run, Unit, keep_code
+from .._node.react_seen import HOME, SETTINGS, UNIT, react_seen
+from .._services import CURRENT, Run, Unit, keep_code, read
 from . import code
 
 _UNIT = """\
