@@ -2,13 +2,43 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a service reports to systemd, which started it. Private to this collection: no stability is promised to others."""
+"""Between a service and systemd, which starts it and ends it. Private to this collection: no stability is promised to others."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
+import signal
 import socket
+from typing import Sequence
+
+
+class Lifetime:
+    """Until systemd ends the service: that wakes whoever waits."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self._wake: list[int] = []
+
+    def begin(self) -> None:
+        """From here on SIGTERM is noticed, also one that comes right before a wait."""
+        wake, waker = os.pipe()
+        os.set_blocking(waker, False)
+        self._wake = [wake]
+        signal.signal(signal.SIGTERM, self._end)
+        signal.set_wakeup_fd(waker)
+        notify("READY=1")
+
+    def wait(self, seconds: float, handles: Sequence[int] = ()) -> list[int]:
+        """Those of the handles that can be read, as soon as there is one; none after so many seconds, or when the service is to end."""
+        if self.over:
+            return []
+        ready = select.select([*self._wake, *handles], [], [], max(0.0, seconds))[0]
+        return [one for one in ready if one not in self._wake]
+
+    def _end(self, *dummy: object) -> None:
+        self.over = True
 
 
 def notify(state: str) -> None:

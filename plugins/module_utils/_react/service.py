@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import signal
 import sys
 import time
 from typing import Any, Callable, Mapping, Sequence
@@ -21,7 +19,7 @@ from typing import Any, Callable, Mapping, Sequence
 from .._node_spec.updates import plan_one
 from .._swarm.lease import in_words
 from .._swarm.manager import Manager, OutOfSequence, SwarmError, connect
-from .._systemd import notify
+from .._systemd import Lifetime, notify
 from .decide import PREFIX, RETURNED, Memory, decide
 
 STATUS = "/run/gpu-swarm-react/status.json"
@@ -47,23 +45,15 @@ class Service:
         self._refused: dict[str, str] = {}  # why a node could not be paused, as it was said last
         self._failure: str | None = None
         self._published: object = None
-        self._ends = False
+        self._lifetime = Lifetime()
 
     def run(self) -> None:
-        signal.signal(signal.SIGTERM, self._end)
-        wake, waker = os.pipe()
-        os.set_blocking(waker, False)
-        signal.set_wakeup_fd(waker)
         self._publish()
-        notify("READY=1")
-        while not self._ends:
+        self._lifetime.begin()
+        while not self._lifetime.over:
             wait = self.poll()
             notify("WATCHDOG=1")
-            if not self._ends:
-                select.select([wake], [], [], wait)
-
-    def _end(self, *dummy: object) -> None:
-        self._ends = True
+            self._lifetime.wait(wait)
 
     def poll(self) -> float:
         """One look at the nodes, and what comes of it; in so many seconds comes the next."""

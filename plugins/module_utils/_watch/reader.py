@@ -17,7 +17,7 @@ import select
 import signal
 import threading
 import time
-from typing import Any, Callable, Mapping, NoReturn
+from typing import Any, Callable, Iterator, Mapping, NoReturn
 
 from .._errors import GpuSwarmError
 from .._health import xids
@@ -25,6 +25,7 @@ from .._health.verdict import BINDING, DRIVER, HANG, LIBRARY, MISMATCH
 
 _CHUNK = 1 << 16
 _SLICE_S = 5
+_END_S = 1  # one that is killed ends at once, or hangs in the kernel
 _EVENTS_MS = 60000
 _DRIVER_GONE = {"error": DRIVER, "text": "the process that reads NVML ended", "gpus": []}
 
@@ -79,11 +80,12 @@ class Reader:
         """Ends the child; one that hangs in the kernel is not waited for."""
         if self._child is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._child, signal.SIGKILL)
-        deadline = time.monotonic() + 1
-        while not self._reap() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        with _kept_pending(signal.SIGCHLD):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._child, signal.SIGKILL)
+            deadline = time.monotonic() + _END_S
+            while not self._reap() and time.monotonic() < deadline:
+                signal.sigtimedwait({signal.SIGCHLD}, max(0.0, deadline - time.monotonic()))
 
     # -- parts -------------------------------------------------------------------------------------------------
 
@@ -139,6 +141,16 @@ class Reader:
             os.close(handle)
         self._child, self._hangs, self._came = None, False, b""
         return True
+
+
+@contextlib.contextmanager
+def _kept_pending(number: int) -> Iterator[None]:
+    """A signal that comes in here is there for ``sigtimedwait``, also one that comes right before that; else the kernel forgets it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _be_child(settings: Mapping[str, Any], state_dir: str, questions: int, answers: int, lock: int) -> NoReturn:

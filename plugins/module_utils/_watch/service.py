@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import signal
 import subprocess
 import sys
 import time
@@ -20,7 +18,7 @@ from typing import Any, Mapping
 
 from .._health import pace, verdict, xids
 from .._health.label import FAULT, KEY, OK, Label, parse, text
-from .._systemd import notify
+from .._systemd import Lifetime, notify
 from . import driver
 from .events import Events, Log
 from .reader import Reader
@@ -61,36 +59,29 @@ class Service:
         self._driver: object = None
         self._renewed = time.monotonic()
         self._status: dict[str, Any] | None = None
-        self._ends = False
+        self._lifetime = Lifetime()
 
     def run(self) -> None:
-        signal.signal(signal.SIGTERM, self._end)
-        wake, waker = os.pipe()
-        os.set_blocking(waker, False)
-        signal.set_wakeup_fd(waker)
         self._publish({"label": text(self._shown) if self._shown else None, "reasons": []})
-        notify("READY=1")
+        self._lifetime.begin()
         standing = self._events.standing()
         if standing:
             _say(standing)
-        while not self._ends:
+        while not self._lifetime.over:
             self._look()
             _alive()
-            self._rest(wake)
+            self._rest()
         self._reader.end()
 
-    def _end(self, *dummy: object) -> None:
-        self._ends = True
-
-    def _rest(self, wake: int) -> None:
+    def _rest(self) -> None:
         """Until the next look is due, or a card has an error that counts: those of applications, and other lines of the kernel's log, may come
         by the thousand."""
         end = time.monotonic() + self._settled.wait_s
-        while not self._ends and time.monotonic() < end:
-            ready = select.select([wake, *self._log.handles(), *self._reader.handles()], [], [], max(0.0, end - time.monotonic()))[0]
+        while not self._lifetime.over and time.monotonic() < end:
+            self._lifetime.wait(end - time.monotonic(), self._log.handles() + self._reader.handles())
             errors = self._new_errors()
             self._errors += errors
-            if wake in ready or any(map(self._counts, errors)):
+            if any(map(self._counts, errors)):
                 return
 
     def _counts(self, error: xids.Event) -> bool:

@@ -66,6 +66,17 @@ def test_one_that_hangs_is_given_up(made, tmp_path):
     assert it.read()["error"] is None
 
 
+def test_its_end_is_awaited_and_no_longer_than_it_takes(made, monkeypatch):
+    monkeypatch.setattr(reader, "_END_S", 60)
+    it = made(lambda: WELL)
+    for _time in range(5):
+        assert it.read()["error"] is None
+        began = time.monotonic()
+        it.end()
+        assert it._child is None
+        assert time.monotonic() - began < 30
+
+
 def test_no_second_one_is_started_while_one_is_there(made):
     first, second = made(lambda: WELL), made(lambda: WELL)
     assert first.read()["error"] is None

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
@@ -235,15 +234,14 @@ def test_a_file_without_a_label(tmp_path, broken):
 )
 def test_only_an_error_of_the_driver_is_looked_at_before_its_time(node, monkeypatch, line, at_once):
     waits = []
-    wake, _waker = os.pipe()
 
-    def select(handles, _writers, _errors, seconds):
+    def wait(seconds, handles):
         waits.append(seconds)
         node.clock.now += 1.0
-        return handles[1:], [], []
+        return handles
 
-    monkeypatch.setattr(service.select, "select", select)
+    monkeypatch.setattr(node.it._lifetime, "wait", wait)
     node.look(2)
     node.it._log.handles, node.it._log.lines = lambda: [0], lambda: [line]
-    node.it._rest(wake)
+    node.it._rest()
     assert len(waits) == (1 if at_once else pace.POLL_S)

@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a service waits, and ends when systemd says so: in a process of its own, since signals are the process's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _systemd
+
+WAITS = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+import _systemd
+lifetime = _systemd.Lifetime()
+lifetime.begin()
+{then}
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a service that does this once it is ready, and returns it when systemd would know that it is."""
+    started = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
+        ready.bind(str(tmp_path / "notify"))
+        ready.settimeout(20)
+
+        def begin(then):
+            command = [sys.executable, "-c", WAITS.format(then=then), os.path.dirname(_systemd.__file__)]
+            environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
+            started.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stdin=subprocess.PIPE))
+            assert ready.recv(100) == b"READY=1"
+            return started[-1]
+
+        yield begin
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "lifetime.wait(600)",
+        "os.kill(os.getpid(), 15); lifetime.wait(600)",  # right before the wait
+        "lifetime.wait(600); lifetime.wait(600)",
+        "while not lifetime.over: lifetime.wait(600, [0])",
+    ],
+)
+def test_a_wait_ends_with_the_service(start, then):
+    it = start(then + "\nsys.exit(0 if lifetime.over else 3)")
+    began = time.monotonic()
+    it.send_signal(signal.SIGTERM)
+    assert it.wait(20) == 0
+    assert time.monotonic() - began < 20
+
+
+def test_what_can_be_read_ends_a_wait_and_is_named(start):
+    it = start("there, dummy = os.pipe()\nprint(lifetime.wait(600, [there, 0]), lifetime.over)")
+    assert it.communicate(b"something", timeout=20)[0].split() == [b"[0]", b"False"]
+
+
+def test_nothing_comes_in_so_many_seconds(start):
+    it = start("print(lifetime.wait(0.01), lifetime.wait(-1), lifetime.over)")
+    assert it.communicate(timeout=20)[0].split() == [b"[]", b"[]", b"False"]
