@@ -5,7 +5,7 @@
 # The front door. Each target sets up what it needs; everything it makes lies under build/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test check unit lint sanity docs-lint galaxy molecule e2e alerts chaos bench venv lock packages promtool clean
+.PHONY: help demo demo-down test check unit lint sanity docs-lint galaxy molecule e2e alerts chaos gpu bench venv lock packages promtool clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -57,6 +57,10 @@ alerts: venv promtool ## The metrics, alert rules and dashboard, with Prometheus
 
 chaos: venv packages ## Kill runs and nodes at random moments (KILLS=20, SEED=…), and see that the next run finishes the work
 	@$(bin)/python -m pytest -p no:cacheprovider --maxfail 1 tests/chaos
+
+gpu: venv ## On a machine with a real NVIDIA GPU: what is read there, beside nvidia-smi, and the errors of CUDA programs
+	@$(bin)/python -m pytest -p no:cacheprovider tests/gpu
+	@$(bin)/python -m tests.bench.nvml_read --driver
 
 bench: venv packages ## Benchmarks on the lab fleet, written to build/bench.json
 	@$(bin)/python -m tests.bench

@@ -4,8 +4,8 @@
 
 """Reading eight GPUs with _gpu/nvml.py, beside a bare loop over pynvml that reads the same fields.
 
-``python -m tests.bench.nvml_read`` prints it alone. Time is taken in one interpreter, turn by turn; memory of one process
-each, as the module is run on a node.
+``python -m tests.bench.nvml_read`` prints it alone, of eight GPUs of the lab's stand-in; with ``--driver``, of this machine's own GPUs, and beside
+nvidia-smi. Time is taken in one interpreter, turn by turn; memory of one process each, as the module is run on a node.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "tests" / "lab" / "nvml"
 ROUNDS = 300
 MEMORY_ROUNDS = 5
+SMI_ROUNDS = 15
 GOAL = 1.3
 
 
@@ -83,8 +84,8 @@ def _seconds(work):
 
 def _time(library):
     nvml, own = __import__("pynvml"), collection.module("module_utils._gpu.nvml")
-    own.read_all(library)  # loads the library for both
-    assert len(bare_loop(nvml)) > 8 * 18
+    held = own.hold(library)  # loads the library for both, and keeps a driver from starting its cards anew each time
+    assert len(bare_loop(nvml)) > 18 * held.nvmlDeviceGetCount()
     gc.disable()
     rounds = [(_seconds(lambda: own.read_all(library)), _seconds(lambda: bare_loop(nvml))) for dummy_round in range(ROUNDS)]
     gc.enable()
@@ -94,6 +95,23 @@ def _time(library):
 def _memory(library):
     rounds = [[peak_mib("tests.bench.nvml_read", kind, library) for kind in PROCESSES] for dummy_round in range(MEMORY_ROUNDS)]
     return [statistics.median(column) for column in zip(*rounds, strict=True)]
+
+
+def measure_driver():
+    """The same of this machine's GPUs, and the module's whole reading, in a child of its own, beside nvidia-smi."""
+    nvml = collection.module("module_utils._gpu.nvml")
+    count = len(nvml.read_within(60)["gpus"])
+    rounds = [(_seconds(lambda: nvml.read_within(60)), _seconds(_nvidia_smi)) for dummy_round in range(SMI_ROUNDS)]
+    child, smi = [statistics.median(column) for column in zip(*rounds, strict=True)]
+    own, bare = _time(None)  # last: NVML refuses the children of a process that has it open
+    return [
+        row(f"read {count} GPUs / bare pynvml loop (s)", own, bare, GOAL),
+        row(f"read {count} GPUs in a child, with NVML's start / nvidia-smi -q -x (s)", child, smi, None),
+    ]
+
+
+def _nvidia_smi():
+    subprocess.run(["nvidia-smi", "-q", "-x"], check=True, stdout=subprocess.DEVNULL)
 
 
 def measure():
@@ -149,6 +167,9 @@ PROCESSES = {
 
 
 def main(arguments):
+    if arguments == ["--driver"]:
+        print(table(measure_driver()))
+        return
     if arguments:
         print_peak_at_exit()
         PROCESSES[arguments[0]](arguments[1])

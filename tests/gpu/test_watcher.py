@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The watcher's child on a real driver: what it reads, and what it makes of the errors of applications."""
+
+from __future__ import annotations
+
+import os
+import select
+
+import pytest
+
+from tests.bench import collection
+
+reader = collection.module("module_utils._watch.reader")
+events = collection.module("module_utils._watch.events")
+driver = collection.module("module_utils._watch.driver")
+xids = collection.module("module_utils._health.xids")
+verdict = collection.module("module_utils._health.verdict")
+label = collection.module("module_utils._health.label")
+
+LIMIT_S = 30
+
+
+@pytest.fixture
+def child(tmp_path):
+    home = tmp_path / "health"
+    home.mkdir()
+    made = reader.Reader(str(home), {"nvml_path": None, "nvml_timeout": LIMIT_S}, lambda: None)
+    yield made
+    made.end()
+
+
+def judged(reading, found):
+    return verdict.judge(reading, [gpu["uuid"] for gpu in found["gpus"]])
+
+
+def test_it_reads_what_gpu_info_reads(child, found):
+    reading = child.read()
+    assert reading["error"] is None
+    assert [gpu["uuid"] for gpu in reading["gpus"]] == [gpu["uuid"] for gpu in found["gpus"]]
+    assert judged(reading, found) == label.Label(label.OK)
+
+
+def test_work_on_a_gpu_disturbs_no_reading(child, found, cuda):
+    cuda("hold")
+    assert judged(child.read(), found) == label.Label(label.OK)
+
+
+def test_the_error_of_an_application_is_no_fault_of_the_card(child, found, cuda):
+    log = events.Log()
+    child.read()
+    program = cuda("fault")
+    child.events()
+    log.lines()
+    program.stdin.close()
+    assert program.wait(LIMIT_S) == 0
+    assert select.select(child.handles(), [], [], LIMIT_S)[0], "NVML reports no event"
+    reported = child.events()
+    logged = [one for one in map(xids.event, log.lines()) if one]
+    assert [one.xid for one in reported] == [31]
+    assert [one.xid for one in logged] == [31]
+    assert reported[0].pci == logged[0].pci
+    assert reported[0].pci in {xids.bus(gpu["pci_bus_id"]) for gpu in found["gpus"]}
+    assert xids.severity(logged[0]) == label.OK
+    assert judged(child.read(), found) == label.Label(label.OK)
+
+
+def test_library_and_kernel_module_are_compared_without_nvml(found):
+    assert driver.module_version() == found["driver_version"]
+    assert [path for path in driver.libraries(None) if os.path.exists(path)]
+    assert driver.mismatch(None) is None
