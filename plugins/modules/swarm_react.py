@@ -10,8 +10,8 @@ module: swarm_react
 short_description: Installs the service on a manager that pauses nodes with faults (internal)
 version_added: 0.3.0
 description:
-  - Installs, compares or removes C(gpu-swarm-react.service), which reads the list of nodes every 5 seconds and pauses those that report a fault
-    of their GPUs.
+  - Installs, compares or removes C(gpu-swarm-react.service), which reads the list of nodes whenever one of them changes, and pauses those that
+    report a fault of their GPUs.
 options:
   state:
     description: V(absent) stops it and removes all of it. Nodes that it has paused stay so until a run of this collection returns them to service.

@@ -55,6 +55,7 @@ FILES = (
     "_policy/labels.py",
     "_policy/selection.py",
     "_react/decide.py",
+    "_react/events.py",
     "_react/main.py",
     "_react/service.py",
     "_swarm/json_stream.py",

@@ -36,16 +36,19 @@ class Memory(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """``pause`` are nodes of the API with the fault of each, ``alarms`` by node id why one stays in service."""
+    """``pause`` are nodes of the API with the fault of each, ``alarms`` by node id why one stays in service, ``turn_s`` in how many seconds this
+    manager's turn comes, where a fault is left to others until then."""
 
     pause: Sequence[tuple[Mapping[str, Any], str]]
     alarms: Mapping[str, str]
+    turn_s: float | None = None
 
 
 def decide(nodes: Sequence[Mapping[str, Any]], own_id: str, percent: int, memory: Memory, now: float) -> tuple[Decision, Memory]:
     """What this manager (``own_id``) does now, and what it keeps in mind. At most ``percent`` of the nodes that report are paused."""
     memory = _remember(nodes, memory, now)
-    due = [node for node in nodes if node["ID"] in memory.seen and now - memory.seen[node["ID"]][1] >= _delay_s(nodes, own_id)]
+    turns = {node_id: since + _delay_s(nodes, own_id) - now for node_id, (_fault, since) in memory.seen.items()}
+    due = [node for node in nodes if turns.get(node["ID"], 1) <= 0]
     alarms: dict[str, str] = {}
     candidates = []
     for node in sorted(due, key=lambda node: (memory.seen[node["ID"]][1], node["ID"])):
@@ -58,7 +61,8 @@ def decide(nodes: Sequence[Mapping[str, Any]], own_id: str, percent: int, memory
     room = max(0, most - paused)
     full = "%d of the %d nodes that report are paused for a fault, which is as many as may be (%d %%)" % (max(paused, most), watched(nodes), percent)
     alarms.update({node["ID"]: full for node in candidates[room:]})
-    return Decision([(node, memory.seen[node["ID"]][0]) for node in candidates[:room]], alarms), memory
+    turn_s = min((left for left in turns.values() if left > 0), default=None)
+    return Decision([(node, memory.seen[node["ID"]][0]) for node in candidates[:room]], alarms, turn_s), memory
 
 
 def limit(nodes: Iterable[Mapping[str, Any]], percent: int) -> int:

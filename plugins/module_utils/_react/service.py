@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The service on a manager: it reads the list of nodes, and pauses those that report a fault. What it cannot do now it does later.
+"""The service on a manager: it reads the list of nodes whenever one of them was changed, and pauses those that report a fault. What it cannot do
+now it does later.
 
 It can be killed at any point: a pause with its marks is one versioned update, and everything else is read anew.
 Private to this collection: no stability is promised to others.
@@ -21,10 +22,13 @@ from .._swarm.lease import in_words
 from .._swarm.manager import Manager, OutOfSequence, SwarmError, connect
 from .._systemd import Lifetime, notify
 from .decide import PREFIX, RETURNED, Memory, decide
+from .events import Bell
 
 STATUS = "/run/gpu-swarm-react/status.json"
-POLL_S = 5
-AGAIN_S = 1  # where a node was changed by somebody else meanwhile
+# How often it looks where no event comes: while the manager sends some, and while it does not.
+LISTENING_S, POLL_S = 15, 5
+AGAIN_S = 1  # where a node was changed meanwhile
+SHARE = 0.05  # of the time that may go into looking, where nodes are changed all the time
 ANSWER_S = 20  # how long a manager may take to answer
 _CONNECTION = dict(tls=False, validate_certs=False, ca_path=None, client_cert=None, client_key=None, api_version="auto", timeout=ANSWER_S)
 
@@ -46,17 +50,23 @@ class Service:
         self._failure: str | None = None
         self._published: object = None
         self._lifetime = Lifetime()
+        self._bell = Bell(lambda: self._connected().node_events())
 
     def run(self) -> None:
         self._publish()
         self._lifetime.begin()
+        self._bell.start()
         while not self._lifetime.over:
+            self._bell.silence()
+            began = time.monotonic()
             wait = self.poll()
             notify("WATCHDOG=1")
-            self._lifetime.wait(wait)
+            earliest = began + rest_s(time.monotonic() - began)
+            if self._lifetime.wait(wait, self._bell.handles()):
+                self._lifetime.wait(earliest - time.monotonic())
 
     def poll(self) -> float:
-        """One look at the nodes, and what comes of it; in so many seconds comes the next."""
+        """One look at the nodes, and what comes of it; in so many seconds at the latest comes the next."""
         try:
             manager = self._manager = self._manager or self._connected()
             nodes = manager.nodes()
@@ -73,7 +83,10 @@ class Service:
         for observe in self._observers:
             observe(manager, nodes, leads)
             notify("WATCHDOG=1")
-        return POLL_S if all(done) else AGAIN_S
+        if not all(done):
+            return AGAIN_S
+        latest = LISTENING_S if self._bell.listens else POLL_S
+        return latest if decision.turn_s is None else min(latest, max(AGAIN_S, decision.turn_s))
 
     def _connected(self) -> Manager:
         return self._connect(dict(_CONNECTION, docker_host="unix://" + self._settings["docker_socket"]))
@@ -124,6 +137,11 @@ class Service:
             json.dump(found, stream)
         os.replace(STATUS + ".new", STATUS)
         self._published = found
+
+
+def rest_s(took_s: float) -> float:
+    """From the beginning of one poll, which took so long, to that of the next, where changes come one after another."""
+    return min(POLL_S, max(AGAIN_S, took_s / SHARE))
 
 
 def _handled() -> dict[str, str]:

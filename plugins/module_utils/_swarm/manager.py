@@ -14,6 +14,7 @@ import os
 import platform
 import sys
 from typing import Any, Callable, Collection, Iterator, Mapping, TypeVar
+from urllib.parse import quote
 
 from .._errors import GpuSwarmError
 from . import json_stream
@@ -209,6 +210,16 @@ class Manager:
     def node(self, node_id: str) -> dict[str, Any]:
         return self._call("read node %s" % node_id, self._client.inspect_node, node_id)
 
+    def node_events(self) -> Iterator[None]:
+        """Yields once the manager sends events, and then whenever a node was changed, until the manager ends that. Waits as long as it takes."""
+        try:
+            with self._stream("/events?filters=" + quote('{"type":["node"]}'), timeout=None) as response:
+                yield
+                for _part in response.iter_content(1 << 16):
+                    yield
+        except FAILURES as exc:
+            raise self._failure("read the events of nodes", exc) from exc
+
     def tasks(self) -> Iterator[dict[str, Any]]:
         """Yields every task, one at a time: a big swarm's are a hundred megabytes, and several times that once read.
 
@@ -216,7 +227,7 @@ class Manager:
         shut down, most of them ended long ago, may still have a GPU allocated; a job's are desired to be complete before and after.
         """
         try:
-            with self._stream("/tasks") as response:
+            with self._stream("/tasks", self._client.timeout) as response:
                 yield from json_stream.objects(response.iter_content(1 << 16))
         except FAILURES as exc:
             raise self._failure("list tasks", exc) from exc
@@ -275,10 +286,10 @@ class Manager:
         """Write the whole spec of the swarm, if it still is at that version; replace the join tokens of the roles ``rotate``."""
         self._call("update the swarm", self._client.update_swarm, version, spec, "worker" in rotate, "manager" in rotate)
 
-    def _stream(self, path: str) -> Any:
+    def _stream(self, path: str, timeout: float | None) -> Any:
         """The SDK reads lists as a whole; it is a session of requests besides."""
         client = self._client
-        response = client.get("%s/v%s%s" % (client.base_url, client.api_version, path), stream=True, timeout=client.timeout)
+        response = client.get("%s/v%s%s" % (client.base_url, client.api_version, path), stream=True, timeout=timeout)
         try:
             response.raise_for_status()
         except HTTPError as exc:

@@ -201,8 +201,8 @@ def test_whose_turn_it_is(own, leader, acts_after):
     nodes = [*(manager(name, leader=name == leader) for name in ("m3", "m1", "m2")), reporting()]
     _decision, memory = look(nodes, own, now=100.0)
     if acts_after:
-        decision, memory = look(nodes, own, memory, now=100.0 + acts_after - 0.1)
-        assert decision.pause == []
+        decision, memory = look(nodes, own, memory, now=100.0 + acts_after - 0.5)
+        assert (decision.pause, decision.turn_s) == ([], 0.5)
     decision, _memory = look(nodes, own, memory, now=100.0 + acts_after)
     assert [node["ID"] for node, _fault in decision.pause] == ["g1"]
 

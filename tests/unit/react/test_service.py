@@ -84,6 +84,27 @@ def test_it_writes_once(start):
     assert swarm.writes == 1
 
 
+def test_it_looks_seldom_while_it_hears_events_and_when_its_turn_comes(start):
+    """The leader has acted by then, or else this manager does."""
+    swarm = Swarm(faulty())
+    one = start(swarm)
+    one._bell.listens = True
+    assert one.poll() == service.LISTENING_S
+    swarm = Swarm(faulty(), api.node("m0", leader=True))
+    swarm.by_id["m1"]["ManagerStatus"] = {"Leader": False}
+    one = start(swarm)
+    one._bell.listens = True
+    assert [one.poll() for _time in range(2)] == [service.LISTENING_S] * 2
+    one._memory = one._memory._replace(seen={"g1": (LOST, one._memory.seen["g1"][1] - 22)})
+    assert 7 < one.poll() <= 8
+
+
+@pytest.mark.parametrize(("took_s", "rest_s"), [(0.0, 1), (0.05, 1), (0.1, 2), (0.2, 4), (3.0, 5)])
+def test_between_two_looks_is_time(took_s, rest_s):
+    """Where nodes are changed all the time, it does not take the manager's."""
+    assert service.rest_s(took_s) == pytest.approx(rest_s)
+
+
 @pytest.mark.parametrize("availability", ["pause", "drain"])
 def test_an_operator_who_is_faster_wins(start, availability):
     """Between reading and writing: the update is refused, and what comes next is decided anew."""

@@ -237,13 +237,14 @@ INFO = {"ID": "x", "Swarm": MANAGER, "SystemTime": "2026-11-20T12:00:00.1+01:00"
 
 
 class Daemon(BaseHTTPRequestHandler):
-    """Answers in chunks, as dockerd does. What it is to say of tasks stands in its server."""
+    """Answers in chunks, as dockerd does. What it is to say of tasks, or as events, stands in its server."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
         path = self.path.split("/", 2)[-1]
-        status, parts = self.server.tasks if path == "tasks" else (200, [json.dumps(INFO)])
+        status, parts = self.server.says if path == "tasks" or path.startswith("events?") else (200, [json.dumps(INFO)])
+        self.server.path = path
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
@@ -252,6 +253,9 @@ class Daemon(BaseHTTPRequestHandler):
             if part is None:
                 self.close_connection = True
                 return
+            if isinstance(part, threading.Event):
+                part.wait(20)
+                continue
             self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part.encode()))
         self.wfile.write(b"0\r\n\r\n")
 
@@ -264,13 +268,13 @@ class Daemon(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def manager(tmp_path):
-    """manager(status, parts) -> a Manager whose daemon answers so for its tasks; None breaks the answer off."""
+    """manager(status, parts) -> a Manager whose daemon answers so for its tasks or events; None breaks the answer off, an event is waited for."""
     server = socketserver.ThreadingUnixStreamServer(str(tmp_path / "d.sock"), Daemon)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
 
     def connect(status, *parts):
-        server.tasks = (status, parts)
+        server.says = (status, parts)
         return swarm_manager.connect(dict(PARAMS, docker_host="unix://%s" % (tmp_path / "d.sock"), api_version="1.41"))
 
     yield connect
@@ -311,6 +315,27 @@ def test_the_managers_clock_is_kept(manager):
 def test_tasks_that_do_not_come(manager, status, parts, expected):
     with pytest.raises(swarm_manager.SwarmError, match=expected):
         list(manager(status, *parts).tasks())
+
+
+# --- events ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", [(), (None,)])
+def test_events_come_one_by_one_until_the_daemon_ends_them(manager, end):
+    """Each before the next one is sent; the first is that there is a stream at all."""
+    more = threading.Event()
+    events = manager(200, '{"Type":"node"}\n', more, '{"Type":"node"}\n', *end).node_events()
+    next(events)
+    next(events)
+    more.set()
+    next(events)
+    with pytest.raises(swarm_manager.SwarmError if end else StopIteration):
+        next(events)
+
+
+def test_a_daemon_that_sends_no_events(manager):
+    with pytest.raises(swarm_manager.SwarmError, match="would not read the events of nodes: not here"):
+        next(manager(500, '{"message": "not here"}').node_events())
 
 
 # --- services -----------------------------------------------------------------------------------------------------------
