@@ -22,13 +22,16 @@ Run = Callable[..., Any]  # runs a command, and returns (rc, stdout, stderr)
 # In the directory of a service: the link to the version of its code that runs.
 CURRENT = "current"
 SYSTEMD = "etc/systemd/system"
+_STOPPED = ("inactive", "failed", "")  # nothing: where there is no systemd, it has started nothing
 
 
 class Unit:
-    """A unit of systemd. ``root`` is where the machine's files lie."""
+    """A unit of systemd. ``root`` is where the machine's files lie. ``may_reload``: whether systemd may read changed units anew, by which
+    containers that run can lose their GPUs (NVIDIA/nvidia-container-toolkit#48)."""
 
-    def __init__(self, name: str, run: Run, move: _files.Move, root: str = "/") -> None:
+    def __init__(self, name: str, run: Run, move: _files.Move, root: str = "/", may_reload: bool = False) -> None:
         self._name = name
+        self._may_reload = may_reload
         self._run = run
         self._move = move
         self._path = os.path.join(root, SYSTEMD, name)
@@ -43,19 +46,28 @@ class Unit:
     def start(self, text: bytes) -> str | None:
         """Puts it there with this text, and starts it anew. Returns why it did not start, or None.
 
-        Never with daemon-reload: containers that run can lose their GPUs by it (NVIDIA/nvidia-container-toolkit#48). systemd reads a unit
-        that is new to it when it starts; one whose text has changed it reads at the next boot.
+        systemd reads a unit that is new to it when it starts, and one whose text has changed where it may reload, else at the next boot.
         """
-        _files.write(self._path, text, self._move, 0o644)
+        if _files.Snapshot.take(self._path).data != text:  # to systemd a file that is written anew is a unit that has changed
+            _files.write(self._path, text, self._move, 0o644)
         if not os.path.islink(self._link):
             os.makedirs(os.path.dirname(self._link), exist_ok=True)
             os.symlink(os.path.join("..", self._name), self._link)
+        if self._may_reload and self._shows("NeedDaemonReload") == "yes":
+            self._run(["systemctl", "daemon-reload"])
         self._run(["systemctl", "reset-failed", self._name])
         rc, out, err = self._run(["systemctl", "restart", self._name])
         return None if rc == 0 else (err or out).strip().rstrip(".")
 
-    def stop(self) -> None:
-        self._run(["systemctl", "stop", self._name])
+    def stop(self) -> str | None:
+        """Returns why it still runs, or None. One that systemd does not know, as after a run that was killed, is stopped."""
+        rc, out, err = self._run(["systemctl", "stop", self._name])
+        if rc == 0 or self._shows("ActiveState") in _STOPPED:
+            return None
+        return (err or out).strip().rstrip(".")
+
+    def _shows(self, name: str) -> str:
+        return str(self._run(["systemctl", "show", "--property", name, "--value", self._name])[1]).strip()
 
     def remove(self) -> None:
         """Nothing of it is left, also not in systemd's memory; it has been stopped before."""
@@ -79,7 +91,7 @@ def keep_code(home: str, version: str, files: Mapping[str, bytes]) -> None:
         os.rename(unpacked, kept)
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
-    _point(os.path.join(home, CURRENT), version)
+    point(os.path.join(home, CURRENT), version)
     for name in os.listdir(home):
         path = os.path.join(home, name)
         if path != kept and os.path.isdir(path) and not os.path.islink(path):
@@ -96,7 +108,8 @@ def read(path: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _point(link: str, target: str) -> None:
+def point(link: str, target: str) -> None:
+    """Has the link lead there."""
     temporary = "%s.%d" % (link, os.getpid())
     if os.path.lexists(temporary):
         os.unlink(temporary)

@@ -19,7 +19,7 @@ options:
     choices: [present, absent]
     default: present
   limit:
-    description: So many of a hundred nodes that report are paused at most, and at least two, of two nodes one.
+    description: So many of a hundred nodes that report are paused at most, and at least two, of two nodes one. From 1 to 100.
     type: int
     default: 20
   metrics_directory:
@@ -70,6 +70,8 @@ def main():
         supports_check_mode=True,
     )
     params = module.params
+    if not 1 <= params["limit"] <= 100:
+        module.fail_json(msg="limit is %d, and has to be from 1 to 100 (role: swarm_member_react_limit). Nothing was changed." % params["limit"])
     settings = {name: params[name] for name in ("limit", "docker_socket", "metrics_directory")}
     reactor = Reactor(params["state_dir"], settings, run=run, move=module.atomic_move)
     present = params["state"] == "present"

@@ -139,6 +139,17 @@ def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[
     wait_until("the old file to go", lambda: list(metrics(fleet)) == [leader(fleet)], 90, lambda: metrics(fleet))
 
 
+def test_another_directory_of_metrics_counts_at_once(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """Without systemd reading its unit anew."""
+    first, elsewhere = leader(fleet), "/srv/metrics"
+    fleet[first].run("mkdir", "-p", elsewhere)
+    for directory, other in ((elsewhere, TEXTFILES), (TEXTFILES, elsewhere)):
+        run = fleet.playbook(inventory, "--limit", ",".join(MANAGERS), *settings(swarm_member_metrics_directory=directory))
+        assert run.rc == 0, run.output
+        wait_until("its file", lambda directory=directory: fleet[first].read(f"{directory}/gpu-swarm.prom"), 90)
+        assert fleet[first].read(f"{other}/gpu-swarm.prom") is None
+
+
 def leads(fleet: Fleet, name: str) -> bool:
     return bool((fleet[name].docker_json("node", "inspect", "self")[0].get("ManagerStatus") or {}).get("Leader"))
 

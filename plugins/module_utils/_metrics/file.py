@@ -90,5 +90,5 @@ def _refused(directory: str, problem: OSError) -> GpuSwarmError:
     if not os.path.isdir(directory):
         remedy = " Create it, or name the one that node_exporter has (--collector.textfile.directory)."
     elif problem.errno == errno.EROFS:
-        remedy = " systemd lets a service write a directory that is new in its unit after 'systemctl daemon-reload' and its restart."
+        remedy = " Where the service's unit has changed since the boot, 'systemctl daemon-reload' and a restart of the service put that in force."
     return GpuSwarmError("The metrics could not be written to %s: %s.%s" % (path_in(directory), problem.strerror or problem, remedy))

@@ -112,8 +112,12 @@ class Watcher:
 
     def remove(self, channel: Channel, tasks: bool) -> str | None:
         """Stops it, has the managers see no label any more, and removes all of it. Returns why they still see one, or None. ``tasks``: some
-        run here."""
-        self._unit.stop()
+        run here. Raises GpuSwarmError where it does not stop."""
+        failure = self._unit.stop()
+        if failure is not None:
+            raise GpuSwarmError(
+                "%s did not stop: %s. Nothing was changed. Check 'systemctl status %s', stop it, and run this again." % (UNIT, failure, UNIT)
+            )
         if tasks and self._report() == FAULTS:
             left: str | None = "the swarm's leader may stop one of the tasks here for the update of the node"
         else:

@@ -21,9 +21,11 @@ from .._errors import GpuSwarmError
 from .._files import Move
 from .._metrics import file
 from .._node.react_seen import HOME, SETTINGS, UNIT, react_seen
-from .._services import CURRENT, Run, Unit, keep_code, read
+from .._services import CURRENT, Run, Unit, keep_code, point, read
 from . import code
 
+_NVIDIA = "dev/nvidiactl"  # of a machine with GPUs
+_METRICS = "metrics"  # the link to the directory of metrics, beside the code
 _UNIT = """\
 # Made by the Ansible collection fleet.gpu_swarm; it is written anew. To remove it, set swarm_member_react: false.
 [Unit]
@@ -45,7 +47,10 @@ RuntimeDirectoryPreserve=restart
 CapabilityBoundingSet=
 NoNewPrivileges=yes
 ProtectSystem=strict
-{writable}ProtectHome=read-only
+# A link, which is followed at each start: where it leads can change without this file. Where that is not it is left out, and the service starts
+# anew when it is.
+ReadWritePaths=-{metrics}
+ProtectHome=read-only
 PrivateTmp=yes
 PrivateNetwork=yes
 RestrictAddressFamilies=AF_UNIX
@@ -72,7 +77,7 @@ class Reactor:
         self._settings = dict(settings)
         self._move = move
         self._root = root
-        self._unit = Unit(UNIT, run, move, root)
+        self._unit = Unit(UNIT, run, move, root, may_reload=not os.path.exists(os.path.join(root, _NVIDIA)))
 
     def is_there(self) -> bool:
         return self._unit.is_there() or os.path.lexists(self._home)
@@ -95,6 +100,7 @@ class Reactor:
         os.makedirs(self._state_dir, 0o700, exist_ok=True)
         os.makedirs(self._home, 0o700, exist_ok=True)
         self._remove_metrics(but=self._settings["metrics_directory"])
+        self._link_metrics()
         keep_code(self._home, code.version(), code.sources())
         text = json.dumps(self._settings, indent=1, sort_keys=True) + "\n"
         _files.write(os.path.join(self._home, SETTINGS), text.encode("utf-8"), self._move, 0o600)
@@ -107,7 +113,12 @@ class Reactor:
 
     def remove(self) -> None:
         """Stops it and removes all of it. Nodes that it has paused stay so until a run returns them."""
-        self._unit.stop()
+        failure = self._unit.stop()
+        if failure is not None:
+            raise GpuSwarmError(
+                "%s did not stop: %s. It still pauses nodes with faults, and nothing of it was removed. Check 'systemctl status %s', stop it, and "
+                "run this again." % (UNIT, failure, UNIT)
+            )
         self._remove_metrics()
         self._unit.remove()
         shutil.rmtree(self._home, ignore_errors=True)
@@ -121,9 +132,13 @@ class Reactor:
         if directory and directory != but:
             file.remove(directory)
 
+    def _link_metrics(self) -> None:
+        directory, link = self._settings["metrics_directory"], os.path.join(self._home, _METRICS)
+        if directory:
+            point(link, directory)
+        elif os.path.lexists(link):
+            os.unlink(link)
+
     def _unit_text(self) -> bytes:
         command = "%s -I %s" % (sys.executable, os.path.join(self._home, CURRENT))
-        # Where it does not exist it is left out, and the service starts anew when it does.
-        metrics = self._settings["metrics_directory"].replace("%", "%%").replace('"', '\\"')
-        writable = 'ReadWritePaths="-%s"\n' % metrics if metrics else ""
-        return _UNIT.replace("{command}", command).replace("{writable}", writable).encode("utf-8")
+        return _UNIT.replace("{command}", command).replace("{metrics}", os.path.join(self._home, _METRICS)).encode("utf-8")

@@ -19,8 +19,8 @@ from typing import Any
 class Setting:
     """One variable that a user may set. ``type``, ``choices`` and ``elements`` are those of Ansible's argument specs.
 
-    ``low`` is the least number that makes sense, ``unit`` what is counted. ``default`` is None where nothing is set by default, and
-    ``empty``: an empty value means the same. ``once``: it counts for the whole run, not for a host. ``wants`` is what its value has
+    ``low`` is the least number that makes sense, ``high`` the greatest, ``unit`` what is counted. ``default`` is None where nothing is set by
+    default, and ``empty``: an empty value means the same. ``once``: it counts for the whole run, not for a host. ``wants`` is what its value has
     to be, where the type does not say it all. ``meaning`` is a line, what else a user has to know stands in ``details``.
     """
 
@@ -29,6 +29,7 @@ class Setting:
     default: Any
     meaning: str
     low: int = 0
+    high: int | None = None
     unit: str = ""
     choices: tuple[Any, ...] = ()
     elements: str = "raw"
@@ -160,6 +161,9 @@ PLAYBOOKS = (
         details="`validate_certs`, `ca_path`, `client_cert` and `client_key`, with full paths on the machine from which it is called.",
     ),
 )  # fmt: skip
+
+# Of the roles' settings, those of which not every number makes sense: argument specs know no limits.
+LIMITS: dict[str, tuple[int, int | None]] = {"swarm_member_react_limit": (1, 100)}
 
 # The names of settings begin with these. Users may have variables of their own with them, unless one is nearly a setting.
 PREFIXES = ("provision_", "maintain_", "deprovision_", "gpu_node_", "nvidia_container_toolkit_", "swarm_member_", "swarm_manager_", "verify_")

@@ -65,21 +65,25 @@ def _wanted(setting: Setting, value: Any) -> str | None:
     if setting.type == "list":
         return None if value is None or _is_list(value, setting.elements) else in_words(setting)
     judge = _IS.get(setting.type)
-    return None if judge is None or judge(value, setting.low) else in_words(setting)
+    return None if judge is None or (judge(value) and _is_within(setting, value)) else in_words(setting)
 
 
 def _is_list(value: Any, elements: str) -> bool:
     if isinstance(value, str) and elements != "dict":  # Ansible splits it at commas
         value = value.split(",")
     judge = _IS.get(elements)
-    return isinstance(value, (list, tuple)) and (judge is None or all(is_template(one) or judge(one, 0) for one in value))
+    return isinstance(value, (list, tuple)) and (judge is None or all(is_template(one) or judge(one) for one in value))
 
 
-def _is_int(value: Any, low: int) -> bool:
-    return not isinstance(value, bool) and bool(re.fullmatch(r"-?\d+(\.0)?", str(value).strip())) and float(value) >= low
+def _is_within(setting: Setting, value: Any) -> bool:
+    return setting.type != "int" or setting.low <= float(value) <= (float("inf") if setting.high is None else setting.high)
 
 
-def _is_bool(value: Any, _low: int) -> bool:
+def _is_int(value: Any) -> bool:
+    return not isinstance(value, bool) and bool(re.fullmatch(r"-?\d+(\.0)?", str(value).strip()))
+
+
+def _is_bool(value: Any) -> bool:
     try:
         boolean(value, strict=True)
     except TypeError:
@@ -87,11 +91,11 @@ def _is_bool(value: Any, _low: int) -> bool:
     return True
 
 
-def _is_text(value: Any, _low: int) -> bool:
+def _is_text(value: Any) -> bool:
     return not isinstance(value, (dict, list, tuple))
 
 
-def _is_dict(value: Any, _low: int) -> bool:
+def _is_dict(value: Any) -> bool:
     return value is None or isinstance(value, Mapping)
 
 
@@ -105,7 +109,8 @@ def in_words(setting: Setting) -> str:
     if setting.type == "list":
         return f"a list{_of(setting.elements)}"
     if setting.type == "int":
-        return f"a whole number{f' of {setting.unit}' if setting.unit else ''}, {setting.low} or more"
+        limits = f"{setting.low} or more" if setting.high is None else f"{setting.low} to {setting.high}"
+        return f"a whole number{f' of {setting.unit}' if setting.unit else ''}, {limits}"
     return {"bool": "true or false", "str": "text", "path": "a path", "dict": "a mapping"}[setting.type]
 
 

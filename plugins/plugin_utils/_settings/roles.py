@@ -15,11 +15,12 @@ from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
 
-from .declaration import PLAYBOOKS, Setting
+from .declaration import LIMITS, PLAYBOOKS, Setting
 
 FOLDER = Path(__file__).resolve().parents[3] / "roles"
 # Those of provision, maintain and deprovision.
 ROLES = ("gpu_node", "nvidia_container_toolkit", "swarm_member")
+_ANY = (0, None)
 
 
 def declared(roles: Iterable[str] = ROLES) -> dict[str, Setting]:
@@ -47,6 +48,8 @@ def _of_role(spec: Path) -> list[Setting]:
             choices=tuple(option.get("choices") or ()),
             elements=option.get("elements", "raw"),
             empty="default" not in option,
+            low=LIMITS.get(name, _ANY)[0],
+            high=LIMITS.get(name, _ANY)[1],
         )
         for name, option in options.items()
     ]

@@ -340,6 +340,16 @@ def test_it_is_removed_where_nothing_may_be_restarted(tmp_path):
     assert not os.path.exists(it.watcher.home)
 
 
+def test_one_that_does_not_stop_is_an_error_and_nothing_is_changed(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    before = it.everything()
+    it.stuck = True
+    with pytest.raises(GpuSwarmError, match=r"gpu-swarm-health.service did not stop: it hangs\. Nothing was changed"):
+        it.option(health=False).converge()
+    assert it.everything() == before
+
+
 def test_its_removal_is_a_change_where_the_file_has_labels_of_others(tmp_path):
     it = watched(tmp_path, daemon=b'{"labels": ["rack=r1"]}')
     it.converge()

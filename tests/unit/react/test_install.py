@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.react_seen import react_seen
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.react_seen import UNIT, react_seen
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react import code
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.install import Reactor
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager
@@ -25,12 +25,14 @@ SETTINGS = {"limit": 20, "docker_socket": "/var/run/docker.sock", "metrics_direc
 
 class Machine:
     def __init__(self, root):
-        self.root, self.state, self.commands, self.rc = root, root / "state", [], 0
+        self.root, self.state, self.commands, self.rc, self.shows = root, root / "state", [], 0, {}
         (root / "etc/systemd/system").mkdir(parents=True)
 
     def run(self, argv):
+        if argv[1] == "show":
+            return 0, self.shows.get(argv[3], "") + "\n", ""
         self.commands.append(argv[1:])
-        return self.rc, "", "it has no reason"
+        return self.rc, "", "it has no reason.\n"
 
     def reactor(self, **settings):
         return Reactor(str(self.state), dict(SETTINGS, **settings), run=self.run, move=os.replace, root=str(self.root))
@@ -90,9 +92,12 @@ def test_the_metrics_go_with_it_and_with_their_directory(machine, tmp_path):
         (folder / "gpu-swarm.prom").write_text('gpu_swarm_info{swarm="c1",source="reactor"} 1\n')
         (folder / "other.prom").touch()
     machine.reactor(metrics_directory=str(old)).install()
-    unit = machine.root / "etc/systemd/system/gpu-swarm-react.service"
-    assert f'ReadWritePaths="-{old}"\n' in unit.read_text()
+    unit, link = machine.root / "etc/systemd/system/gpu-swarm-react.service", machine.state / "react/metrics"
+    text, written = unit.read_text(), unit.stat()
+    assert f"ReadWritePaths=-{link}\n" in text
+    assert link.resolve() == old
     machine.reactor(metrics_directory=str(new)).install()
+    assert (unit.read_text(), unit.stat(), link.resolve()) == (text, written, new)  # systemd need not read it anew
     assert [path.name for path in old.iterdir()] == ["other.prom"]
     assert (new / "gpu-swarm.prom").exists()
     machine.reactor().remove()  # it knows what it was installed with
@@ -100,8 +105,20 @@ def test_the_metrics_go_with_it_and_with_their_directory(machine, tmp_path):
 
 
 def test_without_a_directory_it_writes_nowhere(machine):
+    machine.reactor(metrics_directory="/srv/some").install()
     machine.reactor().install()
-    assert "ReadWritePaths" not in (machine.root / "etc/systemd/system/gpu-swarm-react.service").read_text()
+    assert not (machine.state / "react/metrics").is_symlink()
+    machine.reactor().install()
+
+
+@pytest.mark.parametrize(("gpus", "needs", "done"), [(False, "yes", True), (False, "no", False), (True, "yes", False)])
+def test_a_unit_that_changed_is_read_anew_where_no_container_can_lose_a_gpu(machine, gpus, needs, done):
+    if gpus:
+        (machine.root / "dev").mkdir()
+        (machine.root / "dev/nvidiactl").touch()
+    machine.shows["NeedDaemonReload"] = needs
+    machine.reactor().install()
+    assert machine.commands == [["daemon-reload"]] * done + [["reset-failed", UNIT], ["restart", UNIT]]
 
 
 def test_what_others_keep_there_stays(machine):
@@ -146,6 +163,25 @@ def test_without_the_sdk_nothing_is_installed(machine, monkeypatch):
     with pytest.raises(GpuSwarmError, match="swarm_member_react: false"):
         machine.reactor().install()
     assert machine.files() == []
+
+
+@pytest.mark.parametrize("state", ["active", "deactivating", "activating"])
+def test_one_that_does_not_stop_is_an_error_and_stays(machine, state):
+    machine.reactor().install()
+    before, machine.rc, machine.shows["ActiveState"] = machine.files(), 1, state
+    with pytest.raises(GpuSwarmError, match=f"{UNIT} did not stop: it has no reason. .* nothing of it was removed"):
+        machine.reactor().remove()
+    assert machine.files() == before
+
+
+@pytest.mark.parametrize("state", ["inactive", "failed", ""])
+def test_one_that_systemd_does_not_know_or_that_has_ended_is_removed(machine, state):
+    """As after a run that was killed while it removed it."""
+    before = machine.files()
+    machine.reactor().install()
+    machine.rc, machine.shows["ActiveState"] = 5, state
+    machine.reactor().remove()
+    assert machine.files() == before
 
 
 def test_one_that_does_not_start_is_an_error(machine):

@@ -37,6 +37,7 @@ RIGHT = [
     ("nvidia_container_toolkit_hold", [True, "", None]),
     ("nvidia_container_toolkit_version", ["1.20.0", 1.2]),
     ("swarm_member_join_timeout", [60]),
+    ("swarm_member_react_limit", [1, "20", 100]),
 ]
 WRONG = [
     ("provision_wait", "soon", "provision_wait is 'soon', and has to be a whole number of seconds, 0 or more. Set it so, or leave it out for"),
@@ -65,6 +66,9 @@ WRONG = [
     ("gpu_node_allow_shrink", "sure", "has to be true or false"),
     ("swarm_member_join_timeout", "long", "swarm_member_join_timeout is 'long', and has to be a whole number, 0 or more"),
     ("nvidia_container_toolkit_version", {"a": 1}, "has to be text"),
+    ("swarm_member_react_limit", 0, "swarm_member_react_limit is 0, and has to be a whole number, 1 to 100. Set it so, or leave it out for"),
+    ("swarm_member_react_limit", "101", "has to be a whole number, 1 to 100. "),
+    ("gpu_node_label_memory", [-1, "a"], "a list of whole numbers"),
 ]  # fmt: skip
 
 

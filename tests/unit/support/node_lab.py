@@ -240,6 +240,7 @@ class LabNode(Node):
         self.engine = Daemon(home, params["daemon_config"])
         self.gpus = [gpu(0), gpu(1)]
         self.toolkit = "1.20.0"
+        self.stuck = False  # a unit that does not stop
 
     def _needs_root(self):
         pass
@@ -251,6 +252,10 @@ class LabNode(Node):
         if argv[:2] == ["systemctl", "restart"]:
             status.parent.mkdir(parents=True, exist_ok=True)
             status.write_text(json.dumps({"pid": os.getpid(), "label": "ok", "blocked": None, "reasons": []}))
+        elif argv[:2] == ["systemctl", "stop"] and self.stuck:
+            return 1, "", "it hangs.\n"
+        elif argv[:2] == ["systemctl", "show"] and self.stuck:
+            return 0, "deactivating\n", ""
         elif argv[:2] == ["systemctl", "stop"] and status.exists():
             status.unlink()
         return 0, "", ""
