@@ -23,7 +23,7 @@ import checkout
 
 # The parent of all runs of one module. A run says what it has to say into two files, since a pipe of both would have to be emptied.
 PARENT = """
-import importlib, json, os, sys
+import atexit, importlib, json, os, sys
 sys.path.insert(0, sys.argv[1])
 import checkout
 from ansible.module_utils import basic
@@ -53,6 +53,7 @@ for line in sys.stdin:
             import traceback
             traceback.print_exc()
             code = 1
+        atexit._run_exitfuncs()  # its temporary directory's removal, for one; os._exit runs none
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
