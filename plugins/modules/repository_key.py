@@ -16,9 +16,15 @@ description:
   - Where the right key is installed already, nothing is fetched. Needs no gpg.
 options:
   path:
-    description: Where the key is to lie on the node. It is armored if this ends in C(.asc), binary if in C(.gpg), and else as it came.
+    description:
+      - Where the key is to lie on the node. It is armored if this ends in C(.asc), binary if in C(.gpg), and else as it came, unless O(armored).
     type: path
     required: true
+  armored:
+    description: Whether the key is armored there, whatever O(path) ends in. C(rpm --import) takes no other one.
+    type: bool
+    default: false
+    version_added: 0.3.0
   url:
     description: Where the node fetches the key.
     type: str
@@ -82,15 +88,15 @@ def install(module, data):
 
 
 def converge(module, url):
-    path, src = module.params["path"], module.params["src"]
+    path, src, armored = module.params["path"], module.params["src"], module.params["armored"]
     wanted = pinned(module.params["fingerprint"])
-    there = installed(path, wanted)
+    there = installed(path, wanted, armored)
     if wanted and there and not src:
         return {"changed": False, "fingerprints": there.fingerprints}
     keys = checked(fetch(module, url) if url else read(src), wanted, url or src)
     changed = there is None or there.blocks != keys.blocks
     if changed and not module.check_mode:
-        install(module, form(path, keys))
+        install(module, form(path, keys, armored))
     return {"changed": changed, "fingerprints": keys.fingerprints}
 
 
@@ -98,6 +104,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "path": {"type": "path", "required": True},
+            "armored": {"type": "bool", "default": False},
             "url": {"type": "str"},
             "src": {"type": "path"},
             "fingerprint": {"type": "str", "required": True},

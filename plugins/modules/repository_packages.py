@@ -10,8 +10,8 @@ module: repository_packages
 short_description: Finds out whether a repository has packages in a version, without a change on the node
 version_added: 0.3.0
 description:
-  - Has the node's package manager read one repository into a temporary directory, which is removed again, and search packages there. The
-    repository need not be defined on the node, and its key not installed.
+  - Has the node's package manager read one repository, or the node's own ones, into a temporary directory, which is removed again, and
+    search packages there. The one repository need not be defined on the node, and its key not installed.
   - The package manager's own settings, such as proxies, are those of the node. Definitions, lists, logs, locks and trusted keys are in the
     temporary directory.
   - The key is compared with its fingerprint before anything is read, as M(fleet.gpu_swarm.repository_key) does.
@@ -35,7 +35,8 @@ options:
     description:
       - The repository's definition, as the package manager reads it from a file. For C(dnf) and C(zypper) it is the section
         C(nvidia-container-toolkit).
-      - If it is empty, the node's own repositories are searched, by the lists that are on the node. With C(apt) only.
+      - If it is empty, the node's own repositories are searched. C(apt) does so by the lists that are on the node. C(dnf) and C(zypper) take
+        a copy of theirs, and renew that where they are too old.
     type: str
     default: ""
   key_path:
@@ -109,13 +110,13 @@ from ..module_utils._mask import mask
 def key(module, work):
     """Writes the key, once it is known to be the right one. Where it is to be on the node decides on its form, as ever."""
     params = module.params
-    wanted, path = pinned(params["fingerprint"]), params["key_path"]
-    keys = installed(path, wanted) if wanted and not params["key_content"] else None
+    wanted, path, armored = pinned(params["fingerprint"]), params["key_path"], params["manager"] != "apt"
+    keys = installed(path, wanted, armored) if wanted and not params["key_content"] else None
     if not keys:
         content = base64.b64decode(params["key_content"]) if params["key_content"] else fetch(module, module.key_url)
         keys = checked(content, wanted, module.key_url if not params["key_content"] else "the key from the controller")
     file = os.path.join(work, "key" + os.path.splitext(path)[1])
-    write(file, form(path, keys), 0o644)  # apt reads it as a user of its own
+    write(file, form(path, keys, armored), 0o644)  # apt reads it as a user of its own
     if file != os.path.join(work, "key"):
         os.symlink(file, os.path.join(work, "key"))
     return file
@@ -126,6 +127,16 @@ def write(path, content, mode=0o600):
         file.write(content)
 
 
+def copy(source, target):
+    """What is changed just now, is not worth a copy: the package manager fetches it again."""
+    try:
+        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("packages", "S.*"))  # sockets
+    except FileNotFoundError:  # the source itself
+        return
+    except shutil.Error:
+        shutil.rmtree(target, ignore_errors=True)
+
+
 def search(module, work):
     definition = module.definition
     manager = (MANAGERS if definition else OWN)[module.params["manager"]]
@@ -133,6 +144,8 @@ def search(module, work):
         os.mkdir(placed(folder, work))
     for path, content in manager.files.items():
         write(placed(path, work), placed(content, work).encode())
+    for source, target in manager.copied.items():
+        copy(source, placed(target, work))
     if definition:
         definition = definition.replace(module.params["key_path"], key(module, work))
         write(placed(manager.definition, work), definition.encode() + b"\n")
@@ -159,8 +172,6 @@ def main():
         },
         supports_check_mode=True,
     )
-    if not module.params["definition"] and module.params["manager"] not in OWN:
-        module.fail_json(msg="definition is empty, and %s cannot search the node's own repositories like that" % module.params["manager"])
     if module.params["definition"] and not (module.params["key_path"] and (module.params["key_url"] or module.params["key_content"])):
         module.fail_json(msg="definition needs key_path, and key_url or key_content")
     # What was given is returned too, and shown with -vvv. The address of a mirror can contain a password.
@@ -168,7 +179,8 @@ def main():
     module.params.update(definition=mask(module.definition), key_url=module.key_url and mask(module.key_url))
     work = tempfile.mkdtemp(prefix="gpu-swarm-packages-")
     try:
-        os.chmod(work, 0o755)  # apt reads as a user of its own, which can enter no directory of Ansible's
+        if module.params["manager"] == "apt":
+            os.chmod(work, 0o755)  # it reads as a user of its own, which can enter no directory of Ansible's
         result = search(module, work)
     except GpuSwarmError as problem:
         module.fail_json(msg=mask(problem.message.replace(work, "")).rstrip("."), **problem.details)

@@ -144,10 +144,10 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repositor
         shutil.rmtree(one.parent)
 
 
-def kept() -> dict[str, str]:
+def kept(root: str = "", home: str = os.path.expanduser("~")) -> dict[str, str]:
     """Each file that package managers keep, with what is in it, and each directory."""
     found = {}
-    for top in map(Path, map(os.path.expanduser, KEPT)):
+    for top in (Path(home + path[1:] if path.startswith("~") else root + path) for path in KEPT):
         for path in [top, *top.rglob("*")]:
             if str(path).endswith(APART):
                 continue
@@ -157,12 +157,11 @@ def kept() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Case:
-    """A repository, the role's settings besides, and what the check run says, with one package manager or with all; nothing where all is well."""
+    """A repository, the role's settings besides, and what the check run says; nothing where all is well."""
 
     repository: str
     settings: dict[str, str]
     texts: tuple[str, ...] = ()
-    only: str = ""
 
 
 TO_PIN = "nvidia_container_toolkit_key_fingerprint"
@@ -173,6 +172,7 @@ CASES = {
     "older": Case("good", {"version": "1.19.1-1"}),
     "from-the-controller": Case("good", {"key_file": "{folder}/good/gpgkey", "key_url": f"http://{NOBODY}/"}),
     "binary-key": Case("good", {"key_file": "{folder}/good/gpgkey.gpg"}),
+    "binary-keyring": Case("good", {"keyring": "/usr/share/keyrings/not-there.gpg"}),
     "trusted-from-the-controller": Case("good", {"key_file": "{folder}/good/gpgkey", "key_fingerprint": ""}),
     "no-version": Case(
         "good", {"version": "1.21.0"},
@@ -188,8 +188,6 @@ CASES = {
     ),
     "no-key": Case("none", {}, ("cannot fetch the repository's key from {url}/none/gpgkey", "nvidia_container_toolkit_key_file")),
     "another-key": Case("good", {"key_fingerprint": NVIDIA_S_KEY}, ("is not taken for the repository's key", TO_PIN)),
-    # This machine's own repositories do not have the packages, which only apt finds out.
-    "own": Case("good", {"manage_repository": "false"}, ("In no version are all packages there", "the repositories of this node offer"), only="apt"),
     "a-key-of-nobody": Case("good", {"key_fingerprint": ""}, ("is read without encryption", TO_PIN)),
 }  # fmt: skip
 
@@ -206,31 +204,40 @@ class Checked:
 @pytest.fixture(scope="module", params=FAMILIES)
 def checked(request: pytest.FixtureRequest, repositories: Repositories, tmp_path_factory: pytest.TempPathFactory) -> Checked:
     """A check run over all cases at once, each a host with that package manager."""
-    facts = {"os_family": FAMILIES[request.param], "distribution": request.param, "architecture": os.uname().machine}
     hosts = {}
     for name, case in CASES.items():
         settings = {"repository": f"{repositories.url}/{case.repository}", "key_fingerprint": repositories.fingerprint, **case.settings}
-        hosts[name] = {f"nvidia_container_toolkit_{key}": repositories.placed(value) for key, value in settings.items()}
-    inventory = tmp_path_factory.mktemp(request.param) / "inventory.yml"
-    inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": {"ansible_connection": "local"}}}))  # which is YAML
+        hosts[name] = {key: repositories.placed(value) for key, value in settings.items()}
     before = kept()
+    done = check_run(request.param, hosts, tmp_path_factory.mktemp(request.param))
+    return Checked(done, request.param, before, kept(), list(Path(tempfile.gettempdir()).glob("gpu-swarm-packages-*")))
+
+
+def role_run(manager: str, hosts: dict[str, dict[str, str]], work: Path, *arguments: str, on: Machine | None = None, steps: tuple[str, ...]) -> Run:
+    facts = {"os_family": FAMILIES[manager], "distribution": manager, "architecture": os.uname().machine}
+    named = {name: {f"nvidia_container_toolkit_{key}": value for key, value in settings.items()} for name, settings in hosts.items()}
+    inventory = work / "inventory.yml"
+    inventory.write_text(json.dumps({"all": {"hosts": named, "vars": {"ansible_connection": "local"}}}))  # which is YAML
     done = subprocess.run(
-        [BIN / "ansible-playbook", "--inventory", inventory, "--check", "--extra-vars", json.dumps({"ansible_facts": facts}), PLAYBOOK],
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build/collections"), "ANSIBLE_NOCOLOR": "1"},
+        [*(on.entered if on else ()), BIN / "ansible-playbook", "--inventory", inventory, *arguments,
+         "--extra-vars", json.dumps({"ansible_facts": facts, "steps": steps}), PLAYBOOK],
+        env={**os.environ, **(on.env if on else {}), "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build/collections"), "ANSIBLE_NOCOLOR": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
-    left = list(Path(tempfile.gettempdir()).glob("gpu-swarm-packages-*"))
-    return Checked(Run(done.returncode, done.stdout), request.param, before, kept(), left)
+    return Run(done.returncode, done.stdout)
+
+
+def check_run(manager: str, hosts: dict[str, dict[str, str]], work: Path, *, on: Machine | None = None) -> Run:
+    return role_run(manager, hosts, work, "--check", on=on, steps=("prepare",))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_check_run_finds(name: str, checked: Checked, repositories: Repositories) -> None:
     case, failures = CASES[name], checked.run.failures(name)
-    texts = case.texts if case.only in ("", checked.manager) else ()
-    assert (name in checked.run.failed()) == bool(texts), checked.run.output
-    if texts:
+    assert (name in checked.run.failed()) == bool(case.texts), checked.run.output
+    if case.texts:
         assert failures[-1].startswith(f"{name}: {checked.manager} cannot get version")
-        for text in texts:
+        for text in case.texts:
             assert repositories.placed(text) in failures[-1]
 
 
@@ -241,3 +248,136 @@ def test_it_changes_nothing(checked: Checked) -> None:
 
 def test_no_password_is_shown(checked: Checked) -> None:
     assert "S3cret" not in checked.run.output
+
+
+# -- where the node's own repositories have the packages -----------------------------------------------------------------
+
+REPO = """\
+[own]
+name=Own
+baseurl={address}/stable/rpm/$basearch
+enabled=1
+autorefresh=1
+repo_gpgcheck=1
+gpgcheck=0
+gpgkey=file:///etc/own.gpg
+"""
+DEFINITIONS = {
+    "apt": ("etc/apt/sources.list.d/own.list", f"deb [signed-by=/etc/own.gpg] {{address}}/stable/deb/{architecture()} /\n"),
+    "dnf": ("etc/yum.repos.d/own.repo", REPO),
+    "zypper": ("etc/zypp/repos.d/own.repo", REPO),
+}
+READ = {
+    "apt": ("apt-get", "update"),
+    "dnf": ("dnf", "--assumeyes", "makecache"),
+    "zypper": ("zypper", "--non-interactive", "--no-gpg-checks", "refresh"),
+}
+COPIED, EMPTY = "etc", ("var/cache", "var/log", "var/lib/apt", "var/lib/dnf", "var/lib/zypp")
+MOUNT = "".join(f'mount --bind "$0/{path}" /{path} && ' for path in (COPIED, *EMPTY)) + 'exec "$@"'
+
+
+@dataclass(frozen=True)
+class Machine:
+    """This machine, with configuration, caches and rpm's database of its own for package managers."""
+
+    path: Path
+
+    @property
+    def entered(self) -> tuple[str, ...]:
+        return ("unshare", "--mount", "sh", "-c", MOUNT, str(self.path))
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"HOME": str(self.path / "home")}  # where Debian's rpm has its database
+
+    def run(self, *command: str | Path) -> str:
+        return run(*self.entered, *command, **self.env)
+
+    def kept(self) -> dict[str, str]:
+        return kept(str(self.path), self.env["HOME"])
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    shutil.copytree("/etc", tmp_path / COPIED, symlinks=True)
+    for path in (*EMPTY, "home", "etc/yum.repos.d", "etc/zypp/repos.d", "var/cache/apt/archives/partial", "var/lib/apt/lists/partial"):
+        (tmp_path / path).mkdir(parents=True, exist_ok=True)
+    for path in (tmp_path / "etc/apt").rglob("*.*"):
+        if path.suffix in (".list", ".sources"):
+            path.unlink()
+    made = Machine(tmp_path)
+    made.run("rpm", "--initdb")
+    return made
+
+
+OWN_READ = {
+    "newest": ({"version": "1.20.0"}, ()),
+    "older": ({"version": "1.19.1-1"}, ()),
+    "no-version": (
+        {"version": "1.21.0"},
+        ("in version 1.21.0-1 is not there. All packages are there in version 1.20.0-1, 1.19.1-1.",
+         "have the repositories of this node offer that one"),
+    ),
+}  # fmt: skip
+OWN_UNREADABLE = {"newest": ({"version": "1.20.0"}, ("the repository cannot be read: ", "Check the repositories of this node"))}
+
+
+def settle(machine: Machine, manager: str, address: str, repositories: Repositories, *, trusted: bool = True) -> None:
+    path, definition = DEFINITIONS[manager]
+    (machine.path / path).write_text(definition.format(address=address))
+    shutil.copy(repositories.folder / "good/gpgkey.gpg", machine.path / "etc/own.gpg")
+    if manager == "zypper" and trusted:
+        machine.run("rpm", "--import", repositories.folder / "good/gpgkey")
+
+
+def judge(machine: Machine, manager: str, cases: dict[str, tuple[dict[str, str], tuple[str, ...]]]) -> None:
+    """A check run says just that, and leaves no trace."""
+    before, here = machine.kept(), kept()
+    hosts = {name: {"manage_repository": "false", **settings} for name, (settings, _texts) in cases.items()}
+    checked = check_run(manager, hosts, machine.path, on=machine)
+    assert checked.failed() == [name for name, (_given, texts) in cases.items() if texts], checked.output
+    for name, (_given, texts) in cases.items():
+        for text in texts:
+            assert text in checked.failures(name)[-1]
+    assert machine.kept() == before
+    assert kept() == here
+    assert list(Path(tempfile.gettempdir()).glob("gpu-swarm-packages-*")) == []
+
+
+@pytest.mark.parametrize("manager", FAMILIES)
+def test_a_check_run_searches_the_node_s_own_repositories(manager: str, machine: Machine, repositories: Repositories) -> None:
+    settle(machine, manager, f"{repositories.url}/good", repositories)
+    if manager == "apt":  # which searches the lists that are there
+        machine.run(*READ[manager])
+    judge(machine, manager, OWN_READ)
+
+
+@pytest.mark.parametrize("manager", ["dnf", "zypper"])
+def test_what_the_node_has_read_already_is_not_fetched_again(manager: str, machine: Machine, repositories: Repositories) -> None:
+    """The repository is gone since."""
+    served = repositories.folder / f"read-by-{manager}"
+    shutil.copytree(repositories.folder / "good", served)
+    settle(machine, manager, f"{repositories.url}/{served.name}", repositories)
+    machine.run(*READ[manager])
+    shutil.rmtree(served)
+    judge(machine, manager, OWN_READ)
+
+
+@pytest.mark.parametrize(("manager", "repository"), [("dnf", "none"), ("dnf", "unsigned"), ("zypper", "none"), ("zypper", "unsigned")])
+def test_a_repository_of_the_node_that_cannot_be_read(manager: str, repository: str, machine: Machine, repositories: Repositories) -> None:
+    settle(machine, manager, f"{repositories.url}/{repository}", repositories)
+    judge(machine, manager, OWN_UNREADABLE)
+
+
+def test_a_key_that_the_node_does_not_trust_is_not_trusted_by_a_check_run(machine: Machine, repositories: Repositories) -> None:
+    settle(machine, "zypper", f"{repositories.url}/good", repositories, trusted=False)
+    judge(machine, "zypper", OWN_UNREADABLE)
+
+
+@pytest.mark.parametrize("name", ["keyring.gpg", "keyring"])
+def test_rpm_takes_a_key_that_came_in_binary(name: str, machine: Machine, repositories: Repositories) -> None:
+    """It imports nothing but armored keys, while apt ignores those in a file of the first name."""
+    settings = {"keyring": f"/etc/{name}", "key_file": f"{repositories.folder}/good/gpgkey.gpg", "key_fingerprint": repositories.fingerprint}
+    done = role_run("zypper", {"host": settings}, machine.path, on=machine, steps=("platform", "repository_key"))
+    assert done.rc == 0, done.output
+    assert repositories.fingerprint[-8:].lower() in machine.run("rpm", "--query", "gpg-pubkey")

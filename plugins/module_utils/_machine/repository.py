@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How each package manager reads one repository with nothing but a directory of its own to write into, and what it then lists (pure).
+"""How each package manager reads one repository, or the node's own, with nothing but a directory to write into, and what it then lists (pure).
 
 Settings of the node, such as proxies, are read as ever. Private to this collection: no stability is promised to others.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable, Mapping, Sequence
 
 from .._errors import GpuSwarmError
@@ -34,15 +34,22 @@ Dir::Etc::SourceList "{work}/repository.list";
 Dir::Etc::SourceParts "/dev/null";
 """
 APT_CONF = "{work}/apt.conf"
+DNF = ("dnf", "--assumeyes", "--setopt=cachedir={work}/cache", "--setopt=persistdir={work}/state", "--setopt=logdir={work}/log")
+REPOQUERY = ("repoquery", "--queryformat", r"%{name} %{version}-%{release}\n")
 # Plugins write outside of the directory (subscription-manager, generate_completion_cache), add repositories, and hide versions (versionlock).
-DNF = (
-    "dnf", "--assumeyes", "--noplugins", "--setopt=reposdir={work}/repositories",
-    "--setopt=cachedir={work}/cache", "--setopt=persistdir={work}/state", "--setopt=logdir={work}/log",
-    "--repo=" + REPOSITORY, "--setopt=%s.skip_if_unavailable=False" % REPOSITORY,
+DNF_ONE = (
+    *DNF, "--noplugins", "--setopt=reposdir={work}/repositories", "--repo=" + REPOSITORY,
+    "--setopt=%s.skip_if_unavailable=False" % REPOSITORY, *REPOQUERY,
 )  # fmt: skip
-# Another root has another database of rpm, and in that, no key but the pinned one.
-ZYPPER = ("zypper", "--non-interactive", "--xmlout", "--root", "{work}/root", "--reposd-dir", "{work}/repositories")
-NOTHING_FOUND = 104  # zypper(8), exit codes
+# But for these, without which some repositories cannot be read: they add repositories, or the headers that a server requires.
+DNF_OWN = (*DNF, "--disableplugin=*", "--enableplugin=amazon-id,artifact-registry,spacewalk,susemanagerplugin", *REPOQUERY)
+# Another root has another database of rpm, with the keys that are brought there, and no service that rewrites definitions.
+ZYPPER = ("zypper", "--non-interactive", "--xmlout", "--root", "{work}/root", "--reposd-dir")
+SEARCH = ("search", "--details", "--match-exact", "--type", "package")
+IMPORT = "rpm --root {work}/root --import {work}/key"
+# A key that this rpm no longer takes keeps no other one away, and a node may have none.
+IMPORT_OWN = r"rpm --query gpg-pubkey --queryformat '%{DESCRIPTION}\n' > {work}/key && " + IMPORT + " || :"
+NOTHING_FOUND, SOME_SKIPPED = 104, 106  # zypper(8), exit codes
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,8 @@ class Manager:
     folders: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     fine: tuple[int, ...] = (0,)
+    copied: Mapping[str, str] = field(default_factory=dict)  # directories of the node, where they are
+    skips: bool = False  # it may go on without a repository that it cannot read
 
 
 MANAGERS = {
@@ -73,7 +82,7 @@ MANAGERS = {
     "dnf": Manager(
         definition="{work}/repositories/repository.repo",
         folders=("{work}/repositories",),
-        listing=(*DNF, "repoquery", "--queryformat", r"%{name} %{version}-%{release}\n"),
+        listing=DNF_ONE,
         line=r"^(?P<name>\S+) (?P<version>\S+)$",
         complaint=r"(?m)^(?:Error: |  - |>>> |(?=Failed to ))(.*)$",  # of dnf 4, and of dnf 5
         environment={"GNUPGHOME": "{work}"},
@@ -81,25 +90,28 @@ MANAGERS = {
     "zypper": Manager(
         definition="{work}/repositories/repository.repo",
         folders=("{work}/repositories", "{work}/root", "{work}/tmp"),
-        reading=(("rpm", "--root", "{work}/root", "--import", "{work}/key"), (*ZYPPER, "refresh")),
-        listing=(*ZYPPER, "--no-refresh", "search", "--details", "--match-exact", "--type", "package"),
+        reading=(tuple(IMPORT.split()), (*ZYPPER, "{work}/repositories", "refresh")),
+        listing=(*ZYPPER, "{work}/repositories", "--no-refresh", *SEARCH),
         line=r'<solvable [^>]*\bname="(?P<name>[^"]+)"[^>]*\bedition="(?P<version>[^"]+)"',
         complaint=r'(?s)<message type="error">(.*?)</message>',
         environment={"GNUPGHOME": "{work}", "ZYPP_LOCKFILE_ROOT": "{work}/root", "ZYPP_LOGFILE": "{work}/log", "ZYPPTMPDIR": "{work}/tmp"},
         fine=(0, NOTHING_FOUND),
     ),
 }
-# Where the node's own repositories have the packages: by the lists that are there.
+# Where the node's own repositories have the packages. apt reads the lists that are there; the others read a copy of theirs, and renew it there.
 OWN = {
-    "apt": Manager(
-        definition="",
-        files={APT_CONF: APT_CACHE},
-        folders=("{work}/cache",),
-        listing=MANAGERS["apt"].listing,
-        line=MANAGERS["apt"].line,
-        complaint=MANAGERS["apt"].complaint,
-    )
-}
+    "apt": replace(MANAGERS["apt"], definition="", files={APT_CONF: APT_CACHE}, folders=("{work}/cache",), reading=()),
+    "dnf": replace(
+        MANAGERS["dnf"], definition="", folders=(), listing=DNF_OWN, skips=True,
+        copied={"/var/cache/dnf": "{work}/cache", "/var/cache/libdnf5": "{work}/cache"},
+    ),
+    "zypper": replace(
+        MANAGERS["zypper"], definition="", folders=("{work}/root", "{work}/tmp"), skips=True,
+        reading=(("sh", "-c", IMPORT_OWN),), listing=(*ZYPPER, "/etc/zypp/repos.d", *SEARCH), fine=(0, NOTHING_FOUND, SOME_SKIPPED),
+        copied={path: "{work}/root" + path for path in
+                ("/etc/products.d", "/etc/zypp/credentials.d", "/etc/zypp/vars.d", "/var/cache/zypp/raw", "/var/cache/zypp/solv")},
+    ),
+}  # fmt: skip
 
 
 def placed(text: str, work: str) -> str:
@@ -127,8 +139,11 @@ def demand(versions: Mapping[str, Sequence[str]], packages: Sequence[str], wante
 
 def reason(manager: Manager, output: str) -> str:
     """What a package manager says went wrong, in one line."""
-    complaints = [html.unescape(text) if "<?xml" in output else text for text in re.findall(manager.complaint, output)]
-    return " ".join(dict.fromkeys(" ".join(text.split()) for text in complaints or [output]))
+    return " ".join(dict.fromkeys(" ".join(text.split()) for text in complaints(manager, output) or [output]))
+
+
+def complaints(manager: Manager, output: str) -> list[str]:
+    return [html.unescape(text) if "<?xml" in output else text for text in re.findall(manager.complaint, output)]
 
 
 def _order(version: str) -> list[tuple[int, str]]:
@@ -139,11 +154,17 @@ Runner = Callable[[Sequence[str]], "tuple[int, str, str]"]
 
 
 def query(manager: Manager, work: str, packages: Sequence[str], run: Runner) -> dict[str, list[str]]:
-    """Has the package manager read the repository and list these packages. Raises GpuSwarmError where it cannot."""
-    output = ""
+    """Has the package manager read its repositories and list these packages. Raises GpuSwarmError where it cannot."""
+    output = error = ""
     for command in (*manager.reading, (*manager.listing, *packages)):
         code, output, error = run([placed(word, work) for word in command])
         if code not in manager.fine:
-            why = reason(manager, error + "\n" + output) or "exit status %d" % code
-            raise GpuSwarmError("the repository cannot be read: " + why, problem="repository")
-    return found(manager, output)
+            raise _unreadable(reason(manager, error + "\n" + output) or "exit status %d" % code)
+    versions = found(manager, output)
+    if manager.skips and not versions.keys() >= set(packages) and complaints(manager, error + "\n" + output):
+        raise _unreadable(reason(manager, error + "\n" + output))
+    return versions
+
+
+def _unreadable(why: str) -> GpuSwarmError:
+    return GpuSwarmError("the repository cannot be read: " + why, problem="repository")

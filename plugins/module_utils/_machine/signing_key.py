@@ -80,20 +80,20 @@ def checked(data: bytes | None, wanted: str | None, source: str) -> Keys:
     return keys
 
 
-def is_armored(path: str, keys: Keys) -> bool:
-    """Whether a file there has to be: apt goes by the ending, and ignores what is otherwise."""
-    return {".asc": True, ".gpg": False}.get(os.path.splitext(path)[1], keys.armored)
+def is_armored(path: str, keys: Keys, always: bool = False) -> bool:
+    """Whether a file there has to be. apt goes by the ending, and ignores what is otherwise; rpm imports nothing else."""
+    return always or {".asc": True, ".gpg": False}.get(os.path.splitext(path)[1], keys.armored)
 
 
-def form(path: str, keys: Keys) -> bytes:
+def form(path: str, keys: Keys, armored: bool = False) -> bytes:
     """The bytes of a file at that path with exactly these keys."""
-    return encoded(keys, is_armored(path, keys))
+    return encoded(keys, is_armored(path, keys, armored))
 
 
-def installed(path: str, wanted: str | None) -> Keys | None:
+def installed(path: str, wanted: str | None, armored: bool = False) -> Keys | None:
     """The keys that are there, whoever put them there and however he broke their lines; None where they are not as they have to be."""
     try:
         keys = checked(read(path), wanted, path)
     except GpuSwarmError:
         return None
-    return keys if keys.armored == is_armored(path, keys) else None
+    return keys if keys.armored == is_armored(path, keys, armored) else None

@@ -168,7 +168,7 @@ LIMITS: dict[str, tuple[int, int | None]] = {"swarm_member_react_limit": (1, 100
 # The names of settings begin with these. Users may have variables of their own with them, unless one is nearly a setting.
 PREFIXES = ("provision_", "maintain_", "deprovision_", "gpu_node_", "nvidia_container_toolkit_", "swarm_member_", "swarm_manager_", "verify_")
 # What the playbooks register under such a name themselves.
-FACTS = ("gpu_node_assessed", "gpu_node_applied", "swarm_member_state", "swarm_member_waits_for", "nvidia_container_toolkit_unchecked")
+FACTS = ("gpu_node_assessed", "gpu_node_applied", "swarm_member_state", "swarm_member_waits_for")
 
 
 def default_of(name: str) -> Any:

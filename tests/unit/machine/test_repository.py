@@ -185,8 +185,24 @@ def test_zypper_that_finds_nothing_is_no_failure():
     assert query(MANAGERS["zypper"], "/w", PACKAGES, run) == {}
 
 
-def test_of_a_node_s_own_repositories_no_list_is_read():
+def test_of_a_node_s_own_repositories_apt_reads_no_list():
     run = Commands((0, MADISON, ""))
     assert query(OWN["apt"], "/w", PACKAGES, run)[PACKAGES[1]] == ["1.20.0-1"]
     assert [words[0] for words in run.called] == ["apt-cache"]
     assert "Lists" not in "".join(OWN["apt"].files.values())
+
+
+@pytest.mark.parametrize(("name", "code", "complaint"), [("dnf", 0, DNF_OUTPUT), ("zypper", 106, ZYPPER_OUTPUT)])
+def test_a_repository_that_was_skipped_is_named_where_packages_are_missing(name, code, complaint):
+    """Another one has them, or none."""
+    skipped = (code, LISTED[name], complaint)
+    assert set(PACKAGES) <= set(query(OWN[name], "/w", PACKAGES, Commands(*[(0, "", "")] * len(OWN[name].reading), skipped)))
+    with pytest.raises(GpuSwarmError, match="^the repository cannot be read: ") as raised:
+        query(OWN[name], "/w", [*PACKAGES, "other"], Commands(*[(0, "", "")] * len(OWN[name].reading), skipped))
+    assert raised.value.details == {"problem": "repository"}
+
+
+@pytest.mark.parametrize("name", ["dnf", "zypper"])
+def test_what_is_copied_from_a_node_comes_into_the_directory(name):
+    assert OWN[name].copied
+    assert all(source.startswith("/") and target.startswith("{work}/") for source, target in OWN[name].copied.items())

@@ -112,6 +112,16 @@ def test_the_form_that_the_name_calls_for(server, tmp_path, name, form, content)
     assert module(key, src=str(brought))["changed"] is False
 
 
+@pytest.mark.parametrize("name", ["key.asc", "key.gpg", "RPM-GPG-KEY-nvidia"])
+def test_a_key_that_is_armored_whatever_its_name(server, tmp_path, name):
+    """One of the other form, which an older release left there, is replaced."""
+    key, server.content = tmp_path / name, BINARY
+    key.write_bytes(BINARY)
+    for changed in (True, False):
+        assert module(key, url=server.url, armored=True)["changed"] is changed
+        assert key.read_bytes() == ARMORED
+
+
 @pytest.mark.parametrize("there", [ARMORED, ARMORED.replace(b"\n", b"\r\n"), armor(BINARY, headers="Comment: one\n")])
 def test_the_right_key_that_somebody_put_there_stays(server, tmp_path, there):
     key, brought, server.content = tmp_path / "key.asc", tmp_path / "new", ARMORED
