@@ -71,6 +71,29 @@ def test_a_driver_is_installed_by_the_example_and_the_node_rebooted_in_its_windo
     assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
 
 
+def test_a_kernel_is_installed_by_the_example_and_started_only_where_it_has_the_driver(fleet: Fleet, maintenance: Maintenance) -> None:
+    """The node's kernel is that of the machine: here are the files that a package of one would bring."""
+    node, older, newest = fleet["g1"], "9.9.9+deb13-lab", "10.1.0+deb13-lab"
+    upgrade = {"maintain_reboot": True, "maintain_timeout": 120, "maintain_id": "kernel-10", "kernel_packages": [AS_DRIVER]}
+    for kernel in (older, newest):
+        node.write(f"/boot/vmlinuz-{kernel}", b"")
+    node.write(f"/lib/modules/{older}/updates/dkms/nvidia.ko", b"")
+    node.write(f"/lib/modules/{newest}/kernel/drivers/video/fbdev/nvidia/nvidiafb.ko", b"")
+    booted = maintenance.boots()
+    try:
+        run = maintenance.example("kernel.yml", "g1", **upgrade)
+        assert run.rc == 2, run.output
+        assert f"there is no NVIDIA driver for vmlinuz-{newest}" in run.row("g1")
+        assert (maintenance.boots(), away(fleet, "g1")) == (booted, ("pause", "active"))
+        node.write(f"/lib/modules/{newest}/updates/dkms/nvidia-current.ko.xz", b"")
+        run = maintenance.example("kernel.yml", "g1", **upgrade)
+        assert run.rc == 0, run.output
+        assert [was == now for was, now in zip(booted, maintenance.boots(), strict=True)] == [False, True]
+        assert away(fleet, "g1") == ("active", None)
+    finally:
+        node.run("rm", "--recursive", "--force", "/lib/modules", *(f"/boot/vmlinuz-{kernel}" for kernel in (older, newest)))
+
+
 def test_a_node_that_lost_a_gpu_stays_paused(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
     node = fleet["g1"]
     gone = node.gpus()[1]

@@ -19,7 +19,7 @@ ANSIBLE = os.environ.get("ANSIBLE_PLAYBOOK") or str(Path(sys.executable).parent 
 EXAMPLES = sorted((ROOT / "docs/examples").glob("*.yml"))
 # What is done on the controller cannot hang.
 AT_ONCE = {"ansible.builtin.assert"}
-KEYWORDS = {"name", "timeout", "register", "when"}
+KEYWORDS = {"name", "timeout", "register", "when", "changed_when", "vars"}
 
 
 def test_ansible_takes_them_all(tmp_path):
@@ -32,7 +32,7 @@ def test_ansible_takes_them_all(tmp_path):
     command = [ANSIBLE, "--syntax-check", "-i", "g1,", str(tmp_path / "play.yml")]
     run = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
