@@ -391,6 +391,26 @@ def test_no_command_of_systemd_is_no_obstacle(node, monkeypatch, tmp_path_factor
     assert node.run()["changed"] is True
 
 
+OUT_OF_PATIENCE = """
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _bounded
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import node
+_bounded.run.__defaults__ = (0.5,)
+node.SBIN = %r
+"""
+
+
+def test_a_toolkit_that_hangs_is_an_error_of_its_host(node, tmp_path_factory):
+    """Its programs query the driver, which may hang for ever."""
+    program = tmp_path_factory.mktemp("bin") / "nvidia-ctk"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    before = node.files()
+    answer = node.run(OUT_OF_PATIENCE % str(program.parent), check=True)
+    assert answer["failed"]
+    assert f"{program} --version" in answer["msg"]
+    assert node.files() == before
+
+
 @pytest.mark.parametrize("check", [True, False])
 def test_gathering_decides_nothing_whatever_was_decided_before(node, check):
     node.run()

@@ -90,8 +90,8 @@ def test_a_lease_that_another_run_took_while_this_one_waited_is_noticed_before_i
 def test_nothing_is_written_without_the_lease(lease, book, lost):
     host = {"gpu_node_assessed": assessed("n1"), **({"gpu_swarm_lease": lease} if lease else {})}
     assert bool(lost_lease(host, book)) is lost
-    assert label_updates(["a"], {"a": host}, book) is not lost
-    assert availability_updates(["a"], {"a": host}, "former", book) is not lost
+    assert bool(label_updates(["a"], {"a": host}, book)) is not lost
+    assert bool(availability_updates(["a"], {"a": host}, "former", book)) is not lost
     assert [update["host"] for update in to_label(["a"], {"a": host}, book)] == ["a"]
 
 

@@ -131,6 +131,13 @@ def test_tasks_get_the_time_to_find_a_place(finds_room_after, outcomes):
     assert len(manager.asked("swarm_gpu_info")) == min(finds_room_after, 31) + 1
 
 
+def test_a_run_that_takes_the_room_away_waits_for_none():
+    """As deprovision does: a service that fits nowhere by then costs no batch its time."""
+    manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
+    assert judge(batch(manager, made=plan(*"ab", rooms=None)))["outcomes"] == {}
+    assert len(manager.asked("swarm_gpu_info")) == 1
+
+
 def test_a_roll_that_was_stopped_waits_for_nothing():
     manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
     made = plan(*"abc", rooms={"web": {"running": 1, "pending": 0}})
@@ -401,6 +408,13 @@ def test_without_the_lease_nobody_returns_to_service_or_is_paused():
     answer = STEPS["start"](batch(manager, lease={}, made=made))
     assert [name for name, _args in manager.calls] == ["swarm_lease"]
     assert list(answer["outcomes"]) == ["a"]
+
+
+def test_hosts_do_not_join_a_swarm_of_which_another_run_has_the_lease_by_now():
+    answer = STEPS["acquire"](batch(Manager(swarm_lease=OTHERS), made=plan(*"ab", to_change=["a"])))
+    assert [(name, outcome["state"]) for name, outcome in answer["outcomes"].items()] == [("a", "untouched")]
+    assert "another run changes this swarm: bob" in answer["outcomes"]["a"]["reason"]
+    assert STEPS["acquire"](batch(Manager(swarm_lease=HELD)))["outcomes"] == {}
 
 
 @pytest.mark.parametrize(("found", "reason"), [(HELD, None), ({**HELD, "since": "12:00"}, "another run has had it meanwhile")])

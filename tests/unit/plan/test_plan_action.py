@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the action of this name returns with the steps, and shows."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ansible.plugins.action import ActionBase
+from fleet_lab import assessed, ledger, member, task
+from host_vars import HostVars
+
+from ansible_collections.fleet.gpu_swarm.plugins.action.provision_plan import ActionModule
+
+SERVICES = [task("web.1", "web"), task("gone.1", "a337e469")]
+
+
+def run(monkeypatch, state):
+    args = {
+        "hosts": ["gpu-1"],
+        "swarm": {"live": ["m1"], "init_on": None, "error": None},
+        "ledger": ledger(member("n1", tasks=SERVICES), member("m", role="manager")),
+        "evicted": [],
+        "state": state,
+        "holds": None,
+        "maintain": None,
+    }
+    monkeypatch.setattr(ActionBase, "run", lambda self, tmp, task_vars: {})
+    monkeypatch.setattr(ActionBase, "validate_argument_spec", lambda self, argument_spec: (None, args))
+    action, shown = ActionModule.__new__(ActionModule), []
+    action._task = SimpleNamespace(check_mode=False)
+    action._templar = SimpleNamespace(template=lambda value: value)
+    action._display = SimpleNamespace(display=shown.append)
+    groups = {"gpu_nodes": ["gpu-1"], "all": ["gpu-1"]}
+    containers = [("web.1", "web"), ("gone.1", "gone")]
+    found = assessed("n1", containers=containers, restart_required=True, drift=["x"], labels={})
+    of_host = {"gpu_node_assessed": found, "group_names": ["gpu_nodes"]}
+    task_vars = {"inventory_hostname": "gpu-1", "groups": groups, "hostvars": HostVars({"gpu-1": of_host}), "ansible_play_hosts": ["gpu-1"]}
+    return action.run(task_vars=task_vars), "".join(shown)
+
+
+@pytest.mark.parametrize(("state", "rooms"), [("absent", None), ("present", {"web": {"running": 1, "pending": 0}})])
+def test_nodes_that_leave_take_their_room_with_them(monkeypatch, state, rooms):
+    """No batch waits for it: that cost a fleet minutes for each service that fits nowhere else."""
+    found, _text = run(monkeypatch, state)
+    assert found["steps"]["gpu-1"]["error"] is None
+    assert (found["rooms"] and {"web": found["rooms"]["web"]}) == rooms
+
+
+@pytest.mark.parametrize("state", ["absent", "present"])
+def test_the_impact_shows_no_id_of_a_service(monkeypatch, state):
+    """Of one that was removed the manager has its id alone; the container has its name."""
+    _found, text = run(monkeypatch, state)
+    assert "moves service web, service gone (removed)" in text
+    assert "a337e469" not in text
