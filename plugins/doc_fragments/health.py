@@ -17,7 +17,7 @@ options:
       - With V(false) the service and its label are removed, as they are where nothing is advertised. Where the daemon is not to be
         restarted, they are left as they are.
     type: bool
-    default: false
+    default: true
     version_added: 0.3.0
   health_report:
     description:

@@ -7,7 +7,6 @@ time as the kernel counts it."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import time
@@ -28,7 +27,7 @@ CPU_LIMIT = 0.1  # percent of a core
 def measure(yard: Yard) -> list[Row]:
     with yard.fleet(1) as fleet:
         yard.machine(fleet, NODE, GPUS)
-        play(fleet, "provision", "--extra-vars", json.dumps({"gpu_node_health": True}))
+        play(fleet, "provision")
         time.sleep(SETTLED_S)
         began, before = time.monotonic(), _cpu_s(fleet)
         time.sleep(SECONDS)

@@ -121,6 +121,12 @@ class Node:
     def files(self) -> dict[str, bytes | None]:
         return {path: self.read(path) for path in (DAEMON_JSON, CONFIG_TOML)}
 
+    def advertised(self) -> tuple[dict[str, Any], bytes | None]:
+        """What its files say but for what its watcher reports there, which is none of a run's."""
+        daemon = json.loads(self.read(DAEMON_JSON) or b"{}")
+        labels = [label for label in daemon.pop("labels", []) if not label.startswith("fleet.gpu-swarm.health=")]
+        return {**daemon, "labels": labels}, self.read(CONFIG_TOML)
+
     def swarm(self) -> dict[str, Any]:
         return self.docker_json("info", "--format", "{{json .Swarm}}")
 

@@ -33,6 +33,7 @@ KEY = "/usr/share/keyrings/nvidia-container-toolkit-keyring.asc"
 # What is there only because packages were installed.
 OF_PACKAGES = {CONFIG_TOML}
 OF_REPOSITORY = {DEFINITION, KEY}
+WATCHER, REACTOR = "/etc/systemd/system/gpu-swarm-health.service", "/etc/systemd/system/gpu-swarm-react.service"
 
 
 def digests(node: Node) -> dict[str, str]:
@@ -79,9 +80,11 @@ def before(fleet: Fleet, inventory: Path) -> dict[str, dict[str, str]]:
     found = {name: digests(fleet[name]) for name in NODES}
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
+    units = {"d1": {WATCHER, REACTOR}, "d2": {REACTOR}, "d3": {WATCHER}}
+    assert {name: differing(found[name], digests(fleet[name])) & {WATCHER, REACTOR} for name in NODES} == units
     for name in GPU_NODES:
         assert offered(fleet[name])[0] == "nvidia"
-        assert differing(found[name], digests(fleet[name])) == {DAEMON_JSON, *OF_PACKAGES, *OF_REPOSITORY}
+        assert differing(found[name], digests(fleet[name])) == {DAEMON_JSON, *OF_PACKAGES, *OF_REPOSITORY, *units[name]}
     return found
 
 
@@ -97,7 +100,7 @@ def test_check_reports_the_plan_and_touches_nothing(fleet: Fleet, inventory: Pat
     assert run.rc == 0, run.output
     for words in (
         "d3    removes node labels; restores its files; restarts dockerd;", "d1    removes", "ends the swarm",
-        "d2    removes node labels; leaves the swarm",
+        "d2    removes node labels; clears /var/lib/gpu-swarm; leaves the swarm",
     ):  # fmt: skip
         assert words in run.output, run.output
     assert {name: fleet[name].touched() for name in NODES} == {name: [] for name in NODES}

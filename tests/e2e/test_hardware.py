@@ -19,6 +19,7 @@ from .fleet import Fleet, Run, wait_until
 from .test_provision import GPU_NODES, KIND, all_running, availabilities, away, member, named, service, shown
 
 NODE = "g1"
+WITHIN_S = 40
 WHOLE = (MACHINES / "rtx4090x2.conf").read_text()
 CONSENT = ("--extra-vars", "gpu_node_allow_shrink=true")
 POLICY = ("--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "mig"}, {"as": "gpu", "kind": KIND}]}))
@@ -77,13 +78,13 @@ def bench(exchanged: Bench) -> Iterator[Bench]:
 
 
 def test_a_card_is_gone_and_comes_back(fleet: Fleet, bench: Bench) -> None:
-    before = (bench.node.files(), bench.node.started())
+    before = (bench.node.advertised(), bench.node.started())
     gone = bench.node.gpus()[1]
     bench.put(WHOLE.replace("[gpu 0-1]", "[gpu 0]"))
     run = bench.provision()
     assert run.rc == 2
     assert f"would advertise less than before: {gone} is gone" in run.failures(NODE)[-1]
-    assert (bench.node.files(), bench.node.started()) == before
+    assert (bench.node.advertised(), bench.node.started()) == before
     assert away(fleet, NODE) == ("pause", "active")  # no new task comes to a card that is gone
 
     bench.follows(*CONSENT)
@@ -96,17 +97,18 @@ def test_a_card_is_gone_and_comes_back(fleet: Fleet, bench: Bench) -> None:
 
 
 def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
-    """Until the reboot nothing can be read, and nothing is touched. After it, another driver is another label and no restart."""
-    before = (bench.node.files(), bench.node.started())
+    """Until the reboot nothing can be read, and nothing is touched; the watcher has the node paused. After it, another driver is another label and
+    no restart."""
+    before = (bench.node.advertised(), bench.node.started())
     bench.put(WHOLE.replace("\n\n", "\ninit = version-mismatch\n\n", 1))
     run = bench.provision()
     assert run.rc == 2
     assert "reboot" in run.failures(NODE)[-1].lower()
-    assert away(fleet, NODE) == ("active", None)
+    wait_until("the pause", lambda: away(fleet, NODE) == ("pause", "active"), WITHIN_S, lambda: away(fleet, NODE))
 
     bench.put(WHOLE.replace("driver = 575.64.05", "driver = 580.95.05"))
     bench.follows()
-    assert (bench.node.files(), bench.node.started()) == before
+    assert (bench.node.advertised(), bench.node.started()) == before
     assert member(fleet, NODE)["Spec"]["Labels"]["gpu.driver"] == "580.95.05"
     bench.everyone_runs_on_a_gpu_that_is_there(4)
 

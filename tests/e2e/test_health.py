@@ -34,7 +34,7 @@ TEXTFILES = "/srv/textfiles"
 WITHIN_S = 40
 # What comes of a fault is in test_react.py: here the nodes stay in service.
 ALONE = {"swarm_member_react": False, "gpu_node_on_loss": "report"}
-ON = ("--extra-vars", json.dumps({"gpu_node_health": True, **ALONE}))
+ON = ("--extra-vars", json.dumps(ALONE))
 OFF = ("--extra-vars", json.dumps({"gpu_node_health": False, **ALONE}))
 
 
@@ -258,11 +258,46 @@ def test_off_and_on_again_takes_no_restart_and_it_reports_again(fleet: Fleet, in
     replace(fleet["h2"], "[gpu 0-2]", "[gpu 0-3]")
 
 
+def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """As after an upgrade from 0.2.0, which noted nothing of what dockerd has loaded. The leader here may stop a task at an update of its node."""
+    manager = fleet["h1"]
+    for name in NODES:
+        wait_until("what was before to be over", lambda name=name: shown(fleet, name) == "ok", 150, lambda name=name: status(fleet[name]))
+    assert fleet.playbook(inventory, *OFF).rc == 0
+    for name in NODES:
+        record = json.loads(fleet[name].read(f"{STATE_DIR}/record.json") or b"")
+        for entry in record["files"].values():
+            entry.pop("loaded", None)
+        fleet[name].write(f"{STATE_DIR}/record.json", json.dumps(record).encode())
+    manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "hold", "--mode", "global", "lab/task")
+    try:
+        wait_until("two tasks", lambda: all(fleet[name].docker("ps", "--quiet") for name in NODES))
+        tasks = {name: (fleet[name].docker("ps", "--quiet", "--no-trunc"), fleet[name].started(), labels(fleet[name])) for name in NODES}
+        check = fleet.playbook(inventory, *ON, "--check")
+        assert [check.row(name) for name in NODES] == ["installs the watcher of its GPUs"] * 2
+        assert "each report of a node may stop a task there" in check.output
+        run = fleet.playbook(inventory, *ON)
+        assert run.rc == 0, run.output
+        assert "cannot be reported" not in run.output
+        for name in NODES:
+            node = fleet[name]
+            wait_until("its label to wait", lambda node=node: "hold" in str(status(node)["waits"]), WITHIN_S, lambda node=node: status(node))
+            assert node.run("systemctl", "is-active", UNIT) == "active"
+        assert {name: (fleet[name].docker("ps", "--quiet", "--no-trunc"), fleet[name].started(), labels(fleet[name])) for name in NODES} == tasks
+        assert fleet.playbook(inventory, *ON).changed() == dict.fromkeys(NODES, 0)
+    finally:
+        manager.docker("service", "rm", "hold")
+    wait_until("no task", lambda: not any(fleet[name].docker("ps", "--quiet") for name in NODES))
+    for name in NODES:
+        fleet[name].run("systemctl", "restart", UNIT)  # else it tries again in five minutes
+        wait_until("its label", lambda name=name: shown(fleet, name) == "ok", WITHIN_S, lambda name=name: status(fleet[name]))
+
+
 def test_maintain_has_it_out_of_the_way(fleet: Fleet, inventory: Path, before: dict[str, bytes], tmp_path: Path) -> None:
     tasks = tmp_path / "driver.yml"
     state = {"name": "See what has NVML open", "ansible.builtin.command": f"systemctl is-active {UNIT}", "register": "_unit"}
     tasks.write_text(json.dumps([{**state, "failed_when": "_unit.stdout != 'inactive'", "changed_when": False}]))
-    settings = json.dumps({"gpu_node_health": True, **ALONE, "maintain_tasks": str(tasks)})
+    settings = json.dumps({**ALONE, "maintain_tasks": str(tasks)})
     run = fleet.playbook(inventory, "--limit", "h2", "--extra-vars", settings, playbook="fleet.gpu_swarm.maintain")
     assert run.rc == 0, run.output
     assert fleet["h2"].run("systemctl", "is-active", UNIT).strip() == "active"

@@ -36,7 +36,7 @@ PAUSED_FOR = "gpu-swarm.paused-for"
 WITHIN_S, TURN_S = 40, 30
 TEXTFILES = "/var/lib/prometheus/node-exporter"  # swarm_member_metrics_directory
 # Of two nodes that report, one may be paused by default.
-SETTINGS: dict[str, Any] = {"gpu_node_health": True, "swarm_member_react_limit": 100}
+SETTINGS: dict[str, Any] = {"swarm_member_react_limit": 100}
 
 
 def settings(**more: Any) -> tuple[str, str]:

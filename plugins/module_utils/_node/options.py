@@ -44,7 +44,7 @@ def argument_spec() -> dict[str, Any]:
         "docker_unit": {"type": "str", "default": "docker.service"},
         "state_dir": {"type": "path", "default": "/var/lib/gpu-swarm"},
         "drain_timeout": {"type": "int", "default": 0},
-        "health": {"type": "bool", "default": False},
+        "health": {"type": "bool", "default": True},
         "health_report": {"type": "str", "choices": [ALL, FAULTS]},
         "health_faults": {"type": "list", "elements": "int", "default": list(numbers.FAULTS)},
         "health_ignored": {"type": "list", "elements": "int", "default": list(numbers.IGNORED)},

@@ -27,7 +27,7 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
     if "hold" in step.needs:
         step.impact.append("holds the toolkit's version" if host.hold else "no longer holds the toolkit's version")
     if "configure" in step.needs:
-        step.impact.extend(_gained_and_lost(assessed) or assessed["drift"] or watchers.change_in_words(host) or ["keeps pynvml on the node"])
+        step.impact.extend(_gained_and_lost(assessed) or watchers.in_words(host) or ["keeps pynvml on the node"])
     step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
     if "restart" in step.needs:
         step.impact.append("restarts dockerd")

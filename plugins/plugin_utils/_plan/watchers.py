@@ -33,7 +33,13 @@ def is_to_change(host: Host) -> bool:
     return host.gpu and bool(health) and health.get("report") != host.report
 
 
-def change_in_words(host: Host) -> list[str]:
+def in_words(host: Host) -> list[str]:
+    """The drift of a node, and what a run does about its watcher."""
+    drift = (host.assessed or {}).get("drift") or ()
+    return ["installs the watcher of its GPUs" if text == NOT_INSTALLED else text for text in drift] or _change_in_words(host)
+
+
+def _change_in_words(host: Host) -> list[str]:
     what = "everything" if host.report == ALL else "only faults while tasks run"
     return [f"has the watcher of its GPUs report {what}"] if is_to_change(host) else []
 

@@ -191,16 +191,16 @@ def test_whether_the_toolkit_is_held_is_left_open_where_nobody_says(written, exp
 @pytest.mark.parametrize(
     ("m1", "g1", "limit"),
     [
-        ({}, {}, None),
-        ({}, {"gpu_node_health": True}, 20),
+        ({}, {}, 20),
+        ({}, {"gpu_node_health": False}, None),
         ({"swarm_member_react_limit": "5"}, {"gpu_node_health": "yes"}, 5),
-        ({"swarm_member_react": False}, {"gpu_node_health": True}, None),
+        ({"swarm_member_react": False}, {}, None),
         ({"gpu_node_health": True}, {"gpu_node_health": False}, None),  # a manager without GPUs has no watcher
     ],
 )
 def test_managers_react_where_any_gpu_node_is_watched(m1, g1, limit):
     """The GPU nodes need not be in this run."""
-    variables = {"m1": m1, "g1": {"gpu_node_health": False, **g1}, "both": {"gpu_node_health": False}}
+    variables = {"m1": m1, "g1": g1, "both": {"gpu_node_health": False}}
     shown = {**m1, "inventory_hostname": "m1", "groups": GROUPS, "hostvars": HostVars(variables)}
     found = hosts_of(shown, ["m1", "g1"], ("gpu_node_assessed",))
     assert [one.reacts for one in found] == [limit, None]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from fleet_lab import host, member, swarm
 
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import IDLE, WINDOW
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import watchers
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
 
@@ -54,6 +55,12 @@ def test_other_managers_are_a_change_of_the_watchers_and_nothing_that_hurts(vers
     assert step.report == (("all" if version == "29.6.0" else "faults") if changes else None)
     assert [text for text in step.impact if "watcher" in text] == step.impact
     assert bool(step.impact) is changes
+
+
+def test_a_member_that_had_none_gets_one_without_a_window():
+    step = plan([host(**NEW, shown=host().assessed["resources"])], swarm(manager("26.1.5"), member()))["gpu-1"]
+    assert (step.needs, step.impact, step.report) == (["configure"], ["installs the watcher of its GPUs"], "faults")
+    assert not {IDLE, WINDOW} & set(step.groups)
 
 
 def test_it_is_reported_once_and_only_where_one_comes():
