@@ -9,6 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -60,8 +61,10 @@ class Service:
         self._renewed = time.monotonic()
         self._status: dict[str, Any] | None = None
         self._lifetime = Lifetime()
+        self._place: int | None = None
 
     def run(self) -> None:
+        self._place = alone(self._home)
         self._publish({"label": text(self._shown) if self._shown else None, "reasons": []})
         self._lifetime.begin()
         standing = self._events.standing()
@@ -177,6 +180,17 @@ class Service:
             json.dump(found, stream)
         os.replace(STATUS + ".new", STATUS)
         self._status = found
+
+
+def alone(home: str) -> int:
+    """Takes the node's place for a watcher, which ends with this process: to a second one, the process by which the first reads would be one that
+    hangs, and the node would be paused for it."""
+    place = os.open(os.path.join(home, "watch.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise SystemExit("a watcher of the GPUs runs on this node already: see 'systemctl status gpu-swarm-health'") from None
+    return place
 
 
 def _reasons(reading: Mapping[str, Any]) -> list[str]:

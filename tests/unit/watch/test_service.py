@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, xids
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import events, service
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import events, reader, service
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 WELL = {"error": None, "text": None, "gpus": [{"uuid": UUID, "pci": "00000000:C1:00.0", "state": "ok", "reasons": [], "action": None, "mig": []}]}
@@ -66,6 +67,23 @@ class Node:
 @pytest.fixture
 def node(tmp_path, monkeypatch):
     return Node(tmp_path, monkeypatch)
+
+
+def test_of_two_watchers_one_runs(node, monkeypatch):
+    """The second one is started by hand, say. What reads NVML for the first, and may outlast it, does not take its place."""
+    home = node.it._home
+    first = service.alone(home)
+    with pytest.raises(SystemExit, match="a watcher of the GPUs runs on this node already"):
+        node.it.run()
+    assert not node.status.exists()
+    monkeypatch.setattr(reader, "_reading", lambda *_given: (WELL, True))
+    reads = reader.Reader(home, SETTINGS, lambda: None)
+    assert reads.read() == WELL
+    try:
+        os.close(first)
+        os.close(service.alone(home))
+    finally:
+        reads.end()
 
 
 def test_nothing_is_written_while_all_is_well(node):
