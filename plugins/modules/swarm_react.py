@@ -19,7 +19,7 @@ options:
     choices: [present, absent]
     default: present
   limit:
-    description: So many of a hundred nodes that report are paused at most, and at least two, of two nodes one. From 1 to 100.
+    description: So many of a hundred GPU nodes are paused at most, and at least two, of two nodes one. From 1 to 100.
     type: int
     default: 20
   metrics_directory:

@@ -35,7 +35,7 @@ MACHINE = "/etc/gpu-lab/nvml.conf"
 PAUSED_FOR = "gpu-swarm.paused-for"
 WITHIN_S, TURN_S = 40, 30
 TEXTFILES = "/var/lib/prometheus/node-exporter"  # swarm_member_metrics_directory
-# Of two nodes that report, one may be paused by default.
+# Of two GPU nodes, one may be paused by default.
 SETTINGS: dict[str, Any] = {"swarm_member_react_limit": 100}
 
 

@@ -45,7 +45,7 @@ class Decision(NamedTuple):
 
 
 def decide(nodes: Sequence[Mapping[str, Any]], own_id: str, percent: int, memory: Memory, now: float) -> tuple[Decision, Memory]:
-    """What this manager (``own_id``) does now, and what it keeps in mind. At most ``percent`` of the nodes that report are paused."""
+    """What this manager (``own_id``) does now, and what it keeps in mind. At most ``percent`` of the GPU nodes are paused."""
     memory = _remember(nodes, memory, now)
     turns = {node_id: since + _delay_s(nodes, own_id) - now for node_id, (_fault, since) in memory.seen.items()}
     due = [node for node in nodes if turns.get(node["ID"], 1) <= 0]
@@ -59,7 +59,7 @@ def decide(nodes: Sequence[Mapping[str, Any]], own_id: str, percent: int, memory
             candidates.append(node)
     most, paused = limit(nodes, percent), sum(is_paused_for_a_fault(node) and _is_there(node) for node in nodes)
     room = max(0, most - paused)
-    full = "%d of the %d nodes that report are paused for a fault, which is as many as may be (%d %%)" % (max(paused, most), watched(nodes), percent)
+    full = "%d of the %d GPU nodes are paused for a fault, which is as many as may be (%d %%)" % (max(paused, most), watched(nodes), percent)
     alarms.update({node["ID"]: full for node in candidates[room:]})
     turn_s = min((left for left in turns.values() if left > 0), default=None)
     return Decision([(node, memory.seen[node["ID"]][0]) for node in candidates[:room]], alarms, turn_s), memory
@@ -76,9 +76,14 @@ def most_of(watched_nodes: int, percent: int) -> int:
 
 
 def watched(nodes: Iterable[Mapping[str, Any]]) -> int:
-    """How many nodes report, well or not. Without them, a few GPU nodes in a large swarm could all be paused. One that is down takes no tasks,
-    and what it reported is of before."""
-    return sum(bool(reported(node)) and _is_there(node) for node in nodes)
+    """How many nodes advertise GPUs, or report something of theirs: under an old leader, one on which tasks run reports nothing before it has a
+    fault. Without the others, a few GPU nodes in a large swarm could all be paused. One that is down takes no tasks, and what it reported is of
+    before."""
+    return sum(bool(reported(node) or _advertised(node)) and _is_there(node) for node in nodes)
+
+
+def _advertised(node: Mapping[str, Any]) -> Any:
+    return ((node.get("Description") or {}).get("Resources") or {}).get("GenericResources")
 
 
 def is_paused_for_a_fault(node: Mapping[str, Any]) -> bool:

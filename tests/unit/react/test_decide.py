@@ -146,9 +146,10 @@ def test_a_fault_that_a_run_found_is_the_one_that_the_watcher_reports():
     [(1, 20, 1), (2, 20, 1), (3, 20, 2), (4, 20, 2), (10, 20, 2), (14, 20, 2), (200, 20, 40), (200, 0, 2), (3, 100, 3)],
 )
 def test_the_limit(watched, percent, most):
-    """Nodes that report nothing do not count."""
-    nodes = [reporting(f"g{number}", "ok") for number in range(watched)]
-    assert limit([*nodes, *(api.node(f"c{number}") for number in range(100))], percent) == most
+    """Of the nodes with GPUs: those that report, and those that advertise some and have nothing to report, as under an old leader while tasks run."""
+    others = [api.node(f"c{number}") for number in range(100)]
+    assert limit([*(reporting(f"g{number}", "ok") for number in range(watched)), *others], percent) == most
+    assert limit([*(api.node(f"g{number}", resources=[{}]) for number in range(watched)), *others], percent) == most
 
 
 def test_a_node_that_lies_keeps_no_other_one_in_service():
@@ -177,7 +178,7 @@ def test_200_nodes_at_once():
             nodes[node["ID"]] = paused(node, fault)
     assert sum(node["Spec"]["Availability"] == "pause" for node in nodes.values()) == 40
     assert len(decision.alarms) == 160
-    assert "40 of the 200 nodes" in decision.alarms["g199"]
+    assert "40 of the 200 GPU nodes" in decision.alarms["g199"]
 
 
 def test_what_was_lost_first_comes_first_and_room_is_used_again():

@@ -200,7 +200,7 @@ def test_beyond_the_limit_it_only_alarms_and_each_once(start, capsys):
     assert swarm.writes == 2
     said = capsys.readouterr().out
     assert said.count("ALARM") == 2
-    assert "2 of the 4 nodes that report are paused" in said
+    assert "2 of the 4 GPU nodes are paused" in said
 
 
 def test_who_else_goes_by_the_nodes_gets_them_once_a_poll(start):
