@@ -42,28 +42,11 @@ options:
     type: str
     choices: [never, if_needed]
     default: if_needed
-  when_busy:
-    description:
-      - What to do when a restart is needed while containers run on this node. A restart stops all of them.
-      - With V(refuse), the module fails before it writes anything, and names the containers. It checks again directly before the
-        restart; where containers were started by then it fails as well, and restores the files.
-      - With V(restart), the containers are stopped.
-    type: str
-    choices: [refuse, restart]
-    default: refuse
   library_path:
     description:
       - A directory or zip file from which to load C(pynvml) and C(tomli) where the node does not have them.
       - If not given, what this module keeps on the node is tried, then the controller's copies are sent.
     type: path
-  drain_timeout:
-    description:
-      - How long to wait, in seconds, before a restart for the containers of swarm's services to end. For a node that was drained.
-      - Where no restart is due, and in check mode, nothing is waited for.
-      - With O(when_busy=refuse), what still runs after that keeps the daemon from being restarted.
-    type: int
-    default: 0
-    version_added: 0.2.0
   look_for_images:
     description:
       - Whether the result names in RV(images) the images of the node that GPUs can be tested with, as
@@ -79,9 +62,11 @@ extends_documentation_fragment:
   - fleet.gpu_swarm.advertise
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.health
+  - fleet.gpu_swarm.isolation
   - fleet.gpu_swarm.node_files
   - fleet.gpu_swarm.node_labels
   - fleet.gpu_swarm.nvml
+  - fleet.gpu_swarm.restart
 attributes:
   check_mode:
     support: full
@@ -334,6 +319,13 @@ health:
     - What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers cannot see it, or null; C(reasons);
       C(report), as O(health_report); and C(shown), the label that the managers see, which may say for a while what is over.
   returned: success; null where no watcher runs
+  type: dict
+  version_added: 0.3.0
+isolation:
+  description:
+    - The guard in front of NVIDIA's runtime, with its C(level); C(turned_off), whether an operator's file turns it off; and C(found), by service and
+      name what it counted since the node booted (C(count), C(last), C(text)). C(docs/ISOLATION.md) lists the names.
+  returned: success; null where there is no guard
   type: dict
   version_added: 0.3.0
 react:

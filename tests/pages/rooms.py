@@ -45,6 +45,7 @@ ROOMS = (
     Room("module_utils/_ledger", MANAGER, "who has what", "the ledger: which task has which GPU, what is free, what is pending and why, findings"),
     Room("module_utils/_watch", NODE, "between two runs", "the service on a node that watches its GPUs between two runs, and reports"),
     Room("module_utils/_node", NODE, "one transaction", "one node: observe, decide, change all of it or nothing"),
+    Room("module_utils/_guard", NODE, "before the runtime", "the guard in front of NVIDIA's runtime: what a task of the swarm sees of a node's GPUs"),
     Room("module_utils/_swarm", MANAGER, "the manager's API", "the Docker API of a manager; labels of this collection; the lease of a run"),
     Room("module_utils/_dockerd", NODE, "daemon and unit", "dockerd of this machine: what it shows, its unit and flags, its containers, a restart"),
     Room("module_utils/_config", NODE, "edits of two files", "daemon.json and config.toml, edited so that every other byte stays"),

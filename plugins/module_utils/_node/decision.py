@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
 
 from .._compat import checks
 from .._config import daemon_json
@@ -18,13 +18,16 @@ from .._policy import advertise, generic_resources, shrink
 from .._policy.labels import node_labels, options_of
 from . import drift as node_drift
 from . import edits as file_edits
-from . import restore
+from . import guard_seen, restore
 from . import running as running_daemon
 from .journal import INSERTED
 from .observation import Case, Observation
 from .restore import Edit
 from .running import Running
 from .watcher_seen import NOTED, concerns, is_wanted
+
+if TYPE_CHECKING:
+    from .guarded import GuardWanted
 
 
 class Decision(NamedTuple):
@@ -46,6 +49,8 @@ class Decision(NamedTuple):
     runtime_stays: bool  # whether Docker keeps a runtime nvidia of somebody's where this collection's is removed
     reread: bool  # whether systemd may read the units anew
     reread_on_undo: bool  # whether it may when the change is undone
+    guard: GuardWanted | None = None  # what is to stand before NVIDIA's runtime
+    guard_drift: Sequence[str] = ()  # how what is there differs from that
 
 
 def decide(params: Mapping[str, Any], seen: Observation) -> Decision:
@@ -70,13 +75,14 @@ def _case(params: Mapping[str, Any], seen: Observation) -> Case:
 
 def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
     params, seen, advertisement = case.params, case.seen, case.advertisement
-    edits, running, act = _daemon_wanted(case, edits)
+    guard = _guard(case, edits)
+    edits, running, act = _daemon_wanted(case, guard.edits, guard.program)
     writes = _writes(seen, edits)
     now = {item.path: item for item in seen.files}
     watcher = list(seen.watcher.drift)
     adopted = [note for edit in edits.values() for note in edit.notes]
     shrunk = _shrunk(case) if params["state"] == "present" else []
-    drift = node_drift.drift(case, edits, writes, act) + watcher + [item["text"] for item in shrunk]
+    drift = node_drift.drift(case, edits, writes, act, guard.drift) + watcher + [item["text"] for item in shrunk]
     acting = params["restart"] == "if_needed" and act is not None
     return Decision(
         advertisement=advertisement,
@@ -85,7 +91,7 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
         released=list(edits) if params["state"] == "absent" else [one.path for one in seen.left],
         act=act,
         restart=act == "restart",
-        changed=bool(writes) or acting or seen.unfinished or bool(watcher),
+        changed=bool(writes) or acting or seen.unfinished or bool(watcher) or bool(guard.own_drift),
         drift=drift,
         running=running,
         diff=[node_drift.diff(now[path], writes[path]) for path in writes],
@@ -93,16 +99,40 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
         + node_drift.left_out(advertisement)
         + advertisement["warnings"]
         + checks.warnings(case.findings)
-        + _watcher_warnings(case, act),
+        + _watcher_warnings(case, act)
+        + list(guard.warnings),
         refused=shrunk + checks.refused(case.findings),
         adopted=adopted,
         runtime_stays=params["state"] == "absent" and _runtime_stays(case, edits),
         reread=not _not_in_force(seen, edits),
         reread_on_undo=all(edits[path].inserted.get("in_force", True) for path in edits),
+        guard=guard.wanted,
+        guard_drift=guard.own_drift,
     )
 
 
-def _daemon_wanted(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], Running | None, str | None]:
+class _Guard(NamedTuple):
+    """What a decision is about the guard: the edits with it, and the rest of it."""
+
+    edits: Mapping[str, Edit]
+    wanted: GuardWanted | None = None
+    program: str | None = None  # that the daemon is to have as its runtime nvidia
+    own_drift: Sequence[str] = ()  # of the guard's files
+    drift: Sequence[str] = ()  # with that of the daemon
+    warnings: Sequence[str] = ()
+
+
+def _guard(case: Case, edits: Mapping[str, Edit]) -> _Guard:
+    if not guard_seen.concerns(case.params, case.seen.record, case.seen.guard.there):
+        return _Guard(edits)
+    from . import guarded
+
+    with_guard, wanted = guarded.guarded(case, edits)
+    program, own = guarded.runtime_wanted(case, with_guard), guarded.drift(case, wanted)
+    return _Guard(with_guard, wanted, program, own, own + guarded.running_drift(case, program), guarded.warnings(case, wanted))
+
+
+def _daemon_wanted(case: Case, edits: Mapping[str, Edit], program: str | None) -> tuple[dict[str, Edit], Running | None, str | None]:
     """The edits with the health label, what the daemon then shows, and what it needs for that."""
     seen, path = case.seen, case.params["daemon_config"]
     if not edits or not seen.engine:
@@ -110,6 +140,10 @@ def _daemon_wanted(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edi
     running = running_daemon.running_wanted(_daemon_json_then(case, edits), _flags_then(seen, edits))
     starts_otherwise = _starts_otherwise(seen, edits, _writes(seen, edits))
     act = "restart" if starts_otherwise else running_daemon.action_for(running, seen.engine, case.params["state"])
+    if guard_seen.concerns(case.params, seen.record, seen.guard.there):
+        from . import guarded
+
+        running, act = running._replace(program=program), guarded.act_for(case, program, act)
     if not concerns(case.params, seen.record):
         return dict(edits), running, act
     from .labelled import labelled

@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from .._config import daemon_json, runtime_toml
 from .._files import Snapshot
@@ -18,7 +18,7 @@ from .observation import Case
 from .restore import Edit
 
 
-def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None], act: str | None) -> list[str]:
+def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None], act: str | None, guard: Sequence[str] = ()) -> list[str]:
     """Each difference in words; [] exactly when there is nothing to do."""
     params, seen = case.params, case.seen
     found: list[str] = []
@@ -36,6 +36,7 @@ def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | No
             found.append("the default runtime is %s, not nvidia" % seen.engine["default_runtime"])
     if seen.engine and not running and edits:
         found.append("dockerd is not running")
+    found += guard
     if act and not found:
         found.append("dockerd was started before its files were changed")
     if writes and not found:

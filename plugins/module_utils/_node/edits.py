@@ -71,7 +71,7 @@ def _in_daemon_json(case: Case, path: str) -> Edit:
         inserted["gpus"] = [one["uuid"] for one in advertisement["advertised"] if one["uuid"]]
     # What was moved before and is gone now, somebody took out.
     want = daemon_json.Want(inserted["resources"], inserted["kinds"], earlier.get("resources", ()), moved=case.coming)
-    daemon = daemon_json.edit(seen.daemon.data, path, want)
+    daemon = daemon_json.edit(restore.unguarded(seen.daemon.data, path, earlier), path, want)
     return Edit(daemon.content, [*case.taken.notes, *daemon.notes], inserted)
 
 

@@ -17,6 +17,7 @@ import shutil
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping
 
 from .. import _libraries
+from .._config.daemon_json import RUNTIME_PATH
 from .._dockerd.engine import SBIN, Engine, half_joined, swarm_without_engine
 from .._dockerd.flags import UnitFile
 from .._dockerd.unit import Run
@@ -26,8 +27,9 @@ from .._gpu import nvml
 from .._machine import addresses, hardware, packages
 from .._policy import generic_resources, shrink
 from .._policy.labels import options_of
-from . import fault, restore
+from . import fault, guard_seen, restore
 from .decision import Decision, decide
+from .guard_seen import GuardSeen
 from .journal import INSERTED, State
 from .observation import Observation
 from .react_seen import react_seen
@@ -36,6 +38,7 @@ from .watcher_seen import HOME, WatcherSeen, is_wanted
 
 if TYPE_CHECKING:
     from .channel import Channel
+    from .guard import Guard
     from .watcher import Watcher
 
 
@@ -89,6 +92,12 @@ class Node:
 
         return Watcher(self.params, self.state, self._run, self.move, str(self.root), self._load)
 
+    @property
+    def guard(self) -> Guard:
+        from .guard import Guard  # as above
+
+        return Guard(self.move, str(self.root))
+
     def assess(self) -> dict[str, Any]:
         """What is and what should be; changes nothing. Returns the module's result."""
         self._needs_root()
@@ -110,7 +119,12 @@ class Node:
                 refuse(self, seen, decision, decision.act)
                 left = self.watcher.remove(self.channel, any(item["service"] for item in seen.containers))
                 seen, decision = self._decided()
+            if decision.guard and decision.guard_drift:
+                refuse(self, seen, decision, decision.act)
+                self.guard.install(decision.guard)
             done = apply(self, seen, decision)
+            if decision.guard_drift and not decision.guard:
+                self.guard.remove(self._program_before(seen), bool(seen.containers) and not done["restarted"])
             if is_wanted(self.params) and seen.watcher.drift:
                 self.watcher.install()
             result = self._result(seen, decision, changed=decision.changed or installed or removed)
@@ -168,7 +182,16 @@ class Node:
             unfinished=self.params["state"] != "gathered" and self.state.unfinished(),
             left=left,
             watcher=self._watcher_seen(daemon, engine),
+            guard=self._guard_seen(),
         )
+
+    def _program_before(self, seen: Observation) -> str:
+        """What was the runtime nvidia before the guard."""
+        return guard_seen.before(seen.record.get(self.params["daemon_config"])) or RUNTIME_PATH
+
+    def _guard_seen(self) -> GuardSeen:
+        home = os.path.join(str(self.root), guard_seen.HOME)
+        return self.guard.inspect() if guard_seen.is_wanted(self.params) or os.path.lexists(home) else GuardSeen(home)
 
     def _watcher_seen(self, daemon: Snapshot, engine: Mapping[str, Any] | None) -> WatcherSeen:
         if is_wanted(self.params):
@@ -315,6 +338,7 @@ class Node:
             "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},
             "kept": self.state.is_there(),
             "health": seen.watcher.report(),
+            "isolation": seen.guard.report(),
             "fault": self._fault(seen, decision),
             "react": react_seen(self.params["state_dir"], self.root),
             "warnings": decision.warnings,

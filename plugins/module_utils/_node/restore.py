@@ -15,6 +15,7 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from .._config import daemon_json, runtime_toml
 from .._dockerd import flags
 from .._files import Snapshot
+from .guard_seen import BEFORE, FRONT
 from .journal import INSERTED
 from .observation import Observation
 from .watcher_seen import NOTED
@@ -51,6 +52,7 @@ def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
     elif is_daemon(entry):
         want = daemon_json.Want(inserted["resources"], inserted["kinds"], moved=inserted.get("moved", ()))
         content = _unlabelled(current, inserted[NOTED], original) if NOTED in inserted else current.data
+        content = unguarded(content, current.path, inserted)
         content = daemon_json.take_out(content, current.path, original, want)
     else:
         line = runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode"))
@@ -62,6 +64,15 @@ def _unlabelled(current: Snapshot, key: str, original: bytes | None) -> bytes | 
     from .._config import engine_labels
 
     return engine_labels.take_out(current.data, current.path, key, original)
+
+
+def unguarded(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bytes | None:
+    """daemon.json with the program that was the runtime nvidia before the guard was. ``inserted`` is of the file's record."""
+    if inserted.get(BEFORE) is None:
+        return content
+    from .._config import runtime_path
+
+    return runtime_path.restored(content, path, FRONT, inserted[BEFORE])
 
 
 def left_behind(seen: Observation) -> dict[str, Edit]:

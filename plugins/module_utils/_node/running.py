@@ -24,6 +24,7 @@ class Running(NamedTuple):
     resources: list[str]  # KIND=value, sorted
     default_runtime: str | None
     label: str | None = None  # the key of the label that it must have, whatever that says
+    program: str | None = None  # of its runtime nvidia, where a guard is or was its program
 
 
 def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running:
@@ -63,6 +64,9 @@ def complaint(wanted: Running, engine: Mapping[str, Any]) -> str | None:
         return "it shows %s where %s was decided" % (_short(now.resources), _short(wanted.resources))
     if now.default_runtime != wanted.default_runtime:
         return "its default runtime is %s" % now.default_runtime
+    program = ((engine.get("runtimes") or {}).get(daemon_json.RUNTIME) or {}).get("path")
+    if wanted.program and program != wanted.program:
+        return "its runtime nvidia is %s" % program
     if wanted.label and not any(entry.startswith(wanted.label + "=") for entry in engine.get("labels") or []):
         return "it does not show its label %s" % wanted.label
     return None

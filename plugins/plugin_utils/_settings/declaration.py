@@ -44,7 +44,12 @@ NEVER, SERVICES, ALL = "never", "services", "all"
 PAUSE, REPORT, SHRINK = "pause", "report", "shrink"
 DISRUPTIONS = (NEVER, SERVICES, ALL)
 SECONDS = "seconds"
+ISOLATION = ("off", "audit", "reserved", "exclusive")
 PLAYBOOKS = (
+    Setting(
+        "gpu_swarm_isolation", "str", None, "what a task sees of its node's GPUs, one level for the whole swarm", choices=ISOLATION, empty=True,
+        details="Goes before `gpu_node_isolation` of the hosts. See ISOLATION.md.",
+    ),
     Setting(
         "provision_disrupt", "str", SERVICES, "what a change may do to what runs on a host", choices=DISRUPTIONS,
         details="`services` moves what swarm starts again elsewhere, and waits for one-shot tasks, jobs, plain containers and tasks that have "

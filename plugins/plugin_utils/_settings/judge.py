@@ -61,7 +61,7 @@ def _wanted(setting: Setting, value: Any) -> str | None:
     if setting.empty and value in (None, ""):
         return None
     if setting.choices:
-        return None if str(value) in setting.choices else in_words(setting)
+        return None if ("off" if value is False else str(value)) in setting.choices else in_words(setting)  # YAML reads a bare off as false
     if setting.type == "list":
         return None if value is None or _is_list(value, setting.elements) else in_words(setting)
     judge = _IS.get(setting.type)

@@ -157,7 +157,8 @@ class Daemon(Engine):
             raise dockerd_lab.Refused(self.refuses)
         listed = doc.get("node-generic-resources", []) + given.get("node-generic-resources", [])
         shown = [] if new and self.shows_nothing else dockerd_lab.generic_resources(listed)
-        return {"labels": doc.get("labels", []), "shown": shown, "runtime": doc.get("default-runtime") or given.get("default-runtime", ["runc"])[-1]}
+        kept = {"labels": doc.get("labels", []), "runtimes": doc.get("runtimes", {})}
+        return {**kept, "shown": shown, "runtime": doc.get("default-runtime") or given.get("default-runtime", ["runc"])[-1]}
 
     def stop(self):
         self._keep({"running": False, "calls": self.calls()})
@@ -175,7 +176,7 @@ class Daemon(Engine):
             "flavour": "docker",
             "root_dir": "/var/lib/docker",
             "default_runtime": process.get("runtime"),
-            "runtimes": {},
+            "runtimes": process.get("runtimes", {}),
             "generic_resources": process.get("shown", []),
             "live_restore": False,
             "flags": process.get("flags", []),
@@ -209,6 +210,7 @@ class Daemon(Engine):
         if not self.shows_nothing:
             process["runtime"] = doc.get("default-runtime", process["runtime"])
             process["labels"] = doc.get("labels", process["labels"])
+            process["runtimes"] = doc.get("runtimes", process["runtimes"])
         self._keep(dict(process, calls=process["calls"] + ["reload"]))
 
     def reason(self):

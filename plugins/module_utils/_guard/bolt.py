@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A value of a bbolt file, read while its owner holds the file's lock and writes.
+
+bbolt copies a page before it changes it, and what a commit frees is used again only by a later one. So what was read is of one commit
+exactly when the newest meta page is still the same afterwards. (etcd-io/bbolt: internal/common/page.go, meta.go, bucket.go)
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import namedtuple
+
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+if TYPE_CHECKING:
+    from typing import Sequence
+
+_MAGIC, _VERSION = 0xED0CDAED, 2
+_BRANCH, _LEAF = 0x01, 0x02
+_BUCKET = 0x01  # the flag of a leaf's element whose value is a bucket
+_PAGE = struct.Struct("<QHHI")  # id, flags, elements, further pages
+_META = struct.Struct("<IIIIQQQQQQ")  # magic, version, page size, flags, root, sequence, free list, pages, transaction, checksum
+_OF_BRANCH = struct.Struct("<IIQ")  # where its key begins, the key's length, the page
+_OF_LEAF = struct.Struct("<IIII")  # flags, where its key begins, the lengths of key and value
+_HEADER = struct.Struct("<QQ")  # of a bucket: its root page, or 0 where its only page follows; a sequence
+_SIZES = (4096, 16384, 65536, 8192, 32768, 1024, 2048)  # of pages, as kernels have them
+_DEEP = 64
+_LONG = 1 << 14  # pages in a row
+_TRIES = 50
+
+
+class BoltError(Exception):
+    """The file cannot be read as what it is to be."""
+
+
+_Meta = namedtuple("_Meta", ["page_size", "root", "transaction"])
+
+
+def read(path: str, buckets: Sequence[bytes], key: bytes) -> bytes | None:
+    """The value of a key in nested buckets, or None where one of them is not there. Raises BoltError, or OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for dummy in range(_TRIES):
+            meta, problem, found = _newest(handle), None, None
+            try:
+                found = _lookup(handle, meta, buckets, key)
+            except (BoltError, struct.error) as error:
+                problem = error
+            if _newest(handle) == meta:
+                if problem:
+                    raise BoltError(str(problem)) from problem
+                return found
+    finally:
+        os.close(handle)
+    raise BoltError("it changed %d times while it was read" % _TRIES)
+
+
+def _newest(handle: int) -> _Meta:
+    first = os.pread(handle, _PAGE.size + _META.size, 0)
+    found = [_meta(first)]
+    sizes = [found[0].page_size] if found[0] else _SIZES
+    found += [_meta(os.pread(handle, _PAGE.size + _META.size, size)) for size in sizes]
+    valid = [one for one in found if one]
+    if not valid:
+        raise BoltError("it has no valid meta page")
+    return max(valid, key=lambda one: one.transaction)
+
+
+def _meta(data: bytes) -> _Meta | None:
+    if len(data) < _PAGE.size + _META.size:
+        return None
+    body = data[_PAGE.size :]
+    magic, version, page_size, dummy_flags, root, dummy_sequence, dummy_free, dummy_pages, transaction, checksum = _META.unpack(body)
+    if magic != _MAGIC or version != _VERSION or checksum != _fnv64(body[: _META.size - 8]):
+        return None
+    return _Meta(page_size, root, transaction)
+
+
+def _fnv64(data: bytes) -> int:
+    found = 0xCBF29CE484222325
+    for one in data:
+        found = ((found ^ one) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return found
+
+
+def _lookup(handle: int, meta: _Meta, buckets: Sequence[bytes], key: bytes) -> bytes | None:
+    page = _page(handle, meta, meta.root)
+    for name in buckets:
+        bucket = _find(handle, meta, page, name, _BUCKET)
+        if bucket is None:
+            return None
+        root, dummy_sequence = _HEADER.unpack_from(bucket)
+        page = _page(handle, meta, root) if root else bucket[_HEADER.size :]
+    return _find(handle, meta, page, key, 0)
+
+
+def _page(handle: int, meta: _Meta, number: int) -> bytes:
+    at = number * meta.page_size
+    page, dummy_flags, dummy_count, more = _PAGE.unpack(os.pread(handle, _PAGE.size, at))
+    if page != number or more > _LONG:
+        raise BoltError("page %d is not what its tree says" % number)
+    return os.pread(handle, (more + 1) * meta.page_size, at)
+
+
+def _find(handle: int, meta: _Meta, page: bytes, key: bytes, flags: int) -> bytes | None:
+    """The value of a key below this page, where it has these flags."""
+    for dummy in range(_DEEP):
+        dummy_number, kind, count, dummy_more = _PAGE.unpack_from(page)
+        if kind == _LEAF:
+            return _in_leaf(page, count, key, flags)
+        if kind != _BRANCH or not count:
+            raise BoltError("a page of a tree is of kind %d" % kind)
+        page = _page(handle, meta, _below(page, count, key))
+    raise BoltError("a tree is deeper than %d pages" % _DEEP)
+
+
+def _below(page: bytes, count: int, key: bytes) -> int:
+    """The page with the last key that does not come after this one."""
+    found = 0
+    for index in range(count):
+        at = _PAGE.size + index * _OF_BRANCH.size
+        begins, length, number = _OF_BRANCH.unpack_from(page, at)
+        if index and page[at + begins : at + begins + length] > key:
+            break
+        found = number
+    return found
+
+
+def _in_leaf(page: bytes, count: int, key: bytes, flags: int) -> bytes | None:
+    for index in range(count):
+        at = _PAGE.size + index * _OF_LEAF.size
+        its_flags, begins, key_length, value_length = _OF_LEAF.unpack_from(page, at)
+        start = at + begins
+        if page[start : start + key_length] != key:
+            continue
+        value = page[start + key_length : start + key_length + value_length]
+        if len(value) != value_length:
+            raise BoltError("a value ends beyond its page")
+        return value if its_flags == flags else None
+    return None

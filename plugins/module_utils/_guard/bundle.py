@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The description of a container as its runtime gets it (config.json): what it requests of NVIDIA's runtime, and the answer written into it (pure).
+
+Nothing but variables is changed: NVIDIA's tools decode the document strictly. Of several variables of one name NVIDIA's runtime takes the
+last and getenv the first, so that all of them get the same value.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+if TYPE_CHECKING:
+    from typing import Any, Collection, Mapping, Sequence
+
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+# What requests nothing.
+NOTHING = ("", "void", "none")
+_HIDDEN = "void"
+# A mount below these requests a device, and goes before every variable where the toolkit takes it.
+DEVICE_MOUNTS = ("/var/run/nvidia-container-devices", "/run/nvidia-container-devices")
+_OLD_CUDA = "CUDA_VERSION"  # by which NVIDIA's runtime knows images from before NVIDIA_VISIBLE_DEVICES, and gives them all GPUs
+
+
+class BundleError(Exception):
+    """The document is not what a runtime takes."""
+
+
+def environment(document: Any) -> list[str]:
+    """The variables of its process, NAME=value each; raises BundleError."""
+    process = document.get("process") if isinstance(document, dict) else None
+    found = process.get("env") if isinstance(process, dict) else None
+    if found is None and isinstance(process, dict):
+        return []
+    if isinstance(found, list) and all(isinstance(one, str) for one in found):
+        return found
+    raise BundleError("its process has no list of variables")
+
+
+def name_of(entry: str) -> str:
+    return entry.partition("=")[0]
+
+
+def words(value: str) -> list[str]:
+    return [one.strip() for one in value.split(",") if one.strip()]
+
+
+def requested(entries: Sequence[str], name: str) -> list[str]:
+    """What all variables of this name request together."""
+    found = [word for one in entries if name_of(one) == name for word in words(one.partition("=")[2])]
+    return [word for word in dict.fromkeys(found) if word not in NOTHING]
+
+
+def last(entries: Sequence[str], name: str) -> list[str]:
+    """What the last variable of this name requests, which is the one that counts."""
+    return requested([one for one in entries if name_of(one) == name][-1:], name)
+
+
+def requests(entries: Sequence[str], listed: Collection[str]) -> bool:
+    """Whether NVIDIA's runtime would take these variables for a request."""
+    names = [name for name in listed if any(name_of(one) == name for one in entries)] or [VISIBLE]
+    if any(last(entries, name) for name in names):
+        return True
+    return not any(name_of(one) in names for one in entries) and any(name_of(one) == _OLD_CUDA for one in entries)
+
+
+def device_mounts(document: Mapping[str, Any]) -> list[str]:
+    """Where it has mounts that request devices."""
+    mounts = document.get("mounts")
+    found = [str(one.get("destination", "")) for one in mounts if isinstance(one, dict)] if isinstance(mounts, list) else []
+    return [path for path in found if _is_below(posixpath.normpath(path))]
+
+
+def rewritten(entries: Sequence[str], listed: Collection[str], devices: Sequence[str]) -> list[str]:
+    """The variables with which it gets these devices and no others; without devices, with which it gets none."""
+    found = []
+    for entry in entries:
+        name = name_of(entry)
+        if name == VISIBLE or (name in listed and devices):
+            found.append("%s=%s" % (name, ",".join(devices) or _HIDDEN))
+        elif name not in listed:
+            found.append(entry)
+    if not any(name_of(one) == VISIBLE for one in found):
+        found.append("%s=%s" % (VISIBLE, ",".join(devices) or _HIDDEN))
+    return found
+
+
+def with_environment(document: dict[str, Any], entries: list[str]) -> dict[str, Any]:
+    return {**document, "process": {**document["process"], "env": entries}}
+
+
+def _is_below(path: str) -> bool:
+    return any(path == one or path.startswith(one + "/") for one in DEVICE_MOUNTS)

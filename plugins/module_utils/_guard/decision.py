@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What becomes of a container that is about to be made (pure): it goes on as it is, gets what its task reserved, or is refused.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from . import bundle
+
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+if TYPE_CHECKING:
+    from typing import Any, Collection, Mapping, Sequence
+
+OFF, AUDIT, RESERVED, EXCLUSIVE = "off", "audit", "reserved", "exclusive"
+LEVELS = (OFF, AUDIT, RESERVED, EXCLUSIVE)
+# The engine writes these last, so that no service can set or hide them.
+TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
+_VARIABLE = "DOCKER_RESOURCE_"
+# Why a task is not let see what it requests; what is counted goes by these names.
+MOUNT, FORGED, UNRESERVED, UNKNOWN, HIDDEN = "mount", "forged", "unreserved", "unknown-device", "hidden"
+_OLD = "it is of a task that is no longer assigned to this node, and gets no GPU"
+# What is worth a line of the journal besides.
+UNREAD, OLD = "unread", "old-task"
+_REMEDY = {
+    MOUNT: "Remove the mount, and reserve GPUs with --generic-resource.",
+    FORGED: "Remove the variable: swarm sets it from --generic-resource.",
+    UNRESERVED: "Reserve GPUs with --generic-resource, or name the service in gpu_node_isolation_allow if it is to see all of them.",
+    UNKNOWN: "Remove the variable, or run fleet.gpu_swarm.provision if the GPU was added since.",
+}
+
+
+# What a node goes by. allow: names of services; label:KEY or label:KEY=VALUE for labels of containers. devices: what the node advertises, and
+# kinds: the kinds of these. listed: the variables that swarm-resource names.
+Settings = namedtuple("Settings", ["level", "allow", "devices", "kinds", "listed"], defaults=[(), (), (), ()])
+# A container that is about to be made. entries: its variables. mounts: those that request devices. task: what swarm's agent wrote of its task, a
+# TaskRecord or None. unread: why that could not be read.
+Container = namedtuple("Container", ["labels", "entries", "mounts", "task", "unread"], defaults=[None])
+# devices: what it is to see; None: it goes on as it is. refused: why, for whoever looks at its task. found: name to text, of what is to be counted
+# and reported. holds: what its task has, whatever it sees.
+Verdict = namedtuple("Verdict", ["devices", "refused", "found", "holds"], defaults=[None, {}, ()])
+
+
+def service_of(labels: Mapping[str, str]) -> str:
+    return labels.get(SERVICE, "") or "of task %s" % labels.get(TASK, "")
+
+
+def decide(settings: Settings, container: Container) -> Verdict:
+    """By the level ``reserved``; what ``exclusive`` adds is what others hold, and ``audit`` reports this and does nothing."""
+    if TASK not in container.labels or _is_allowed(settings.allow, container.labels):
+        return Verdict(None)
+    notes = {}
+    if container.task is None:
+        notes = {UNREAD: "what swarm assigned to it cannot be read: %s" % container.unread} if container.unread else {OLD: _OLD}
+    devices = _given(settings, container)
+    name, text = _refusal(settings, container, devices)
+    if name:
+        return _at(settings, Verdict(None, "%s %s" % (text, _REMEDY[name]), {**notes, name: text}))
+    wants = bundle.requests(container.entries, settings.listed)
+    if not devices and wants and OLD not in notes:
+        notes[HIDDEN] = "its image requests %s, and it has no reservation" % _requested(settings, container)
+    return _at(settings, Verdict(devices, None, notes, devices))
+
+
+def _at(settings: Settings, verdict: Verdict) -> Verdict:
+    return verdict._replace(devices=None, refused=None) if settings.level == AUDIT else verdict
+
+
+def _is_allowed(allow: Sequence[str], labels: Mapping[str, str]) -> bool:
+    for one in allow:
+        kind, colon, wanted = one.partition(":")
+        if colon and kind == "label":
+            key, equals, value = wanted.partition("=")
+            if key in labels and (not equals or labels[key] == value):
+                return True
+        elif labels.get(SERVICE) == one:
+            return True
+    return False
+
+
+def _is_of_gpus(settings: Settings, kind: str) -> bool:
+    return kind in settings.kinds or _VARIABLE + kind.upper() in settings.listed
+
+
+def _given(settings: Settings, container: Container) -> tuple[str, ...]:
+    """The devices that the scheduler gave its task."""
+    if container.task is not None:
+        found = [value for kind, value in container.task.named if _is_of_gpus(settings, kind)]
+    elif container.unread:
+        # The engine appends what the scheduler gave to what the service sets, and an image's come only where there is none yet.
+        found = [word for name in settings.listed for word in bundle.last(container.entries, name)]
+    else:
+        found = []
+    return tuple(dict.fromkeys(found))
+
+
+def _refusal(settings: Settings, container: Container, devices: Sequence[str]) -> tuple[str, str]:
+    """Why it is refused, as its name and in words; empty where it is not."""
+    if container.mounts:
+        return MOUNT, "it has a mount at %s, by which NVIDIA's runtime would give it GPUs." % container.mounts[0]
+    foreign = [one for one in devices if one not in settings.devices]
+    if foreign:
+        return UNKNOWN, "it requests %s, which this node does not advertise." % ", ".join(foreign)
+    own = container.task.environment if container.task else ()
+    for name in sorted({bundle.name_of(one) for one in own}):
+        if name in settings.listed or any(name == _VARIABLE + kind.upper() for kind in settings.kinds):
+            beyond = [word for word in bundle.requested(own, name) if word not in devices]
+            if beyond:
+                return FORGED, "it sets %s=%s itself, and %s." % (name, ",".join(beyond), _reserved(devices))
+    wanted = bundle.requested(own, bundle.VISIBLE)
+    if wanted and not devices:
+        return UNRESERVED, "it sets %s=%s, and has no reservation." % (bundle.VISIBLE, ",".join(wanted))
+    return "", ""
+
+
+def _reserved(devices: Sequence[str]) -> str:
+    return "swarm gave it %s" % ", ".join(devices) if devices else "it has no reservation"
+
+
+def _requested(settings: Settings, container: Container) -> str:
+    names = [*settings.listed, bundle.VISIBLE]
+    found = [word for name in names for word in bundle.last(container.entries, name)]
+    return ", ".join(dict.fromkeys(found)) or "all GPUs, by CUDA_VERSION"
+
+
+def from_json(read: Any, listed: Collection[str]) -> Settings:
+    """The settings as they are written; raises ValueError where they are not that."""
+    if not isinstance(read, dict) or read.get("level") not in LEVELS:
+        raise ValueError("no level of isolation in it")
+    allow, devices, kinds = (read.get(name, []) for name in ("allow", "devices", "kinds"))
+    if not all(isinstance(one, list) and all(isinstance(word, str) for word in one) for one in (allow, devices, kinds)):
+        raise ValueError("its lists are not of texts")
+    return Settings(read["level"], allow, devices, kinds, listed)

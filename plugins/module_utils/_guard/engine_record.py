@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What dockerd wrote of a container before it called the runtime: its labels, which no service can forge.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from . import bolt, task_record
+from .task_record import TaskRecord
+
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+if TYPE_CHECKING:
+    from typing import Any, Iterator, Mapping
+
+_CONFIG = "config.v2.json"
+_TASKS = os.path.join("swarm", "worker", "tasks.db")
+_BUCKETS = (b"v1", b"tasks")
+_REMAPPED = re.compile(r"[0-9]+\.[0-9]+")  # the folder of dockerd's data under userns-remap: its user and group
+
+
+class EngineRecordError(Exception):
+    """Nothing is known of the container."""
+
+
+def labels(data_root: str, container: str) -> dict[str, str]:
+    """Raises EngineRecordError."""
+    path = os.path.join(data_root, "containers", container, _CONFIG)
+    try:
+        with open(path, "rb") as stream:
+            found = (json.loads(stream.read().decode("utf-8", "replace")).get("Config") or {}).get("Labels") or {}
+            return {str(key): str(value) for key, value in found.items()}
+    except (OSError, ValueError, AttributeError) as problem:
+        raise EngineRecordError("%s: %s" % (path, problem)) from problem
+
+
+def data_roots(settled: str, document: Mapping[str, Any], container: str) -> Iterator[str]:
+    """Where dockerd's data may be: as it was when the guard was installed, and as the container's own mounts show it."""
+    yield settled
+    inside = "%scontainers%s%s%s" % (os.sep, os.sep, container, os.sep)
+    mounts = document.get("mounts")
+    for mount in mounts if isinstance(mounts, list) else []:
+        source = mount.get("source") if isinstance(mount, dict) else None
+        root, found, dummy = source.partition(inside) if isinstance(source, str) else ("", "", "")
+        if found and root != settled:
+            yield root
+
+
+def task(data_root: str, name: str) -> TaskRecord | None:
+    """What swarm's agent wrote of a task, None where it has none. Raises BoltError, RecordError or OSError."""
+    paths = [os.path.join(data_root, _TASKS)]
+    if _REMAPPED.fullmatch(os.path.basename(data_root)):
+        paths.append(os.path.join(os.path.dirname(data_root), _TASKS))
+    there = [path for path in paths if os.path.exists(path)] or paths
+    found = bolt.read(there[0], (*_BUCKETS, name.encode("utf-8", "surrogateescape")), b"data")
+    return None if found is None else task_record.parse(found)

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The guard's front: what dockerd knows as the program of the runtime nvidia, a shell script, since each container calls it four times (pure).
+
+It becomes NVIDIA's runtime at once for each call but create and restore, and for each container that requests no GPU: these start whatever
+has become of the guard's own files. A container that requests one starts only if the guard says so. The process id stays the same throughout.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from shlex import quote
+from typing import Iterable, NamedTuple
+
+from .call import PASS_THROUGH
+
+# What of a container's description can make NVIDIA's runtime give it a GPU.
+_ALWAYS = ("NVIDIA_VISIBLE_DEVICES", "DOCKER_RESOURCE_", "CUDA_VERSION", "nvidia-container-devices")
+
+_PASSES = 'exec "$runtime" "$@"'
+_TEXT = """\
+#!/bin/sh
+# Made by the Ansible collection fleet.gpu_swarm; it is written anew. It stands before NVIDIA's runtime, so that a task of the swarm sees the
+# GPUs that it reserved, and no others (docs/ISOLATION.md). To turn it off on this node, without a restart: touch {flag}
+runtime={runtime}
+home={home}
+python={python}
+code={code}
+what="" bundle="." log="" before=""
+for word do
+    case $before in
+        --bundle | -b) bundle=$word before=""; continue ;;
+        --log) log=$word before=""; continue ;;
+        --root) before=""; continue ;;
+    esac
+    case $word in
+        create | restore) what=$word ;;
+        --bundle=*) bundle=${word#*=} ;;
+        --log=*) log=${word#*=} ;;
+    esac
+    before=$word
+done
+if [ -z "$what" ] || [ -e "$home/{name}" ]; then
+    exec "$runtime" "$@"
+fi
+LC_ALL=C grep -aqE {pattern} "$bundle/config.json" 2>/dev/null
+if [ $? = 1 ]; then
+    exec "$runtime" "$@"
+fi
+[ -x "$python" ] || python=python3
+"$python" -IS "$code/__main__.py" "$home" "$@"
+case $? in
+    0) exec "$runtime" "$@" ;;
+    3) exit 1 ;;
+esac
+{otherwise}
+words="gpu-swarm: the guard of this node's GPUs does not run ($python -IS $code), and so the container is not started. \\
+Run fleet.gpu_swarm.provision, or turn the guard off: touch $home/{name}"
+printf '{"level": "error", "msg": "%s", "time": "%s"}\\n' "$words" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" >>"${log:-/dev/null}"
+echo "$words" >&2
+exit 1
+"""
+
+
+class Front(NamedTuple):
+    """What the front of one node goes by."""
+
+    runtime: str  # the program that it stands before
+    home: str
+    code: str  # the directory of this version: a front that was replaced while it runs finds its own
+    python: str
+    listed: Iterable[str]  # the variables that swarm-resource names
+    refuses: bool = True  # whether what requests a GPU is refused where the code does not run
+
+
+def text(node: Front) -> str:
+    others = sorted(name for name in set(node.listed) if not any(one in name for one in _ALWAYS))
+    pattern = "|".join([*_ALWAYS, *map(re.escape, others)])
+    values = {name: quote(getattr(node, name)) for name in ("runtime", "home", "code", "python")}
+    values.update(flag=quote("%s/%s" % (node.home, PASS_THROUGH)), name=PASS_THROUGH, pattern=quote(pattern))
+    values["otherwise"] = "# A container that requests a GPU is not started by whoever cannot say what it may see." if node.refuses else _PASSES
+    return re.sub("|".join(r"\{%s\}" % name for name in values), lambda found: values[found.group()[1:-1]], _TEXT)

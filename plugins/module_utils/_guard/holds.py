@@ -1,0 +1,117 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who holds which device, without a service of its own: one file for each container, under a lock.
+
+A file counts while the process lives that wrote it (the guard becomes NVIDIA's runtime and then runc, with one process id), or the one that
+runc names as the container's first. A process is its id and when it was started. So everything is right again after a kill or a reboot.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections import namedtuple
+
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator
+
+_EVERY_S = 0.1
+_STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted behind the name in parentheses
+
+
+# What one container holds. pid: of the process that makes it. started: when that began, in the kernel's ticks. root: where runc keeps what it
+# knows of it.
+Hold = namedtuple("Hold", ["container", "service", "task", "devices", "pid", "started", "root"])
+
+
+def claim(folder: str, mine: Hold, patience_s: float, wait: Callable[[float], Any] = time.sleep) -> Hold | None:
+    """Holds these devices, or returns who holds one of them still after this time: whoever is about to stop gets that long."""
+    end = time.monotonic() + patience_s
+    while True:
+        with _locked(folder):
+            holder = _holder(folder, mine)
+            if holder is None:
+                _write(folder, mine)
+                return None
+        if time.monotonic() >= end:
+            return holder
+        wait(_EVERY_S)
+
+
+def share(folder: str, mine: Hold) -> Hold | None:
+    """Holds these devices, whoever else does; returns who that is."""
+    with _locked(folder):
+        holder = _holder(folder, mine)
+        _write(folder, mine)
+        return holder
+
+
+def _holder(folder: str, mine: Hold) -> Hold | None:
+    others = [one for one in _living(folder) if one.container != mine.container]
+    return next((one for one in others if set(one.devices) & set(mine.devices)), None)
+
+
+def started(pid: int) -> int | None:
+    """When a process began; None where there is none, or only its remains."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as stream:
+            fields = stream.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else int(fields[_STARTED])
+
+
+def _living(folder: str) -> list[Hold]:
+    """Those that count; the files of the others are removed."""
+    found = []
+    for name in os.listdir(folder):
+        if name.startswith("."):
+            continue
+        hold = _read(os.path.join(folder, name))
+        if hold and _lives(hold):
+            found.append(hold)
+        else:
+            os.unlink(os.path.join(folder, name))
+    return found
+
+
+def _lives(hold: Hold) -> bool:
+    if started(hold.pid) == hold.started:
+        return True
+    try:
+        with open(os.path.join(hold.root, hold.container, "state.json"), encoding="utf-8") as stream:
+            state = json.load(stream)
+        return started(int(state["init_process_pid"])) == int(state["init_process_start"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _read(path: str) -> Hold | None:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return Hold(**json.load(stream))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _write(folder: str, hold: Hold) -> None:
+    path = os.path.join(folder, hold.container)
+    new = os.path.join(folder, ".%s" % hold.container)
+    with open(new, "w", encoding="utf-8") as stream:
+        json.dump(hold._asdict(), stream)
+    os.replace(new, path)
+
+
+@contextlib.contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    os.makedirs(folder, 0o700, exist_ok=True)
+    with open(os.path.join(folder, ".lock"), "w", encoding="ascii") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The guard: called before NVIDIA's runtime makes a container that requests a GPU. It exits with 0 where that may go on.
+
+The front (front.py) starts it, passes the runtime's own arguments, and refuses whenever this ends in any other way.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import namedtuple
+
+from . import bundle, call, decision, engine_record, findings, holds, toolkit_config
+from .bolt import BoltError
+from .call import Call
+from .decision import Container
+from .task_record import RecordError
+
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+if TYPE_CHECKING:
+    from typing import Any
+
+SETTINGS = "settings.json"
+RUN = "/run/gpu-swarm-guard"  # not /run/gpu-swarm, which goes with the watcher of the GPUs
+REFUSED = 3  # what the front takes for: it is refused, and that has been written
+PATIENCE_S = 5.0
+TWICE, BROKEN = "held-twice", "broken"
+
+
+class Refused(Exception):
+    """Why a container is not made."""
+
+
+# What the guard of a node goes by. data_root: of dockerd. run: where it keeps what a reboot may take. patience_s: for a task that is about to stop.
+Given = namedtuple("Given", ["settings", "data_root", "run", "patience_s"])
+
+
+def main() -> None:
+    home, made = sys.argv[1], call.parse(sys.argv[2:])
+    given = None
+    try:
+        given = _given(home)
+        _guard(made, given)
+    except Exception as problem:  # whatever it is: a container that requests a GPU does not start
+        if given and given.settings.level == decision.AUDIT:
+            findings.add(given.run, "", {BROKEN: str(problem)})
+            return
+        call.refuse(made, "gpu-swarm: %s" % (problem if isinstance(problem, Refused) else _broken(problem, home)))
+        sys.exit(REFUSED)
+
+
+def _broken(problem: Exception, home: str) -> str:
+    remedy = "Run fleet.gpu_swarm.provision, or turn the guard off: touch %s" % os.path.join(home, call.PASS_THROUGH)
+    what = "%s: %s" % (type(problem).__name__, problem)
+    return "the guard of this node's GPUs failed, and so the container is not started: %s. %s" % (what, remedy)
+
+
+def _given(home: str) -> Given:
+    with open(os.path.join(home, SETTINGS), encoding="utf-8") as stream:
+        read = json.load(stream)
+    with open(read["runtime_config"], encoding="utf-8", errors="replace") as stream:
+        listed = toolkit_config.listed(stream.read())
+    return Given(decision.from_json(read, listed), read["data_root"], read.get("run", RUN), read.get("patience_s", PATIENCE_S))
+
+
+def _guard(made: Call, given: Given) -> None:
+    path, settings = os.path.join(made.bundle, "config.json"), given.settings
+    document = _document(path)
+    labels, root = _labels(given.data_root, document, made.container)
+    if made.what == call.RESTORE:
+        if settings.level == decision.EXCLUSIVE and decision.TASK in labels:
+            raise Refused("a task with GPUs cannot be restored from a checkpoint (isolation: exclusive).")
+        return
+    container = _container(document, labels, root)
+    verdict = decision.decide(settings, container)
+    service = decision.service_of(labels)
+    if verdict.found:
+        findings.add(given.run, service, verdict.found)
+    if verdict.refused:
+        raise Refused("the service %s is refused on this node (isolation: %s): %s" % (service, settings.level, verdict.refused))
+    if verdict.holds:
+        _hold(made, given, labels, verdict.holds)
+    if verdict.devices is not None:
+        entries = bundle.rewritten(container.entries, settings.listed, verdict.devices)
+        if entries != container.entries:
+            _write(path, bundle.with_environment(document, entries))
+
+
+def _document(path: str) -> dict[str, Any]:
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(handle, encoding="utf-8") as stream:
+        return json.load(stream)
+
+
+def _labels(data_root: str, document: dict[str, Any], container: str) -> tuple[dict[str, str], str]:
+    """The container's labels, and where dockerd keeps them."""
+    problem: Exception | None = None
+    for root in engine_record.data_roots(data_root, document, container):
+        try:
+            return engine_record.labels(root, container), root
+        except engine_record.EngineRecordError as error:
+            problem = problem or error
+    raise Refused("dockerd's record of the container cannot be read, so nobody knows whose it is: %s." % problem)
+
+
+def _container(document: dict[str, Any], labels: dict[str, str], root: str) -> Container:
+    task, unread = None, None
+    if decision.TASK in labels:
+        try:
+            task = engine_record.task(root, labels[decision.TASK])
+        except (BoltError, RecordError, OSError) as problem:
+            unread = str(problem)
+    return Container(labels, bundle.environment(document), bundle.device_mounts(document), task, unread)
+
+
+def _hold(made: Call, given: Given, labels: dict[str, str], devices: tuple[str, ...]) -> None:
+    service, front, folder = decision.service_of(labels), os.getppid(), os.path.join(given.run, "holds")
+    mine = holds.Hold(made.container, service, labels[decision.TASK], devices, front, holds.started(front) or 0, made.root)
+    refuses = given.settings.level == decision.EXCLUSIVE
+    holder = holds.claim(folder, mine, given.patience_s) if refuses else holds.share(folder, mine)
+    if holder:
+        findings.add(given.run, service, {TWICE: _held(holder, devices)})
+    if holder and refuses:
+        raise Refused("the service %s is refused on this node (isolation: exclusive): %s" % (service, _held(holder, devices)))
+
+
+def _held(holder: holds.Hold, devices: tuple[str, ...]) -> str:
+    both = [one for one in devices if one in holder.devices]
+    return "task %s of the service %s (container %s) still has %s." % (holder.task, holder.service, holder.container[:12], ", ".join(both))
+
+
+def _write(path: str, document: dict[str, Any]) -> None:
+    new = path + ".gpu-swarm"
+    mode = os.stat(path).st_mode & 0o777
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "w", encoding="ascii") as stream:
+        json.dump(document, stream)
+    os.replace(new, path)

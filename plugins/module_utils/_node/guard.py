@@ -1,0 +1,118 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The guard's files on a node: its front, its code and its settings, put there, compared and removed.
+
+Every step is a rename or can be done twice. A container that starts at that moment finds the files of before or those of after.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from typing import Any
+
+from .. import _files
+from .._dockerd.engine import SBIN
+from .._files import Move
+from .._guard import findings
+from .._guard.call import PASS_THROUGH
+from .._services import read
+from . import guard_code
+from .guard_seen import FRONT, HOME, GuardSeen
+from .guarded import GuardWanted
+
+_SETTINGS = "settings.json"
+_RUN = "run/gpu-swarm-guard"
+_MADE = "made"  # among the settings: the directories that were made for it
+_PROGRAM = 0o755
+
+
+class Guard:
+    """That of one node; ``root`` is where its files lie."""
+
+    def __init__(self, move: Move, root: str) -> None:
+        self._move = move
+        self._root = root
+        self.home = os.path.join(root, HOME)
+        self._front = os.path.join(self.home, FRONT)
+
+    def inspect(self) -> GuardSeen:
+        if not os.path.lexists(self.home):
+            return GuardSeen(self.home, sys.executable, self._code())
+        return GuardSeen(
+            self.home,
+            sys.executable,
+            self._code(),
+            there=True,
+            link=os.path.islink(self._front),
+            front=None if os.path.islink(self._front) else _files.Snapshot.take(self._front).data,
+            settings=read(os.path.join(self.home, _SETTINGS)),
+            code_is_current=guard_code.is_current(self.home),
+            turned_off=os.path.exists(os.path.join(self.home, PASS_THROUGH)),
+            found=findings.read(os.path.join(self._root, _RUN, findings.FILE)),
+        )
+
+    def install(self, wanted: GuardWanted) -> None:
+        """The front comes last: what it calls is there by then."""
+        guard_code.load()  # what this node's Python cannot run is not installed
+        made = self._make_home()
+        if not guard_code.is_current(self.home):
+            guard_code.keep(self.home)
+        self._write(_SETTINGS, (json.dumps({**wanted.settings, _MADE: made}, indent=1, sort_keys=True) + "\n").encode("utf-8"), _files.NEW_FILE_MODE)
+        if os.path.islink(self._front):
+            os.unlink(self._front)
+        self._write(FRONT, wanted.front, _PROGRAM)
+        os.chmod(self._front, _PROGRAM)
+        # A container that is starting may still need that of before.
+        for old in guard_code.versions(self.home)[2:]:
+            _remove(old)
+
+    def remove(self, program: str | None, in_use: bool) -> None:
+        """All of it; what containers that run still call stays as a link to the program of before, until none does."""
+        made = (read(os.path.join(self.home, _SETTINGS)) or {}).get(_MADE) or []
+        if in_use:
+            self._link(shutil.which(program or "", path=SBIN) or program)
+            for name in os.listdir(self.home):
+                if name not in (FRONT, _SETTINGS):
+                    _remove(os.path.join(self.home, name))
+            return
+        shutil.rmtree(self.home, ignore_errors=True)
+        shutil.rmtree(os.path.join(self._root, _RUN), ignore_errors=True)
+        for folder in reversed(made):
+            if os.path.isdir(folder) and not os.listdir(folder):
+                os.rmdir(folder)
+
+    def _code(self) -> str:
+        return os.path.join(self.home, guard_code.name())
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    def _make_home(self) -> list[str]:
+        """The directories above it that were not there before it came."""
+        noted = (read(os.path.join(self.home, _SETTINGS)) or {}).get(_MADE)
+        parent = os.path.dirname(self.home)
+        made = [parent] if not os.path.isdir(parent) else []
+        os.makedirs(self.home, _PROGRAM, exist_ok=True)
+        return noted if isinstance(noted, list) else made
+
+    def _write(self, name: str, data: bytes, mode: int) -> None:
+        _files.write(os.path.join(self.home, name), data, self._move, mode)
+
+    def _link(self, program: Any) -> None:
+        new = self._front + ".new"
+        if os.path.lexists(new):
+            os.unlink(new)
+        os.symlink(program, new)
+        os.replace(new, self._front)
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        os.unlink(path)

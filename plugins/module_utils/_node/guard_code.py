@@ -1,0 +1,87 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The guard's code as Ansible sent it with this module.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import py_compile
+import shutil
+import sys
+import tempfile
+import zipfile
+from typing import Any
+
+FILES = ("bolt", "bundle", "call", "decision", "engine_record", "findings", "holds", "main", "task_record", "toolkit_config")
+_PACKAGE, _PREFIX = "gpu_swarm", "code-"
+# Started as a file: a directory, as python takes one too, would need runpy, which takes an eighth of the time.
+_START = """\
+import sys
+
+sys.path.insert(0, __file__.rpartition("/")[0])
+from %s._guard.main import main
+
+main()
+""" % _PACKAGE
+
+
+def load() -> Any:
+    """Imports it, as the guard's front will."""
+    from .._guard import main
+
+    return main
+
+
+def sources() -> dict[str, bytes]:
+    """What is kept on a node, by path."""
+    return {**{"%s/_guard/%s.py" % (_PACKAGE, name): _read("_guard/%s.py" % name) for name in FILES}, "__main__.py": _START.encode("ascii")}
+
+
+def name() -> str:
+    """Of the directory that has it: named by its content."""
+    found = hashlib.sha256(sys.version.encode("utf-8"))
+    for path, data in sorted(sources().items()):
+        found.update(("%s %d\n" % (path, len(data))).encode("ascii") + data)
+    return _PREFIX + found.hexdigest()[:16]
+
+
+def is_current(home: str) -> bool:
+    """Whether what is kept there is what this module would keep."""
+    return all(os.path.isfile(os.path.join(home, name(), path)) for path in sources())
+
+
+def keep(home: str) -> None:
+    """Puts this version beside those that are there, compiled, so that no start of a container has to do that."""
+    new = tempfile.mkdtemp(prefix=".new.", dir=home)
+    try:
+        for path, data in sources().items():
+            target = os.path.join(new, path)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "wb") as stream:
+                stream.write(data)
+            py_compile.compile(target, dfile=os.path.join(home, name(), path), doraise=True)
+        shutil.rmtree(os.path.join(home, name()), ignore_errors=True)
+        os.rename(new, os.path.join(home, name()))
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def versions(home: str) -> list[str]:
+    """The directories of code that are there, the newest first."""
+    found = [os.path.join(home, one) for one in os.listdir(home) if one.startswith((_PREFIX, ".new."))]
+    return sorted(found, key=lambda path: os.lstat(path).st_mtime, reverse=True)
+
+
+def _read(path: str) -> bytes:
+    archive = getattr(getattr(sys.modules[__name__], "__loader__", None), "archive", None)
+    if archive is None:
+        with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *path.split("/")), "rb") as stream:
+            return stream.read()
+    with zipfile.ZipFile(archive) as opened:
+        return opened.read("/".join(__name__.split(".")[:-2]) + "/" + path)

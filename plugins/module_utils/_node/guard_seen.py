@@ -1,0 +1,64 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The guard of a node's GPUs, as far as every call needs it: whether there is to be one, and what was found of it (pure).
+
+Most nodes have none, and a node's code is compiled at each call: the rest is loaded where there is or was one.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple
+
+from .journal import INSERTED
+
+OFF = "off"
+LEVELS = (OFF, "audit", "reserved", "exclusive")  # as the guard has them
+# Below the root of the machine's files: all that the guard has on a node.
+HOME = "usr/local/libexec/gpu-swarm"
+FRONT = "nvidia-guard"
+# In the record of daemon.json: the program that was the runtime nvidia before.
+BEFORE = "runtime_before"
+
+
+def is_wanted(params: Mapping[str, Any]) -> bool:
+    """Whether this node is to have a guard."""
+    level = params.get("isolation") or OFF
+    return bool(level != OFF and params["state"] == "present" and params["advertise"] and params["restart"] == "if_needed")
+
+
+def before(entry: Mapping[str, Any] | None) -> str | None:
+    """The program in whose place the guard is on record; None where it is not."""
+    return (entry or {}).get(INSERTED, {}).get(BEFORE)
+
+
+def concerns(params: Mapping[str, Any], record: Mapping[str, Any], there: bool) -> bool:
+    """Whether this node is to have one, or something of one is there or on record."""
+    return is_wanted(params) or there or any(BEFORE in entry[INSERTED] for entry in record.values())
+
+
+class GuardSeen(NamedTuple):
+    """What was found of it."""
+
+    home: str
+    python: str = ""  # which the guard is to run with
+    code: str = ""  # where the code of this version is, or is to be
+    there: bool = False  # whether anything of it is
+    link: bool = False  # whether no more is left than what containers that run still call
+    front: bytes | None = None
+    settings: dict[str, Any] | None = None
+    code_is_current: bool = False
+    turned_off: bool = False  # by an operator's file
+    found: Mapping[str, Any] | None = None  # by service, what it counted since the node booted
+
+    def report(self) -> dict[str, Any] | None:
+        """What there is of it, as the module returns it; None where there is none, or what containers still call."""
+        if self.front is None:
+            return None
+        return {"level": (self.settings or {}).get("level"), "turned_off": self.turned_off, "found": dict(self.found or {})}
+
+    @property
+    def program(self) -> str:
+        return "%s/%s" % (self.home, FRONT)

@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The guard in daemon.json, and its settings (pure).
+
+It takes the place of the program of the runtime nvidia and is no runtime of its own: a container remembers its runtime's name.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple
+
+from .._config import daemon_json, runtime_path
+from .._dockerd.engine import ROOT_DIR
+from .._errors import GpuSwarmError
+from .._guard import decision as levels
+from .._guard import front, toolkit_config
+from .._guard.call import PASS_THROUGH
+from .._policy import generic_resources
+from .guard_seen import BEFORE, before, is_wanted
+from .observation import Case
+from .restore import Edit
+
+NOT_INSTALLED = "the guard of the GPUs is not installed"
+
+
+class GuardWanted(NamedTuple):
+    """What is to be installed."""
+
+    front: bytes
+    settings: dict[str, Any]
+
+
+def guarded(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], GuardWanted | None]:
+    """The edits with the guard in daemon.json, and what is to be installed; without, where there is to be none."""
+    path, seen = case.params["daemon_config"], case.seen
+    former = before(seen.record.get(path))
+    stays = case.params["restart"] == "never" and case.params["state"] == "present" and former is not None
+    if path not in edits or not (is_wanted(case.params) or stays):
+        return dict(edits), None
+    edit = edits[path]
+    program = runtime_path.get(edit.content, path)
+    if program is None:
+        raise GpuSwarmError(
+            "%s: runtimes.nvidia names no program (path), so that nothing can guard it. Give it one, such as nvidia-container-runtime, or set "
+            "isolation: off (gpu_swarm_isolation)." % path
+        )
+    content = runtime_path.put(edit.content, path, seen.guard.program)
+    changed = {**edits, path: edit._replace(content=content, inserted={**edit.inserted, BEFORE: program})}
+    return changed, None if stays else _wanted(case, edits, program)
+
+
+def _wanted(case: Case, edits: Mapping[str, Edit], program: str) -> GuardWanted:
+    params, advertisement = case.params, case.advertisement
+    level = params["isolation"]
+    if level != levels.AUDIT and advertisement["memory_kinds"]:
+        raise GpuSwarmError(
+            "isolation: %s does not know which card a task reserved by %s, and would hide it. Advertise whole GPUs or MIG devices, or set "
+            "gpu_swarm_isolation to audit or off." % (level, ", ".join(sorted(advertisement["memory_kinds"])))
+        )
+    resources = generic_resources.parse(advertisement["resources"])
+    named = {kind: list(resources[kind]) for kind in advertisement["gpu_kinds"] if not isinstance(resources.get(kind, 0), int)}
+    settings = {
+        "level": level,
+        "allow": list(params.get("isolation_allow") or []),
+        "devices": sorted({one for values in named.values() for one in values}),
+        "kinds": sorted(named),
+        "data_root": _data_root(case),
+        "runtime_config": params["runtime_config"],
+    }
+    seen = case.seen.guard
+    node = front.Front(program, seen.home, seen.code, seen.python, _listed(case, edits), refuses=level != levels.AUDIT)
+    return GuardWanted(front.text(node).encode("utf-8"), settings)
+
+
+def _data_root(case: Case) -> str:
+    engine, path = case.seen.engine, case.params["daemon_config"]
+    return (engine or {}).get("root_dir") or daemon_json.parse(case.seen.daemon.data, path).get("data-root") or ROOT_DIR
+
+
+def _listed(case: Case, edits: Mapping[str, Edit]) -> tuple[str, ...]:
+    path = case.params["runtime_config"]
+    content = edits[path].content if path in edits else case.seen.runtime.data
+    return toolkit_config.listed((content or b"").decode("utf-8", "replace"))
+
+
+# -- what differs ----------------------------------------------------------------------------------------------------
+
+
+def drift(case: Case, wanted: GuardWanted | None) -> list[str]:
+    """How the guard's own files differ from what is wanted, in words."""
+    seen, params = case.seen.guard, case.params
+    if wanted is None:
+        removable = params["state"] == "absent" or (params["state"] == "present" and params["restart"] == "if_needed")
+        in_use = seen.link and bool(case.seen.containers)
+        return ["the guard of the GPUs is still installed"] if seen.there and removable and not in_use else []
+    if not seen.there or seen.front is None or not seen.settings:
+        return [NOT_INSTALLED]
+    if seen.settings.get("level") != wanted.settings["level"]:
+        return ["isolation is %s, not %s" % (seen.settings.get("level"), wanted.settings["level"])]
+    same = seen.code_is_current and seen.front == wanted.front and all(seen.settings.get(name) == value for name, value in wanted.settings.items())
+    return [] if same else ["the guard of the GPUs is of another version, or has other settings"]
+
+
+def runtime_wanted(case: Case, edits: Mapping[str, Edit]) -> str | None:
+    """The program that dockerd is to have as its runtime nvidia, where this is about a guard; else None."""
+    path = case.params["daemon_config"]
+    concerned = is_wanted(case.params) or before(case.seen.record.get(path)) is not None
+    return runtime_path.get(edits[path].content, path) if concerned and path in edits else None
+
+
+def act_for(case: Case, wanted: str | None, act: str | None) -> str | None:
+    """What the daemon needs for that program besides."""
+    engine, path = case.seen.engine, case.params["daemon_config"]
+    if act or not engine or not engine["running"]:
+        return act
+    now = program_of(engine)
+    if wanted is not None:
+        return None if now == wanted else "reload"
+    # A key that is gone keeps its value until dockerd starts anew.
+    return "restart" if before(case.seen.record.get(path)) is not None and now == case.seen.guard.program else None
+
+
+def running_drift(case: Case, wanted: str | None) -> list[str]:
+    engine = case.seen.engine
+    if wanted is None or not engine or not engine["running"] or program_of(engine) == wanted:
+        return []
+    return ["the runtime nvidia is %s, not %s" % (program_of(engine) or "missing", wanted)]
+
+
+def program_of(engine: Mapping[str, Any]) -> str | None:
+    """What the running daemon has as the program of its runtime nvidia."""
+    return ((engine.get("runtimes") or {}).get(daemon_json.RUNTIME) or {}).get("path")
+
+
+def warnings(case: Case, wanted: GuardWanted | None) -> list[str]:
+    seen = case.seen.guard
+    if wanted is None or not seen.turned_off:
+        return []
+    return ["the guard of the GPUs is turned off on this node by a file; to turn it on again: rm %s/%s" % (seen.home, PASS_THROUGH)]

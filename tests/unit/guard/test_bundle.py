@@ -1,0 +1,136 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a container requests of NVIDIA's runtime, and the answer written into its description."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import bundle, toolkit_config
+from tests.lab.toolkit.lab_toolkit.devices import Settings, requested
+
+LISTED = ("DOCKER_RESOURCE_NVIDIA-GPU", "DOCKER_RESOURCE_MIG-1G.10GB")
+A, B = "GPU-11111111-1111-1111-1111-111111111111", "GPU-22222222-2222-2222-2222-222222222222"
+VISIBLE = bundle.VISIBLE
+
+
+@pytest.mark.parametrize(
+    ("before", "devices", "after"),
+    [
+        ([], [], [f"{VISIBLE}=void"]),
+        (["PATH=/bin", f"{VISIBLE}=all"], [], ["PATH=/bin", f"{VISIBLE}=void"]),
+        (["DOCKER_RESOURCE_NVIDIA-GPU=all", "X=1"], [], ["X=1", f"{VISIBLE}=void"]),
+        (["CUDA_VERSION=9.0"], [], ["CUDA_VERSION=9.0", f"{VISIBLE}=void"]),
+        (
+            ["DOCKER_RESOURCE_NVIDIA-GPU=all", f"{VISIBLE}=all", f"DOCKER_RESOURCE_NVIDIA-GPU={A}"],
+            [A],
+            [f"DOCKER_RESOURCE_NVIDIA-GPU={A}", f"{VISIBLE}={A}", f"DOCKER_RESOURCE_NVIDIA-GPU={A}"],
+        ),
+        ([f"{VISIBLE}=", f"{VISIBLE}", "DOCKER_RESOURCE_SSD=1"], [A, B], [f"{VISIBLE}={A},{B}", f"{VISIBLE}={A},{B}", "DOCKER_RESOURCE_SSD=1"]),
+    ],
+)
+def test_every_variable_of_a_request_gets_the_answer(before, devices, after):
+    assert bundle.rewritten(before, LISTED, devices) == after
+
+
+NAMES = st.sampled_from([VISIBLE, *LISTED, "PATH", "CUDA_VERSION", "DOCKER_RESOURCE_SSD", "NVIDIA_VISIBLE_DEVICES_", ""])
+VALUES = st.one_of(st.sampled_from(["", "all", "void", "none", "0", "0,1", A, f"{A},{B}", "all,void"]), st.text(max_size=20))
+ENTRIES = st.lists(st.one_of(st.builds("{}={}".format, NAMES, VALUES), NAMES), max_size=12)
+DEVICES = st.sampled_from([[], [A], [A, B]])
+MODES = st.sampled_from(
+    [
+        Settings("1.20.0", swarm_resource=",".join(LISTED)),  # jit-cdi
+        Settings("1.20.0", mode="legacy", swarm_resource=",".join(LISTED)),
+        Settings("1.18.0", swarm_resource=",".join(LISTED)),  # ignores swarm-resource
+        Settings("1.17.0", swarm_resource=LISTED[0]),
+        Settings("1.20.0"),  # somebody's tool took the line out
+    ]
+)
+
+
+@given(entries=ENTRIES, devices=DEVICES, mode=MODES, privileged=st.booleans())
+def test_nvidias_runtime_gives_these_devices_and_no_others(entries, devices, mode, privileged):
+    """By the rules of the stand-in for NVIDIA's runtime, which takes the last of several; getenv takes the first."""
+    after = bundle.rewritten(entries, mode.preferred or LISTED, devices)
+    for order in (after, after[::-1]):
+        env = dict(item.partition("=")[::2] for item in order)
+        assert (requested(env, mode, privileged) or []) == devices
+
+
+@given(entries=ENTRIES, devices=DEVICES)
+def test_nothing_but_these_variables_changes(entries, devices):
+    document = {"ociVersion": "1.0", "process": {"args": ["x"], "env": list(entries)}, "linux": {"resources": {"memory": {"limit": 2**63}}}}
+    before = copy.deepcopy(document)
+    after = bundle.with_environment(document, bundle.rewritten(bundle.environment(document), LISTED, devices))
+    assert document == before
+    others = [one for one in after["process"]["env"] if bundle.name_of(one) not in (VISIBLE, *LISTED)]
+    assert others == [one for one in entries if bundle.name_of(one) not in (VISIBLE, *LISTED)]
+    assert {**after, "process": {**after["process"], "env": None}} == {**before, "process": {**before["process"], "env": None}}
+    assert bundle.rewritten(after["process"]["env"], LISTED, devices) == after["process"]["env"]
+
+
+@given(entries=ENTRIES, mode=MODES)
+def test_what_asks_for_nothing_gets_nothing_of_nvidias_runtime(entries, mode):
+    """The guard finds a request at least whenever the runtime would give something."""
+    env = dict(item.partition("=")[::2] for item in entries)
+    if requested(env, mode):
+        assert bundle.requests(entries, mode.preferred)
+
+
+@pytest.mark.parametrize(
+    "document", [None, [], {}, {"process": None}, {"process": {"env": "A=b"}}, {"process": {"env": [1]}}, {"process": {"env": {"A": "b"}}}]
+)
+def test_a_document_without_a_list_of_variables_is_an_error(document):
+    with pytest.raises(bundle.BundleError):
+        bundle.environment(document)
+
+
+def test_a_process_without_variables_has_none():
+    assert bundle.environment({"process": {}}) == []
+
+
+@pytest.mark.parametrize(
+    ("destination", "wants"),
+    [
+        ("/var/run/nvidia-container-devices/all", True),
+        ("/var/run/nvidia-container-devices", True),
+        ("/run/nvidia-container-devices/GPU-a", True),
+        ("/var/run/../run/nvidia-container-devices//0", True),
+        ("/var/run/nvidia-container-devices-of-mine", False),
+        ("/data", False),
+    ],
+)
+def test_a_mount_that_asks_for_a_device_is_found(destination, wants):
+    document = {"mounts": [{"destination": "/proc"}, {"destination": destination}, "odd"]}
+    assert bundle.device_mounts(document) == ([destination] if wants else [])
+    assert bundle.device_mounts({}) == []
+
+
+def test_what_go_makes_of_values_that_are_no_text_is_kept():
+    text = '{"process": {"env": ["A=\\ufffd\\ud800", "NVIDIA_VISIBLE_DEVICES=all"]}}'
+    document = json.loads(text)
+    after = bundle.with_environment(document, bundle.rewritten(bundle.environment(document), LISTED, []))
+    assert json.dumps(after) == text.replace("=all", "=void")
+
+
+@pytest.mark.parametrize(
+    ("text", "listed"),
+    [
+        ('swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"\n', ["DOCKER_RESOURCE_NVIDIA-GPU"]),
+        ("a = 1\n swarm-resource='A, B,A'  # why\n[t]\nx = 1\n", ["A", "B"]),
+        ('"swarm-resource" = "A"\n', ["A"]),
+        ('#swarm-resource = "A"\n', []),
+        ('[t]\nswarm-resource = "A"\n', []),
+        ("", []),
+        ('swarm-resource = ""\n', []),
+    ],
+)
+def test_the_variables_that_swarm_resource_names(text, listed):
+    assert list(toolkit_config.listed(text)) == listed

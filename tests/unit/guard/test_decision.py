@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What becomes of a container by its task's reservation, what its service and image request, and the level."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import decision
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.decision import Container, Settings, decide
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.task_record import TaskRecord
+
+VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
+A, B, FOREIGN = "GPU-aaaa", "GPU-bbbb", "GPU-ffff"
+LABELS = {decision.TASK: "t1", decision.SERVICE: "train"}
+IMAGE = ("NVIDIA_VISIBLE_DEVICES=all",)
+
+
+def settings(level="reserved", **other):
+    return Settings(level, **{"devices": [A, B], "kinds": ["NVIDIA-GPU"], "listed": [VARIABLE], **other})
+
+
+def container(given=(), own=(), image=IMAGE, labels=None, **other):
+    """As the engine makes one: the service's variables, the scheduler's, and of the image's those that are not there yet."""
+    scheduled = [f"{VARIABLE}={','.join(given)}"] if given else []
+    entries = [*own, *scheduled]
+    names = {one.partition("=")[0] for one in entries}
+    entries += [one for one in image if one.partition("=")[0] not in names]
+    task = TaskRecord(tuple(("NVIDIA-GPU", one) for one in given), (), tuple(own))
+    return Container(**{"labels": LABELS if labels is None else labels, "entries": entries, "mounts": (), "task": task, **other})
+
+
+@pytest.mark.parametrize(
+    ("it", "devices", "names"),
+    [
+        pytest.param(container([A]), (A,), [], id="a reservation"),
+        pytest.param(container([A, B]), (A, B), [], id="of two"),
+        pytest.param(container([A], own=["NVIDIA_VISIBLE_DEVICES=all"]), (A,), [], id="a reservation, and all as Compose files have it"),
+        pytest.param(container(), (), ["hidden"], id="an image that requests all"),
+        pytest.param(container(image=[f"{VARIABLE}=all"]), (), ["hidden"], id="an image with the scheduler's variable"),
+        pytest.param(container(image=["CUDA_VERSION=9.0"]), (), ["hidden"], id="an image of before NVIDIA_VISIBLE_DEVICES"),
+        pytest.param(container(image=["NVIDIA_VISIBLE_DEVICES=void"]), (), [], id="an image that requests none"),
+        pytest.param(container(own=["NVIDIA_VISIBLE_DEVICES=void"]), (), [], id="a service that requests none"),
+        pytest.param(container(task=None), (), ["old-task"], id="a task that is not assigned any more"),
+        pytest.param(container([A], task=None, unread="torn"), (A,), ["unread"], id="the environment, where the file cannot be read"),
+    ],
+)
+def test_a_task_sees_what_it_reserved(it, devices, names):
+    verdict = decide(settings(), it)
+    assert (verdict.devices, verdict.refused, sorted(verdict.found), verdict.holds) == (devices, None, names, devices)
+
+
+@pytest.mark.parametrize(
+    ("it", "name", "words"),
+    [
+        pytest.param(container(own=[f"{VARIABLE}=all"]), "forged", "NVIDIA-GPU=all itself, and it has no reservation", id="all"),
+        pytest.param(container(own=[f"{VARIABLE}={B}"]), "forged", B, id="a free GPU by its UUID"),
+        pytest.param(container([A], own=[f"{VARIABLE}={B}"]), "forged", f"swarm gave it {A}", id="another one than reserved"),
+        pytest.param(container([A], own=[f"{VARIABLE}=all"]), "forged", "all", id="all beside a reservation"),
+        pytest.param(container(own=["NVIDIA_VISIBLE_DEVICES=all"]), "unreserved", "has no reservation", id="all without a reservation"),
+        pytest.param(container(own=["NVIDIA_VISIBLE_DEVICES=0"]), "unreserved", "=0", id="an index"),
+        pytest.param(container([FOREIGN]), "unknown-device", "does not advertise", id="a foreign UUID"),
+        pytest.param(container(["all"], task=None, unread="torn"), "unknown-device", "all", id="all, where the file cannot be read"),
+        pytest.param(container([A], mounts=("/var/run/nvidia-container-devices/all",)), "mount", "nvidia-container-devices/all", id="a mount"),
+    ],
+)
+def test_a_task_that_asks_for_more_is_refused(it, name, words):
+    verdict = decide(settings(), it)
+    assert verdict.devices is None
+    assert words in verdict.refused
+    assert verdict.refused.endswith(".")
+    assert name in verdict.found
+    audit = decide(settings("audit"), it)
+    assert (audit.devices, audit.refused, name in audit.found) == (None, None, True)
+
+
+def test_audit_changes_nothing_and_counts_what_would_be_hidden():
+    assert decide(settings("audit"), container()) == decision.Verdict(None, None, decide(settings(), container()).found)
+    assert decide(settings("audit"), container([A])).holds == (A,)
+
+
+def test_a_reservation_of_something_else_is_none():
+    it = container(own=["DOCKER_RESOURCE_LICENSE=x"])
+    it = it._replace(task=it.task._replace(named=(("LICENSE", "x"),), amounts=(("SSD", 1),)))
+    assert decide(settings(), it).devices == ()
+
+
+def test_a_kind_counts_also_where_somebodys_tool_took_it_out_of_swarm_resource():
+    assert decide(settings(listed=[]), container([A])).devices == (A,)
+    assert decide(settings(listed=[]), container(own=[f"{VARIABLE}=all"])).refused
+
+
+@pytest.mark.parametrize(
+    ("allow", "labels", "passes"),
+    [
+        (["dcgm"], {decision.SERVICE: "dcgm"}, True),
+        (["dcgm"], {decision.SERVICE: "train"}, False),
+        (["label:monitor"], {"monitor": ""}, True),
+        (["label:monitor=gpu"], {"monitor": "gpu"}, True),
+        (["label:monitor=gpu"], {"monitor": "cpu"}, False),
+        (["label:"], {"monitor": "cpu"}, False),
+        ([], {}, False),
+    ],
+)
+def test_the_services_that_are_allowed_see_what_they_ask_for(allow, labels, passes):
+    it = container(own=["NVIDIA_VISIBLE_DEVICES=all"], labels={**LABELS, **labels})
+    verdict = decide(settings(allow=allow), it)
+    assert (verdict == decision.Verdict(None)) is passes
+
+
+def test_a_container_of_an_operator_is_left_alone():
+    assert decide(settings("exclusive"), container(own=["NVIDIA_VISIBLE_DEVICES=all"], labels={})) == decision.Verdict(None)
+
+
+@pytest.mark.parametrize("read", [None, [], {}, {"level": "strict"}, {"level": "audit", "allow": "x"}, {"level": "audit", "devices": [1]}])
+def test_settings_that_are_none_are_an_error(read):
+    with pytest.raises(ValueError, match="level|lists"):
+        decision.from_json(read, [])

@@ -1,0 +1,302 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The front and the code behind it as dockerd calls them: real processes, real files of an engine, and a program in the place of NVIDIA's runtime."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import front
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_code
+
+DATA = Path(__file__).parents[1] / "data" / "guard" / "tasks-26.1.5.db.gz"
+WITH_GPU, UUID, FORGES = "os4h3yhd38lmqy77fykgvxym7", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b", "sznzfnmgku8fpv6rmqqbwynu1"
+VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
+CUDA = "NVIDIA_VISIBLE_DEVICES=all"
+# Notes how it was called, and by which process; then it is the container's first one.
+RUNTIME = """#!/bin/sh
+echo "$$ $*" >>"$CALLS"
+[ -z "$LIVES" ] || exec sleep 300
+"""
+
+
+class Node:
+    """One machine's files."""
+
+    def __init__(self, home, level="reserved"):
+        self.home, self.calls = home, home / "calls"
+        self.libexec, self.bundles = home / "libexec it's", home / "bundles"
+        for name, data in guard_code.sources().items():
+            path = self.libexec / "current" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        self._program(home / "nvidia-container-runtime", RUNTIME)
+        self.guard = self._program(self.libexec / "nvidia-guard", front.text(self.front(level)))
+        (home / "config.toml").write_text(f'swarm-resource = "{VARIABLE}"\n')
+        tasks = home / "docker" / "swarm" / "worker" / "tasks.db"
+        tasks.parent.mkdir(parents=True)
+        tasks.write_bytes(gzip.decompress(DATA.read_bytes()))
+        self.set(level=level)
+
+    def front(self, level):
+        listed = [VARIABLE, "SITE.GPU"]
+        runtime, code = self.home / "nvidia-container-runtime", self.libexec / "current"
+        return front.Front(str(runtime), str(self.libexec), str(code), sys.executable, listed, refuses=level != "audit")
+
+    def set(self, **settings):
+        path = self.libexec / "settings.json"
+        default = {
+            "allow": [], "devices": [UUID], "kinds": ["NVIDIA-GPU"], "data_root": str(self.home / "docker"),
+            "runtime_config": str(self.home / "config.toml"), "run": str(self.home / "run"), "patience_s": 0,
+        }  # fmt: skip
+        path.write_text(json.dumps({**default, **(json.loads(path.read_text()) if path.exists() else {}), **settings}))
+
+    def _program(self, path, text):
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def container(self, name, *env, task=None, **document):
+        """What dockerd and containerd have written when they call the runtime."""
+        bundle = self.bundles / name
+        bundle.mkdir(parents=True)
+        (bundle / "config.json").write_text(json.dumps({"process": {"args": ["x"], "env": ["PATH=/bin", *env]}, "mounts": [], **document}))
+        record = self.home / "docker" / "containers" / name / "config.v2.json"
+        record.parent.mkdir(parents=True)
+        labels = {"com.docker.swarm.task.id": task, "com.docker.swarm.service.name": f"service-{name}"} if task else {}
+        record.write_text(json.dumps({"ID": name, "Config": {"Labels": labels}}))
+        return bundle
+
+    def arguments(self, name, call="create"):
+        return [
+            "--root", str(self.home / "runc"), "--log", str(self.bundles / name / "log.json"), "--log-format", "json",
+            call, "--bundle", str(self.bundles / name), "--pid-file", "x", name,
+        ]  # fmt: skip
+
+    def start(self, *arguments, lives=""):
+        environment = {"PATH": os.environ["PATH"], "CALLS": str(self.calls), "LIVES": lives}
+        return subprocess.Popen([self.guard, *arguments], env=environment, stderr=subprocess.DEVNULL)
+
+    def create(self, name, **options):
+        return self.start(*self.arguments(name, **options)).wait(60)
+
+    def env(self, name):
+        return json.loads((self.bundles / name / "config.json").read_text())["process"]["env"]
+
+    def error(self, name):
+        """What containerd's shim reads."""
+        lines = (self.bundles / name / "log.json").read_text().splitlines()
+        assert [sorted(json.loads(line)) for line in lines] == [["level", "msg", "time"]]
+        return json.loads(lines[0])["msg"]
+
+    def called(self):
+        return [line.split(" ", 1) for line in self.calls.read_text().splitlines()] if self.calls.exists() else []
+
+    def await_call(self):
+        end = time.monotonic() + 60
+        while not self.called():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    def found(self):
+        return {service: sorted(names) for service, names in json.loads((self.home / "run" / "found.json").read_text()).items()}
+
+    def breaks(self):
+        shutil.rmtree(self.libexec / "current")
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+def test_a_task_gets_what_it_reserved_and_the_runtime_the_same_arguments(node):
+    node.container("c1", CUDA, f"{VARIABLE}={UUID}", task=WITH_GPU)
+    assert node.create("c1") == 0
+    assert node.env("c1") == ["PATH=/bin", f"NVIDIA_VISIBLE_DEVICES={UUID}", f"{VARIABLE}={UUID}"]
+    assert node.called()[0][1] == " ".join(node.arguments("c1"))
+
+
+def test_a_task_without_a_reservation_gets_none(node):
+    node.container("c1", CUDA, f"{VARIABLE}=all", task="unknown")
+    assert node.create("c1") == 0
+    assert node.env("c1") == ["PATH=/bin", "NVIDIA_VISIBLE_DEVICES=void"]
+    assert node.found() == {"service-c1": ["old-task"]}
+
+
+def test_a_forged_variable_is_refused_where_its_owner_sees_it(node):
+    node.container("c1", f"{VARIABLE}=all", task=FORGES)
+    assert node.create("c1") == 1
+    assert node.called() == []
+    assert "service-c1 is refused on this node (isolation: reserved): it sets DOCKER_RESOURCE_NVIDIA-GPU=all itself" in node.error("c1")
+    assert node.found() == {"service-c1": ["forged"]}
+
+
+def test_audit_lets_it_start_and_counts_it(tmp_path):
+    node = Node(tmp_path, "audit")
+    before = node.container("c1", f"{VARIABLE}=all", task=FORGES) / "config.json"
+    text = before.read_bytes()
+    assert [node.create("c1"), before.read_bytes(), node.found()] == [0, text, {"service-c1": ["forged"]}]
+    node.breaks()
+    assert [node.create("c1"), before.read_bytes()] == [0, text]
+
+
+def test_audit_lets_it_start_whatever_goes_wrong(tmp_path):
+    node = Node(tmp_path, "audit")
+    before = node.container("c1", f"{VARIABLE}=all", task=FORGES) / "config.json"
+    text = before.read_bytes()
+    (node.home / "docker" / "containers" / "c1" / "config.v2.json").unlink()
+    assert [node.create("c1"), before.read_bytes(), node.found()] == [0, text, {"": ["broken"]}]
+
+
+def test_a_container_of_an_operator_starts_as_it_is(node):
+    node.container("c1", CUDA)
+    assert (node.create("c1"), node.env("c1")) == (0, ["PATH=/bin", CUDA])
+
+
+@pytest.mark.parametrize("call", ["start", "state", "kill", "delete", "exec", "features", "--version"])
+def test_every_other_call_goes_through_without_an_interpreter(node, call):
+    node.breaks()
+    arguments = ["--root", "create", "--log=create", call, "-b", "restore", "c1"]
+    process = node.start(*arguments)
+    assert process.wait(60) == 0
+    assert node.called() == [[str(process.pid), " ".join(arguments)]]
+
+
+def test_without_a_request_a_container_starts_whatever_has_become_of_the_guard(node):
+    node.container("c1", "DOCKER=1", task=WITH_GPU)
+    node.breaks()
+    (node.libexec / "settings.json").unlink()
+    process = node.start(*node.arguments("c1"))
+    assert (process.wait(60), node.called()[0][0]) == (0, str(process.pid))
+
+
+@pytest.mark.parametrize("wants", [CUDA, f"{VARIABLE}=0", "CUDA_VERSION=12", "SITE.GPU=0", "/var/run/nvidia-container-devices/0"])
+@pytest.mark.parametrize("broken", ["code", "settings", "settings-text", "toolkit", "record", "bundle", "python"])
+def test_with_a_request_it_does_not_start_where_the_guard_is_broken(node, wants, broken):
+    mounts = [{"destination": wants}] if wants.startswith("/") else []
+    bundle = node.container("c1", *([] if mounts else [wants]), task=WITH_GPU, mounts=mounts)
+    if broken == "code":
+        node.breaks()
+    elif broken == "python":
+        (node.libexec / "current" / "gpu_swarm" / "_guard" / "main.py").write_text("raise MemoryError")
+    elif broken == "settings-text":
+        (node.libexec / "settings.json").write_text("{")
+    elif broken == "bundle":
+        (bundle / "config.json").write_text((bundle / "config.json").read_text()[:-2])
+    else:
+        {"settings": node.libexec / "settings.json", "toolkit": node.home / "config.toml",
+         "record": node.home / "docker" / "containers" / "c1" / "config.v2.json"}[broken].unlink()  # fmt: skip
+    assert node.create("c1") == 1
+    assert node.called() == []
+    assert node.error("c1").startswith("gpu-swarm: ")
+
+
+def test_a_bundle_whose_description_is_a_link_is_refused(node):
+    bundle = node.container("c1", CUDA, task=WITH_GPU)
+    (bundle / "config.json").rename(bundle / "other.json")
+    (bundle / "config.json").symlink_to("other.json")
+    assert node.create("c1") == 1
+
+
+def test_an_operators_file_turns_it_off(node):
+    node.breaks()
+    node.container("c1", CUDA, task=WITH_GPU)
+    (node.libexec / "pass-through").touch()
+    assert (node.create("c1"), node.env("c1")) == (0, ["PATH=/bin", CUDA])
+
+
+def test_a_record_that_moved_is_found_by_the_containers_own_mounts(node):
+    mounts = [{"source": f"{node.home}/docker/containers/c1/hostname", "destination": "/etc/hostname"}]
+    node.container("c1", CUDA, f"{VARIABLE}={UUID}", task=WITH_GPU, mounts=mounts)
+    node.set(data_root="/nowhere")
+    assert (node.create("c1"), node.env("c1")[1]) == (0, f"NVIDIA_VISIBLE_DEVICES={UUID}")
+
+
+def test_a_huge_environment(node):
+    node.container("c1", *(f"A{number}={'x' * 1000}" for number in range(2000)), CUDA, f"{VARIABLE}={UUID}", task=WITH_GPU)
+    assert (node.create("c1"), len(node.env("c1"))) == (0, 2003)
+
+
+def test_of_fifty_starts_for_one_gpu_one_wins_and_its_end_frees_it(tmp_path):
+    node = Node(tmp_path, "exclusive")
+    names = [f"c{number}" for number in range(50)]
+    for name in names:
+        node.container(name, f"{VARIABLE}={UUID}", task=WITH_GPU)
+    starts = {name: node.start(*node.arguments(name), lives="1") for name in names}
+    end = time.monotonic() + 120
+    while sum(process.poll() is None for process in starts.values()) > 1 or not node.called():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    (winner,) = (name for name, process in starts.items() if process.poll() is None)
+    assert [line[0] for line in node.called()] == [str(starts[winner].pid)]  # the process id stays the same
+    assert {process.wait() for name, process in starts.items() if name != winner} == {1}
+    loser = next(name for name in names if name != winner)
+    assert f"task {WITH_GPU} of the service service-{winner} (container {winner}) still has {UUID}" in node.error(loser)
+    starts[winner].kill()
+    starts[winner].wait()
+    (node.bundles / loser / "log.json").unlink()
+    assert node.create(loser) == 0
+
+
+def test_runcs_own_record_keeps_what_is_held_when_the_process_that_made_it_has_ended(tmp_path):
+    node = Node(tmp_path, "exclusive")
+    init = subprocess.Popen(["sleep", "300"])
+    try:
+        for name in ("c1", "c2", "c3"):
+            node.container(name, f"{VARIABLE}={UUID}", task=WITH_GPU)
+        started = int(Path(f"/proc/{init.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        state = node.home / "runc" / "c1" / "state.json"
+        state.parent.mkdir(parents=True)
+        state.write_text(json.dumps({"init_process_pid": init.pid, "init_process_start": started}))
+        assert (node.create("c1"), node.create("c2")) == (0, 1)
+        state.write_text(json.dumps({"init_process_pid": init.pid, "init_process_start": started + 1}))  # another process by now
+        assert node.create("c3") == 0
+    finally:
+        init.kill()
+        init.wait()
+
+
+def test_a_task_that_is_about_to_stop_is_waited_for(tmp_path):
+    node = Node(tmp_path, "exclusive")
+    for name in ("c1", "c2"):
+        node.container(name, f"{VARIABLE}={UUID}", task=WITH_GPU)
+    first = node.start(*node.arguments("c1"), lives="1")
+    node.await_call()
+    node.set(patience_s=60)
+    second = node.start(*node.arguments("c2"))
+    with pytest.raises(subprocess.TimeoutExpired):
+        second.wait(0.5)
+    first.kill()
+    first.wait()
+    assert second.wait(60) == 0
+
+
+def test_below_exclusive_what_is_held_twice_is_counted(node):
+    for name in ("c1", "c2"):
+        node.container(name, f"{VARIABLE}={UUID}", task=WITH_GPU)
+    first = node.start(*node.arguments("c1"), lives="1")
+    node.await_call()
+    assert (node.create("c2"), node.found()) == (0, {"service-c2": ["held-twice"]})
+    first.kill()
+    first.wait()
+
+
+def test_a_checkpoint_of_a_task_is_restored_below_exclusive_only(node):
+    node.container("c1", CUDA, task=WITH_GPU)
+    assert node.create("c1", call="restore") == 0
+    node.set(level="exclusive")
+    assert node.create("c1", call="restore") == 1
+    node.container("c2", CUDA)
+    assert node.create("c2", call="restore") == 0

@@ -1,0 +1,241 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The guard of a node comes, changes and goes with the node's transaction, by reloads alone."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from node_lab import UUIDS, node
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import runtime_path
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_code
+
+PLAIN = "nvidia-container-runtime"
+CONTAINER = {"id": "c1", "name": "job", "image": "x", "service": None, "task": None, "age": 5, "swarm_networks": []}
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch):
+    monkeypatch.setattr(engine, "POLL_S", 0.001)
+
+
+def home(it):
+    return it.home / "usr/local/libexec/gpu-swarm"
+
+
+def guard(it):
+    return str(home(it) / "nvidia-guard")
+
+
+def program(it):
+    """In the file, and as dockerd has it."""
+    return it.doc()["runtimes"]["nvidia"]["path"], it.engine.process()["runtimes"]["nvidia"]["path"]
+
+
+def settings(it):
+    return json.loads((home(it) / "settings.json").read_text())
+
+
+def advertising(tmp_path, **options):
+    """A node that is as it should be, without a guard."""
+    it = node(tmp_path, **options)
+    it.converge()
+    assert not home(it).exists()
+    return it
+
+
+def test_it_comes_by_a_reload_and_goes_by_one_without_a_trace(tmp_path):
+    it = advertising(tmp_path)
+    before, content = it.everything(), it.content()
+    it.option(isolation="reserved")
+    assert "the guard of the GPUs is not installed" in it.assess()["drift"]
+    assert it.everything() == before
+    result = it.converge()
+    assert (result["changed"], result["restarted"], result["reloaded"], program(it)) == (True, False, True, (guard(it), guard(it)))
+    assert settings(it)["level"] == "reserved"
+    assert (settings(it)["devices"], settings(it)["kinds"]) == (UUIDS[:2], ["NVIDIA-GPU"])
+    assert os.access(guard(it), os.X_OK)
+    assert f"runtime={PLAIN}\n" in (home(it) / "nvidia-guard").read_text()
+    assert [path.name for path in home(it).glob("code-*/**/__pycache__/main.*.pyc")] != []
+
+    result = it.converge()
+    assert (result["changed"], result["drift"], result["isolation"]) == (False, [], {"level": "reserved", "turned_off": False, "found": {}})
+    result = it.option(isolation="off").converge()
+    assert (result["changed"], result["reloaded"], it.content(), program(it)) == (True, True, content, (PLAIN, PLAIN))
+    assert (it.everything(), home(it).parent.exists(), it.converge()["changed"]) == (before, False, False)
+    assert it.engine.calls() == ["restart", "reload", "reload"]
+
+
+def test_with_off_nothing_is_different(tmp_path):
+    it = advertising(tmp_path)
+    assert it.option(isolation="off").assess()["changed"] is False
+    assert it.assess()["isolation"] is None
+
+
+def test_absent_restores_the_file_and_removes_it(tmp_path):
+    it = node(tmp_path, isolation="exclusive")
+    before, content = it.everything(), it.content()
+    assert it.converge()["restarted"] is True
+    assert program(it) == (guard(it), guard(it))
+    it.option(state="absent").converge()
+    assert (it.everything(), it.content(), (tmp_path / "usr/local/libexec").exists()) == (before, content, False)
+    assert it.converge()["changed"] is False
+
+
+def test_absent_of_a_file_that_somebody_edited_since(tmp_path):
+    it = node(tmp_path, isolation="reserved")
+    it.converge()
+    it.put("daemon_config", it.content().replace(b'"log-driver"', b'"debug": true, "log-driver"'))
+    it.option(state="absent").converge()
+    assert it.doc() == {"debug": True, "log-driver": "local", "node-generic-resources": ["SSD=1"]}
+
+
+def test_another_level_is_written_without_a_reload(tmp_path):
+    it = advertising(tmp_path, isolation="off").option(isolation="audit")
+    it.converge()
+    calls = it.engine.calls()
+    it.option(isolation="exclusive", isolation_allow=["dcgm"])
+    assert it.assess()["drift"] == ["isolation is audit, not exclusive"]
+    assert it.converge()["changed"] is True
+    assert (settings(it)["level"], settings(it)["allow"], it.engine.calls()) == ("exclusive", ["dcgm"], calls)
+    it.option(isolation_allow=[])
+    assert it.assess()["drift"] == ["the guard of the GPUs is of another version, or has other settings"]
+
+
+def test_what_containers_still_call_stays_until_none_does(tmp_path):
+    it = advertising(tmp_path, isolation="off").option(isolation="reserved")
+    it.converge()
+    it.engine.carries = [CONTAINER]
+    assert it.option(isolation="off").converge()["changed"] is True
+    assert (os.path.islink(guard(it)), sorted(os.listdir(home(it)))) == (True, ["nvidia-guard", "settings.json"])
+    assert program(it) == (PLAIN, PLAIN)
+    assert it.converge()["changed"] is False
+    it.option(isolation="reserved").converge()
+    assert (os.path.islink(guard(it)), program(it)) == (False, (guard(it), guard(it)))
+    it.option(isolation="off").converge()
+    it.engine.carries = []
+    assert it.assess()["drift"] == ["the guard of the GPUs is still installed"]
+    assert it.converge()["changed"] is True
+    assert not home(it).exists()
+
+
+def test_a_tool_that_took_its_place_is_drift(tmp_path):
+    it = advertising(tmp_path, isolation="off").option(isolation="reserved")
+    it.converge()
+    content = it.content()
+    it.put("daemon_config", content.replace(guard(it).encode(), b"/usr/bin/nvidia-container-runtime"))
+    assert it.assess()["changed"] is True
+    it.engine.reload()
+    assert f"the runtime nvidia is /usr/bin/nvidia-container-runtime, not {guard(it)}" in it.assess()["drift"]
+    it.converge()
+    assert program(it) == (guard(it), guard(it))
+    assert "runtime=/usr/bin/nvidia-container-runtime\n" in (home(it) / "nvidia-guard").read_text()
+    it.option(isolation="off").converge()
+    assert program(it)[0] == "/usr/bin/nvidia-container-runtime"
+
+
+def test_a_daemon_that_has_not_taken_it_is_drift(tmp_path):
+    it = advertising(tmp_path, isolation="off").option(isolation="reserved")
+    it.converge()
+    process = it.engine.process()
+    it.engine._keep({**process, "runtimes": {"nvidia": {"path": PLAIN}}})
+    assert it.assess()["drift"] == [f"the runtime nvidia is {PLAIN}, not {guard(it)}"]
+    assert (it.converge()["reloaded"], it.assess()["drift"]) == (True, [])
+
+
+def test_another_version_leaves_that_of_before_for_what_is_starting(tmp_path, monkeypatch):
+    it = advertising(tmp_path, isolation="off").option(isolation="reserved")
+    it.converge()
+    for number in range(3):
+        monkeypatch.setattr(guard_code, "_START", f"# version {number}\n")
+        assert it.converge()["changed"] is True
+        assert guard_code.name() in (home(it) / "nvidia-guard").read_text()
+    assert len([name for name in os.listdir(home(it)) if name.startswith("code-")]) == 2
+    assert it.converge()["changed"] is False
+
+
+def test_a_front_that_somebody_changed_is_drift(tmp_path):
+    it = advertising(tmp_path, isolation="off").option(isolation="reserved")
+    it.converge()
+    front = home(it) / "nvidia-guard"
+    before = front.read_bytes()
+    front.write_bytes(before + b"# mine\n")
+    assert it.assess()["changed"] is True
+    it.converge()
+    assert front.read_bytes() == before
+
+
+def test_an_operators_file_stays_and_is_warned_of(tmp_path):
+    it = advertising(tmp_path, isolation="off").option(isolation="reserved")
+    it.converge()
+    (home(it) / "pass-through").touch()
+    result = it.converge()
+    assert (result["changed"], result["isolation"]["turned_off"]) == (False, True)
+    assert any(f"rm {home(it)}/pass-through" in text for text in result["warnings"])
+
+
+def test_files_only_leaves_it_as_it_is(tmp_path):
+    it = advertising(tmp_path, isolation="off").option(isolation="reserved", restart="never")
+    assert it.converge()["changed"] is False
+    it.option(restart="if_needed").converge()
+    it.option(isolation="off", restart="never")
+    assert it.converge()["changed"] is False
+    assert program(it) == (guard(it), guard(it))
+
+
+def test_a_program_of_the_users_own_is_guarded_and_comes_back(tmp_path):
+    daemon = b'{"runtimes": {"nvidia": {"path": "/opt/site/nvidia-container-runtime", "runtimeArgs": []}}}'
+    it = advertising(tmp_path, daemon=daemon).option(isolation="reserved")
+    it.converge()
+    assert "runtime=/opt/site/nvidia-container-runtime\n" in (home(it) / "nvidia-guard").read_text()
+    it.option(isolation="off").converge()
+    assert program(it)[0] == "/opt/site/nvidia-container-runtime"
+    it.option(state="absent").converge()
+    assert it.content() == daemon
+
+
+def test_a_runtime_without_a_program_cannot_be_guarded(tmp_path):
+    it = advertising(tmp_path, daemon=b'{"runtimes": {"nvidia": {"runtimeType": "io.containerd.x"}}}').option(isolation="audit")
+    with pytest.raises(GpuSwarmError, match="names no program"):
+        it.assess()
+
+
+def test_memory_kinds_can_be_audited_only(tmp_path):
+    rules = [{"as": "vram", "kind": "VRAM"}]
+    it = advertising(tmp_path, advertise=rules).option(isolation="reserved")
+    with pytest.raises(GpuSwarmError, match="does not know which card a task reserved by VRAM"):
+        it.assess()
+    it.option(isolation="audit").converge()
+    assert settings(it)["devices"] == []
+
+
+def test_a_reload_that_fails_leaves_the_node_as_it_was_and_the_next_run_goes_on(tmp_path):
+    it = advertising(tmp_path, isolation="off").option(isolation="reserved")
+    content = it.content()
+    it.engine.shows_nothing = True
+    with pytest.raises(GpuSwarmError, match=f"its runtime nvidia is {PLAIN}"):
+        it.converge()
+    assert (it.content(), program(it)) == (content, (PLAIN, PLAIN))
+    it.engine.shows_nothing = False
+    assert (it.converge()["changed"], program(it)) == (True, (guard(it), guard(it)))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"runtimes": {}}', b'{"runtimes": {"nvidia": {}}}', b'{"runtimes": []}'])
+def test_a_file_that_names_no_program_stays(content):
+    assert runtime_path.get(content, "x") is None
+    assert runtime_path.put(content, "x", "/guard") == content
+
+
+def test_nothing_but_the_program_changes():
+    content = b'{\r\n "runtimes" : {"a": {"path": "x"},\t"nvidia": { "path" : "x" , "runtimeArgs": ["-v"]} },\r\n "z": 1.50}\n'
+    guarded = runtime_path.put(content, "x", "/g/nvidia-guard")
+    assert guarded == content.replace(b'"path" : "x" ', b'"path" : "/g/nvidia-guard" ')
+    assert runtime_path.restored(guarded, "x", "nvidia-guard", "x") == content
+    assert runtime_path.restored(content, "x", "nvidia-guard", "y") == content
