@@ -20,7 +20,7 @@ from .fleets import BenchError, Yard
 
 # What is measured without a fleet, and on one.
 ALONE = {"nvml": parts.nvml, "ledger": parts.ledger, "many-hosts": parts.many}
-PARTS = ("no-change", "first-run", "out-of-service", "watcher", *ALONE)
+PARTS = ("no-change", "first-run", "out-of-service", "watcher", "guard", *ALONE)
 
 
 def options(argv: list[str] | None) -> argparse.Namespace:
@@ -52,6 +52,8 @@ def measure(given: argparse.Namespace) -> list[dict[str, Any]]:
             rows += parts.out(yard, given.rounds)
         if "watcher" in given.only:
             rows += parts.watched(yard)
+        if "guard" in given.only:
+            rows += parts.guarded(yard)
     return rows
 
 

@@ -14,7 +14,7 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from . import ledger_read, many_hosts, nvml_read, out_of_service, watcher
+from . import guard, ledger_read, many_hosts, nvml_read, out_of_service, watcher
 from .fleets import Fleet, Yard
 from .runs import play, play_first, play_unchanged, recipe
 from .table import Row, row
@@ -108,6 +108,10 @@ def first_run(yard: Yard, rounds: int) -> list[Row]:
 
 def out(yard: Yard, rounds: int) -> list[Row]:
     return out_of_service.measure(yard, rounds)
+
+
+def guarded(yard: Yard) -> list[Row]:
+    return guard.measure(yard)
 
 
 def watched(yard: Yard) -> list[Row]:

@@ -33,7 +33,7 @@ def table(rows: list[Row]) -> str:
 def _cells(row: Row) -> tuple[str, ...]:
     goal = row["goal"]
     met = "" if goal is None else "yes" if row["ratio"] <= goal else "NO"
-    return (row["name"], _number(row["value"]), _number(row["reference"]), f"{row['ratio']:.2f}", "" if goal is None else f"{goal:.1f}", met)
+    return (row["name"], _number(row["value"]), _number(row["reference"]), f"{row['ratio']:.2f}", "" if goal is None else str(goal), met)
 
 
 def _number(value: float) -> str:
