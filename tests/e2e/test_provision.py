@@ -239,6 +239,7 @@ def waits(run: Run, name: str, *text: str) -> None:
         assert holder in run.row(name).partition(" waiting for ")[2], run.output
     assert re.search(rf"^waiting: {name}$", run.output, re.MULTILINE), run.output
     assert re.search(rf"^To continue: ansible-playbook .*fleet\.gpu_swarm\.provision .*--limit {name}$", run.output, re.MULTILINE), run.output
+    assert [words for words in ("[ERROR]", "Unknown error", "RETRYING", "fatal:") if words in run.output] == [], run.output
 
 
 def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, inventory: Path, as_before: None) -> None:

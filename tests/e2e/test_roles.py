@@ -88,11 +88,14 @@ def test_a_worker_of_another_swarm_is_only_moved_with_consent(fleet: Fleet, form
         assert "swarm_member_move: true" in run.failures("x4")[-1]
         assert guest.swarm()["NodeID"] == node_id
         assert not run.failures("x1")
+        (before,) = fleet.module("x4", "fleet.gpu_swarm.gpu_node", {"state": "gathered"}, "--check").results("x4")
+        assert before["containers"] == []
 
         there = ("--constraint", f"node.id=={node_id}")
         other.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "web", *there, "lab/task")
         wait_until("its task", lambda: guest.docker("ps", "--quiet"))
-        run = run_role(fleet, ["x1", "x2", "x5"], ["x4"], "--extra-vars", "swarm_member_move=true")
+        # As it was assessed when a run began: its task came since then.
+        run = run_role(fleet, ["x1", "x2", "x5"], ["x4"], "--extra-vars", "swarm_member_move=true", x4={"gpu_node_assessed": before})
         assert run.rc != 0
         assert "x4 stays in its swarm, since it would stop or cut off what runs there: task web.1" in run.failures("x4")[-1]
         assert guest.swarm()["NodeID"] == node_id
