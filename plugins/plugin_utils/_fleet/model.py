@@ -152,6 +152,7 @@ class Step:
     leader: bool = False  # of the swarm's managers
     node_id: str | None = None  # of the node that it is, if the manager lists it
     away: bool = False  # an earlier run left it paused
+    by_hand: bool = False  # and somebody returned it to service since; what that run noted is still there
     toolkit: str | None = None  # the version that is to be installed
     report: str | None = None  # as of the host, where anything is to be done
     jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, lest they run again

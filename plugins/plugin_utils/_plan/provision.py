@@ -99,6 +99,7 @@ def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
     """The step with what is common to every host, whatever is done there."""
     step.leader, step.node_id = bool(node and node.get("leader")), node["id"] if node else None
     step.away = bool(node and node.get("former_availability"))
+    step.by_hand = bool(node and step.away and node["availability"] == "active")
     step.paused_for = str((node or {}).get("paused_for") or "")
     # By a run that was killed, or over something that failed. Only a clean assessment returns it to service: nobody knows what a node
     # is good for that could not be assessed, or that refuses its policy.

@@ -38,6 +38,8 @@ def _step_words(step: Step) -> str:
     # Every node returns to service at the end of its window; this one was left paused by an earlier run.
     left = MARKED in step.groups and not WINDOWS & set(step.groups)
     first = ["returns to service"] if left else ["stays paused"] if step.away and (step.error or step.fault) else []
+    if step.by_hand:
+        first = ["removes the notes of a pause that somebody ended"] if left else []
     first += [f"is paused for a fault: {in_words(step.fault)}"] if step.pauses else []
     stays = ["remains in the swarm: " + step.problem] if step.problem and not (step.error or step.fault) else []
     if step.error:

@@ -80,7 +80,7 @@ def refused(end: End) -> HostState | None:
 
 
 def _and_away(state: HostState, node: dict[str, Any] | None) -> HostState:
-    if not node or not node.get("former_availability"):
+    if not node or not node.get("former_availability") or node["availability"] == ACTIVE:
         return state
     text = state.text.rstrip().rstrip(".")
     if node.get("paused_for"):

@@ -683,6 +683,12 @@ def test_what_needs_only_its_availability_back_does_not_wait_for_the_windows():
     assert only_paused({"in service": step_of(host(), swarm(member(labels={}))), "no member": Step(error="x")}) == []
 
 
+def test_of_a_pause_that_somebody_ended_the_notes_are_removed():
+    step = step_of(host(), swarm(member(former_availability="active")))
+    assert (step.groups, step.by_hand) == ([MARKED, END], True)
+    assert not step_of(host(), swarm(member(**LEFT))).by_hand
+
+
 def test_a_node_paused_by_its_owner_stays_paused():
     assert step_of(host(), swarm(member(availability="pause"))) == Step(node_id="n1")
 

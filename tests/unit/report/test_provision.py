@@ -47,6 +47,8 @@ BACK = "returns to service"
         (Step(groups=[MARKED, END], maintained="x"), f"{BACK}; left alone, since maintenance x was finished there before"),
         (Step(maintained="x"), "left alone, since maintenance x was finished there before"),
         (Step(groups=[END], error="a clash", away=True), "stays paused; cannot be changed: a clash"),
+        (Step(groups=[END], error="a clash", away=True, by_hand=True), "cannot be changed: a clash"),
+        (Step(groups=[MARKED, END], away=True, by_hand=True), "removes the notes of a pause that somebody ended"),
         (
             Step(needs=["restart"], groups=[MARKED, END], impact=["restarts dockerd"], waits_for=["container x"], left_alone=True),
             f"{BACK}; waits for container x, then: restarts dockerd",
@@ -82,6 +84,7 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_reported(step
             None,
             "failed: NVML: mismatch. Paused for a fault (mismatch): it returns to service with the first run that finds nothing wrong with it",
         ),
+        (Step(error="NVML: mismatch"), member(former_availability="active"), None, "failed: NVML: mismatch"),  # somebody returned it to service
         (Step(), member(state="down"), None, "down for the manager"),
         (Step(), member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
         (Step(), None, None, "not in the swarm"),
