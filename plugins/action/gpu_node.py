@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from ..plugin_utils._controller.answer import malformed
-from ..plugin_utils._controller.delegation import answered
+from ..plugin_utils._controller.answer import malformed, plain
+from ..plugin_utils._controller.delegation import refuse_facts
 from ..plugin_utils._controller.libraries import ASSESSED, CarryingAction
 from ..plugin_utils._controller.node_labels import judged, prefixes, with_on_loss
 from ..plugin_utils._plan.warnings import NOTED, named
@@ -27,19 +27,21 @@ class ActionModule(CarryingAction):
         self._noted = (task_vars.get(ASSESSED) or {}).get(NOTED) or ()
         # Where a plan follows, it warns of all hosts together.
         self._later = self._task.check_mode and WARNS_LATER in task_vars
+        # Before the rest: meanwhile Ansible packs the module for the other hosts, which takes one process of it as long.
+        ledger = self._ledger(task_vars) if READS_LEDGER in task_vars else None
         result = super().run(tmp, task_vars)
-        ledger = self._ledger(result, task_vars) if READS_LEDGER in task_vars else None
-        if not ledger:
+        if not ledger or result.get("failed") or not (result.get("swarm") or {}).get("control_available"):
             return result
         # Of the swarm as a whole: no plan names hosts with them.
         return dict(result, ledger=ledger, warnings=[*(result.get("warnings") or []), *(ledger.pop("warnings", None) or [])])
 
-    def _ledger(self, answer, task_vars):
-        """What the first manager of the inventory says about its swarm, read in the same task; None where a task of its own has to find out."""
-        host, swarm = task_vars["inventory_hostname"], answer.get("swarm") or {}
-        first = task_vars["groups"].get("swarm_managers", [])[:1] == [host]
-        if not first or answer.get("failed") or not swarm.get("control_available") or "docker_sdk" in answer["missing"]:
+    def _ledger(self, task_vars):
+        """What the first manager of the inventory says about its swarm, read in the same task; None where there is none, or a task of its own
+        has to find out why. A host that cannot be reached is not tried twice."""
+        host = task_vars["inventory_hostname"]
+        if task_vars["groups"].get("swarm_managers", [])[:1] != [host]:
             return None
+        refuse_facts(self._task, task_vars)
         call = {
             "module_name": "fleet.gpu_swarm.swarm_gpu_info",
             "module_args": {
@@ -48,7 +50,7 @@ class ActionModule(CarryingAction):
             },
             "task_vars": task_vars,
         }
-        ledger = answered(lambda: self._execute_module(**call), host)
+        ledger = plain(self._execute_module(**call))
         return None if ledger.get("failed") else ledger
 
     def finish(self, answer, host):

@@ -25,14 +25,15 @@ from ..plugin_utils._rollout.durations import restart_waits
 from ..plugin_utils._rollout.eviction import describe
 from ..plugin_utils._rollout.preconditions import rooms
 from ..plugin_utils._rollout.run_identity import left_lease
+from ..plugin_utils._rollout.swarm_answers import read
 from ..plugin_utils._settings.check import ReadOnce, as_message, check
 from ..plugin_utils._settings.values import of_run
 
 ASSESSED = ("gpu_node_assessed",)
 SPEC = {
     "hosts": {"type": "list", "elements": "str", "required": True},
-    "swarm": {"type": "dict", "required": True},
     "ledger": {"type": "dict"},
+    "reads": {"type": "bool", "default": False},
     "evicted": {"type": "list", "elements": "dict", "default": []},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "holds": {"type": "dict"},
@@ -53,7 +54,12 @@ class ActionModule(ActionBase):
         variables = {**task_vars, "hostvars": ReadOnce(task_vars["hostvars"])}
         hosts = self._hosts(variables, args["hosts"])
         settings = of_run(variables, args["hosts"], self._templar.template)
-        swarm = Swarm(where_it_begins(args["swarm"], hosts), args["ledger"], _by_node(args["evicted"]))
+        answers = read(variables, args["ledger"])
+        unread = answers.unread(absent, self._task.check_mode) if args["reads"] else []
+        result.update(changed=False, manager=answers.manager, managers=answers.found["live"], unread=unread)
+        if unread:
+            return result
+        swarm = Swarm(where_it_begins(answers.found, hosts), answers.ledger, _by_node(args["evicted"]))
         steps, lost = _steps(hosts, swarm, args, settings)
         try:
             cut = in_batches(hosts, steps, settings["provision_batch"])
@@ -62,28 +68,18 @@ class ActionModule(ActionBase):
         groups = _checked(steps) if self._task.check_mode else hosts_in(steps, cut)
         self._show(hosts, steps, swarm.nodes, absent)
         result.update(
-            changed=False,
-            warnings=[
-                *leader_warnings(hosts, steps, swarm),
-                *toolkit_warnings(hosts, steps),
-                *warnings.together({host.name: host.assessed for host in hosts}),
-                *warnings.even_managers(task_vars["groups"].get(MANAGERS, []), {name: step.needs for name, step in steps.items()}),
-                *warnings.unread_keeps(swarm.nodes.values()),
-                *warnings.long_runners({name: step.long_running for name, step in steps.items()}, settings["provision_keep_label"]),
-                *provision.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
-            ],
+            warnings=_warnings(hosts, steps, swarm, task_vars["groups"].get(MANAGERS, []), settings),
             settings=settings,
             steps={name: asdict(step) for name, step in steps.items()},
-            manager=next(iter(args["swarm"]["live"]), ""),
-            managers=args["swarm"]["live"],
             # Nodes that leave take their room with them: no waiting brings it back.
-            rooms=None if absent else without(rooms(args["ledger"]), lost, settings["provision_ignore_pending"]),
-            left_lease=left_lease(args["ledger"]),
+            rooms=None if absent else without(rooms(swarm.ledger), lost, settings["provision_ignore_pending"]),
+            ledger=swarm.ledger or {},
+            left_lease=left_lease(swarm.ledger),
             made=time.monotonic_ns(),
             hosts_in=groups,
             batches=cut,
             to_change=to_change(groups),
-            **_of_run(steps, args, settings, self._task.check_mode),
+            **_of_run(steps, args["state"], swarm.ledger, settings, self._task.check_mode),
         )
         return result
 
@@ -113,10 +109,22 @@ class ActionModule(ActionBase):
         self._display.display("\n" + provision.table(rows) + "\n")
 
 
-def _of_run(steps, args, settings, checks):
+def _warnings(hosts, steps, swarm, managers, settings):
+    return [
+        *leader_warnings(hosts, steps, swarm),
+        *toolkit_warnings(hosts, steps),
+        *warnings.together({host.name: host.assessed for host in hosts}),
+        *warnings.even_managers(managers, {name: step.needs for name, step in steps.items()}),
+        *warnings.unread_keeps(swarm.nodes.values()),
+        *warnings.long_runners({name: step.long_running for name, step in steps.items()}, settings["provision_keep_label"]),
+        *provision.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
+    ]
+
+
+def _of_run(steps, state, ledger, settings, checks):
     """The hosts that return to service or are paused before anything else is done, and whether a run notes that nothing was to be done."""
-    notes = settings["provision_note_run"] or ends.failed_before(args["ledger"])
-    return {"only_paused": only_paused(steps), "to_pause": {} if checks else to_pause(steps), "notes": notes and args["state"] == "present"}
+    notes = settings["provision_note_run"] or ends.failed_before(ledger)
+    return {"only_paused": only_paused(steps), "to_pause": {} if checks else to_pause(steps), "notes": notes and state == "present"}
 
 
 def _by_node(evicted):

@@ -11,7 +11,7 @@ short_description: Sorts the hosts of a fleet by what a run has to do on them (i
 version_added: 0.1.0
 description:
   - Takes the assessment of every host (the variable C(gpu_node_assessed), registered from
-    M(fleet.gpu_swarm.gpu_node) in check mode) and the manager's ledger, and decides what each host needs.
+    M(fleet.gpu_swarm.gpu_node) in check mode) and the manager's ledger, which may have come with its assessment, and decides what each host needs.
   - Prints what that means for those who use the fleet before anything is done, or the table of the fleet when there is
     nothing to do.
   - Reads the settings of the playbooks, which C(docs/SETTINGS.md) lists, and returns those that tasks need as what they are declared to be.
@@ -26,13 +26,13 @@ options:
     type: list
     elements: str
     required: true
-  swarm:
-    description: Who runs the swarm, as the filter P(fleet.gpu_swarm.find_swarm#filter) found it.
-    type: dict
-    required: true
   ledger:
-    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned, or nothing where there is no swarm yet.
+    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned. Not needed where it came with the assessment of the manager, or where no swarm is.
     type: dict
+  reads:
+    description: Whether to return, in place of a plan, what has still to be read of the swarm for it, where that is anything.
+    type: bool
+    default: false
   evicted:
     description: The tasks that M(fleet.gpu_swarm.swarm_nodes) would evict by setting the labels that were decided.
     type: list
@@ -72,13 +72,26 @@ EXAMPLES = r"""
 - name: What is to be done
   fleet.gpu_swarm.provision_plan:
     hosts: "{{ ansible_play_hosts_all }}"
-    swarm: "{{ answers | fleet.gpu_swarm.find_swarm(groups['swarm_managers'], ansible_play_hosts) }}"
     ledger: "{{ ledger }}"
   run_once: true
   register: plan
 """
 
 RETURN = r"""
+unread:
+  description:
+    - What has still to be read of the swarm. Where this is not empty, there is no plan, and of the values below only RV(manager) and RV(managers).
+    - V(ledger) is what M(fleet.gpu_swarm.swarm_gpu_info) returns, V(evictions) what O(evicted) takes, V(contents) what O(holds) takes.
+  returned: always
+  type: list
+  elements: str
+  sample: [evictions]
+  version_added: 0.3.0
+ledger:
+  description: The ledger that the plan was made by. Empty where there is none.
+  returned: always
+  type: dict
+  version_added: 0.3.0
 settings:
   description: The settings that count for the whole run, by their names.
   returned: always

@@ -65,8 +65,7 @@ extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.internal
 seealso:
-  - plugin: fleet.gpu_swarm.find_swarm
-    plugin_type: filter
+  - module: fleet.gpu_swarm.provision_plan
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from fleet_lab import assessed
 from host_vars import HostVars
@@ -19,17 +20,17 @@ LEDGER = {"changed": False, "nodes": [{"id": "n1"}], "pending": [], "ansible_fac
 MANAGER = {"state": "active", "node_id": "n1", "control_available": True, "error": "", "managers": []}
 
 
-def run(monkeypatch, host="m1", args=None, ledger=None, reads=True, settings=None, **answer):
+def run(monkeypatch, host="m1", args=None, ledger=None, reads=True, settings=None, execute=None, **answer):
     """(the result, the arguments of each module that was run)"""
     calls = []
 
-    def execute(self, module_name, module_args, task_vars):
+    def answer_of(self, module_name, module_args, task_vars):
         calls.append((module_name.rpartition(".")[2], module_args))
         whole = {"left_out": [], "advertised": [], "refused": [], "swarm": MANAGER}
         return dict(ledger or LEDGER) if module_name.endswith("swarm_gpu_info") else assessed("n1", **{**whole, **answer})
 
     monkeypatch.setattr(ActionBase, "run", lambda self, tmp, task_vars: {})
-    monkeypatch.setattr(ActionBase, "_execute_module", execute)
+    monkeypatch.setattr(ActionBase, "_execute_module", execute or answer_of)
     action = ActionModule.__new__(ActionModule)
     action._task = SimpleNamespace(args=args or {}, check_mode=True, delegate_to=None, name="Read the node")
     action._connection = SimpleNamespace()
@@ -42,12 +43,12 @@ def run(monkeypatch, host="m1", args=None, ledger=None, reads=True, settings=Non
 def test_the_first_manager_answers_with_the_ledger(monkeypatch):
     result, calls = run(monkeypatch, args={"docker_socket": "/run/other.sock"})
     assert result["ledger"] == {"changed": False, "nodes": [{"id": "n1"}], "pending": []}
-    assert calls[1:] == [("swarm_gpu_info", {"docker_host": "unix:///run/other.sock", "keep_label": "gpu-swarm.keep"})]
+    assert calls[:1] == [("swarm_gpu_info", {"docker_host": "unix:///run/other.sock", "keep_label": "gpu-swarm.keep"})]
 
 
 def test_it_is_read_with_the_label_of_the_inventory(monkeypatch):
     _result, calls = run(monkeypatch, settings={"provision_keep_label": "team.keep"})
-    assert calls[1][1]["keep_label"] == "team.keep"
+    assert calls[0][1]["keep_label"] == "team.keep"
 
 
 def test_what_the_ledger_warns_of_is_shown(monkeypatch):
@@ -61,10 +62,6 @@ def test_what_the_ledger_warns_of_is_shown(monkeypatch):
     [
         {"reads": False},
         {"host": "m2"},
-        {"swarm": {**MANAGER, "control_available": False}},
-        {"swarm": {**MANAGER, "state": "inactive", "control_available": False}},
-        {"missing": ["docker_sdk"]},
-        {"failed": True, "msg": "no driver"},
     ],
 )
 def test_elsewhere_no_ledger_is_read(monkeypatch, other):
@@ -73,10 +70,36 @@ def test_elsewhere_no_ledger_is_read(monkeypatch, other):
     assert [name for name, _args in calls] == ["gpu_node"]
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"swarm": {**MANAGER, "control_available": False}},
+        {"swarm": {**MANAGER, "state": "inactive", "control_available": False}},
+        {"failed": True, "msg": "no driver"},
+    ],
+)
+def test_one_whose_assessment_is_of_no_manager_has_none(monkeypatch, other):
+    """Whatever it answered to that."""
+    result, _calls = run(monkeypatch, **other)
+    assert "ledger" not in result
+
+
+def test_a_host_that_cannot_be_reached_is_tried_once(monkeypatch):
+    calls = []
+
+    def execute(self, module_name, **_call):
+        calls.append(module_name)
+        raise AnsibleConnectionFailure("timed out")
+
+    with pytest.raises(AnsibleConnectionFailure):
+        run(monkeypatch, execute=execute)
+    assert calls == ["fleet.gpu_swarm.swarm_gpu_info"]
+
+
 def test_a_manager_that_cannot_say_leaves_it_to_the_task_that_reports_why(monkeypatch):
     result, calls = run(monkeypatch, ledger={"failed": True, "msg": "the swarm has no leader"})
     assert "ledger" not in result
-    assert [name for name, _args in calls] == ["gpu_node", "swarm_gpu_info"]
+    assert [name for name, _args in calls] == ["swarm_gpu_info", "gpu_node"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a plan is made from: who runs the swarm by the answers of this run's hosts and managers, what the first of them shows, and what has still
+to be read there.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._fleet.inventory import MANAGERS
+from .._fleet.membership import find_swarm
+from .updates import ASSESSED, label_updates
+
+# As the tasks register what managers answered that are not in the play.
+_QUERIED = ("gpu_swarm_manager_answers", "gpu_swarm_external_answers")
+# What may be left to read.
+LEDGER, EVICTIONS, CONTENTS = "ledger", "evictions", "contents"
+
+
+@dataclass(frozen=True)
+class SwarmAnswers:
+    """``found`` is what find_swarm returns, ``assessed`` the assessments of the play's hosts by name."""
+
+    found: Mapping[str, Any]
+    ledger: Mapping[str, Any] | None
+    lacks_sdk: bool  # the manager that would be queried lacks the Docker SDK for Python
+    assessed: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def manager(self) -> str:
+        """The host that is queried about the swarm; empty if nobody runs one."""
+        return next(iter(self.found["live"]), "")
+
+    def unread(self, absent: bool, check_mode: bool) -> list[str]:
+        """What a plan takes besides, and nobody has read yet."""
+        if not self.manager:
+            return []
+        if self.ledger is None:
+            # In check mode nobody has provided what it takes; the plan says so.
+            return [] if check_mode and self.lacks_sdk else [LEDGER, *([CONTENTS] if absent else [])]
+        # A changed label evicts the tasks that have a constraint on it, so that is found out before anything is planned.
+        changes = label_updates(self.assessed, self.assessed, self.ledger, planned=False)
+        return [*([EVICTIONS] if changes else []), *([CONTENTS] if absent else [])]
+
+
+def read(task_vars: Mapping[str, Any], ledger: Mapping[str, Any] | None) -> SwarmAnswers:
+    """``ledger`` is what a task of its own read, else it is the one that came with a manager's assessment."""
+    managers, playing = task_vars["groups"].get(MANAGERS, []), task_vars["ansible_play_hosts"]
+    assessed = {name: {ASSESSED: task_vars["hostvars"].raw_get(name).get(ASSESSED)} for name in dict.fromkeys([*playing, *managers])}
+    answers = {name: assessed[name][ASSESSED] or {} for name in managers}
+    for queried in _QUERIED:
+        results = (task_vars.get(queried) or {}).get("results") or []
+        answers.update((result["item"], result) for result in results if result["item"] not in playing)
+    found = find_swarm(answers, managers, playing)
+    first = answers.get(next(iter(found["live"]), "")) or {}
+    return SwarmAnswers(
+        found,
+        ledger if ledger is not None else first.get("ledger"),
+        "docker_sdk" in (first.get("missing") or ()),
+        {name: assessed[name] for name in playing},
+    )

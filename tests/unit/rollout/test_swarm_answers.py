@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from fleet_lab import assessed
+from host_vars import HostVars
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import owned_labels
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.identity import LABEL_PREFIX
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.swarm_answers import CONTENTS, EVICTIONS, LEDGER, read
+
+RUNS = {"state": "active", "node_id": "m1", "control_available": True, "error": "", "managers": [], "half_joined": False}
+T4 = {"gpu.model": "T4"}
+# As a run before has left them.
+LABELS = owned_labels.mark(owned_labels.compute({}, T4, LABEL_PREFIX, ())[0], "m1", owned_labels.SET, LABEL_PREFIX)
+LEDGER_OF_M1 = {"nodes": [{"id": "m1", "labels": LABELS}]}
+
+
+def manager(labels=None, **more):
+    return assessed("m1", swarm=RUNS, labels=labels or T4, **more)
+
+
+def variables(hosts, managers=("m1",), playing=None, **registered):
+    return {
+        "groups": {"swarm_managers": list(managers)},
+        "hostvars": HostVars({name: {"gpu_node_assessed": answer} if answer else {} for name, answer in hosts.items()}),
+        "ansible_play_hosts": list(hosts if playing is None else playing),
+        **registered,
+    }
+
+
+def test_the_ledger_of_the_assessment_counts():
+    found = read(variables({"m1": manager(ledger=LEDGER_OF_M1), "g1": None}), None)
+    assert (found.manager, found.ledger) == ("m1", LEDGER_OF_M1)
+
+
+def test_one_that_was_read_since_counts_first():
+    assert read(variables({"m1": manager(ledger=LEDGER_OF_M1)}), {"nodes": []}).ledger == {"nodes": []}
+
+
+@pytest.mark.parametrize("queried", ["gpu_swarm_manager_answers", "gpu_swarm_external_answers"])
+def test_a_manager_outside_of_the_play_was_queried(queried):
+    results = {"results": [{"item": "m1", **manager()}]}
+    found = read(variables({"g1": None, "m1": None}, playing=["g1"], **{queried: results}), None)
+    assert (found.manager, found.ledger) == ("m1", None)
+
+
+def test_an_answer_of_before_does_not_count_for_a_host_of_the_play():
+    """One run may have several playbooks, and the variables stay."""
+    results = {"results": [{"item": "m1", **manager()}]}
+    stopped = assessed("m1", swarm=dict(RUNS, state="unknown", control_available=False))
+    assert read(variables({"m1": stopped}, gpu_swarm_manager_answers=results), None).manager == ""
+
+
+OTHER = {"gpu.model": "H100"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "absent", "check_mode", "unread"),
+    [
+        pytest.param(manager(ledger=LEDGER_OF_M1), False, False, [], id="all is there"),
+        pytest.param(manager(), False, False, [LEDGER], id="no ledger came along"),
+        pytest.param(manager(missing=["docker_sdk"]), False, False, [LEDGER], id="the SDK was provided since"),
+        pytest.param(manager(missing=["docker_sdk"]), False, True, [], id="nobody provides the SDK in check mode"),
+        pytest.param(manager(OTHER, ledger=LEDGER_OF_M1), False, False, [EVICTIONS], id="labels change"),
+        pytest.param(manager(ledger=LEDGER_OF_M1), True, False, [CONTENTS], id="what the last manager takes along"),
+        pytest.param(manager(), True, False, [LEDGER, CONTENTS], id="all of a deprovision"),
+        pytest.param(assessed("m1", swarm=dict(RUNS, state="inactive", control_available=False)), True, False, [], id="there is no swarm"),
+    ],
+)
+def test_what_has_to_be_read(answer, absent, check_mode, unread):
+    assert read(variables({"m1": answer}), None).unread(absent, check_mode) == unread
