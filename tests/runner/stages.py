@@ -27,7 +27,7 @@ def tool(name: str, *arguments: str) -> list[str]:
 E2E = "tests/e2e"
 E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in ("lost", "maintain", "provision", "remove", "secrets", "toml_agreement", "verify", "versions")]
 E2E_SWARM = [f"{E2E}/test_swarm_faults.py"]
-E2E_APART = [f"{E2E}/test_{name}.py" for name in ("deprovision", "health", "leave_no_trace")]  # each has small ones of its own
+E2E_APART = [f"{E2E}/test_{name}.py" for name in ("deprovision", "health", "isolation", "leave_no_trace")]  # each has small ones of its own
 
 
 def pytest(name: str, *words: str, **options: object) -> Stage:

@@ -40,7 +40,8 @@ class Refused(Exception):
 Given = namedtuple("Given", ["settings", "data_root", "run", "patience_s"])
 
 
-def main() -> None:
+def main() -> int:
+    """What it is to exit with."""
     home, made = sys.argv[1], call.parse(sys.argv[2:])
     given = None
     try:
@@ -49,9 +50,10 @@ def main() -> None:
     except Exception as problem:  # whatever it is: a container that requests a GPU does not start
         if given and given.settings.level == decision.AUDIT:
             findings.add(given.run, "", {BROKEN: str(problem)})
-            return
+            return 0
         call.refuse(made, "gpu-swarm: %s" % (problem if isinstance(problem, Refused) else _broken(problem, home)))
-        sys.exit(REFUSED)
+        return REFUSED
+    return 0
 
 
 def _broken(problem: Exception, home: str) -> str:

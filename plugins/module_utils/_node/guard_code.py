@@ -27,7 +27,7 @@ import sys
 sys.path.insert(0, __file__.rpartition("/")[0])
 from %s._guard.main import main
 
-main()
+sys.exit(main())
 """ % _PACKAGE
 
 

@@ -33,6 +33,8 @@ RIGHT = [
     ("gpu_node_advertise", [[], [{"as": "gpu", "kind": "GPU"}], ["{{ rule }}"]]),
     ("gpu_node_label_memory", [[16, "24"], "16,24"]),
     ("gpu_node_restart", ["never"]),
+    ("gpu_swarm_isolation", ["audit", "off", False, "", None]),  # False is YAML's reading of "off"
+    ("gpu_node_isolation", ["exclusive", False]),
     ("gpu_node_expect", ["", 7, None, "7"]),
     ("nvidia_container_toolkit_hold", [True, "", None]),
     ("nvidia_container_toolkit_version", ["1.20.0", 1.2]),
@@ -62,6 +64,8 @@ WRONG = [
     ("gpu_node_advertise", "gpu", "gpu_node_advertise is 'gpu', and has to be a list of mappings"),
     ("gpu_node_advertise", ["gpu"], "a list of mappings"),
     ("gpu_node_label_memory", ["large"], "a list of whole numbers"),
+    ("gpu_swarm_isolation", "strict", "gpu_swarm_isolation is 'strict', and has to be off, audit, reserved or exclusive"),
+    ("gpu_node_isolation", True, "has to be off, audit, reserved or exclusive"),
     ("gpu_node_restart", "always", "has to be never or if_needed"),
     ("gpu_node_allow_shrink", "sure", "has to be true or false"),
     ("swarm_member_join_timeout", "long", "swarm_member_join_timeout is 'long', and has to be a whole number, 0 or more"),
