@@ -237,3 +237,10 @@ def at_hand(name: str, description: Path, given: str | None, work: Path) -> Iter
     lab("up", str(description), "--name", name)
     yield Fleet.of(name, work)
     lab("down", name)
+
+
+def of_its_own(name: str, description: str, work: Path) -> Iterator[Fleet]:
+    """A fleet for one file of tests."""
+    path = work / "fleet.yml"
+    path.write_text(description)
+    yield from at_hand(name, path, None, work)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, lab
+from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, of_its_own
 
 NAME = "e2e-deprovision"
 PLAYBOOK = "fleet.gpu_swarm.deprovision"
@@ -60,12 +60,7 @@ def offered(node: Node) -> tuple[str, Any]:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    work = tmp_path_factory.mktemp("deprovision")
-    description = work / "fleet.yml"
-    description.write_text(FLEET)
-    lab("up", str(description), "--name", NAME)
-    yield Fleet.of(NAME, work)
-    lab("down", NAME)
+    yield from of_its_own(NAME, FLEET, tmp_path_factory.mktemp("deprovision"))
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.alerts.promtool import accepts
 
-from .fleet import DAEMON_JSON, STATE_DIR, Fleet, Node, lab, wait_until
+from .fleet import DAEMON_JSON, STATE_DIR, Fleet, Node, of_its_own, wait_until
+from .watched import KEY, MACHINE, UNIT, WITHIN_S, replace, reported, status
 
 NAME = "e2e-health"
 FLEET = """
@@ -27,11 +27,7 @@ nodes:
   h2: {gpus: t4x4, toolkit: 1.20.0, image: debian12}
 """
 NODES = ["h1", "h2"]
-UNIT = "gpu-swarm-health.service"
-KEY = "fleet.gpu-swarm.health"
-MACHINE = "/etc/gpu-lab/nvml.conf"
 TEXTFILES = "/srv/textfiles"
-WITHIN_S = 40
 # What comes of a fault is in test_react.py: here the nodes stay in service.
 ALONE = {"swarm_member_react": False, "gpu_node_on_loss": "report"}
 ON = ("--extra-vars", json.dumps(ALONE))
@@ -40,11 +36,7 @@ OFF = ("--extra-vars", json.dumps({"gpu_node_health": False, **ALONE}))
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    work = tmp_path_factory.mktemp("health")
-    (work / "fleet.yml").write_text(FLEET)
-    lab("up", str(work / "fleet.yml"), "--name", NAME)
-    yield Fleet.of(NAME, work)
-    lab("down", NAME)
+    yield from of_its_own(NAME, FLEET, tmp_path_factory.mktemp("health"))
 
 
 @pytest.fixture(scope="module")
@@ -62,21 +54,11 @@ def before(fleet: Fleet, inventory: Path) -> dict[str, bytes | None]:
 
 
 def shown(fleet: Fleet, name: str) -> str:
-    """What the manager shows of a node."""
-    node = fleet["h1"].docker_json("node", "inspect", fleet[name].swarm()["NodeID"])[0]
-    return (node["Description"]["Engine"].get("Labels") or {}).get(KEY, "")
+    return reported(fleet["h1"], fleet[name])
 
 
 def labels(node: Node) -> list[str]:
     return sorted(node.docker_json("info", "--format", "{{json .Labels}}") or [])  # dockerd has them in any order
-
-
-def status(node: Node) -> dict[str, Any]:
-    return json.loads(node.read("/run/gpu-swarm/health.json") or b"{}")
-
-
-def replace(node: Node, old: str, new: str) -> None:
-    node.write(MACHINE, (node.read(MACHINE) or b"").replace(old.encode(), new.encode()))
 
 
 def test_the_label_comes_with_the_restart_and_a_second_run_has_nothing_to_do(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node that reports a fault is paused while nobody runs anything: by the leader, by another manager where that has no such service, and by
-none where somebody keeps work away from it already. What runs on healthy cards goes on."""
+"""A node that reports a fault is paused while nobody runs anything: by the leader, by the next one where that is lost, by another manager where it
+has no such service, and by none where somebody keeps work away from it already. What runs on healthy cards goes on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ import pytest
 
 from tests.alerts.promtool import accepts
 
-from .fleet import DAEMON_JSON, Fleet, Node, lab, wait_until
+from .fleet import Fleet, Node, of_its_own, wait_until
+from .test_provision import availabilities
+from .watched import MACHINE, WITHIN_S, hanging_in_the_kernel, readers, replace, reported, status
 
 NAME = "e2e-react"
 FLEET = """
@@ -28,15 +30,19 @@ nodes:
   m3: {groups: [swarm_managers]}
   h1: {gpus: t4x4, toolkit: 1.20.0}
   h2: {gpus: rtx4090x2, toolkit: 1.20.0, image: debian12}
+  h3: {gpus: a100-mig, toolkit: 1.20.0}
 """
-MANAGERS, NODES = ["m1", "m2", "m3"], ["h1", "h2"]
+MANAGERS, NODES = ["m1", "m2", "m3"], ["h1", "h2", "h3"]
 UNIT = "gpu-swarm-react.service"
-MACHINE = "/etc/gpu-lab/nvml.conf"
 PAUSED_FOR = "gpu-swarm.paused-for"
-WITHIN_S, TURN_S = 40, 30
+TURN_S, NVML_S = 30, 5
 TEXTFILES = "/var/lib/prometheus/node-exporter"  # swarm_member_metrics_directory
-# Of two GPU nodes, one may be paused by default.
-SETTINGS: dict[str, Any] = {"swarm_member_react_limit": 100}
+# Of three GPU nodes, two may be paused by default.
+SETTINGS: dict[str, Any] = {
+    "swarm_member_react_limit": 100,
+    "gpu_node_nvml_timeout": NVML_S,
+    "gpu_node_advertise": [{"as": "mig"}, {"as": "gpu", "kind": "NVIDIA-GPU"}],
+}
 
 
 def settings(**more: Any) -> tuple[str, str]:
@@ -45,11 +51,7 @@ def settings(**more: Any) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    work = tmp_path_factory.mktemp("react")
-    (work / "fleet.yml").write_text(FLEET)
-    lab("up", str(work / "fleet.yml"), "--name", NAME)
-    yield Fleet.of(NAME, work)
-    lab("down", NAME)
+    yield from of_its_own(NAME, FLEET, tmp_path_factory.mktemp("react"))
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +60,9 @@ def inventory(fleet: Fleet) -> Path:
 
 
 @pytest.fixture(scope="module")
-def before(fleet: Fleet, inventory: Path) -> dict[str, bytes | None]:
-    found = {name: fleet[name].read(DAEMON_JSON) for name in NODES}
+def before(fleet: Fleet, inventory: Path) -> dict[str, bytes]:
+    """The machine of each node as it was."""
+    found = {name: fleet[name].read(MACHINE) or b"" for name in NODES}
     for name in MANAGERS[:2]:  # on the third one it comes later
         fleet[name].run("mkdir", "-p", TEXTFILES)
     run = fleet.playbook(inventory, *settings())
@@ -67,22 +70,31 @@ def before(fleet: Fleet, inventory: Path) -> dict[str, bytes | None]:
     return found
 
 
-def spec(fleet: Fleet, name: str) -> dict[str, Any]:
-    return fleet["m1"].docker_json("node", "inspect", name)[0]["Spec"]
+def spec(fleet: Fleet, name: str, by: str = "m1") -> dict[str, Any]:
+    return fleet[by].docker_json("node", "inspect", name)[0]["Spec"]
 
 
-def is_paused(fleet: Fleet, name: str) -> bool:
-    return spec(fleet, name)["Availability"] == "pause"
+def is_paused(fleet: Fleet, name: str, by: str = "m1") -> bool:
+    return spec(fleet, name, by)["Availability"] == "pause"
 
 
-def replace(node: Node, old: str, new: str) -> float:
-    node.write(MACHINE, (node.read(MACHINE) or b"").replace(old.encode(), new.encode()))
-    return time.monotonic()
+def label(fleet: Fleet, name: str, by: str = "m1") -> str:
+    return reported(fleet[by], fleet[name])
 
 
-def reported(fleet: Fleet, name: str) -> str:
-    node = fleet["m1"].docker_json("node", "inspect", name)[0]
-    return (node["Description"]["Engine"].get("Labels") or {}).get("fleet.gpu-swarm.health", "")
+def await_pause(fleet: Fleet, name: str, began: float, seconds: float, by: str = "m1") -> dict[str, str]:
+    """The labels with which the node is paused."""
+    wait_until("the pause", lambda: is_paused(fleet, name, by), seconds, lambda: (spec(fleet, name, by), label(fleet, name, by)))
+    print(f"{name} was paused {time.monotonic() - began:.1f} s after its fault")
+    return spec(fleet, name, by)["Labels"]
+
+
+def updates(fleet: Fleet, name: str, since: str) -> list[dict[str, str]]:
+    """What m1 recorded of the node since then: one for each versioned update."""
+    manager, node_id = fleet["m1"], fleet[name].swarm()["NodeID"]
+    until = manager.run("date", "+%s.%N")
+    only = ("--filter", "type=node", "--filter", f"node={node_id}", "--since", since, "--until", until)
+    return [json.loads(line) for line in manager.docker("events", *only, "--format", "{{json .Actor.Attributes}}").splitlines()]
 
 
 def test_it_runs_on_each_manager_and_a_second_run_has_nothing_to_do(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
@@ -91,20 +103,37 @@ def test_it_runs_on_each_manager_and_a_second_run_has_nothing_to_do(fleet: Fleet
     assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
 
 
+def test_a_mig_device_is_lost_and_a_run_is_there_at_once(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """The service or the run pauses the node, whichever comes first, and neither does it twice."""
+    node, since = fleet["h3"], fleet["m1"].run("date", "+%s.%N")
+    began = replace(node, "mig-device = 1g.10gb", "#")
+    lost = wait_until("its watcher", lambda: str(status(node)["label"]).startswith("fault MIG-") and status(node)["label"], WITHIN_S)
+    run = fleet.playbook(inventory, *settings())
+    assert run.rc == 2, run.output
+    assert f"{lost.split()[1]} is gone" in run.failures("h3")[-1]
+    labels = await_pause(fleet, "h3", began, WITHIN_S)
+    wait_until("the managers to see it", lambda: label(fleet, "h3") == lost, WITHIN_S, lambda: label(fleet, "h3"))
+    assert labels[PAUSED_FOR].startswith(f"fault {lost.split()[1]} reason=lost")
+    assert labels["gpu-swarm.former-availability"] == "active"
+    assert availabilities(fleet, "h3", since) == ["pause"]
+    node.write(MACHINE, before["h3"])
+
+
 def test_a_card_is_lost_while_tasks_run(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """The node is paused in time, and the tasks go on, also that of the lost card: nothing is stopped."""
-    manager = fleet["m1"]
+    """The node is paused in time, and the tasks go on, also that of the lost card: nothing is stopped. Then a second card is lost."""
+    manager, since = fleet["m1"], fleet["m1"].run("date", "+%s.%N")
     only = ("--constraint", "node.hostname==h1", "--generic-resource", "NVIDIA-GPU=1", "--replicas", "4")
     manager.docker("service", "create", "--detach", "--name", "train", *only, "lab/task", "sleep", "infinity")
     wait_until("four tasks", lambda: len(fleet["h1"].docker("ps", "--quiet").split()) == 4)
     tasks, started = fleet["h1"].docker("ps", "--quiet"), fleet["h1"].started()
     gone = fleet["h1"].gpus()[-1]
     began = replace(fleet["h1"], "[gpu 0-3]", "[gpu 0-2]")
-    wait_until("the pause", lambda: is_paused(fleet, "h1"), WITHIN_S, lambda: (spec(fleet, "h1"), reported(fleet, "h1")))
-    print(f"paused {time.monotonic() - began:.1f} s after the card was lost")
-    labels = spec(fleet, "h1")["Labels"]
+    labels = await_pause(fleet, "h1", began, WITHIN_S)
     assert labels[PAUSED_FOR].startswith(f"fault {gone} reason=lost since=")
     assert labels["gpu-swarm.former-availability"] == "active"
+    # Nothing is between a pause and its marks: they are one update, the last one of the node.
+    assert [update.get("availability.new") for update in updates(fleet, "h1", since)][-1] == "pause"
+    replace(fleet["h1"], "[gpu 0-2]", "[gpu 0-1]")
     assert (fleet["h1"].docker("ps", "--quiet"), fleet["h1"].started()) == (tasks, started)
 
 
@@ -120,19 +149,23 @@ def leader(fleet: Fleet) -> str:
 
 
 def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """With the card that is lost and the node that is paused for it, and on another manager when that leads."""
+    """With the card that is lost and the node that is paused for it, and on another manager when that leads. That one pauses the node whose card was
+    lost when the leader was."""
     fleet["m3"].run("mkdir", "-p", TEXTFILES)
     first = leader(fleet)
-    paused = 'gpu_swarm_nodes{state="paused",by="fault"} 1'
+    paused = 'gpu_swarm_nodes{state="paused",by="fault"} 2'
     wait_until("its file", lambda: list(metrics(fleet)) == [first] and paused in metrics(fleet)[first], 90, lambda: metrics(fleet))
     text = metrics(fleet)[first]
     accepts(text)
     assert re.search(r'gpu_swarm_gpu_fault\{UUID="GPU-[0-9a-f-]{36}",node="h1",node_id="\w+",reason="lost",xid=""\} 1', text)
     assert re.search(r'gpu_swarm_node_resources_allocated\{node="h1",node_id="\w+",kind="NVIDIA-GPU"\} 4', text)
     assert 'gpu_swarm_run_end_timestamp_seconds{runs="changing"}' in text
+    began = replace(fleet["h2"], "[gpu 0-1]", "[gpu 0]")
     fleet[first].run("systemctl", "stop", "docker.socket", "docker")
     try:
         other = wait_until("another leader", lambda: next((name for name in MANAGERS if name != first and leads(fleet, name)), None), 60)
+        labels = await_pause(fleet, "h2", began, WITHIN_S + 20, by=other)  # it takes the swarm some seconds to have another leader
+        assert labels[PAUSED_FOR].startswith("fault GPU-")
         wait_until("its file", lambda: other in metrics(fleet), 90, lambda: metrics(fleet))
     finally:
         fleet[first].run("systemctl", "start", "docker.socket", "docker")
@@ -155,16 +188,22 @@ def leads(fleet: Fleet, name: str) -> bool:
 
 
 def test_what_an_operator_says_counts(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """Returned to service by hand, the node stays there, also for a service that is started anew. A drain by hand is left alone."""
+    """Returned to service by hand, a node is paused for another fault only, and stays there else, also for a service that is started anew. A drain by
+    hand is left alone."""
     manager = fleet["m1"]
+    wait_until("the second card", lambda: label(fleet, "h1").endswith("cards=2"), 150, lambda: label(fleet, "h1"))
+    assert "cards=" not in spec(fleet, "h1")["Labels"][PAUSED_FOR]  # it was paused once
+    began = time.monotonic()
+    manager.docker("node", "update", "--availability", "active", "h1")
+    assert await_pause(fleet, "h1", began, TURN_S)[PAUSED_FOR] == label(fleet, "h1")
     manager.docker("node", "update", "--availability", "active", "h1")
     for name in MANAGERS:
         fleet[name].run("systemctl", "restart", UNIT)
     wait_until("an alarm", lambda: "returned to service" in "".join(journal(fleet[name]) for name in MANAGERS), 30)
     assert not is_paused(fleet, "h1")
     manager.docker("node", "update", "--availability", "drain", "h2")
-    began = replace(fleet["h2"], "[gpu 0-1]", "[gpu 0]")
-    wait_until("its report", lambda: reported(fleet, "h2").startswith("fault"), WITHIN_S, lambda: reported(fleet, "h2"))
+    began = replace(fleet["h2"], "[gpu 0]", "[gpu 0]\nfault = lost")
+    wait_until("its report", lambda: label(fleet, "h2").endswith("cards=2"), 150, lambda: label(fleet, "h2"))
     seen = manager.docker_json("node", "inspect", "h2")[0]["Version"]
     wait_until("two polls more", lambda: time.monotonic() > began + WITHIN_S, WITHIN_S)
     assert manager.docker_json("node", "inspect", "h2")[0]["Version"] == seen
@@ -177,15 +216,35 @@ def journal(node: Node) -> str:
 
 def test_a_leader_without_the_service(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """Another manager acts, when the leader's turn is over."""
+    leading = leader(fleet)
+    fleet[leading].run("systemctl", "stop", UNIT)
+    began = time.monotonic()
     fleet["m1"].docker("node", "update", "--availability", "active", "h2")
-    leader = next(name for name in MANAGERS if fleet["m1"].docker_json("node", "inspect", name)[0]["ManagerStatus"].get("Leader"))
-    fleet[leader].run("systemctl", "stop", UNIT)
-    wait_until("the pause", lambda: is_paused(fleet, "h2"), WITHIN_S + 2 * TURN_S, lambda: spec(fleet, "h2"))
+    await_pause(fleet, "h2", began, WITHIN_S + 2 * TURN_S)
+    fleet[leading].run("systemctl", "start", UNIT)
+
+
+def test_a_driver_hangs_for_longer_than_anyone_waits_for_it(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """In the kernel, where no signal ends what waits: no second process is started beside that one. The next run returns the node."""
+    node, manager = fleet["h3"], fleet["m1"]
+    wait_until("what was before to be over", lambda: label(fleet, "h3") == "ok", 150, lambda: (label(fleet, "h3"), status(node)))
+    manager.docker("node", "update", "--availability", "active", "h3")
+    with hanging_in_the_kernel(node):
+        began = time.monotonic()
+        assert await_pause(fleet, "h3", began, NVML_S + WITHIN_S)[PAUSED_FOR].startswith("fault reason=hang since=")
+        stuck = readers(node)
+        assert len(stuck) == 1
+        wait_until("three more time-outs", lambda: time.monotonic() > began + 10 * NVML_S, 10 * NVML_S)
+        assert (readers(node), status(node)["label"].split()[1]) == (stuck, "reason=hang")
+    wait_until("another reader", lambda: not {*stuck} & {*readers(node)} and readers(node), WITHIN_S, lambda: readers(node))
+    run = fleet.playbook(inventory, "--limit", "h3", *settings())
+    assert run.rc == 0, run.output
+    assert spec(fleet, "h3")["Availability"] == "active"
 
 
 def test_deprovision_leaves_no_trace(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    for name, cards in (("h1", "0-3"), ("h2", "0-1")):
-        replace(fleet[name], f"[gpu 0{'-2' if name == 'h1' else ''}]", f"[gpu {cards}]")
+    for name, machine in before.items():
+        fleet[name].write(MACHINE, machine)
     run = fleet.playbook(inventory, *settings(provision_disrupt="all"), playbook="fleet.gpu_swarm.deprovision")
     assert run.rc == 0, run.output
     for name in MANAGERS:

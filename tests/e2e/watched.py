@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Nodes that are watched: their GPUs get faults, and a manager shows what their watchers report."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.lab import stuck
+
+from .fleet import Node, wait_until
+
+MACHINE = "/etc/gpu-lab/nvml.conf"
+UNIT = "gpu-swarm-health.service"
+KEY = "fleet.gpu-swarm.health"
+WITHIN_S = 40  # from a fault to the pause
+STUCK = "/run/stuck"
+
+
+def replace(node: Node, old: str, new: str) -> float:
+    """Another machine under a node; returns when that was."""
+    machine = (node.read(MACHINE) or b"").decode()
+    assert old in machine
+    node.write(MACHINE, machine.replace(old, new).encode())
+    return time.monotonic()
+
+
+def reported(manager: Node, node: Node) -> str:
+    """What the manager shows of the node's GPUs."""
+    found = manager.docker_json("node", "inspect", node.swarm()["NodeID"])[0]
+    return (found["Description"]["Engine"].get("Labels") or {}).get(KEY, "")
+
+
+def status(node: Node) -> dict[str, Any]:
+    return json.loads(node.read("/run/gpu-swarm/health.json") or b"{}")
+
+
+def readers(node: Node) -> list[str]:
+    """The processes that read NVML for the watcher."""
+    main = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT)
+    found = node.run("pgrep", "--full", "gpu-swarm/health/current watch").split()
+    return [one for one in found if one != main]
+
+
+@contextmanager
+def hanging_in_the_kernel(node: Node) -> Iterator[None]:
+    """As long as this lasts, whoever uses NVML waits in the kernel, and no signal ends it."""
+    node.write("/run/stuck.py", Path(stuck.__file__).read_bytes())
+    node.run("systemd-run", "--collect", "--quiet", "--unit", "stuck", "python3", "/run/stuck.py", STUCK)
+    wait_until("the file system", lambda: STUCK in node.run("cat", "/proc/mounts"))
+    # Not by mv or ln, which look at what the link leads to.
+    swap = "import os, sys; os.rename(*sys.argv[1:3]); os.symlink(sys.argv[3], sys.argv[1])"
+    node.run("python3", "-c", swap, MACHINE, MACHINE + ".kept", f"{STUCK}/nvml.conf")
+    try:
+        yield
+    finally:
+        node.run("python3", "-c", "import os, sys; os.rename(*sys.argv[1:])", MACHINE + ".kept", MACHINE)
+        node.run("systemctl", "stop", "stuck.service")
+        node.run("umount", "--lazy", STUCK)
