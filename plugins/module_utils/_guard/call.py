@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CREATE, RESTORE = "create", "restore"
 PASS_THROUGH = "pass-through"  # the file with which an operator turns the guard off
+# What the guard exits with, for its front. It goes on by no status that an interpreter has for anything else: an empty program ends with 0.
+GOES_ON, REFUSED, BROKEN = 10, 3, 4  # the last two: why has been written
 _WITH_VALUE = {"--bundle": "bundle", "-b": "bundle", "--log": "log", "--root": "root"}
 _LONGEST = 2000  # of a message
 

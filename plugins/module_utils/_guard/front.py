@@ -15,10 +15,12 @@ import re
 from shlex import quote
 from typing import Iterable, NamedTuple
 
-from .call import PASS_THROUGH
+from .call import BROKEN, GOES_ON, PASS_THROUGH, REFUSED
 
 # What of a container's description can make NVIDIA's runtime give it a GPU.
 _ALWAYS = ("NVIDIA_VISIBLE_DEVICES", "DOCKER_RESOURCE_", "CUDA_VERSION", "nvidia-container-devices")
+# A variable of a request, but for the values that request nothing. Each value ends with a quote.
+_REQUEST = '"(%s)=([^"vn]|v[^o]|vo[^i]|voi[^d]|void[^"]|n[^o]|no[^n]|non[^e]|none[^"])|"CUDA_VERSION=|nvidia-container-devices'
 
 _PASSES = 'exec "$runtime" "$@"'
 _TEXT = """\
@@ -53,16 +55,26 @@ fi
 [ -x "$python" ] || python=python3
 "$python" -IS "$code/__main__.py" "$home" "$@"
 case $? in
-    0) exec "$runtime" "$@" ;;
-    3) exit 1 ;;
+    {goes_on}) exec "$runtime" "$@" ;;
+    {refused}) {when_refused} ;;
+    {broken}) said=1 ;;
+    *) said="" ;;
 esac
 {otherwise}
+[ -z "$said" ] || exit 1
 words="gpu-swarm: the guard of this node's GPUs does not run ($python -IS $code), and so the container is not started. \\
 Run fleet.gpu_swarm.provision, or turn the guard off: touch $home/{name}"
 printf '{"level": "error", "msg": "%s", "time": "%s"}\\n' "$words" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" >>"${log:-/dev/null}"
 echo "$words" >&2
 exit 1
 """
+# That it is called for more than requests a GPU costs nothing while it runs.
+_OTHERWISE = """\
+# A container that requests a GPU is not started by whoever cannot say what it may see; every other one is.
+LC_ALL=C grep -aqE {requests} "$bundle/config.json" 2>/dev/null
+if [ $? = 1 ]; then
+    exec "$runtime" "$@"
+fi"""
 
 
 class Front(NamedTuple):
@@ -81,5 +93,7 @@ def text(node: Front) -> str:
     pattern = "|".join([*_ALWAYS, *map(re.escape, others)])
     values = {name: quote(getattr(node, name)) for name in ("runtime", "home", "code", "python")}
     values.update(flag=quote("%s/%s" % (node.home, PASS_THROUGH)), name=PASS_THROUGH, pattern=quote(pattern))
-    values["otherwise"] = "# A container that requests a GPU is not started by whoever cannot say what it may see." if node.refuses else _PASSES
+    values.update(goes_on=str(GOES_ON), refused=str(REFUSED), broken=str(BROKEN), when_refused="exit 1" if node.refuses else _PASSES)
+    requests = quote(_REQUEST % "|".join(["NVIDIA_VISIBLE_DEVICES", *map(re.escape, sorted(set(node.listed)))]))
+    values["otherwise"] = _OTHERWISE.replace("{requests}", requests) if node.refuses else _PASSES
     return re.sub("|".join(r"\{%s\}" % name for name in values), lambda found: values[found.group()[1:-1]], _TEXT)

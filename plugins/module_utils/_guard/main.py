@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard: called before NVIDIA's runtime makes a container that requests a GPU. It exits with 0 where that may go on.
+"""The guard: called before NVIDIA's runtime makes a container that requests a GPU. It exits with GOES_ON where that may be.
 
 The front (front.py) starts it, passes the runtime's own arguments, and refuses whenever this ends in any other way.
 Private to this collection: no stability is promised to others.
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 SETTINGS = "settings.json"
 RUN = "/run/gpu-swarm-guard"  # not /run/gpu-swarm, which goes with the watcher of the GPUs
-REFUSED = 3  # what the front takes for: it is refused, and that has been written
 PATIENCE_S = 5.0
 TWICE, BROKEN = "held-twice", "broken"
 
@@ -43,17 +42,18 @@ Given = namedtuple("Given", ["settings", "data_root", "run", "patience_s"])
 def main() -> int:
     """What it is to exit with."""
     home, made = sys.argv[1], call.parse(sys.argv[2:])
-    given = None
+    read: dict[str, Any] = {}
     try:
-        given = _given(home)
-        _guard(made, given)
+        read = _settings(home)
+        _guard(made, _given(read))
     except Exception as problem:  # whatever it is: a container that requests a GPU does not start
-        if given and given.settings.level == decision.AUDIT:
-            findings.add(given.run, "", {BROKEN: str(problem)})
-            return 0
-        call.refuse(made, "gpu-swarm: %s" % (problem if isinstance(problem, Refused) else _broken(problem, home)))
-        return REFUSED
-    return 0
+        if read.get("level") == decision.AUDIT:
+            findings.add(read.get("run", RUN), "", {BROKEN: str(problem)})
+            return call.GOES_ON
+        refused = isinstance(problem, Refused)
+        call.refuse(made, "gpu-swarm: %s" % (problem if refused else _broken(problem, home)))
+        return call.REFUSED if refused else call.BROKEN
+    return call.GOES_ON
 
 
 def _broken(problem: Exception, home: str) -> str:
@@ -62,9 +62,12 @@ def _broken(problem: Exception, home: str) -> str:
     return "the guard of this node's GPUs failed, and so the container is not started: %s. %s" % (what, remedy)
 
 
-def _given(home: str) -> Given:
+def _settings(home: str) -> dict[str, Any]:
     with open(os.path.join(home, SETTINGS), encoding="utf-8") as stream:
-        read = json.load(stream)
+        return dict(json.load(stream))
+
+
+def _given(read: dict[str, Any]) -> Given:
     with open(read["runtime_config"], encoding="utf-8", errors="replace") as stream:
         listed = toolkit_config.listed(stream.read())
     return Given(decision.from_json(read, listed), read["data_root"], read.get("run", RUN), read.get("patience_s", PATIENCE_S))

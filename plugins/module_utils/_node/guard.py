@@ -64,12 +64,9 @@ class Guard:
         if not guard_code.is_current(self.home):
             guard_code.keep(self.home)
         self._write(_SETTINGS, (json.dumps({**wanted.settings, _MADE: made}, indent=1, sort_keys=True) + "\n").encode("utf-8"), _files.NEW_FILE_MODE)
-        if os.path.islink(self._front):
-            os.unlink(self._front)
-        self._write(FRONT, wanted.front, _PROGRAM)
-        os.chmod(self._front, _PROGRAM)
+        self._put_front(wanted.front)
         # A container that is starting may still need that of before.
-        for old in guard_code.versions(self.home)[2:]:
+        for old in [*guard_code.versions(self.home)[2:], *guard_code.unfinished(self.home)]:
             _remove(old)
 
     def remove(self, program: str | None, in_use: bool) -> None:
@@ -102,6 +99,16 @@ class Guard:
 
     def _write(self, name: str, data: bytes, mode: int) -> None:
         _files.write(os.path.join(self.home, name), data, self._move, mode)
+
+    def _put_front(self, data: bytes) -> None:
+        """At no moment is there no program: containers that run call it."""
+        new = self._front + ".new"
+        if os.path.lexists(new):
+            os.unlink(new)
+        _files.write(new, data, self._move, _PROGRAM)
+        os.chmod(new, _PROGRAM)
+        os.replace(new, self._front)
+        _files.sync_directory(self.home)
 
     def _link(self, program: Any) -> None:
         new = self._front + ".new"

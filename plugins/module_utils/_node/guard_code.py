@@ -18,8 +18,11 @@ import tempfile
 import zipfile
 from typing import Any
 
+from .. import _files
+
 FILES = ("bolt", "bundle", "call", "decision", "engine_record", "findings", "holds", "main", "task_record", "toolkit_config")
 _PACKAGE, _PREFIX = "gpu_swarm", "code-"
+_NEW = ".new."
 # Started as a file: a directory, as python takes one too, would need runpy, which takes an eighth of the time.
 _START = """\
 import sys
@@ -53,12 +56,12 @@ def name() -> str:
 
 def is_current(home: str) -> bool:
     """Whether what is kept there is what this module would keep."""
-    return all(os.path.isfile(os.path.join(home, name(), path)) for path in sources())
+    return all(_files.Snapshot.take(os.path.join(home, name(), path)).data == data for path, data in sources().items())
 
 
 def keep(home: str) -> None:
     """Puts this version beside those that are there, compiled, so that no start of a container has to do that."""
-    new = tempfile.mkdtemp(prefix=".new.", dir=home)
+    new = tempfile.mkdtemp(prefix=_NEW, dir=home)
     try:
         for path, data in sources().items():
             target = os.path.join(new, path)
@@ -66,16 +69,34 @@ def keep(home: str) -> None:
             with open(target, "wb") as stream:
                 stream.write(data)
             py_compile.compile(target, dfile=os.path.join(home, name(), path), doraise=True)
+        _sync(new)
         shutil.rmtree(os.path.join(home, name()), ignore_errors=True)
         os.rename(new, os.path.join(home, name()))
+        _files.sync_directory(home)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
+def _sync(folder: str) -> None:
+    """What is renamed afterwards is whole after a loss of power too."""
+    for root, dummy_folders, names in os.walk(folder):
+        for path in [*(os.path.join(root, one) for one in names), root]:
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
 def versions(home: str) -> list[str]:
-    """The directories of code that are there, the newest first."""
-    found = [os.path.join(home, one) for one in os.listdir(home) if one.startswith((_PREFIX, ".new."))]
-    return sorted(found, key=lambda path: os.lstat(path).st_mtime, reverse=True)
+    """The directories of code that are there: this version, then the others, the newest first."""
+    found = [os.path.join(home, one) for one in os.listdir(home) if one.startswith(_PREFIX)]
+    return sorted(found, key=lambda path: (os.path.basename(path) == name(), os.lstat(path).st_mtime), reverse=True)
+
+
+def unfinished(home: str) -> list[str]:
+    """What a run that was killed left of one."""
+    return [os.path.join(home, one) for one in os.listdir(home) if one.startswith(_NEW)]
 
 
 def _read(path: str) -> bytes:

@@ -183,12 +183,14 @@ def test_without_a_request_a_container_starts_whatever_has_become_of_the_guard(n
 
 
 @pytest.mark.parametrize("wants", [CUDA, f"{VARIABLE}=0", "CUDA_VERSION=12", "SITE.GPU=0", "/var/run/nvidia-container-devices/0"])
-@pytest.mark.parametrize("broken", ["code", "settings", "settings-text", "toolkit", "record", "bundle", "python"])
+@pytest.mark.parametrize("broken", ["code", "empty", "settings", "settings-text", "toolkit", "record", "bundle", "python"])
 def test_with_a_request_it_does_not_start_where_the_guard_is_broken(node, wants, broken):
     mounts = [{"destination": wants}] if wants.startswith("/") else []
     bundle = node.container("c1", *([] if mounts else [wants]), task=WITH_GPU, mounts=mounts)
     if broken == "code":
         node.breaks()
+    elif broken == "empty":
+        _break(node, broken)
     elif broken == "python":
         (node.libexec / "current" / "gpu_swarm" / "_guard" / "main.py").write_text("raise MemoryError")
     elif broken == "settings-text":
@@ -201,6 +203,44 @@ def test_with_a_request_it_does_not_start_where_the_guard_is_broken(node, wants,
     assert node.create("c1") == 1
     assert node.called() == []
     assert node.error("c1").startswith("gpu-swarm: ")
+
+
+@pytest.mark.parametrize("calm", ["DOCKER_RESOURCE_SSD=1", "NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_VISIBLE_DEVICES=none", f"{VARIABLE}="])
+@pytest.mark.parametrize("broken", ["code", "empty", "settings"])
+def test_without_a_request_for_a_gpu_it_starts_where_the_guard_is_broken(node, calm, broken):
+    node.container("c1", calm, task=WITH_GPU)
+    node.container("c2", calm, CUDA, task=WITH_GPU)
+    _break(node, broken)
+    assert (node.create("c1"), node.env("c1")[1]) == (0, calm)
+    assert node.create("c2") == 1
+
+
+@pytest.mark.parametrize("value", ["v", "n", "voi", "nonee", "void,0", "none,0", "0", "xvoid"])
+def test_whatever_else_a_variable_says_is_a_request(node, value):
+    node.container("c1", f"{VARIABLE}={value}", task=WITH_GPU)
+    node.breaks()
+    assert node.create("c1") == 1
+
+
+def _break(node, what):
+    if what == "code":
+        node.breaks()
+    elif what == "empty":  # as a loss of power leaves it
+        (node.libexec / "current" / "__main__.py").write_bytes(b"")
+    elif what == "toolkit":
+        (node.home / "config.toml").unlink()
+    else:
+        (node.libexec / "settings.json").write_text("" if what == "settings" else "[]")
+
+
+@pytest.mark.parametrize("broken", ["code", "empty", "toolkit", "settings", "list"])
+def test_audit_never_refuses(tmp_path, broken):
+    node = Node(tmp_path, "audit")
+    node.container("c1", f"{VARIABLE}=all", task=FORGES)
+    _break(node, broken)
+    assert (node.create("c1"), node.env("c1")[1]) == (0, f"{VARIABLE}=all")
+    if broken == "toolkit":
+        assert node.found() == {"": ["broken"]}
 
 
 def test_a_bundle_whose_description_is_a_link_is_refused(node):

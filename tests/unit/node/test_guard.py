@@ -12,6 +12,7 @@ import os
 import pytest
 from node_lab import UUIDS, node
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import runtime_path
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
@@ -159,6 +160,46 @@ def test_another_version_leaves_that_of_before_for_what_is_starting(tmp_path, mo
         assert guard_code.name() in (home(it) / "nvidia-guard").read_text()
     assert len([name for name in os.listdir(home(it)) if name.startswith("code-")]) == 2
     assert it.converge()["changed"] is False
+
+
+@pytest.mark.parametrize("name", ["__main__.py", "gpu_swarm/_guard/main.py"])
+def test_code_that_a_loss_of_power_emptied_is_put_there_again(tmp_path, name):
+    it = advertising(tmp_path, isolation="off").option(isolation="reserved")
+    it.converge()
+    (path,) = home(it).glob(f"code-*/{name}")
+    before = path.read_bytes()
+    path.write_bytes(b"")
+    assert it.assess()["drift"] == ["the guard of the GPUs is of another version, or has other settings"]
+    it.converge()
+    assert (path.read_bytes(), it.converge()["changed"]) == (before, False)
+
+
+def test_the_code_of_now_is_never_removed_and_what_a_kill_left_is(tmp_path):
+    it = advertising(tmp_path, isolation="off").option(isolation="reserved")
+    it.converge()
+    code = home(it) / guard_code.name()
+    os.utime(code, (1, 1))
+    for name in ("code-1", "code-2", "code-3", ".new.1", ".new.2", ".new.3"):
+        (home(it) / name).mkdir()
+    it.option(isolation="exclusive").converge()
+    assert (code.exists(), len(list(home(it).glob("code-*"))), list(home(it).glob(".new.*"))) == (True, 2, [])
+
+
+def test_there_is_a_program_at_every_moment(tmp_path, monkeypatch):
+    """While a link for containers that still run becomes the guard again."""
+    it = advertising(tmp_path, isolation="off").option(isolation="reserved")
+    it.converge()
+    it.engine.carries = [CONTAINER]
+    it.option(isolation="off").converge()
+    there, write = [], _files.write
+
+    def watched(path, *rest):
+        there.append(os.path.lexists(guard(it)))
+        return write(path, *rest)
+
+    monkeypatch.setattr(_files, "write", watched)
+    it.option(isolation="reserved").converge()
+    assert (set(there), os.path.islink(guard(it))) == ({True}, False)
 
 
 def test_a_front_that_somebody_changed_is_drift(tmp_path):
