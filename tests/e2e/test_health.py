@@ -251,6 +251,10 @@ def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, invent
         for entry in record["files"].values():
             entry.pop("loaded", None)
         fleet[name].write(f"{STATE_DIR}/record.json", json.dumps(record).encode())
+        fleet[name].run("systemctl", "restart", "docker.service")  # with the file as it is, as that release did last
+    for name in NODES:
+        state = ("docker", "node", "inspect", "--format", "{{.Status.State}}", name)
+        wait_until("the swarm", lambda state=state: manager.run(*state, check=False) == "ready")
     manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "hold", "--mode", "global", "lab/task")
     try:
         wait_until("two tasks", lambda: all(fleet[name].docker("ps", "--quiet") for name in NODES))
