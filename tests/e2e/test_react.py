@@ -243,6 +243,7 @@ def test_a_driver_hangs_for_longer_than_anyone_waits_for_it(fleet: Fleet, invent
 
 
 def test_deprovision_leaves_no_trace(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    fleet["m1"].docker("service", "rm", "train")  # else each window waits for a place for its tasks, which there is not
     for name, machine in before.items():
         fleet[name].write(MACHINE, machine)
     run = fleet.playbook(inventory, *settings(provision_disrupt="all"), playbook="fleet.gpu_swarm.deprovision")
