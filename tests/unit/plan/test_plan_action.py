@@ -21,7 +21,7 @@ SERVICES = [task("web.1", "web"), task("gone.1", "a337e469")]
 def run(monkeypatch, state):
     args = {
         "hosts": ["gpu-1"],
-        "swarm": {"live": ["m1"], "init_on": None, "error": None},
+        "reads": False,
         "ledger": ledger(member("n1", tasks=SERVICES), member("m", role="manager")),
         "evicted": [],
         "state": state,
@@ -34,11 +34,17 @@ def run(monkeypatch, state):
     action._task = SimpleNamespace(check_mode=False)
     action._templar = SimpleNamespace(template=lambda value: value)
     action._display = SimpleNamespace(display=shown.append)
-    groups = {"gpu_nodes": ["gpu-1"], "all": ["gpu-1"]}
+    groups = {"gpu_nodes": ["gpu-1"], "swarm_managers": ["m1"], "all": ["gpu-1", "m1"]}
     containers = [("web.1", "web"), ("gone.1", "gone")]
     found = assessed("n1", containers=containers, restart_required=True, drift=["x"], labels={})
     of_host = {"gpu_node_assessed": found, "group_names": ["gpu_nodes"]}
-    task_vars = {"inventory_hostname": "gpu-1", "groups": groups, "hostvars": HostVars({"gpu-1": of_host}), "ansible_play_hosts": ["gpu-1"]}
+    task_vars = {
+        "inventory_hostname": "gpu-1",
+        "groups": groups,
+        "hostvars": HostVars({"gpu-1": of_host, "m1": {}}),
+        "ansible_play_hosts": ["gpu-1"],
+        "gpu_swarm_manager_answers": {"results": [{"item": "m1", "swarm": {**found["swarm"], "control_available": True}}]},
+    }
     return action.run(task_vars=task_vars), "".join(shown)
 
 
