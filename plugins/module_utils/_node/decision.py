@@ -123,7 +123,7 @@ class _Guard(NamedTuple):
 
 
 def _guard(case: Case, edits: Mapping[str, Edit]) -> _Guard:
-    if not guard_seen.concerns(case.params, case.seen.record, case.seen.guard.there):
+    if not guard_seen.concerns(case.params, case.seen):
         return _Guard(edits)
     from . import guarded
 
@@ -140,10 +140,10 @@ def _daemon_wanted(case: Case, edits: Mapping[str, Edit], program: str | None) -
     running = running_daemon.running_wanted(_daemon_json_then(case, edits), _flags_then(seen, edits))
     starts_otherwise = _starts_otherwise(seen, edits, _writes(seen, edits))
     act = "restart" if starts_otherwise else running_daemon.action_for(running, seen.engine, case.params["state"])
-    if guard_seen.concerns(case.params, seen.record, seen.guard.there):
+    if guard_seen.concerns(case.params, seen):
         from . import guarded
 
-        running, act = running._replace(program=program), guarded.act_for(case, program, act)
+        running, act = running._replace(program=program), guarded.act_for(case, edits, program, act)
     if not concerns(case.params, seen.record):
         return dict(edits), running, act
     from .labelled import labelled

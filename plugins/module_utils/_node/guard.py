@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import sys
-from typing import Any
 
 from .. import _files
 from .._dockerd.engine import SBIN
@@ -69,11 +68,14 @@ class Guard:
         for old in [*guard_code.versions(self.home)[2:], *guard_code.unfinished(self.home)]:
             _remove(old)
 
-    def remove(self, program: str | None, in_use: bool) -> None:
-        """All of it; what containers that run still call stays as a link to the program of before, until none does."""
+    def remove(self, program: str, in_use: bool) -> None:
+        """All of it; what is still called stays as a link to the program of before, or, where that is not found, as it is, until nothing calls it."""
         made = (read(os.path.join(self.home, _SETTINGS)) or {}).get(_MADE) or []
         if in_use:
-            self._link(shutil.which(program or "", path=SBIN) or program)
+            found = shutil.which(program, path=SBIN)
+            if found is None:
+                return
+            self._link(found)
             for name in os.listdir(self.home):
                 if name not in (FRONT, _SETTINGS):
                     _remove(os.path.join(self.home, name))
@@ -110,7 +112,7 @@ class Guard:
         os.replace(new, self._front)
         _files.sync_directory(self.home)
 
-    def _link(self, program: Any) -> None:
+    def _link(self, program: str) -> None:
         new = self._front + ".new"
         if os.path.lexists(new):
             os.unlink(new)

@@ -10,8 +10,10 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Mapping, NamedTuple
 
+from .._config.daemon_json import RUNTIME_PATH
 from .journal import INSERTED
 
 OFF = "off"
@@ -31,12 +33,31 @@ def is_wanted(params: Mapping[str, Any]) -> bool:
 
 def before(entry: Mapping[str, Any] | None) -> str | None:
     """The program in whose place the guard is on record; None where it is not."""
-    return (entry or {}).get(INSERTED, {}).get(BEFORE)
+    inserted = (entry or {}).get(INSERTED, {})
+    return former(inserted) if inserted.get(BEFORE) is not None else None
 
 
-def concerns(params: Mapping[str, Any], record: Mapping[str, Any], there: bool) -> bool:
-    """Whether this node is to have one, or something of one is there or on record."""
-    return is_wanted(params) or there or any(BEFORE in entry[INSERTED] for entry in record.values())
+def former(inserted: Mapping[str, Any]) -> str:
+    """The program that the guard stands before: never the guard itself, which a copied daemon.json may name without a record."""
+    found = str(inserted.get(BEFORE) or RUNTIME_PATH)
+    return RUNTIME_PATH if os.path.basename(found) == FRONT else found
+
+
+def is_named(content: bytes | None) -> bool:
+    """Whether this daemon.json may name a guard."""
+    return FRONT.encode("ascii") in (content or b"")
+
+
+def is_run(engine: Mapping[str, Any] | None, program: str) -> bool:
+    """Whether the running daemon has this program as one of its runtimes."""
+    runtimes = (engine or {}).get("runtimes") or {} if engine and engine["running"] else {}
+    return any(isinstance(one, dict) and one.get("path") == program for one in runtimes.values())
+
+
+def concerns(params: Mapping[str, Any], seen: Any) -> bool:
+    """Whether this node is to have one, or something of one is there, in force or on record."""
+    known = any(BEFORE in entry[INSERTED] for entry in seen.record.values())
+    return is_wanted(params) or seen.guard.there or known or is_run(seen.engine, seen.guard.program)
 
 
 class GuardSeen(NamedTuple):

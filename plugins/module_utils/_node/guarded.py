@@ -19,7 +19,7 @@ from .._guard import decision as levels
 from .._guard import front, toolkit_config
 from .._guard.call import PASS_THROUGH
 from .._policy import generic_resources
-from .guard_seen import BEFORE, before, is_wanted
+from .guard_seen import BEFORE, before, is_named, is_run, is_wanted
 from .observation import Case
 from .restore import Edit
 
@@ -36,8 +36,8 @@ class GuardWanted(NamedTuple):
 def guarded(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], GuardWanted | None]:
     """The edits with the guard in daemon.json, and what is to be installed; without, where there is to be none."""
     path, seen = case.params["daemon_config"], case.seen
-    former = before(seen.record.get(path))
-    stays = case.params["restart"] == "never" and case.params["state"] == "present" and former is not None
+    there = before(seen.record.get(path)) is not None or is_named(seen.daemon.data)
+    stays = case.params["restart"] == "never" and case.params["state"] == "present" and there
     if path not in edits or not (is_wanted(case.params) or stays):
         return dict(edits), None
     edit = edits[path]
@@ -94,7 +94,7 @@ def drift(case: Case, wanted: GuardWanted | None) -> list[str]:
     seen, params = case.seen.guard, case.params
     if wanted is None:
         removable = params["state"] == "absent" or (params["state"] == "present" and params["restart"] == "if_needed")
-        in_use = seen.link and bool(case.seen.containers)
+        in_use = seen.link and (bool(case.seen.containers) or is_named(case.seen.daemon.data) or is_run(case.seen.engine, seen.program))
         return ["the guard of the GPUs is still installed"] if seen.there and removable and not in_use else []
     if not seen.there or seen.front is None or not seen.settings:
         return [NOT_INSTALLED]
@@ -106,12 +106,12 @@ def drift(case: Case, wanted: GuardWanted | None) -> list[str]:
 
 def runtime_wanted(case: Case, edits: Mapping[str, Edit]) -> str | None:
     """The program that dockerd is to have as its runtime nvidia, where this is about a guard; else None."""
-    path = case.params["daemon_config"]
-    concerned = is_wanted(case.params) or before(case.seen.record.get(path)) is not None
+    path, seen = case.params["daemon_config"], case.seen
+    concerned = is_wanted(case.params) or before(seen.record.get(path)) is not None or is_run(seen.engine, seen.guard.program)
     return runtime_path.get(edits[path].content, path) if concerned and path in edits else None
 
 
-def act_for(case: Case, wanted: str | None, act: str | None) -> str | None:
+def act_for(case: Case, edits: Mapping[str, Edit], wanted: str | None, act: str | None) -> str | None:
     """What the daemon needs for that program besides."""
     engine, path = case.seen.engine, case.params["daemon_config"]
     if act or not engine or not engine["running"]:
@@ -120,7 +120,7 @@ def act_for(case: Case, wanted: str | None, act: str | None) -> str | None:
     if wanted is not None:
         return None if now == wanted else "reload"
     # A key that is gone keeps its value until dockerd starts anew.
-    return "restart" if before(case.seen.record.get(path)) is not None and now == case.seen.guard.program else None
+    return "restart" if path in edits and now == case.seen.guard.program else None
 
 
 def running_drift(case: Case, wanted: str | None) -> list[str]:

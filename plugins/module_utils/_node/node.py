@@ -17,7 +17,6 @@ import shutil
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping
 
 from .. import _libraries
-from .._config.daemon_json import RUNTIME_PATH
 from .._dockerd.engine import SBIN, Engine, half_joined, swarm_without_engine
 from .._dockerd.flags import UnitFile
 from .._dockerd.unit import Run
@@ -124,7 +123,7 @@ class Node:
                 self.guard.install(decision.guard)
             done = apply(self, seen, decision)
             if decision.guard_drift and not decision.guard:
-                self.guard.remove(self._program_before(seen), bool(seen.containers) and not done["restarted"])
+                self.guard.remove(self._program_before(seen), self._guard_called(done["restarted"]))
             if is_wanted(self.params) and seen.watcher.drift:
                 self.watcher.install()
             result = self._result(seen, decision, changed=decision.changed or installed or removed)
@@ -187,7 +186,18 @@ class Node:
 
     def _program_before(self, seen: Observation) -> str:
         """What was the runtime nvidia before the guard."""
-        return guard_seen.before(seen.record.get(self.params["daemon_config"])) or RUNTIME_PATH
+        return guard_seen.former((seen.record.get(self.params["daemon_config"]) or {}).get(INSERTED, {}))
+
+    def _guard_called(self, restarted: bool) -> bool:
+        """Whether dockerd or a container still has the guard's path. Looked up when all else is done: containers start at any moment."""
+        engine = self.engine.inspect()
+        if guard_seen.is_named(Snapshot.take(self.params["daemon_config"]).data) or guard_seen.is_run(engine, self._guard_program()):
+            return True
+        stopped = restarted and not (engine or {}).get("live_restore")  # what has come up again since is without it
+        return bool(engine and engine["running"] and not stopped and self.engine.containers())
+
+    def _guard_program(self) -> str:
+        return GuardSeen(os.path.join(str(self.root), guard_seen.HOME)).program
 
     def _guard_seen(self) -> GuardSeen:
         home = os.path.join(str(self.root), guard_seen.HOME)

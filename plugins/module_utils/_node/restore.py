@@ -15,7 +15,7 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from .._config import daemon_json, runtime_toml
 from .._dockerd import flags
 from .._files import Snapshot
-from .guard_seen import BEFORE, FRONT
+from .guard_seen import FRONT, former, is_named
 from .journal import INSERTED
 from .observation import Observation
 from .watcher_seen import NOTED
@@ -57,7 +57,8 @@ def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
     else:
         line = runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode"))
         content = runtime_toml.take_out(current.data, current.path, original, line)
-    return Edit(content, notes, inserted)
+    # Where the record was lost once, the original may name the guard too.
+    return Edit(unguarded(content, current.path, inserted) if is_daemon(entry) else content, notes, inserted)
 
 
 def _unlabelled(current: Snapshot, key: str, original: bytes | None) -> bytes | None:
@@ -68,11 +69,11 @@ def _unlabelled(current: Snapshot, key: str, original: bytes | None) -> bytes | 
 
 def unguarded(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bytes | None:
     """daemon.json with the program that was the runtime nvidia before the guard was. ``inserted`` is of the file's record."""
-    if inserted.get(BEFORE) is None:
+    if not is_named(content):
         return content
     from .._config import runtime_path
 
-    return runtime_path.restored(content, path, FRONT, inserted[BEFORE])
+    return runtime_path.restored(content, path, FRONT, former(inserted))
 
 
 def left_behind(seen: Observation) -> dict[str, Edit]:

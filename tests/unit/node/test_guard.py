@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import pytest
 from node_lab import UUIDS, node
@@ -16,6 +17,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import runtime_path
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard as guard_files
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_code
 
 PLAIN = "nvidia-container-runtime"
@@ -23,8 +25,13 @@ CONTAINER = {"id": "c1", "name": "job", "image": "x", "service": None, "task": N
 
 
 @pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch):
+def _machine(monkeypatch, tmp_path_factory):
+    """No pauses; and NVIDIA's runtime is installed."""
     monkeypatch.setattr(engine, "POLL_S", 0.001)
+    programs = tmp_path_factory.mktemp("bin")
+    (programs / PLAIN).write_text("#!/bin/sh\n")
+    (programs / PLAIN).chmod(0o755)
+    monkeypatch.setattr(guard_files, "SBIN", str(programs))
 
 
 def home(it):
@@ -124,6 +131,85 @@ def test_what_containers_still_call_stays_until_none_does(tmp_path):
     it.engine.carries = []
     assert it.assess()["drift"] == ["the guard of the GPUs is still installed"]
     assert it.converge()["changed"] is True
+    assert not home(it).exists()
+
+
+def guarded_without_a_record(tmp_path, **options):
+    """As a golden image is, or a node that lost /var/lib/gpu-swarm."""
+    it = advertising(tmp_path).option(isolation="reserved")
+    it.converge()
+    shutil.rmtree(it.params["state_dir"])
+    return it.option(**options)
+
+
+def test_the_guard_is_never_what_it_stands_before(tmp_path):
+    it = guarded_without_a_record(tmp_path)
+    it.converge()
+    assert f"runtime={PLAIN}\n" in (home(it) / "nvidia-guard").read_text()
+    assert (program(it), it.converge()["changed"]) == ((guard(it), guard(it)), False)
+    it.option(isolation="off").converge()
+    assert (program(it), home(it).exists()) == ((PLAIN, PLAIN), False)
+
+
+def test_a_copied_file_names_a_guard_that_is_not_there(tmp_path):
+    daemon = json.dumps({"runtimes": {"nvidia": {"path": str(tmp_path / "usr/local/libexec/gpu-swarm/nvidia-guard")}}}).encode()
+    it = node(tmp_path, daemon=daemon)
+    it.converge()
+    assert program(it) == (PLAIN, PLAIN)
+    it.option(isolation="reserved").converge()
+    assert f"runtime={PLAIN}\n" in (home(it) / "nvidia-guard").read_text()
+    it.option(state="absent").converge()
+    assert (it.doc()["runtimes"]["nvidia"]["path"], home(it).exists()) == (PLAIN, False)
+
+
+def test_off_without_a_record_corrects_the_file_and_the_daemon_before_the_guard_goes(tmp_path):
+    it = guarded_without_a_record(tmp_path, isolation="off")
+    assert it.converge()["reloaded"] is True
+    assert (program(it), home(it).exists(), it.converge()["changed"]) == ((PLAIN, PLAIN), False, False)
+
+
+def test_absent_without_a_record_leaves_what_the_file_still_names(tmp_path):
+    it = guarded_without_a_record(tmp_path, state="absent")
+    it.converge()
+    assert (os.path.realpath(guard(it)).endswith(PLAIN), it.converge()["changed"]) == (True, False)
+
+
+def test_what_is_removed_under_a_daemon_that_nobody_may_restart_stays_as_a_link(tmp_path):
+    it = advertising(tmp_path).option(isolation="reserved")
+    it.converge()
+    it.option(state="absent", restart="never").converge()
+    assert (os.path.islink(guard(it)), os.path.exists(guard(it)), it.converge()["changed"]) == (True, True, False)
+    it.engine.start()
+    it.converge()
+    assert not home(it).exists()
+
+
+def test_a_container_that_starts_before_the_reload_keeps_its_program(tmp_path, monkeypatch):
+    it = advertising(tmp_path).option(isolation="reserved")
+    it.converge()
+    reload = it.engine.reload
+
+    def meanwhile():
+        it.engine.carries = [CONTAINER]
+        reload()
+
+    monkeypatch.setattr(it.engine, "reload", meanwhile)
+    it.option(isolation="off").converge()
+    assert os.path.islink(guard(it))
+    it.engine.carries = []
+    it.converge()
+    assert not home(it).exists()
+
+
+def test_where_the_program_of_before_is_gone_the_guard_stays_for_what_still_calls_it(tmp_path, monkeypatch):
+    it = advertising(tmp_path).option(isolation="reserved")
+    it.converge()
+    it.engine.carries = [CONTAINER]
+    monkeypatch.setattr(guard_files, "SBIN", str(tmp_path))
+    it.option(isolation="off").converge()
+    assert os.access(guard(it), os.X_OK)
+    it.engine.carries = []
+    it.converge()
     assert not home(it).exists()
 
 
