@@ -10,10 +10,12 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import sys
+from typing import Iterator
 
 from .. import _files
 from .._dockerd.engine import SBIN
@@ -67,6 +69,27 @@ class Guard:
         # A container that is starting may still need that of before.
         for old in [*guard_code.versions(self.home)[2:], *guard_code.unfinished(self.home)]:
             _remove(old)
+
+    @contextlib.contextmanager
+    def restored_on_failure(self) -> Iterator[None]:
+        """Where what is done meanwhile fails, its settings and its front are again those of before. One that was not there stays, uncalled."""
+        settings = _files.Snapshot.take(os.path.join(self.home, _SETTINGS))
+        link = os.readlink(self._front) if os.path.islink(self._front) else None
+        front = None if link else _files.Snapshot.take(self._front).data
+        try:
+            yield
+        except BaseException:  # atomic_move of ansible-core before 2.19 leaves by SystemExit
+            with contextlib.suppress(OSError):
+                self._restore(settings, link, front)
+            raise
+
+    def _restore(self, settings: _files.Snapshot, link: str | None, front: bytes | None) -> None:
+        if settings.existed:
+            _files.restore(settings, self._move)
+        if link:
+            self._link(link)
+        elif front is not None:
+            self._put_front(front)
 
     def remove(self, program: str, in_use: bool) -> None:
         """All of it; what is still called stays as a link to the program of before, or, where that is not found, as it is, until nothing calls it."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple
 
-from .._config import daemon_json, runtime_path
+from .._config import daemon_json, engine_labels, runtime_path
 from .._dockerd.engine import ROOT_DIR
 from .._errors import GpuSwarmError
 from .._guard import decision as levels
@@ -118,7 +118,7 @@ def act_for(case: Case, edits: Mapping[str, Edit], wanted: str | None, act: str 
         return act
     now = program_of(engine)
     if wanted is not None:
-        return None if now == wanted else "reload"
+        return None if now == wanted else "restart" if engine_labels.blocking(engine["flags"]) else "reload"
     # A key that is gone keeps its value until dockerd starts anew.
     return "restart" if path in edits and now == case.seen.guard.program else None
 
@@ -127,7 +127,9 @@ def running_drift(case: Case, wanted: str | None) -> list[str]:
     engine = case.seen.engine
     if wanted is None or not engine or not engine["running"] or program_of(engine) == wanted:
         return []
-    return ["the runtime nvidia is %s, not %s" % (program_of(engine) or "missing", wanted)]
+    flags = engine_labels.blocking(engine["flags"])
+    why = ": dockerd is started with %s, which a reload would not keep, so that this takes a restart" % ", ".join(flags) if flags else ""
+    return ["the runtime nvidia is %s, not %s%s" % (program_of(engine) or "missing", wanted, why)]
 
 
 def program_of(engine: Mapping[str, Any]) -> str | None:

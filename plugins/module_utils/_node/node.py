@@ -10,11 +10,12 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
 
 from .. import _libraries
 from .._dockerd.engine import SBIN, Engine, half_joined, swarm_without_engine
@@ -118,10 +119,8 @@ class Node:
                 refuse(self, seen, decision, decision.act)
                 left = self.watcher.remove(self.channel, any(item["service"] for item in seen.containers))
                 seen, decision = self._decided()
-            if decision.guard and decision.guard_drift:
-                refuse(self, seen, decision, decision.act)
-                self.guard.install(decision.guard)
-            done = apply(self, seen, decision)
+            with self._guard_installed(seen, decision):
+                done = apply(self, seen, decision)
             if decision.guard_drift and not decision.guard:
                 self.guard.remove(self._program_before(seen), self._guard_called(done["restarted"]))
             if is_wanted(self.params) and seen.watcher.drift:
@@ -131,6 +130,17 @@ class Node:
             result["warnings"].append("the swarm's managers show this node's health label until dockerd starts anew: %s." % left)
         result.update(done)
         return result
+
+    @contextlib.contextmanager
+    def _guard_installed(self, seen: Observation, decision: Decision) -> Iterator[None]:
+        """What daemon.json is about to name is there by then; where that change is undone, the guard is as it was too."""
+        if not (decision.guard and decision.guard_drift):
+            yield
+            return
+        refuse(self, seen, decision, decision.act)
+        with self.guard.restored_on_failure():
+            self.guard.install(decision.guard)
+            yield
 
     def _decided(self) -> tuple[Observation, Decision]:
         """What was found and what it is to become; where a restart is due, once a drain has ended what that would stop."""

@@ -354,6 +354,45 @@ def test_a_reload_that_fails_leaves_the_node_as_it_was_and_the_next_run_goes_on(
     assert (it.converge()["changed"], program(it)) == (True, (guard(it), guard(it)))
 
 
+@pytest.mark.parametrize("carries", [[], [CONTAINER]])
+def test_a_change_that_is_undone_leaves_the_guard_as_it_was(tmp_path, carries, monkeypatch):
+    it = advertising(tmp_path).option(isolation="audit")
+    it.converge()
+    if carries:  # so that no more than a link is left
+        it.engine.carries = carries
+        it.option(isolation="off").converge()
+    before = {path: path.read_bytes() for path in (home(it) / "settings.json", home(it) / "nvidia-guard")}
+    it.option(isolation="exclusive")
+    content = it.content()
+    it.put("daemon_config", content.replace(guard(it).encode(), PLAIN.encode()))
+
+    def fails():
+        raise GpuSwarmError("no reload")
+
+    monkeypatch.setattr(it.engine, "reload", fails)
+    it.engine._keep({**it.engine.process(), "runtimes": {"nvidia": {"path": PLAIN}}})
+    with pytest.raises(GpuSwarmError, match="no reload"):
+        it.converge()
+    assert {path: path.read_bytes() for path in before} == before
+    assert os.path.islink(guard(it)) == bool(carries)
+
+
+def test_what_a_reload_would_lose_takes_a_restart(tmp_path):
+    it = advertising(tmp_path)
+    it.engine._keep({**it.engine.process(), "flags": ["--authorization-plugin=opa"]})
+    it.option(isolation="reserved")
+    result = it.assess()
+    assert result["restart_required"] is True
+    assert any("started with --authorization-plugin, which a reload would not keep" in text for text in result["drift"])
+    it.engine.carries = [CONTAINER]
+    with pytest.raises(GpuSwarmError, match="must be restarted"):
+        it.converge()
+    assert not home(it).exists()
+    it.engine.carries = []
+    result = it.converge()
+    assert (result["restarted"], result["reloaded"], program(it)) == (True, False, (guard(it), guard(it)))
+
+
 @pytest.mark.parametrize("content", [None, b"", b"{}", b'{"runtimes": {}}', b'{"runtimes": {"nvidia": {}}}', b'{"runtimes": []}'])
 def test_a_file_that_names_no_program_stays(content):
     assert runtime_path.get(content, "x") is None
