@@ -92,6 +92,16 @@ def tasks(fleet: Fleet, service: str) -> list[dict[str, str]]:
     return [json.loads(line) for line in shown.splitlines()]
 
 
+def gpu_of(fleet: Fleet, service: str) -> str:
+    """The GPU that swarm gave to the only task of a service."""
+    (task,) = fleet["m1"].docker_json("inspect", "--type", "task", tasks(fleet, service)[0]["ID"])
+    return task["GenericResources"][0]["NamedResourceSpec"]["Value"]
+
+
+def advertised(node: Node) -> list[str]:
+    return [entry.partition("=")[2] for entry in json.loads(node.read(DAEMON_JSON) or b"{}")["node-generic-resources"]]
+
+
 def node_of(fleet: Fleet, task: dict[str, str]) -> str:
     return next(name for name in NODES if task["Node"] in (name, fleet[name].run("hostname")))
 
@@ -231,10 +241,14 @@ def test_a_gpu_that_swarm_gives_out_twice_is_refused(fleet: Fleet, inventory: Pa
     stay wrong after that."""
     at(fleet, inventory, "exclusive")
     on = ("--mode", "replicated", "--replicas", "1", "--constraint", "node.hostname==" + fleet["i2"].run("hostname"))
-    for service in ("first", "second"):
+    holders = {}
+    for service in ("one", "two", "three", "four"):
         create(fleet, service, *on, *RESERVES)
         wait_until(service, lambda service=service: containers(fleet["i2"], service), SEEN_S, lambda service=service: tasks(fleet, service))
-    removed(fleet, "first")
+        holders[gpu_of(fleet, service)] = service
+    # What stays has the second GPU of the list. Its claim will be the first one, and the next task gets the second.
+    stays = holders.pop(advertised(fleet["i2"])[1])
+    removed(fleet, *holders.values())
     fleet["m1"].run("systemctl", "restart", "docker")
     wait_until("the manager", lambda: fleet["m1"].swarm()["ControlAvailable"])
     listed = ("node", "ls", "--format", "{{.Status}}")
@@ -246,9 +260,9 @@ def test_a_gpu_that_swarm_gives_out_twice_is_refused(fleet: Fleet, inventory: Pa
 
     task = wait_until("the refusal", ended, SEEN_S, lambda: tasks(fleet, "third"))[0]
     assert "refused on this node (isolation: exclusive)" in task["Error"]
-    assert re.search(r"task \w{25} of the service second \(container [0-9a-f]{12}\) still has GPU-[0-9a-f-]{36}", task["Error"])
+    assert re.search(rf"task \w{{25}} of the service {stays} \(container [0-9a-f]{{12}}\) still has GPU-[0-9a-f-]{{36}}", task["Error"])
     assert counted(fleet["i2"])["third"] == {"held-twice": 1}
-    removed(fleet, "second", "third")
+    removed(fleet, stays, "third")
 
 
 def test_it_is_removed_while_a_container_runs_which_can_be_stopped(
