@@ -27,7 +27,9 @@ def tool(name: str, *arguments: str) -> list[str]:
 E2E = "tests/e2e"
 E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in ("lost", "maintain", "provision", "remove", "secrets", "toml_agreement", "verify", "versions")]
 E2E_SWARM = [f"{E2E}/test_swarm_faults.py"]
-E2E_APART = [f"{E2E}/test_{name}.py" for name in ("deprovision", "health", "isolation", "leave_no_trace")]  # each has small ones of its own
+# Each of these has small fleets of its own.
+E2E_APART = [f"{E2E}/test_{name}.py" for name in ("deprovision", "leave_no_trace")]
+E2E_SERVICES = [f"{E2E}/test_{name}.py" for name in ("health", "isolation")]
 
 
 def pytest(name: str, *words: str, **options: object) -> Stage:
@@ -58,7 +60,7 @@ def molecule(scenario: str) -> Stage:
 
 def stages() -> list[Stage]:
     """After what takes seconds come the longest first, so that none of them is what all others have been waiting for."""
-    apart = [*E2E_MEMBERS, *E2E_SWARM, *E2E_APART]
+    apart = [*E2E_MEMBERS, *E2E_APART, *E2E_SERVICES, *E2E_SWARM]
     return [
         # debootstrap mostly waits for the network and the disk: it may run beside the rest. What needs no fleet begins meanwhile.
         Stage("images", [PYTHON, "-m", "tests.runner.images"], setup=True, background=True, timeout_s=1800),
@@ -68,7 +70,9 @@ def stages() -> list[Stage]:
         Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh")),
         pytest("e2e", E2E, *(f"--ignore={path}" for path in apart), needs=("images",), timeout_s=3600),
         pytest("e2e-members", *E2E_MEMBERS, "--name=e2e-members", needs=("images",), timeout_s=3600),
-        # Together these take as long as either of those.
+        pytest("e2e-apart", *E2E_APART, needs=("images",)),
+        pytest("e2e-services", *E2E_SERVICES, needs=("images",)),
+        # Together these take as long as either of the first two.
         *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
         pytest("e2e-swarm", *E2E_SWARM, needs=("images",)),
         Stage(
@@ -78,7 +82,6 @@ def stages() -> list[Stage]:
             cwd=tree.SANITY,
             env={"HOME": str(tree.SANITY_HOME)},
         ),
-        pytest("e2e-apart", *E2E_APART, needs=("images",)),
         # In short; `make chaos` goes on for longer.
         pytest("chaos", "tests/chaos", needs=("images",), env={"KILLS": "2"}),
         pytest("unit", "tests/unit"),
