@@ -94,6 +94,15 @@ def test_a_kernel_is_installed_by_the_example_and_started_only_where_it_has_the_
         node.run("rm", "--recursive", "--force", "/lib/modules", *(f"/boot/vmlinuz-{kernel}" for kernel in (older, newest)))
 
 
+def returned(fleet: Fleet, inventory: Path) -> None:
+    """The cards of g1 are as they were. A manager may have paused it meanwhile, for those that were gone: then the run after this one returns it."""
+    run = fleet.playbook(inventory)
+    if run.rc:
+        assert "paused for a fault" in run.row("g1")
+        run = fleet.playbook(inventory)
+    assert run.rc == 0, run.output
+
+
 def test_a_node_that_lost_a_gpu_stays_paused(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
     node = fleet["g1"]
     gone = node.gpus()[1]
@@ -111,8 +120,7 @@ def test_a_node_that_lost_a_gpu_stays_paused(fleet: Fleet, inventory: Path, main
         assert away(fleet, "g1") == ("pause", "active")
     finally:
         fleet.swap_gpus("g1", "rtx4090x2")
-    run = fleet.playbook(inventory)
-    assert run.rc == 0, run.output
+    returned(fleet, inventory)
     assert away(fleet, "g1") == ("active", None)
     assert gone in shown(fleet, "g1")[KIND]
 
@@ -198,5 +206,4 @@ def test_a_card_is_replaced_by_the_example(fleet: Fleet, inventory: Path, mainte
         assert away(fleet, "g1") == ("active", None)
     finally:
         fleet.swap_gpus("g1", "rtx4090x2")
-    run = fleet.playbook(inventory)
-    assert run.rc == 0, run.output
+    returned(fleet, inventory)

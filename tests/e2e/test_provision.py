@@ -140,8 +140,6 @@ def test_a_kind_that_a_service_reserves_is_not_taken_away(fleet: Fleet, inventor
         assert "provision_allow_pending: [probe]" in run.failures(name)[-1]
     assert [fleet[name].started() for name in GPU_NODES] == before
     assert {task["ID"] for task in all_running(fleet["m1"], "probe", len(tasks))} == {task["ID"] for task in tasks}
-    # The next run finds nothing to change, and notes on the swarm that the failure is over.
-    assert fleet.playbook(inventory).changed() == {**dict.fromkeys(NODES, 0), "m1": 1}
 
 
 def test_a_finished_job_is_not_run_again(fleet: Fleet, inventory: Path, first: Loud) -> None:
