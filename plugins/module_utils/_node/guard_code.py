@@ -15,10 +15,9 @@ import py_compile
 import shutil
 import sys
 import tempfile
-import zipfile
 from typing import Any
 
-from .. import _files
+from .. import _files, _sources
 
 FILES = ("bolt", "bundle", "call", "decision", "engine_record", "findings", "holds", "main", "task_record", "toolkit_config")
 _PACKAGE, _PREFIX = "gpu_swarm", "code-"
@@ -43,7 +42,7 @@ def load() -> Any:
 
 def sources() -> dict[str, bytes]:
     """What is kept on a node, by path."""
-    return {**{"%s/_guard/%s.py" % (_PACKAGE, name): _read("_guard/%s.py" % name) for name in FILES}, "__main__.py": _START.encode("ascii")}
+    return {**{"%s/_guard/%s.py" % (_PACKAGE, name): _sources.read("_guard/%s.py" % name) for name in FILES}, "__main__.py": _START.encode("ascii")}
 
 
 def name() -> str:
@@ -97,12 +96,3 @@ def versions(home: str) -> list[str]:
 def unfinished(home: str) -> list[str]:
     """What a run that was killed left of one."""
     return [os.path.join(home, one) for one in os.listdir(home) if one.startswith(_NEW)]
-
-
-def _read(path: str) -> bytes:
-    archive = getattr(getattr(sys.modules[__name__], "__loader__", None), "archive", None)
-    if archive is None:
-        with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *path.split("/")), "rb") as stream:
-            return stream.read()
-    with zipfile.ZipFile(archive) as opened:
-        return opened.read("/".join(__name__.split(".")[:-2]) + "/" + path)

@@ -10,10 +10,9 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import hashlib
-import os
-import sys
-import zipfile
 from typing import Any
+
+from .. import _sources
 
 # What the service imports, and nothing else: so the controller knows what a manager should have. A test compares.
 FILES = (
@@ -77,7 +76,7 @@ def load() -> Any:
 
 def sources() -> dict[str, bytes]:
     """What is kept on a manager, by path."""
-    return {**{"%s/%s" % (PACKAGE, name): _read(name) for name in FILES}, "__main__.py": START.encode("ascii")}
+    return {**{"%s/%s" % (PACKAGE, name): _sources.read(name) for name in FILES}, "__main__.py": START.encode("ascii")}
 
 
 def version() -> str:
@@ -85,12 +84,3 @@ def version() -> str:
     for name, data in sorted(sources().items()):
         found.update(("%s %d\n" % (name, len(data))).encode("ascii") + data)
     return "code-" + found.hexdigest()[:16]
-
-
-def _read(name: str) -> bytes:
-    archive = getattr(getattr(sys.modules[__name__], "__loader__", None), "archive", None)
-    if archive is None:
-        with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *name.split("/")), "rb") as stream:
-            return stream.read()
-    with zipfile.ZipFile(archive) as opened:
-        return opened.read("/".join(__name__.split(".")[:-2]) + "/" + name)
