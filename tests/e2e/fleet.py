@@ -148,6 +148,10 @@ class Node:
     def leave(self) -> None:
         self.run("docker", "swarm", "leave", "--force", check=False)
 
+    def unwatched(self) -> None:
+        """A watcher that a test before has left here reports what other tests do to the node's files, when it likes."""
+        self.run("systemctl", "stop", "gpu-swarm-health.service", check=False)
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """As long as this lasts, no run changes it: they wait for the lock that whoever changes a node takes."""

@@ -108,6 +108,7 @@ def appliance(booted: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     kept, node = tmp_path_factory.mktemp("certificates"), booted[MANAGER]
     for name in (MANAGER, WORKER):
         booted[name].leave()
+        booted[name].unwatched()
     authority, before = Pair.of("authority"), node.read(SETTINGS)
     (kept / "ca.pem").write_bytes(authority.files[0])
     for path, content in zip(("cert.pem", "key.pem"), Pair.of("server", authority, node.address).files, strict=True):
