@@ -17,8 +17,8 @@ import pytest
 
 from tests.alerts.promtool import accepts
 
-from .fleet import DAEMON_JSON, STATE_DIR, Fleet, Node, of_its_own, wait_until
-from .watched import KEY, MACHINE, UNIT, WITHIN_S, replace, reported, status
+from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, of_its_own, wait_until
+from .watched import CALM_S, KEY, MACHINE, UNIT, WITHIN_S, replace, reported, status
 
 NAME = "e2e-health"
 FLEET = """
@@ -247,6 +247,21 @@ def test_off_and_on_again_takes_no_restart_and_it_reports_again(fleet: Fleet, in
     replace(fleet["h2"], "[gpu 0-3]", "[gpu 0-2]")
     wait_until("the lost card", lambda: shown(fleet, "h2").startswith("fault GPU-"), WITHIN_S, lambda: shown(fleet, "h2"))
     replace(fleet["h2"], "[gpu 0-2]", "[gpu 0-3]")
+
+
+def test_drift_is_what_the_next_run_writes_anew_and_nothing_else(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """A line of h2's names something else; h1 gets a comment."""
+    was = {name: fleet[name].read(CONFIG_TOML) or b"" for name in NODES}
+    fleet["h1"].write(CONFIG_TOML, b"# rack r1\n" + was["h1"])
+    fleet["h2"].write(CONFIG_TOML, was["h2"].replace(b'"DOCKER_RESOURCE_NVIDIA-GPU"', b'"GPU"'))
+    wait_until("the drift", lambda: " drift=" in shown(fleet, "h2"), CALM_S + WITHIN_S, lambda: (shown(fleet, "h2"), status(fleet["h2"])))
+    run = fleet.playbook(inventory, playbook="fleet.gpu_swarm.status", env={"COLUMNS": "160"})
+    lost = "its files have lost what provision wrote"
+    assert (run.rc, {name: lost in run.row(name) for name in NODES}) == (75, {"h1": False, "h2": True}), run.output
+    run = fleet.playbook(inventory, *ON)
+    assert (run.rc, {name: run.changed()[name] > 0 for name in NODES}) == (0, {"h1": False, "h2": True}), run.output
+    assert (fleet["h1"].read(CONFIG_TOML), fleet["h2"].read(CONFIG_TOML)) == (b"# rack r1\n" + was["h1"], was["h2"])
+    wait_until("no drift", lambda: "drift" not in status(fleet["h2"])["label"], 30, lambda: status(fleet["h2"]))
 
 
 def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:

@@ -21,6 +21,7 @@ MACHINE = "/etc/gpu-lab/nvml.conf"
 UNIT = "gpu-swarm-health.service"
 KEY = "fleet.gpu-swarm.health"
 WITHIN_S = 40  # from a fault to the pause
+CALM_S = 120  # from one label to the next, where it is no new fault
 STUCK = "/run/stuck"
 
 

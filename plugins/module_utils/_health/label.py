@@ -5,7 +5,7 @@
 """The engine label by which a node reports the state of its GPUs to the swarm's managers (pure).
 
 ``ok`` · ``warning GPU-… reason=remap since=1764000000`` · ``fault GPU-… xid=79 since=…`` · ``unwatched``, and behind any of them
-``drift=1f2e3d4c`` where the node's files are not as they were written.
+``drift=1f2e3d4c`` where the node's files have lost what provision wrote.
 
 Whoever controls a node can put anything there: what is no word of this vocabulary is left out.
 Private to this collection: no stability is promised to others.
@@ -36,7 +36,7 @@ class Label(NamedTuple):
     xid: int | None = None  # the driver's number of the error
     cards: int = 1  # how many are in this state
     since: int | None = None  # by the node's clock, in seconds since 1970
-    drift: str | None = None  # a digest of the node's files, where they are not as they were written
+    drift: str | None = None  # a digest of the node's files, where they have lost what provision wrote
 
 
 def text(label: Label) -> str:

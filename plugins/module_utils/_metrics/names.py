@@ -35,7 +35,7 @@ NODE_SINCE = Metric(
     "Since when, or since earlier, a node that takes no new tasks is in its state.",
 )
 NODE_HEALTH = Metric("gpu_swarm_node_health", (*NODE, "health"), "What a node's watcher reports: ok, warning, fault, unwatched or unknown.")
-NODE_DRIFT = Metric("gpu_swarm_node_drift", NODE, "Whether a node's watcher reports that its files are not as they were written.")
+NODE_DRIFT = Metric("gpu_swarm_node_drift", NODE, "Whether a node's watcher reports that its files have lost what provision wrote.")
 
 ADVERTISED = Metric("gpu_swarm_node_resources_advertised", (*NODE, "kind"), "How many of a kind a node advertises.")
 ALLOCATED = Metric("gpu_swarm_node_resources_allocated", (*NODE, "kind"), "How many of a kind are allocated to tasks on a node.")

@@ -18,6 +18,7 @@ from .._errors import GpuSwarmError
 from .._files import Snapshot
 from .._policy import generic_resources
 from . import restore
+from .guard_seen import unguarded
 from .journal import INSERTED
 from .observation import Case, Observation
 from .restore import Edit
@@ -71,7 +72,7 @@ def _in_daemon_json(case: Case, path: str) -> Edit:
         inserted["gpus"] = [one["uuid"] for one in advertisement["advertised"] if one["uuid"]]
     # What was moved before and is gone now, somebody took out.
     want = daemon_json.Want(inserted["resources"], inserted["kinds"], earlier.get("resources", ()), moved=case.coming)
-    daemon = daemon_json.edit(restore.unguarded(seen.daemon.data, path, earlier), path, want)
+    daemon = daemon_json.edit(unguarded(seen.daemon.data, path, earlier), path, want)
     return Edit(daemon.content, [*case.taken.notes, *daemon.notes], inserted)
 
 

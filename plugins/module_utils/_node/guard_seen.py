@@ -48,6 +48,15 @@ def is_named(content: bytes | None) -> bool:
     return FRONT.encode("ascii") in (content or b"")
 
 
+def unguarded(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bytes | None:
+    """daemon.json with the program that was the runtime nvidia before the guard was. ``inserted`` is of the file's record."""
+    if not is_named(content):
+        return content
+    from .._config import runtime_path
+
+    return runtime_path.restored(content, path, FRONT, former(inserted))
+
+
 def is_run(engine: Mapping[str, Any] | None, program: str) -> bool:
     """Whether the running daemon has this program as one of its runtimes."""
     runtimes = (engine or {}).get("runtimes") or {} if engine and engine["running"] else {}

@@ -15,7 +15,7 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from .._config import daemon_json, runtime_toml
 from .._dockerd import flags
 from .._files import Snapshot
-from .guard_seen import FRONT, former, is_named
+from .guard_seen import unguarded
 from .journal import INSERTED
 from .observation import Observation
 from .watcher_seen import NOTED
@@ -65,15 +65,6 @@ def _unlabelled(current: Snapshot, key: str, original: bytes | None) -> bytes | 
     from .._config import engine_labels
 
     return engine_labels.take_out(current.data, current.path, key, original)
-
-
-def unguarded(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bytes | None:
-    """daemon.json with the program that was the runtime nvidia before the guard was. ``inserted`` is of the file's record."""
-    if not is_named(content):
-        return content
-    from .._config import runtime_path
-
-    return runtime_path.restored(content, path, FRONT, former(inserted))
 
 
 def left_behind(seen: Observation) -> dict[str, Edit]:

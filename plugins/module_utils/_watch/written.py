@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What this collection wrote on the node, and whether the files are still so.
+"""What this collection wrote on the node, and whether the files still say so.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,6 +17,7 @@ from typing import Any, Mapping
 from .. import _files
 from .._health import verdict
 from .._node.journal import INSERTED
+from .._node.kept import is_kept
 
 TOOLKIT = ("/usr/bin/nvidia-ctk", "/usr/local/bin/nvidia-ctk")
 
@@ -29,7 +30,7 @@ class Written:
         self._files = (settings["daemon_config"], settings["runtime_config"])
         self._seen: object = None
         self.expected: list[str] = []  # the UUIDs that the node advertises
-        self.drift: str | None = None  # a digest of files that are not as they were written
+        self.drift: str | None = None  # a digest of the files that have lost what was written there
 
     def read(self) -> Written:
         now = [stamp(path) for path in (self._record, *self._files, *TOOLKIT)]
@@ -46,8 +47,8 @@ class Written:
             files = {}
         entry = files.get(self._files[0]) or {}
         self.expected = verdict.advertised(entry.get(INSERTED) or {})
-        found = {path: _files.Snapshot.take(path).sha256 for path in self._files if path in files}
-        other = {path: digest for path, digest in found.items() if digest != files[path]["written"]}
+        found = [_files.Snapshot.take(path) for path in self._files if path in files]
+        other = {one.path: one.sha256 for one in found if not is_kept(one.data, one.path, files[one.path][INSERTED])}
         if self._files[1] in files and not any(map(os.path.exists, TOOLKIT)):
             other["toolkit"] = None
         text = json.dumps(other, sort_keys=True)

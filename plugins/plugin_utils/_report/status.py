@@ -91,7 +91,7 @@ def _state(node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
 def _claim(reported: Mapping[str, Any]) -> str:
     """What the node reports of its own GPUs beside that all is well."""
     parts = [reported["text"] + (RETURNED if reported["returned"] else "")] if reported and reported["state"] != OK else []
-    return "; ".join(parts + (["its files are not as they were written"] if reported.get("drift") else []))
+    return "; ".join(parts + (["its files have lost what provision wrote"] if reported.get("drift") else []))
 
 
 def _is_unfit(reported: Mapping[str, Any]) -> bool:

@@ -67,7 +67,7 @@ def of(one, **more):
             "paused for a fault", "failed", "hang; it returns to active with the first run of provision that finds nothing wrong",
         ),
         (claims(node(), "unwatched"), "ready", "waiting", "unwatched"),
-        (claims(node(), "ok drift=1f2e3d4c"), "ready", "waiting", "its files are not as they were written"),
+        (claims(node(), "ok drift=1f2e3d4c"), "ready", "waiting", "its files have lost what provision wrote"),
         (claims(node(), f"fault {A} xid=79"), "fault", "failed", f"fault {A} xid=79"),
         (
             claims(node(labels={PAUSED_FOR: f"fault {A} reason=lost since=1"}), f"fault {A} reason=lost since=1"),

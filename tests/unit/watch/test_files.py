@@ -15,6 +15,10 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pac
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import driver, events, written
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
+DAEMON = json.dumps(
+    {"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}, "node-generic-resources": [f"NVIDIA-GPU={UUID}"]}
+).encode()
+RUNTIME = b'swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"\n'
 GPUS = [{"uuid": UUID, "pci": "00000000:C1:00.0"}, {"uuid": None, "pci": None}]
 SETTINGS = {"health_faults": [79, 95], "health_ignored": [31]}
 LINE = "3,1042,90211,-;NVRM: Xid (PCI:0000:c1:00): %d, pid=4711\n"
@@ -103,10 +107,10 @@ def node(tmp_path, monkeypatch):
     monkeypatch.setattr(written, "TOOLKIT", (str(tmp_path / "nvidia-ctk"),))
     (tmp_path / "nvidia-ctk").touch()
     settings = {"daemon_config": str(tmp_path / "daemon.json"), "runtime_config": str(tmp_path / "config.toml")}
-    for path in settings.values():
-        _files.write(path, b"as written", None)
-    digest = _files.digest(b"as written")
-    entries = [{"written": digest, "ours": {"resources": [f"NVIDIA-GPU={UUID}"]}}, {"written": digest, "ours": {}}]
+    for path, content in zip(settings.values(), (DAEMON, RUNTIME), strict=True):
+        _files.write(path, content, None)
+    inserted = {"resources": [f"NVIDIA-GPU={UUID}"], "kinds": ["NVIDIA-GPU"]}, {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU"}
+    entries = [{"ours": one} for one in inserted]
     (tmp_path / "record.json").write_text(json.dumps({"files": dict(zip(settings.values(), entries, strict=True))}))
     return written.Written(str(tmp_path / "health"), settings)
 
@@ -115,8 +119,8 @@ def test_what_the_node_advertises(node):
     assert (node.read().expected, node.read().drift) == ([UUID], None)
 
 
-@pytest.mark.parametrize("name", ["daemon.json", "config.toml", "nvidia-ctk"])
-def test_files_that_are_not_as_they_were_written(node, tmp_path, name):
+@pytest.mark.parametrize(("name", "content"), [("daemon.json", DAEMON), ("config.toml", RUNTIME), ("nvidia-ctk", b"")])
+def test_files_that_lost_what_was_written_there(node, tmp_path, name, content):
     assert node.read().drift is None
     (tmp_path / name).unlink()
     first = node.read().drift
@@ -124,8 +128,15 @@ def test_files_that_are_not_as_they_were_written(node, tmp_path, name):
     if name != "nvidia-ctk":
         (tmp_path / name).write_bytes(b"somebody's")
         assert node.read().drift not in (None, first)
-        (tmp_path / name).write_bytes(b"as written")
-        assert node.read().drift is None
+    (tmp_path / name).write_bytes(content)
+    assert node.read().drift is None
+
+
+@pytest.mark.parametrize(("name", "content"), [("daemon.json", DAEMON.replace(b"{", b'{"debug": true, ', 1)), ("config.toml", b"# mine\n" + RUNTIME)])
+def test_an_edit_beside_that_is_no_drift(node, tmp_path, name, content):
+    assert node.read().drift is None
+    (tmp_path / name).write_bytes(content)
+    assert node.read().drift is None
 
 
 def test_without_a_record_nothing_is_expected(node, tmp_path):
