@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, left_out
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
-from ..plugin_utils._plan import deprovision, warnings
+from ..plugin_utils._plan import deprovision, isolation, warnings
 from ..plugin_utils._plan.consent import check_reservations, plan_finished_jobs
 from ..plugin_utils._plan.first_manager import where_it_begins
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
@@ -30,6 +30,7 @@ from ..plugin_utils._settings.check import ReadOnce, as_message, check
 from ..plugin_utils._settings.values import of_run
 
 ASSESSED = ("gpu_node_assessed",)
+LEVEL = "gpu_swarm_isolation"
 SPEC = {
     "hosts": {"type": "list", "elements": "str", "required": True},
     "ledger": {"type": "dict"},
@@ -60,13 +61,15 @@ class ActionModule(ActionBase):
         if unread:
             return result
         swarm = Swarm(where_it_begins(answers.found, hosts), answers.ledger, _by_node(args["evicted"]))
-        steps, lost = _steps(hosts, swarm, args, settings)
         try:
+            level = isolation.OFF if absent else isolation.level_of(settings[LEVEL], swarm.ledger)
+            steps, lost = _steps(hosts, swarm, args, settings, level)
             cut = in_batches(hosts, steps, settings["provision_batch"])
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from problem
         groups = _checked(steps) if self._task.check_mode else hosts_in(steps, cut)
-        self._show(hosts, steps, swarm.nodes, absent)
+        change = {} if absent else isolation.change(settings[LEVEL], hosts, swarm.ledger)
+        self._show(hosts, steps, swarm.nodes, absent, isolation.of_swarm(change, swarm.ledger))
         result.update(
             warnings=_warnings(hosts, steps, swarm, task_vars["groups"].get(MANAGERS, []), settings),
             settings=settings,
@@ -79,6 +82,7 @@ class ActionModule(ActionBase):
             hosts_in=groups,
             batches=cut,
             to_change=to_change(groups),
+            isolation={"level": level, "change": change},
             **_of_run(steps, args["state"], swarm.ledger, settings, self._task.check_mode),
         )
         return result
@@ -91,8 +95,8 @@ class ActionModule(ActionBase):
         hosts = left_out(hosts_of(task_vars, names, ASSESSED, self._templar.template), task_vars["ansible_play_hosts"])
         return [replace(host, wrong=" ".join(problems.hosts.get(host.name, ())) or None) for host in hosts]
 
-    def _show(self, hosts, steps, nodes, absent):
-        impact = provision.impact(steps)
+    def _show(self, hosts, steps, nodes, absent, of_swarm):
+        impact = "\n\n".join(filter(None, [provision.impact(steps), of_swarm]))
         if impact:
             self._display.display("\n" + impact + "\n")
         if any(step.groups for step in steps.values()):
@@ -135,14 +139,14 @@ def _by_node(evicted):
     return tasks
 
 
-def _steps(hosts, swarm, args, settings):
+def _steps(hosts, swarm, args, settings, level=isolation.OFF):
     """The step of each host, and the services that lose their place with the user's consent. ``settings`` are those of the run."""
     remove_jobs = settings["provision_remove_finished_jobs"]
     if args["state"] == "absent":
         deprovisioned = deprovision.plan(hosts, swarm, args["holds"])
         plan_finished_jobs(hosts, deprovisioned, swarm, remove_jobs)
         return {host.name: replace(deprovisioned[host.name], settings=host.settings, by="deprovision") for host in hosts}, []
-    steps = plan(hosts, swarm, args["maintain"])
+    steps = plan(hosts, swarm, args["maintain"], level)
     lost = check_reservations(hosts, steps, swarm, settings["provision_allow_pending"])
     plan_finished_jobs(hosts, steps, swarm, remove_jobs)
     for host in hosts:

@@ -14,6 +14,7 @@ options:
     description:
       - What a task of the swarm sees of this node's GPUs, by a guard in front of NVIDIA's runtime. See C(docs/ISOLATION.md). Give all nodes
         of a swarm the same level.
+      - Without it, the node keeps the level that it has, V(off) where it has no guard.
       - With V(off), there is no guard. An image or a variable decides, and a service without a reservation may see every GPU.
       - With V(audit), nothing is withheld, and RV(isolation) counts what V(reserved) would hide or refuse.
       - With V(reserved), a task sees the GPUs that swarm gave it, and a service is refused that sets a variable for others.
@@ -21,7 +22,6 @@ options:
       - The daemon takes this by a reload. With O(restart=never), nothing of it is changed.
     type: str
     choices: ["off", audit, reserved, exclusive]
-    default: "off"
     version_added: 0.3.0
   isolation_allow:
     description:

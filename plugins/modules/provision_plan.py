@@ -160,4 +160,11 @@ to_change:
   returned: always
   type: list
   elements: str
+isolation:
+  description:
+    - The C(level) that the nodes are to have, and what is to be written to the swarm at the start (C(change), the option C(isolation) of
+      M(fleet.gpu_swarm.swarm_lease), empty for nothing).
+  returned: always
+  type: dict
+  version_added: 0.3.0
 """

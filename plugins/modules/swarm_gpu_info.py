@@ -16,9 +16,8 @@ description:
     GPUs without reserving one. What needs action is also a warning.
   - Join tokens are neither read nor returned, nor are variables of services but those that show GPUs.
 notes:
-  - Resources are allocated to a task from its assignment to its end, also while it shuts down. What is free is what
-    the scheduler allocates. The tasks of finished jobs never keep anything from it, with any release of Docker Engine; see
-    RV(finished_jobs) for what they do.
+  - Resources are allocated to a task from its assignment to its end, also while it shuts down. What is free is what the scheduler allocates.
+    The tasks of finished jobs never keep anything from it, with any release of Docker Engine; see RV(finished_jobs) for what they do.
   - Every task that the swarm remembers is read, one at a time, so the module needs little memory for a big swarm.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -92,6 +91,7 @@ swarm:
         holder: {type: str, description: Who has it.}
         since: {type: str, description: When it was acquired first. Null where that is not known.}
         expires_in: {type: int, description: Seconds until it ends; 0 or less if it has. Null if it does not end by itself.}
+    isolation: {type: dict, description: 'What the label C(gpu-swarm.isolation) says, see M(fleet.gpu_swarm.swarm_lease).'}
     last_run: {type: dict, description: 'C(ended), C(hosts) and C(always) of M(fleet.gpu_swarm.swarm_lease); null if none is noted.'}
 nodes:
   description: All nodes of the swarm, ordered by host name.

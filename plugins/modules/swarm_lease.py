@@ -72,6 +72,31 @@ options:
     type: bool
     default: false
     version_added: 0.3.0
+  isolation:
+    description:
+      - What the label C(gpu-swarm.isolation) of the swarm is to say of the guards of its GPUs, in the same update. It is written where this run has
+        the lease or, with O(state=absent), nobody has it. See C(docs/ISOLATION.md).
+      - What is not given stays. Where every level is V(off), the label is removed.
+    type: dict
+    version_added: 0.3.0
+    suboptions:
+      level:
+        description: The level of the swarm.
+        type: str
+        choices: ["off", audit, reserved, exclusive]
+      nodes:
+        description: The levels of nodes by their ids, as a run found or made them.
+        type: dict
+      listed:
+        description: The ids of the nodes of which anything is kept. Without it, of all.
+        type: list
+        elements: str
+      found:
+        description:
+          - What guards counted that V(reserved) would hide or refuse, by service C(names), as C(docs/ISOLATION.md) lists them, and when that was
+            C(last), in seconds since 1970. It is kept at the level V(audit), with that of before.
+          - Empty where nothing was counted. Without it, nothing was read.
+        type: dict
 seealso:
   - module: fleet.gpu_swarm.swarm_nodes
 """
@@ -126,12 +151,24 @@ taken_from:
   description: Who held the lease, where it had not ended and was taken all the same; else null.
   returned: success
   type: str
+isolation:
+  description: The level of isolation of the swarm by now, or V(unknown) where the label is none of this module. In check mode, what it would be.
+  returned: success
+  type: str
+  sample: audit
+  version_added: 0.3.0
+isolation_before:
+  description: The level of before.
+  returned: success
+  type: str
+  sample: "off"
+  version_added: 0.3.0
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._swarm import lease
+from ..module_utils._swarm import isolation, lease
 from ..module_utils._swarm.manager import connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
@@ -139,8 +176,7 @@ from ..module_utils._swarm.options import CONNECTION_OPTIONS
 def run(params, check_mode):
     """The module's result."""
     lease.check(params)
-    before, after, now = lease.settle(connect(params), params, check_mode)
-    return lease.answer(before, after, now, params)
+    return lease.answer(lease.settle(connect(params), params, check_mode), params)
 
 
 def main():
@@ -154,6 +190,15 @@ def main():
             force=dict(type="bool", default=False),
             outcomes=dict(type="dict"),
             always=dict(type="bool", default=False),
+            isolation=dict(
+                type="dict",
+                options=dict(
+                    level=dict(type="str", choices=list(isolation.LEVELS)),
+                    nodes=dict(type="dict"),
+                    listed=dict(type="list", elements="str"),
+                    found=dict(type="dict"),
+                ),
+            ),
         ),
         supports_check_mode=True,
     )

@@ -265,6 +265,45 @@ def test_a_gpu_that_swarm_gives_out_twice_is_refused(fleet: Fleet, inventory: Pa
     removed(fleet, stays, "third")
 
 
+def level_of_the_swarm(fleet: Fleet) -> dict[str, Any]:
+    labels = fleet["m1"].docker_json("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}") or {}
+    return json.loads(labels.get("gpu-swarm.isolation", "{}"))
+
+
+def level_on(node: Node) -> str:
+    return json.loads(node.read(f"{HOME}/settings.json") or b"{}")["level"]
+
+
+def test_the_swarm_has_one_level_and_a_node_that_was_not_reached_is_drift(fleet: Fleet, inventory: Path) -> None:
+    def status() -> Run:
+        return fleet.playbook(inventory, playbook="fleet.gpu_swarm.status", env={"COLUMNS": "300"})
+
+    at(fleet, inventory, "audit")
+    started = {name: fleet[name].started() for name in NODES}
+    create(fleet, "baked", image="lab/cuda")
+    assert seen(fleet, "baked") == dict.fromkeys(NODES, ALL)
+    run = fleet.playbook(inventory, "--limit", "m1,i1", "--extra-vars", "gpu_swarm_isolation=reserved", "--check")
+    assert "The isolation of the swarm becomes reserved; it is audit." in run.output
+    run = fleet.playbook(inventory, "--limit", "m1,i1")  # with nothing to change, but what was counted
+    assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
+    shown = status()
+    assert (shown.rc, "isolation: audit; change before it is enforced: baked (hidden)" in shown.output) == (0, True), shown.output
+    removed(fleet, "baked")
+
+    run = fleet.playbook(inventory, "--limit", "m1,i1", "--extra-vars", "gpu_swarm_isolation=reserved")
+    assert run.rc == 0, run.output
+    assert (level_of_the_swarm(fleet)["level"], level_on(fleet["i1"]), level_on(fleet["i2"])) == ("reserved", "reserved", "audit")
+    shown = status()
+    assert shown.rc == 75, shown.output
+    assert shown.output.count("isolation audit, not reserved") == 1
+    assert f"waiting: {fleet['i2'].run('hostname')}" in shown.output
+    run = fleet.playbook(inventory)  # by the label
+    assert (run.rc, level_on(fleet["i2"]), level_on(fleet["i1"])) == (0, "reserved", "reserved"), run.output
+    shown = status()
+    assert (shown.rc, "isolation: reserved" in shown.output) == (0, True), shown.output
+    assert {name: fleet[name].started() for name in NODES} == started
+
+
 def test_it_is_removed_while_a_container_runs_which_can_be_stopped(
     fleet: Fleet, inventory: Path, before: dict[str, tuple[dict[str, bytes | None], str]]
 ) -> None:
@@ -286,3 +325,4 @@ def test_it_is_removed_while_a_container_runs_which_can_be_stopped(
     assert run.rc == 0, run.output
     for name in NODES:
         assert (fleet[name].files(), directories(fleet[name])) == before[name]
+    assert level_of_the_swarm(fleet) == {}

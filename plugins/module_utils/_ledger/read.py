@@ -9,10 +9,11 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from typing import Any, Collection
+from typing import Any, Collection, Mapping
 
 from .._swarm import lease
 from .._swarm.manager import Manager
+from . import isolation
 from .keep import KEY
 from .ledger import ledger
 from .listed import Listed
@@ -23,8 +24,17 @@ def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_la
     """The result of a module: the ledger, and the swarm that it is of."""
     listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
     result = ledger(listed, prefix, explained)
-    run = dict(lease=lease.result(manager.spec, manager.time), last_run=lease.last_run(manager.spec))
-    return dict(result, changed=False, swarm=dict(swarm_of(manager), **run))
+    return dict(result, changed=False, swarm=dict(swarm_of(manager), **labels_of(manager.spec, manager.time, listed)))
+
+
+def labels_of(spec: Mapping[str, Any], time: str | None, listed: Listed) -> dict[str, Any]:
+    """What this collection keeps in labels of the swarm."""
+    names = [service["Spec"]["Name"] for service in listed.services]
+    return {
+        "lease": lease.result(spec, time),
+        "last_run": lease.last_run(spec),
+        "isolation": isolation.result(spec, names, listed.now),
+    }
 
 
 def swarm_of(manager: Manager) -> dict[str, Any]:

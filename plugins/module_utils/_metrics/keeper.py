@@ -21,8 +21,8 @@ from .._health.label import parse, reported
 from .._ledger.explain import ALL
 from .._ledger.ledger import ledger
 from .._ledger.listed import Listed
+from .._ledger.read import labels_of
 from .._ledger.tasks import epoch
-from .._swarm import lease
 from . import file
 from .samples import rendered
 from .services import MOST_SERVICES
@@ -83,7 +83,7 @@ class Keeper:
             spec, now = manager.cluster()
             listed = Listed(nodes, manager.tasks(), manager.services(), epoch(now))
             found = ledger(listed, PREFIX, [ALL], MOST_SERVICES)
-            run = {"lease": lease.result(spec["Spec"], now), "last_run": lease.last_run(spec["Spec"])}
+            run = labels_of(spec["Spec"], now, listed)
             file.write(self._directory, rendered(dict(found, swarm=dict(run, id=manager.swarm_id)), epoch(now) or time.time(), file.REACTOR))
         finally:
             self._took = self._clock() - self._read_at

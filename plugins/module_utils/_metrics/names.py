@@ -58,6 +58,11 @@ PENDING_POSSIBLE = Metric("gpu_swarm_pending_possible", ("service",), "Whether a
 UNRESERVED_SERVICES = Metric("gpu_swarm_unreserved_services", (), "How many services can see GPUs without reserving one.")
 UNRESERVED = Metric("gpu_swarm_service_unreserved", ("service",), "A service that can see GPUs without reserving one.")
 
+ISOLATION = Metric("gpu_swarm_isolation", ("level",), "The level of isolation of the swarm: off, audit, reserved, exclusive or unknown.")
+NODE_ISOLATION = Metric("gpu_swarm_node_isolation", (*NODE, "level"), "The level that a node with GPUs has, as a run last read or made it.")
+ISOLATION_FOUND = Metric("gpu_swarm_isolation_found_services", (), "How many services audit counted that reserved would hide GPUs from or refuse.")
+ISOLATION_READ = Metric("gpu_swarm_isolation_read_timestamp_seconds", (), "When a run last read what audit counted.")
+
 LEASE_SINCE = Metric("gpu_swarm_run_lease_since_timestamp_seconds", (), "Since when a run has the lease of this swarm; not there where none has it.")
 LEASE_UNTIL = Metric("gpu_swarm_run_lease_until_timestamp_seconds", (), "When that lease ends unless it is renewed.")
 
@@ -70,5 +75,6 @@ METRICS: tuple[Metric, ...] = (
     ADVERTISED, ALLOCATED, FREE, PLACEABLE, FAULTY,
     GPU_ALLOCATED, GPU_FAULT, GPU_FAULT_SINCE, TWICE, GPU_TWICE,
     SERVICE_ALLOCATED, PENDING_SERVICES, PENDING, PENDING_SINCE, PENDING_WANTS, PENDING_POSSIBLE, UNRESERVED_SERVICES, UNRESERVED,
+    ISOLATION, NODE_ISOLATION, ISOLATION_FOUND, ISOLATION_READ,
     LEASE_SINCE, LEASE_UNTIL, RUN_END, RUN_HOSTS,
 )  # fmt: skip

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping
 
+from .._ledger.isolation import level_of
 from .._ledger.tasks import epoch
+from .._ledger.unreserved import has_gpus
+from .._swarm.isolation import OFF
 from . import names, text
 from .nodes import of_nodes
 from .services import of_services
@@ -33,6 +36,7 @@ def samples(ledger: Mapping[str, Any], now: float, source: str) -> Iterator[Samp
     yield _info(ledger, source)
     yield from of_nodes(ledger, now)
     yield from of_services(ledger, now)
+    yield from _isolation(ledger, ledger["swarm"].get("isolation"))
     yield from _lease(ledger["swarm"].get("lease"), now)
     yield from _last_run(ledger["swarm"].get("last_run"))
 
@@ -41,6 +45,20 @@ def _info(ledger: Mapping[str, Any], source: str) -> Sample:
     leader: Mapping[str, Any] = next((record for record in ledger["nodes"] if record["leader"]), {})
     labels = (ledger["swarm"]["id"], leader.get("hostname", ""), leader.get("engine_version") or "", source)
     return Sample(names.INFO, labels, 1)
+
+
+def _isolation(ledger: Mapping[str, Any], shown: Mapping[str, Any] | None) -> Iterator[Sample]:
+    if shown is None:
+        return
+    yield Sample(names.ISOLATION, (shown["level"],), 1)
+    for record in ledger["nodes"]:
+        level = level_of(record["id"], shown)
+        if has_gpus(record) and (level, shown["level"]) != (OFF, OFF):
+            yield Sample(names.NODE_ISOLATION, (record["hostname"], record["id"], level), 1)
+    read = epoch(shown["read"])
+    if read is not None:
+        yield Sample(names.ISOLATION_FOUND, (), len(shown["found"]))
+        yield Sample(names.ISOLATION_READ, (), read)
 
 
 def _lease(lease: Mapping[str, Any] | None, now: float) -> Iterator[Sample]:

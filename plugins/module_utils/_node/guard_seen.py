@@ -17,7 +17,8 @@ from .._config.daemon_json import RUNTIME_PATH
 from .journal import INSERTED
 
 OFF = "off"
-LEVELS = (OFF, "audit", "reserved", "exclusive")  # as the guard has them
+CLOSED = "reserved"
+LEVELS = (OFF, "audit", CLOSED, "exclusive")  # as the guard has them
 # Below the root of the machine's files: all that the guard has on a node.
 HOME = "usr/local/libexec/gpu-swarm"
 FRONT = "nvidia-guard"
@@ -67,6 +68,13 @@ def concerns(params: Mapping[str, Any], seen: Any) -> bool:
     """Whether this node is to have one, or something of one is there, in force or on record."""
     known = any(BEFORE in entry[INSERTED] for entry in seen.record.values())
     return is_wanted(params) or seen.guard.there or known or is_run(seen.engine, seen.guard.program)
+
+
+def level_of(report: Mapping[str, Any] | None) -> str:
+    """The level of a guard as it is reported, '' for none."""
+    if report is None:
+        return ""
+    return str(report["level"]) if report["level"] in LEVELS else CLOSED
 
 
 class GuardSeen(NamedTuple):

@@ -157,6 +157,8 @@ class Node:
 
     def inspect(self) -> Observation:
         """Reads everything once. Raises GpuSwarmError for what nobody but the user can fix."""
+        if self.params.get("isolation") is None:
+            self.params = {**self.params, "isolation": self._level_there()}
         missing: list[str] = []
         _libraries.use(self.params["library_path"], self.params["state_dir"])
         engine = self._engine(missing)
@@ -208,6 +210,11 @@ class Node:
 
     def _guard_program(self) -> str:
         return GuardSeen(os.path.join(str(self.root), guard_seen.HOME)).program
+
+    def _level_there(self) -> str:
+        """That of the guard that is there. One whose settings cannot be read stays and withholds."""
+        there = self.guard.inspect().report() if os.path.lexists(os.path.join(str(self.root), guard_seen.HOME)) else None
+        return guard_seen.level_of(there) or guard_seen.OFF
 
     def _guard_seen(self) -> GuardSeen:
         home = os.path.join(str(self.root), guard_seen.HOME)

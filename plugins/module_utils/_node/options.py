@@ -15,7 +15,7 @@ from .._compat.checks import LOWERABLE
 from .._health import numbers
 from .._libraries import LIBRARIES
 from .._policy.forms import DEFAULT_RULES, FORMS
-from .guard_seen import LEVELS, OFF
+from .guard_seen import LEVELS
 from .watcher_seen import ALL, FAULTS
 
 
@@ -50,7 +50,7 @@ def argument_spec() -> dict[str, Any]:
         "health_faults": {"type": "list", "elements": "int", "default": list(numbers.FAULTS)},
         "health_ignored": {"type": "list", "elements": "int", "default": list(numbers.IGNORED)},
         "on_loss": {"type": "str", "choices": ["pause", "report", "shrink"], "default": "pause"},
-        "isolation": {"type": "str", "choices": list(LEVELS), "default": OFF},
+        "isolation": {"type": "str", "choices": list(LEVELS)},
         "isolation_allow": {"type": "list", "elements": "str", "default": []},
         "look_for_images": {"type": "bool", "default": False},
         "timeout": {"type": "int", "default": 120},

@@ -16,6 +16,8 @@ import re
 import time
 from typing import Any, Mapping, NamedTuple
 
+from . import isolation
+from .isolation import Isolation
 from .manager import Manager, SwarmError, until_written
 
 LABEL = "gpu-swarm.lease"
@@ -146,17 +148,31 @@ def released(before: Lease | None, want: Mapping[str, Any]) -> Lease | None:
     return None if before and before.holder == want["holder"] else before
 
 
-def settle(manager: Manager, want: Mapping[str, Any], check_mode: bool) -> tuple[Lease | None, Lease | None, int]:
-    """(the lease before, the lease after, the time) of bringing the swarm to what is wanted."""
+class Settled(NamedTuple):
+    """What becomes of the labels of a swarm."""
 
-    def attempt() -> tuple[Lease | None, Lease | None, int]:
+    before: Lease | None
+    after: Lease | None
+    now: int
+    was: Isolation
+    is_now: Isolation
+
+
+def settle(manager: Manager, want: Mapping[str, Any], check_mode: bool) -> Settled:
+    """Brings the swarm to what is wanted, by one update."""
+
+    def attempt() -> Settled:
         cluster, clock = manager.cluster()
-        before, now = read(cluster["Spec"]), seconds(clock)
+        spec, now = cluster["Spec"], seconds(clock)
+        before, was = read(spec), isolation.read(spec)
         after = released(before, want) if want["state"] == "absent" else acquired_by(before, now, want)
+        free = after is None or after.holder == want["holder"]
         note = _note(want, now) if after is None else None  # not over the lease of another run
-        if not check_mode and (after != before or note):
-            manager.update_cluster(cluster["Version"]["Index"], write(cluster["Spec"], after, note))
-        return before, after, now
+        is_now = isolation.merged(was, want["isolation"], now) if want["isolation"] and free else was
+        if not check_mode and (after != before or note or is_now != was):
+            changed = isolation.write(spec, is_now) if is_now != was else spec
+            manager.update_cluster(cluster["Version"]["Index"], write(changed, after, note))
+        return Settled(before, after, now, was, is_now)
 
     return until_written(attempt)
 
@@ -174,20 +190,24 @@ def check(want: Mapping[str, Any]) -> None:
         raise SwarmError("ttl is %s: give the seconds after which the lease ends, such as 900." % want["ttl"])
 
 
-def answer(before: Lease | None, after: Lease | None, now: int, want: Mapping[str, Any]) -> dict[str, Any]:
+def answer(settled: Settled, want: Mapping[str, Any]) -> dict[str, Any]:
     """The module's result."""
+    before, after, now, was, is_now = settled
     acquired = want["state"] == "present" and after.holder == want["holder"]
     from_other = acquired and counts(before, now) and before.holder != want["holder"]
     return {
-        "changed": after != before or bool(want["outcomes"] and after is None),
+        "changed": after != before or bool(want["outcomes"] and after is None) or is_now != was,
         "acquired": acquired,
         "holder": after.holder if after else None,
         "since": in_words(after.since) if after else None,
         "expires_in": _left(after, now),
         "taken_from": before.holder if from_other else None,
-        "diff": {"before": _shown(before), "after": _shown(after)},
+        "isolation": is_now.level,
+        "isolation_before": was.level,
+        "diff": {"before": _shown(before, was), "after": _shown(after, is_now)},
     }
 
 
-def _shown(lease: Lease | None) -> dict[str, Any]:
-    return {LABEL: dict(holder=lease.holder, since=in_words(lease.since), until=in_words(lease.until))} if lease else {}
+def _shown(lease: Lease | None, level: Isolation) -> dict[str, Any]:
+    shown: dict[str, Any] = {LABEL: dict(holder=lease.holder, since=in_words(lease.since), until=in_words(lease.until))} if lease else {}
+    return {**shown, **({} if level == Isolation() else {isolation.LABEL: isolation.as_shown(level)})}

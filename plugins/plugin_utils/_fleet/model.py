@@ -59,6 +59,7 @@ class Host:
     wrong: str | None = None  # what is wrong with its settings
     advertise_addr: str = ""  # the address that it advertises to others
     report: str | None = None  # what the watcher of its GPUs is to report while tasks run there
+    isolation: str = ""  # the level that it is to have
     settings: dict[str, Any] = field(default_factory=dict)  # those that tasks read, by name
     reacts: int | None = None  # a manager on which a service pauses nodes with faults: so many of a hundred at most
     fault_limit: int = 20  # so many of a hundred GPU nodes a run pauses for a fault at most
@@ -155,6 +156,7 @@ class Step:
     by_hand: bool = False  # and somebody returned it to service since; what that run noted is still there
     toolkit: str | None = None  # the version that is to be installed
     report: str | None = None  # as of the host, where anything is to be done
+    isolation: str = ""  # the level that it is to have, where anything is to be done
     jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, lest they run again
     remove_jobs: bool | None = None  # whether any may be; None where that is not judged
     settings: dict[str, Any] = field(default_factory=dict)  # of the host, those that tasks read, by name

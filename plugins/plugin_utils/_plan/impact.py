@@ -15,7 +15,7 @@ from typing import Any
 from ...module_utils._compat import checks
 from ...module_utils._policy import generic_resources
 from .._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
-from . import faults, toolkit, watchers
+from . import faults, isolation, toolkit, watchers
 
 
 def describe_impact(step: Step, host: Host, new: bool) -> None:
@@ -27,7 +27,8 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
     if "hold" in step.needs:
         step.impact.append("holds the toolkit's version" if host.hold else "no longer holds the toolkit's version")
     if "configure" in step.needs:
-        step.impact.extend(_gained_and_lost(assessed) or watchers.in_words(host) or ["keeps pynvml on the node"])
+        changes = [*(_gained_and_lost(assessed) or watchers.in_words(host)), *isolation.in_words(host)]
+        step.impact.extend(changes or ["keeps pynvml on the node"])
     step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
     if "restart" in step.needs:
         step.impact.append("restarts dockerd")

@@ -17,12 +17,13 @@ from ...module_utils._compat import checks
 from ...module_utils._ledger.keep import may_be_moved
 from ...module_utils._machine import packages
 from ...module_utils._swarm import owned_labels
+from ...module_utils._swarm.isolation import OFF
 from .._fleet.identity import LABEL_PREFIX, problems
 from .._fleet.membership import Candidate, membership
 from .._fleet.model import DISRUPTIVE, END, FETCH, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, long_running, must_stay, what_becomes, what_is_stopped, work_on
 from .._settings.declaration import ALL, NEVER, SERVICES
-from . import faults, react, toolkit, watchers
+from . import faults, isolation, react, toolkit, watchers
 from .batches import batches
 from .impact import describe_impact
 
@@ -32,11 +33,11 @@ LOCKS = (
 )
 
 
-def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None) -> dict[str, Step]:
-    """The step of each host, by name. ``maintain`` describes a maintenance: with it, every member gets a window."""
+def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: str = OFF) -> dict[str, Step]:
+    """The step of each host, by name. ``maintain`` describes a maintenance: with it, every member gets a window. ``level`` is the swarm's."""
     nodes = swarm.nodes
     report = watchers.report_of(hosts, swarm)
-    hosts = [replace(host, report=report) for host in identified(hosts, nodes)]
+    hosts = [replace(host, report=report, isolation=isolation.wanted(host, level)) for host in identified(hosts, nodes)]
     # What is to be a manager is one before another is demoted.
     coming = [host.assessed for host in hosts if host.manager and not host.error]
     steps = {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming, maintain) for host in hosts}
@@ -114,7 +115,7 @@ def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
 def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
     if maintain:  # which leaves packages to the user's own tasks
         host = replace(host, toolkit=None, hold=None)
-    wrong = host.error or (_unfit_id(host.settings.get("maintain_id")) if maintain else None)
+    wrong = host.error or (_unfit_id(host.settings.get("maintain_id")) if maintain else None) or isolation.clash(host)
     if wrong or not host.assessed:
         return Step(error=wrong)
     role = "manager" if host.manager else "worker"
@@ -132,6 +133,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
         needs = [need for need in needs if need not in ("toolkit", "react")] + ["maintain"]
     step = Step(needs=needs, disrupt=host.disrupt, toolkit=toolkit.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
     step.report = host.report if needs else None
+    step.isolation = host.isolation if needs else ""
     step.reacts = host.reacts is not None
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
@@ -217,7 +219,10 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
         # Where packages are installed, that is done in the same breath.
         "hold": host.gpu and not lacking and host.hold is not None and held != (set(packages.PACKAGES) if host.hold else set()),
         # Not by "changed": an assessment in a real run reports none. A library that is only carried costs every run.
-        "configure": bool(assessed["drift"]) or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"])) or watchers.is_to_change(host),
+        "configure": bool(assessed["drift"])
+        or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"]))
+        or watchers.is_to_change(host)
+        or isolation.is_to_change(host),
         "restart": assessed["restart_required"],
         "join": joins,
         "move": action == "move",

@@ -14,10 +14,12 @@ from typing import Any
 
 from ...module_utils._health.label import FAULT, OK, WARNING
 from ...module_utils._ledger import availability
+from ...module_utils._ledger.isolation import differs, level_of
 from ...module_utils._ledger.unreserved import is_of_gpus
 from ...module_utils._policy.labels import Options
 from .._fleet.model import in_words
 from .._fleet.outcome import Verdict
+from .isolation import isolation, shown_by
 
 ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
 RETURNED = " until a run returned it; its watcher reports that when no task runs there"
@@ -27,11 +29,12 @@ Row = dict[str, Any]
 def status(ledger: Mapping[str, Any]) -> dict[str, Any]:
     """All of it, as ``output=json`` has it: by section a list of rows, and in words what waits and what is wrong."""
     found: dict[str, Any] = {
-        "nodes": [_node(node) for node in ledger["nodes"]],
+        "nodes": [_node(node, shown_by(ledger)) for node in ledger["nodes"]],
         "totals": _totals(ledger),
         "holders": list(_holders(ledger["nodes"], ledger.get("owners") or {})),
         "free": list(_free(ledger["nodes"])),
         "pending": [_service(one) for one in ledger.get("explained") or []],
+        "isolation": isolation(ledger),
     }
     found["faulty"] = list(_faulty(found["nodes"], ledger["held_twice"]))
     found["waiting"] = [*_named(found["nodes"], "node", Verdict.WAITING), *_named(found["pending"], "service", Verdict.WAITING)]
@@ -51,8 +54,8 @@ def of_service(ledger: Mapping[str, Any], service: str) -> Row | None:
 # -- nodes -----------------------------------------------------------------------------------------------------------
 
 
-def _node(node: Mapping[str, Any]) -> Row:
-    state, verdict, why = _state(node)
+def _node(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> Row:
+    state, verdict, why = _state(node, of_swarm)
     reported = node.get("health") or {}
     return {
         "node": node["hostname"],
@@ -69,7 +72,7 @@ def _node(node: Mapping[str, Any]) -> Row:
     }
 
 
-def _state(node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
+def _state(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> tuple[str, Verdict, str]:
     """(the state in a word or two, its verdict, and what else there is to know)"""
     closed, reported = availability.why_closed(node), node.get("health") or {}
     claim = _claim(reported)
@@ -84,8 +87,14 @@ def _state(node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
         former = f"it returns to {node['former_availability']} with the next run of provision" if node["set_by_run"] else ""
         return closed, Verdict.WAITING, "; ".join(filter(None, [claim, former]))
     notes = ["a GPU is left out"] if node["labels"].get(Options().prefix + "healthy") == "false" else []
+    other = _other_isolation(node, of_swarm)
     attention = bool(reported) and (not (reported["state"] in (OK, WARNING) or reported["returned"]) or reported["drift"])
-    return "ready", Verdict.WAITING if attention else Verdict.DONE, "; ".join([*filter(None, [claim]), *notes])
+    return "ready", Verdict.WAITING if attention or other else Verdict.DONE, "; ".join([*filter(None, [claim, other]), *notes])
+
+
+def _other_isolation(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> str:
+    """Of a node that no run has brought to the level of its swarm."""
+    return f"isolation {level_of(node['id'], of_swarm)}, not {of_swarm['level']}" if of_swarm and differs(node, of_swarm) else ""
 
 
 def _claim(reported: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from ...module_utils._ledger.findings import shortened
 from ...module_utils._printable import printable
 from .._fleet.outcome import Verdict
-from . import status
+from . import isolation, status
 from .table import Table, lines
 
 MARKS = {status.ALLOCATED: "■", status.FREE: "□", status.FAULTY: "×", status.NOT_ADVERTISED: "·"}
@@ -99,7 +99,7 @@ class Screen:
 
     def _summary(self, found: Mapping[str, Any]) -> str:
         ready = sum(row["verdict"] == Verdict.DONE.value for row in found["nodes"])
-        parts = [f"nodes: {len(found['nodes'])}, ready: {ready}"]
+        parts = [f"nodes: {len(found['nodes'])}, ready: {ready}", isolation.in_words(found["isolation"])]
         parts += [f"{word}: {shortened(found[word])}" for word in ("waiting", "wrong") if found[word]]
         return "\n".join(self._fold(part) for part in parts)
 

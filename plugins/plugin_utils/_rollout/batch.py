@@ -102,9 +102,9 @@ class Batch(Mapping[str, Mapping[str, Any]]):
         self.ledger = answer if "nodes" in answer else self.ledger
         return answer
 
-    def acquire(self) -> bool:
-        """Whether this manager answered who has the lease now; it is acquired or renewed if nobody else has it."""
-        self.know(self._elected(lambda: self.call("swarm_lease", ttl=self.ttl, force=self.force)))
+    def acquire(self, **more: Any) -> bool:
+        """Whether this manager answered who has the lease now; it is acquired or renewed if nobody else has it. ``more`` is written with it."""
+        self.know(self._elected(lambda: self.call("swarm_lease", ttl=self.ttl, force=self.force, **more)))
         return "acquired" in self.lease
 
     def write(self, updates: list[dict[str, Any]]) -> Answer:

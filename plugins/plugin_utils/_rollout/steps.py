@@ -14,15 +14,30 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from ...module_utils._swarm import owned_labels
+from .._fleet.identity import LABEL_PREFIX
 from .._fleet.model import LABEL, MARKED, Host, Step
 from .._fleet.outcome import State, Verdict, outcome_of
+from .._plan import isolation
 from .batch import NO_MANAGER, Answer, Batch
 from .ends import ends, state_of
 from .eviction import not_written
 from .lease import is_due, lease_blocker
 from .planned import PLAN, made
 from .preconditions import blocking_workloads, manager_blocker, newly_pending, rollout_blocker
-from .updates import DRAIN, FORMER, PAUSE, availability_updates, decided, fault_updates, finished_jobs, label_updates, node_ids, not_converged
+from .updates import (
+    DRAIN,
+    FORMER,
+    PAUSE,
+    availability_updates,
+    decided,
+    fault_updates,
+    finished_jobs,
+    label_updates,
+    node_id_of,
+    node_ids,
+    not_converged,
+)
 
 # For so long a manager may take to show what a restarted dockerd advertises, and to find its peers again.
 CONVERGES_S, REJOINS_S = 60, 15
@@ -34,9 +49,9 @@ def start(batch: Batch) -> Answer:
     """Before anything is changed: the lease, and nodes that an earlier run left paused return to service if they need nothing else, so that a
     rollout has their room from its first batch on."""
     answered = True
-    faults = batch.plan["to_pause"]
-    if batch.plan["to_change"] or faults:
-        answered = acquire(batch)["answered"]
+    faults, level = batch.plan["to_pause"], batch.plan["isolation"]["change"]
+    if batch.plan["to_change"] or faults or level:
+        answered = acquire(batch, **({"isolation": level} if level else {}))["answered"]
     elif batch.plan["left_lease"]:
         # A run that was killed after its last change. Whoever has something to change takes the lease over, and releases it.
         batch.call("swarm_lease", state="absent", holder=batch.plan["left_lease"])
@@ -47,9 +62,10 @@ def start(batch: Batch) -> Answer:
         answered = _pause_for_faults(batch, faults)
         latest = batch.query()
         batch.ledger = latest if "nodes" in latest else batch.ledger
-        if not batch.plan["to_change"]:  # nothing follows that would release it, where no host is left
-            batch.call("swarm_lease", state="absent")
-            batch.know({})
+    if (faults or level) and batch.lease.get("acquired") and not batch.plan["to_change"]:
+        # Nothing follows that would release it, where no host is left.
+        batch.call("swarm_lease", state="absent")
+        batch.know({})
     return batch.answer(answered)
 
 
@@ -67,9 +83,11 @@ def _pause_for_faults(batch: Batch, faults: dict[str, str]) -> bool:
     return False
 
 
-def acquire(batch: Batch) -> Answer:
+def acquire(batch: Batch, **more: Any) -> Answer:
     """The lease, for hosts on which anything is to be done."""
-    answered = batch.acquire()
+    answered = batch.acquire(**more)
+    if more and answered and not batch.lease["acquired"] and not batch.plan["to_change"]:
+        batch.warn("the isolation of the swarm was not written, since another run changes this swarm. Run this again.")
     batch.keep([name for name in batch.hosts if name in batch.plan["to_change"]], State.UNTOUCHED, lease_blocker(batch.lease))
     return batch.answer(answered)
 
@@ -247,10 +265,26 @@ def finish(batch: Batch) -> Answer:
     if batch.lease or not (batch.absent or batch.checks):  # a swarm that was made in this run has none
         # What it notes is what the report will show, so nothing is waited for after it.
         noted = {} if batch.absent else _noted(batch, refused, unlabelled)
-        batch.call("swarm_lease", state="absent", outcomes=noted, always=batch.plan["settings"]["provision_note_run"])
+        level = _isolation(batch)
+        more = {"isolation": level} if level else {}
+        batch.call("swarm_lease", state="absent", outcomes=noted, always=batch.plan["settings"]["provision_note_run"], **more)
     if batch.absent and not batch.checks:
         batch.ledger = batch.query()
     return {**batch.answer(), "refused": refused, "unlabelled": unlabelled}
+
+
+def _isolation(batch: Batch) -> dict[str, Any]:
+    """What has become of the levels of nodes, for whoever looks at the swarm later. Before the run they were written as it found them."""
+    if batch.absent:
+        nodes = batch.ledger.get("nodes") or []
+        return isolation.without((node["id"] for node in nodes if owned_labels.bound_to(node["labels"], LABEL_PREFIX)), batch.ledger)
+    now = {}
+    for name, step in batch.plan["steps"].items():
+        node_id = node_id_of(batch[name], step) if name in batch.hosts and step.get("isolation") else None
+        if node_id:
+            now[node_id] = isolation.reached(batch[name], step["isolation"])
+    setting = bool(batch.plan["settings"].get("gpu_swarm_isolation"))
+    return isolation.at_the_end(batch.plan["isolation"]["level"], setting, now, batch.ledger)
 
 
 def _noted(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, int]:

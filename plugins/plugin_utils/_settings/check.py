@@ -17,7 +17,7 @@ from ansible.errors import AnsibleError
 
 from ...module_utils._mask import mask
 from .declaration import Setting
-from .judge import is_template, problem, shown
+from .judge import as_text, is_template, problem, shown
 from .names import Names, misspelt
 from .roles import ROLES, declared
 
@@ -106,11 +106,11 @@ def _known(hostvars: Any, name: str, key: str, value: Any) -> Any:
 
 
 def _or_default(setting: Setting, value: Any) -> Any:
-    return setting.default if value in (None, "", []) else value
+    return setting.default if value in (None, "", []) else as_text(setting, value)
 
 
 def _set(setting: Setting, value: Any) -> str:
-    return "not set" if value is None else shown(setting, value)
+    return "not set" if value is None else shown(setting, as_text(setting, value))
 
 
 def _wrong(

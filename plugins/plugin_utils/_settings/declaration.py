@@ -48,7 +48,9 @@ ISOLATION = ("off", "audit", "reserved", "exclusive")
 PLAYBOOKS = (
     Setting(
         "gpu_swarm_isolation", "str", None, "what a task sees of its node's GPUs, one level for the whole swarm", choices=ISOLATION, empty=True,
-        details="Goes before `gpu_node_isolation` of the hosts. See ISOLATION.md.",
+        once=True,
+        details="It is kept in a label of the swarm, by which a run goes that has no such setting; where there is none either, it is `off`. "
+        "See ISOLATION.md.",
     ),
     Setting(
         "provision_disrupt", "str", SERVICES, "what a change may do to what runs on a host", choices=DISRUPTIONS,

@@ -37,10 +37,16 @@ def converted(setting: Setting, value: Any) -> Any:
     wrong with that."""
     if value in (None, ""):
         return setting.default
+    value = as_text(setting, value)
     try:
         return _AS[setting.type](value) if setting.type in _AS else value
     except (TypeError, ValueError, OverflowError):
         return setting.default
+
+
+def as_text(setting: Setting, value: Any) -> Any:
+    """YAML reads a bare off as false."""
+    return "off" if value is False and "off" in setting.choices else value
 
 
 # Ansible has numbers as text where they come from -e, and as 2.0 where they were worked out.
@@ -61,7 +67,7 @@ def _wanted(setting: Setting, value: Any) -> str | None:
     if setting.empty and value in (None, ""):
         return None
     if setting.choices:
-        return None if ("off" if value is False else str(value)) in setting.choices else in_words(setting)  # YAML reads a bare off as false
+        return None if str(as_text(setting, value)) in setting.choices else in_words(setting)
     if setting.type == "list":
         return None if value is None or _is_list(value, setting.elements) else in_words(setting)
     judge = _IS.get(setting.type)

@@ -45,9 +45,9 @@ def _of_role(spec: Path) -> list[Setting]:
             default=option.get("default"),
             meaning=_paragraphs(option)[0],
             details=" ".join(_paragraphs(option)[1:]),
-            choices=tuple(option.get("choices") or ()),
+            choices=tuple(filter(None, option.get("choices") or ())),
             elements=option.get("elements", "raw"),
-            empty="default" not in option,
+            empty="default" not in option or "" in (option.get("choices") or ()),
             low=LIMITS.get(name, _ANY)[0],
             high=LIMITS.get(name, _ANY)[1],
         )

@@ -28,9 +28,9 @@ Template = Callable[[Any], Any]
 # What tasks read of each host: gpu_swarm_plan.steps[inventory_hostname].settings.
 FOR_TASKS = ("provision_wait", "provision_drain_timeout", "maintain_reboot", "maintain_timeout", "gpu_node_nvml_timeout")
 # What the steps of the plan go by themselves: beside it there.
-FOR_STEPS = ("maintain_id", "gpu_node_on_loss")
+FOR_STEPS = ("maintain_id", "gpu_node_on_loss", "gpu_node_isolation")
 # What counts for the whole run: gpu_swarm_plan.settings.
-FOR_RUN = tuple(setting.name for setting in PLAYBOOKS if setting.once and setting.name.startswith("provision_"))
+FOR_RUN = tuple(setting.name for setting in PLAYBOOKS if setting.once and setting.name.startswith(("provision_", "gpu_swarm_")))
 
 # Its default is what is installed where nothing is; unset, what is installed stays.
 LEFT_OPEN = ("nvidia_container_toolkit_version",)

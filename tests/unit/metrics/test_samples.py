@@ -24,9 +24,9 @@ MARK = "gpu-swarm.former-availability"
 PAUSED = {MARK: "active", "gpu-swarm.paused-since": "2026-11-20T11:00:00Z"}
 
 
-def file_of(nodes=(), tasks=(), services=(), lease=None, last_run=None, now=NOW):
+def file_of(nodes=(), tasks=(), services=(), lease=None, last_run=None, isolation=None, now=NOW):
     found = ledger(Listed(list(nodes), list(tasks), list(services), now), "gpu-swarm.", ["*"])
-    found["swarm"] = {"id": "c1", "lease": lease, "last_run": last_run}
+    found["swarm"] = {"id": "c1", "lease": lease, "last_run": last_run, "isolation": isolation}
     return rendered(found, now, "status")
 
 
@@ -264,3 +264,18 @@ def test_every_metric_has_its_labels_in_each_line_and_a_sentence():
         assert {tuple(sample.labels) for sample in family.samples} == {by_name[family.name].labels}
         assert (family.type, family.documentation) == ("gauge", by_name[family.name].help)
     assert [metric.name for metric in names.METRICS if not metric.help.endswith(".")] == []
+
+
+def test_isolation():
+    shown = {"level": "audit", "nodes": {"n1": "audit"}, "read": "2026-11-20T12:00:00Z", "found": [{"service": "a"}]}
+    fleet = [node("n1", resources=named(A)), node("n2", resources=named(B)), node("m1", leader=True)]
+    text = file_of(fleet, isolation=shown)
+    assert [line for line in text.splitlines() if line.startswith(("gpu_swarm_isolation", "gpu_swarm_node_isolation"))] == [
+        'gpu_swarm_isolation{level="audit"} 1',
+        'gpu_swarm_node_isolation{node="host-n1",node_id="n1",level="audit"} 1',
+        'gpu_swarm_node_isolation{node="host-n2",node_id="n2",level="off"} 1',
+        "gpu_swarm_isolation_found_services 1",
+        "gpu_swarm_isolation_read_timestamp_seconds %d" % (NOW - 3600),
+    ]
+    off = file_of(fleet, isolation={"level": "off", "nodes": {}, "read": None, "found": []})
+    assert [line for line in off.splitlines() if "isolation" in line and not line.startswith("#")] == ['gpu_swarm_isolation{level="off"} 1']

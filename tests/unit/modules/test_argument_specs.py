@@ -123,4 +123,4 @@ def test_what_the_role_hands_to_gpu_node_is_what_the_module_takes():
         unset = role[name]["default"] == "" and option["default"] is None
         compared = ("elements",) if unset else ("type", "elements", "default")
         assert [role[name][key] for key in compared] == [option[key] for key in compared], name
-        assert set(role[name]["choices"] or []) <= set(option["choices"] or []), name
+        assert {*(role[name]["choices"] or [])} - {""} <= {*(option["choices"] or [])}, name

@@ -117,6 +117,24 @@ def test_another_level_is_written_without_a_reload(tmp_path):
     assert it.assess()["drift"] == ["the guard of the GPUs is of another version, or has other settings"]
 
 
+
+@pytest.mark.parametrize("level", ["audit", "exclusive"])
+def test_without_a_level_it_keeps_the_one_that_it_has(tmp_path, level):
+    it = advertising(tmp_path).option(isolation=level)
+    it.converge()
+    assert it.option(isolation=None).assess()["drift"] == []
+    assert (it.converge()["changed"], it.assess()["isolation"]["level"]) == (False, level)
+    assert it.option(isolation="off").converge()["changed"] is True
+    assert (it.option(isolation=None).converge()["changed"], it.assess()["isolation"]) == (False, None)
+
+
+def test_one_whose_settings_are_broken_is_not_removed_for_want_of_a_level(tmp_path):
+    it = advertising(tmp_path).option(isolation="audit")
+    it.converge()
+    (home(it) / "settings.json").write_text("{")
+    it.option(isolation=None).converge()
+    assert it.assess()["isolation"]["level"] == "reserved"
+
 def test_what_containers_still_call_stays_until_none_does(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()

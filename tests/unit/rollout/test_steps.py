@@ -59,7 +59,8 @@ def plan(*names, **other):
     steps = {name: {"disrupt": "services", "stops": "containers", "node_id": f"n-{name}", "settings": SETTINGS} for name in names}
     groups = {"gpu_swarm_window": list(names), "gpu_swarm_marked": list(names)}
     made = {"steps": steps, "to_change": list(names), "rooms": {}, "settings": dict(OF_RUN), "hosts_in": groups}
-    return {**made, "left_lease": "", "only_paused": [], "to_pause": {}, "manager": "m", "managers": ["m"], **other}
+    of_swarm = {"isolation": {"level": "off", "change": {}}, "left_lease": "", "manager": "m", "managers": ["m"]}
+    return {**made, **of_swarm, "only_paused": [], "to_pause": {}, **other}
 
 
 def batch(manager, names="ab", outcomes=None, variables=None, made=None, **other):
@@ -580,3 +581,47 @@ def test_a_warning_of_every_query_is_kept_once(monkeypatch):
 
     monkeypatch.setitem(STEPS, "unlabel", lambda batch: [batch.query() for _time in range(3)] and batch.answer())
     assert acted(monkeypatch, execute)["warnings"] == ["w"]
+
+
+# --- isolation ----------------------------------------------------------------------------------------------------------
+
+LEVEL = {"isolation": {"level": "audit", "change": {"level": "audit", "nodes": {"n-a": "off"}, "listed": ["n-a"]}}}
+
+
+@pytest.mark.parametrize(("to_change", "released"), [(["a"], False), ([], True)])
+def test_the_level_of_the_swarm_is_written_with_the_lease_before_any_node_is_changed(to_change, released):
+    manager = Manager(swarm_lease=HELD)
+    answer = STEPS["start"](batch(manager, lease={}, made=plan(*"ab", to_change=to_change, **LEVEL)))
+    first, *more = manager.asked("swarm_lease")
+    assert first == {"ttl": 900, "force": False, "isolation": LEVEL["isolation"]["change"]}
+    assert more == ([{"state": "absent"}] if released else [])
+    assert answer["answered"]
+
+
+def test_a_level_that_could_not_be_written_is_said():
+    said: list[str] = []
+    STEPS["start"](batch(Manager(swarm_lease=OTHERS), lease={}, made=plan(*"ab", to_change=[], **LEVEL), warn=said.append))
+    assert len(said) == 1
+    assert "another run changes this swarm" in said[0]
+
+
+def test_the_end_writes_which_nodes_came_to_the_level():
+    made = plan(*"abc", **LEVEL)
+    made["settings"]["gpu_swarm_isolation"] = "audit"
+    for name in "abc":
+        made["steps"][name]["isolation"] = "audit"
+    there = shown(*(member(f"n-{name}", bound=name) for name in "abc"))
+    manager = Manager(swarm_gpu_info=there, swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
+    variables = {name: {"gpu_node_applied": {"failed": True} if name == "b" else assessed(f"n-{name}")} for name in "abc"}
+    STEPS["finish"](batch(manager, "abc", made=made, variables=variables))
+    written = manager.asked("swarm_lease")[0]["isolation"]
+    assert written == {"level": "audit", "nodes": {"n-a": "audit", "n-b": "off", "n-c": "audit"}, "listed": ["n-a", "n-b", "n-c"]}
+
+
+@pytest.mark.parametrize(("bound", "written"), [("b", {"listed": ["n-b"]}), (None, {"level": "off", "listed": []})])
+def test_the_last_node_that_is_deprovisioned_takes_the_level_along(bound, written):
+    kept = {"swarm": {"isolation": {"label": "audit", "level": "audit"}}}
+    there = {**ledger(member("n-a", bound=False), member("n-b", bound=bound)), **kept}
+    manager = Manager(swarm_gpu_info=there, swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
+    STEPS["finish"](batch(manager, made=plan(*"ab", hosts_in={}), absent=True))
+    assert manager.asked("swarm_lease")[0]["isolation"] == written

@@ -243,6 +243,8 @@ def test_what_is_wrong_for_some_is_reported_of_those():
         ("provision_take_lease", True, None, "is true for g1, and not set for m1"),
         ("provision_lease", "{{ long }}", 60, "is '{{ long }}' for g1, and 60 for m1"),
         ("provision_remove_finished_jobs", True, False, "is true for g1, and false for m1"),
+        ("gpu_swarm_isolation", "audit", "reserved", "is 'audit' for g1, and 'reserved' for m1"),
+        ("gpu_swarm_isolation", "audit", False, "is 'audit' for g1, and 'off' for m1"),
     ],
 )
 def test_what_counts_for_the_whole_run_is_the_same_for_all_hosts(name, member, manager, words):
@@ -254,11 +256,13 @@ def test_what_counts_for_the_whole_run_is_the_same_for_all_hosts(name, member, m
     assert problems.run == [f"{name} counts for the whole run, and {words}. Put it into group_vars/all.yml, or give it with -e."]
     assert problems.hosts == {}
     assert found({"g1": member, "g2": member}) == ([], {})
-    assert found({"m1": manager, "g1": member}, play={name: True if DECLARED[name].type == "bool" else 5}) == ([], {})
+    of_play = [*DECLARED[name].choices, True if DECLARED[name].type == "bool" else 5]
+    assert found({"m1": manager, "g1": member}, play={name: of_play[0]}) == ([], {})
 
 
 def test_a_default_that_is_written_out_is_the_same_as_none():
     assert checked({"g1": {"provision_max_failed": "1", "provision_allow_pending": [], "provision_batch": ""}, "m1": {}})[0] == ([], {})
+    assert checked({"g1": {"gpu_swarm_isolation": False}, "m1": {"gpu_swarm_isolation": "off"}})[0] == ([], {})  # a bare off
 
 
 def test_what_counts_for_a_host_may_differ():

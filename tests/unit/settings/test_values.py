@@ -98,6 +98,7 @@ def test_what_counts_for_the_whole_run():
     same = {"provision_max_failed": "2", "provision_take_lease": "yes"}
     task_vars = {"inventory_hostname": "g1", "hostvars": HostVars({"g1": same, "m1": same})}
     assert of_run(task_vars, ["g1", "m1"], lambda value: value) == {
+        "gpu_swarm_isolation": None,
         "provision_keep_label": "gpu-swarm.keep",
         "provision_batch": None,
         "provision_max_failed": 2,

@@ -56,6 +56,7 @@ def run(monkeypatch):
     def run(manager, check_mode=False, **options):
         monkeypatch.setattr(module, "connect", lambda params: manager)
         given = {"state": "present", "holder": ALICE, "ttl": 900, "takeover": [], "force": False, "outcomes": None, "always": False}
+        given["isolation"] = None
         return module.run(dict(given, **options), check_mode)
 
     return run

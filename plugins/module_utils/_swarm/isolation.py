@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The isolation of a swarm, in a label of the swarm itself (pure): its level, that of each node as the last run read or made it, and what the
+nodes counted at the level ``audit``.
+
+Not in labels of nodes: at each update of a node an old leader may stop a task there, and a change of the level is to stop none.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping, NamedTuple
+
+LABEL = "gpu-swarm.isolation"
+OFF, AUDIT, RESERVED, EXCLUSIVE = LEVELS = ("off", "audit", "reserved", "exclusive")  # as the guard has them
+UNKNOWN = "unknown"  # what somebody else wrote there
+# So long a service is kept that is counted no more, and so many of them: those counted last.
+KEPT_S = 30 * 86400
+MOST = 20
+
+
+class Found(NamedTuple):
+    """A service that ``audit`` counted."""
+
+    names: tuple[str, ...]  # of what
+    last: int  # in seconds since 1970
+
+
+class Isolation(NamedTuple):
+    """Times are whole seconds since 1970."""
+
+    level: str = OFF
+    since: int | None = None
+    nodes: Mapping[str, str] = {}  # by id the level of each node that has a guard
+    found: Mapping[str, Found] = {}  # by service
+    read: int | None = None  # when a run read what the nodes counted
+
+
+def read(spec: Mapping[str, Any]) -> Isolation:
+    """That in a swarm's spec. Without a label it is off."""
+    value = (spec.get("Labels") or {}).get(LABEL)
+    if not value or value in LEVELS:
+        return Isolation(value or OFF)
+    try:
+        return _parsed(json.loads(value))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return Isolation(UNKNOWN)
+
+
+def _parsed(kept: Mapping[str, Any]) -> Isolation:
+    nodes = {str(one): level for level, ids in (kept.get("nodes") or {}).items() if level in LEVELS for one in ids}
+    found = {str(name): Found(tuple(map(str, one["names"])), int(one["last"])) for name, one in (kept.get("found") or {}).items()}
+    level = kept["level"] if kept["level"] in LEVELS else UNKNOWN
+    return Isolation(level, _seconds(kept.get("since")), nodes, found, _seconds(kept.get("read")))
+
+
+def _seconds(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def write(spec: dict[str, Any], isolation: Isolation) -> dict[str, Any]:
+    """The spec with it; without a label where all is off."""
+    labels = {key: value for key, value in (spec.get("Labels") or {}).items() if key != LABEL}
+    if isolation.level != OFF or isolation.nodes:
+        labels[LABEL] = json.dumps(as_shown(isolation), separators=(",", ":"))
+    return dict(spec, Labels=labels)
+
+
+def as_shown(isolation: Isolation) -> dict[str, Any]:
+    """As the label has it, and a diff shows it."""
+    nodes: dict[str, list[str]] = {}
+    for node, level in sorted(isolation.nodes.items()):
+        nodes.setdefault(level, []).append(node)
+    found = {name: {"names": list(one.names), "last": one.last} for name, one in isolation.found.items()}
+    made = {"level": isolation.level, "since": isolation.since, "nodes": nodes, "found": found, "read": isolation.read}
+    return {key: value for key, value in made.items() if value not in (None, {})}
+
+
+def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
+    """What it becomes. Of ``change``, ``level`` replaces that of the swarm, ``nodes`` are by id those of nodes, ``listed`` are the nodes of which
+    anything is kept, and ``found`` is what nodes counted, by service; what is None says nothing."""
+    level = change.get("level") or before.level
+    listed, found = change.get("listed"), change.get("found")
+    nodes = {**before.nodes, **(change.get("nodes") or {})}
+    nodes = {node: one for node, one in nodes.items() if one != OFF and (listed is None or node in listed)}
+    since = before.since if level == before.level else now
+    if level != AUDIT:
+        return Isolation(level, since, nodes)
+    return Isolation(level, since, nodes, _found(before, found or {}, since or 0, now), before.read if found is None else now)
+
+
+def _found(before: Isolation, found: Mapping[str, Any], since: int, now: int) -> dict[str, Found]:
+    """With what was known; of before the level nothing, nor of a node whose clock is ahead."""
+    both = dict(before.found) if before.level == AUDIT else {}
+    for service, one in found.items():
+        known = both.get(service, Found((), 0))
+        both[service] = Found(tuple(sorted({*known.names, *one["names"]})), max(known.last, min(int(one["last"]), now)))
+    recent = {service: one for service, one in both.items() if one.last >= max(since, now - KEPT_S)}
+    newest = sorted(recent, key=lambda service: (-recent[service].last, service))[:MOST]
+    return {service: recent[service] for service in sorted(newest)}

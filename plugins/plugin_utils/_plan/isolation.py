@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One level of isolation for the whole swarm (pure): what it is, which hosts have another one, and what is written to the swarm's label.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...module_utils._errors import GpuSwarmError
+from ...module_utils._node import guard_seen
+from ...module_utils._swarm import isolation
+from ...module_utils._swarm.isolation import OFF
+from .._fleet.model import Host
+
+# So old what nodes counted may be before a run with nothing else to do writes it anew.
+FRESH_S = 86400
+# What `reserved` would hide or refuse, in the guard's words.
+VIOLATIONS = frozenset(("hidden", "unreserved", "forged", "unknown-device", "mount"))
+_LONGEST = 100
+
+
+def level_of(setting: str | None, ledger: Mapping[str, Any] | None) -> str:
+    """The level that nodes are to have: that of the setting, else the swarm's, else none."""
+    shown = _shown(ledger)
+    level = setting or str(shown.get("level") or OFF)
+    if level == isolation.UNKNOWN:
+        raise GpuSwarmError(
+            f"The label {isolation.LABEL} of the swarm is {shown.get('label')!r}, which is no level of isolation. Set gpu_swarm_isolation to "
+            f"{', '.join(isolation.LEVELS[:-1])} or {isolation.LEVELS[-1]}, which writes it anew. Nothing was changed."
+        )
+    return level
+
+
+def _shown(ledger: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return ((ledger or {}).get("swarm") or {}).get("isolation") or {}
+
+
+# -- of hosts ------------------------------------------------------------------------------------------------------------
+
+
+def wanted(host: Host, level: str) -> str:
+    """The level that this host is to have, '' where none can be."""
+    return level if host.gpu and (host.assessed or {}).get("gpus") else ""
+
+
+def current(answer: Mapping[str, Any] | None) -> str:
+    """The level that a node has by its answer; none where an operator's file turns its guard off."""
+    report = (answer or {}).get("isolation")
+    return OFF if not report or report.get("turned_off") else guard_seen.level_of(report)
+
+
+def reached(variables: Mapping[str, Any], level: str) -> str:
+    """The level of a host at the end of a run that was to bring it to this one."""
+    applied, before = variables.get("gpu_node_applied") or {}, variables.get("gpu_node_assessed") or {}
+    turned_off = ((applied or before).get("isolation") or {}).get("turned_off")
+    done = bool(applied) and not applied.get("failed") and not applied.get("unreachable")
+    return (OFF if turned_off else level) if done else current(before)
+
+
+def is_to_change(host: Host) -> bool:
+    """Whether the guard is set to another level, or is missing."""
+    report = (host.assessed or {}).get("isolation")
+    return bool(host.isolation) and (guard_seen.level_of(report) or OFF) != host.isolation
+
+
+def in_words(host: Host) -> list[str]:
+    """What a run does about its level, where the host's drift does not say so: it was assessed without one."""
+    said = any("isolation" in text or "guard" in text for text in (host.assessed or {}).get("drift") or ())
+    now = guard_seen.level_of((host.assessed or {}).get("isolation")) or OFF
+    return [f"isolation {now} → {host.isolation}"] if is_to_change(host) and not said else []
+
+
+def clash(host: Host) -> str | None:
+    """A level of this host alone, which would be no truth of the swarm."""
+    own = host.settings.get("gpu_node_isolation")
+    if not (host.isolation and own) or own == host.isolation:
+        return None
+    return (
+        f"gpu_node_isolation is {own!r} here, and the level of the swarm is {host.isolation!r}. There is one for all nodes: set gpu_swarm_isolation "
+        "in group_vars/all.yml, and leave gpu_node_isolation out."
+    )
+
+
+# -- of the swarm --------------------------------------------------------------------------------------------------------
+
+
+def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is to be written to the swarm before anything else is done: the option ``isolation`` of swarm_lease, empty for nothing."""
+    shown = _shown(ledger)
+    ids = [node["id"] for node in (ledger or {}).get("nodes") or []]
+    if not ids:
+        return {}
+    read = [host for host in hosts if host.gpu and not host.failed and host.node_id in ids and host.assessed and host.assessed.get("gpus")]
+    guarded = [host.assessed or {} for host in read if (host.assessed or {}).get("isolation")]
+    made = {
+        **({"level": setting} if setting else {}),
+        "nodes": {host.node_id: current(host.assessed) for host in read},
+        "listed": ids,
+        **({"found": _found(guarded)} if guarded else {}),
+    }
+    return made if _is_due(shown, made) else {}
+
+
+def of_swarm(change: Mapping[str, Any], ledger: Mapping[str, Any] | None) -> str:
+    """What a change of the swarm's level is, in a sentence; '' for none."""
+    now, level = _shown(ledger).get("level") or OFF, change.get("level")
+    return f"The isolation of the swarm becomes {level}; it is {now}." if level and level != now else ""
+
+
+def _is_due(shown: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
+    before, now = isolation.read({"Labels": {isolation.LABEL: shown.get("label") or ""}}), int(shown.get("time") or 0)
+    after = isolation.merged(before, made, now)
+    if (before.level, before.nodes) != (after.level, after.nodes):
+        return True
+    if after.level != isolation.AUDIT or "found" not in made:
+        return False
+    return _names(before) != _names(after) or before.read is None or now - before.read > FRESH_S
+
+
+def _names(one: isolation.Isolation) -> dict[str, tuple[str, ...]]:
+    return {service: found.names for service, found in one.found.items()}
+
+
+def _found(answers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """By service what the guards counted that `reserved` would hide or refuse. Whoever controls a node can put anything there."""
+    found: dict[str, Any] = {}
+    for answer in answers:
+        counted = answer["isolation"].get("found")
+        for service, names in (counted if isinstance(counted, Mapping) else {}).items():
+            for name in VIOLATIONS & set(names if isinstance(names, Mapping) else ()):
+                last = names[name].get("last") if isinstance(names[name], Mapping) else None
+                if isinstance(last, int) and last >= 0:
+                    one = found.setdefault(str(service)[:_LONGEST], {"names": [], "last": 0})
+                    one["names"] = sorted({*one["names"], name})
+                    one["last"] = max(one["last"], last)
+    return found
+
+
+def at_the_end(level: str, setting: bool, nodes: Mapping[str, str], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is to be written when a run ends, in which ``nodes`` came to these levels; empty for nothing."""
+    shown, ids = _shown(ledger), [node["id"] for node in (ledger or {}).get("nodes") or []]
+    if not ids or (level == OFF and not shown.get("label")):
+        return {}
+    return {**({"level": level} if setting else {}), "nodes": dict(nodes), "listed": ids}
+
+
+def without(ids: Iterable[str], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is to be written when a deprovision ends that left the nodes ``ids`` to this collection: the last one takes the level with it."""
+    left = sorted(ids)
+    if not _shown(ledger).get("label"):
+        return {}
+    return {"listed": left} if left else {"level": OFF, "listed": []}

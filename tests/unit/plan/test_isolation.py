@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One level of isolation for the whole swarm: which it is, which nodes are brought to it, and what is written to the swarm."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fleet_lab import host, ledger, member
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.isolation import result
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import LABEL
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import IDLE, PREPARE, WINDOW, Swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import isolation
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
+
+NOW = 1764000000
+SHOWN = host().assessed["resources"]
+COUNTED = {"train": {"forged": {"count": 3, "last": NOW - 60, "text": "x"}, "held-twice": {"count": 1, "last": NOW, "text": "x"}}}
+
+
+def shows(value, *nodes, services=()):
+    """A manager's ledger, with this label of the swarm."""
+    label = value if isinstance(value, str) else json.dumps(value)
+    kept = result({"Labels": {LABEL: label}}, services, NOW)
+    return {**ledger(*(nodes or [member()])), "swarm": {"isolation": kept}}
+
+
+def at(level, name="gpu-1", node_id="n1", **more):
+    found = {"level": level, "turned_off": False, "found": {}, **more}
+    return host(name, node_id=node_id, shown=SHOWN, isolation=None if level == "off" else found)
+
+
+def planned(one, level, label=""):
+    known = shows(label)
+    return plan([one], Swarm({"live": ["m"], "init_on": None, "error": None}, known), level=level)["gpu-1"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "label", "level"),
+    [
+        (None, "", "off"),
+        (None, {"level": "reserved"}, "reserved"),
+        ("audit", "", "audit"),
+        ("audit", {"level": "reserved"}, "audit"),
+        ("off", {"level": "reserved"}, "off"),
+        ("audit", "tight", "audit"),
+    ],
+)
+def test_the_setting_goes_before_the_swarm_s_label(setting, label, level):
+    assert isolation.level_of(setting, shows(label)) == level
+
+
+def test_without_a_swarm_it_is_the_setting_or_none():
+    assert [isolation.level_of(setting, None) for setting in (None, "audit")] == ["off", "audit"]
+
+
+def test_a_label_of_somebody_else_is_an_error_with_a_remedy():
+    with pytest.raises(GpuSwarmError, match=r"gpu-swarm\.isolation of the swarm is 'tight'.* Set gpu_swarm_isolation to off, audit, reserved or"):
+        isolation.level_of(None, shows("tight"))
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("has", "wanted", "impact"),
+    [
+        ("off", "audit", ["isolation off → audit"]),
+        ("audit", "reserved", ["isolation audit → reserved"]),
+        ("exclusive", "off", ["isolation exclusive → off"]),
+        ("off", "off", []),
+    ],
+)
+def test_a_node_with_another_level_is_changed_without_a_window(has, wanted, impact):
+    step = planned(at(has), wanted)
+    assert step.impact == impact
+    assert (step.needs, step.isolation) == ((["configure"], wanted) if has != wanted else ([], ""))
+    assert (PREPARE in step.groups, {IDLE, WINDOW} & set(step.groups)) == (has != wanted, set())
+
+
+def test_what_its_drift_says_is_said_once():
+    one = host(shown=SHOWN, drift=["isolation is audit, not reserved"], isolation={"level": "audit", "turned_off": False, "found": {}})
+    assert planned(one, "reserved").impact == ["isolation is audit, not reserved"]
+
+
+def test_hosts_without_gpus_have_none():
+    assert "configure" not in planned(host(gpu=False, shown=()), "reserved").needs
+    one = host(shown=())
+    one.assessed.update(gpus=[], resources=[], labels={})  # gpu_node_advertise: []
+    assert planned(one, "reserved").isolation == ""
+
+
+def test_a_level_of_one_host_alone_is_an_error_that_names_the_setting():
+    one = at("audit")
+    one.settings = {"gpu_node_isolation": "audit"}
+    assert planned(one, "audit").error is None
+    error = planned(one, "reserved").error
+    assert "gpu_node_isolation is 'audit' here, and the level of the swarm is 'reserved'" in error
+    assert "set gpu_swarm_isolation in group_vars/all.yml" in error
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "one", "label", "written"),
+    [
+        (None, at("off"), "", None),
+        ("off", at("off"), "", None),
+        ("audit", at("off"), "", {"level": "audit", "nodes": {"n1": "off"}}),
+        (None, at("audit"), "", {"nodes": {"n1": "audit"}, "found": {}}),  # another run made it so, and could not note it
+        ("audit", at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}, "read": NOW}, None),
+        ("reserved", at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}}, {"level": "reserved", "nodes": {"n1": "audit"}, "found": {}}),
+        (None, at("audit", turned_off=True), {"level": "audit", "nodes": {"audit": ["n1"]}}, {"nodes": {"n1": "off"}, "found": {}}),
+        (None, at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}, "read": NOW - 90000}, {"nodes": {"n1": "audit"}, "found": {}}),
+        (None, at("audit"), {"level": "audit", "nodes": {"audit": ["n1", "gone"]}, "read": NOW}, {"nodes": {"n1": "audit"}, "found": {}}),
+    ],
+)
+def test_what_is_written_before_anything_is_changed(setting, one, label, written):
+    found = isolation.change(setting, [one], shows(label))
+    assert found == ({**written, "listed": ["n1"]} if written else {})
+
+
+def test_what_audit_counted_is_written_once():
+    one, label = at("audit", found=COUNTED), {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}, "read": NOW}
+    found = isolation.change(None, [one], shows(label))["found"]
+    assert found == {"train": {"names": ["forged"], "last": NOW - 60}}
+    assert isolation.change(None, [one], shows({**label, "found": {"train": {"names": ["forged"], "last": 7}}})) == {}
+    assert isolation.change(None, [at("reserved", found=COUNTED)], shows({"level": "reserved", "nodes": {"reserved": ["n1"]}})) == {}
+
+
+@pytest.mark.parametrize("counted", [None, [], {"a": 1}, {"a": {"forged": 1}}, {"a": {"forged": {"last": "x"}}}, {"a": {"forged": {"last": -1}}}])
+def test_a_node_that_lies_breaks_nothing(counted):
+    assert isolation.change("audit", [at("audit", found=counted)], shows(""))["found"] == {}
+
+
+def test_a_host_that_is_no_member_yet_or_did_not_answer_is_none_of_it():
+    assert isolation.change("audit", [at("audit", node_id="other"), host("x", failed=True)], shows(""))["nodes"] == {}
+    assert isolation.change("audit", [at("off")], None) == {}
+
+
+def test_the_change_of_the_swarm_is_announced():
+    assert isolation.of_swarm({"level": "audit"}, shows("")) == "The isolation of the swarm becomes audit; it is off."
+    assert isolation.of_swarm({"level": "audit"}, shows({"level": "audit"})) == isolation.of_swarm({}, shows("")) == ""
+
+
+@pytest.mark.parametrize(
+    ("variables", "level"),
+    [
+        ({"gpu_node_applied": {"isolation": {"level": "audit"}}}, "reserved"),  # its answer is of before
+        ({"gpu_node_applied": {"isolation": {"level": "audit", "turned_off": True}}}, "off"),
+        ({"gpu_node_applied": {"failed": True}}, "audit"),
+        ({}, "audit"),
+    ],
+)
+def test_the_level_that_a_host_has_at_the_end(variables, level):
+    assert isolation.reached({"gpu_node_assessed": at("audit").assessed, **variables}, "reserved") == level
+
+
+@pytest.mark.parametrize(
+    ("level", "label", "written"),
+    [
+        ("off", "", {}),
+        ("audit", "", {"level": "audit", "nodes": {"n1": "audit"}, "listed": ["n1"]}),
+        ("off", {"level": "audit"}, {"level": "off", "nodes": {"n1": "audit"}, "listed": ["n1"]}),
+    ],
+)
+def test_what_is_written_when_a_run_ends(level, label, written):
+    assert isolation.at_the_end(level, True, {"n1": "audit"}, shows(label)) == written
+    assert isolation.at_the_end(level, True, {"n1": "audit"}, None) == {}
+
+
+def test_the_last_node_takes_it_along():
+    assert isolation.without([], shows("audit")) == {"level": "off", "listed": []}
+    assert isolation.without(["n2"], shows("audit")) == {"listed": ["n2"]}
+    assert isolation.without([], shows("")) == {}

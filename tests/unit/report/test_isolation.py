@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What status says of isolation: the level, the nodes that are behind, and when it is safe to enforce."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from swarm_api import named, node
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.isolation import result
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import LABEL
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import status
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.isolation import in_words
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.status_text import Screen
+
+NOW = 1764000000
+HOUR, DAY = 3600, 86400
+READ = "2025-11-24T15:59:50Z"
+
+
+def shown(label, services=("train",), nodes=None):
+    nodes = nodes or [node("n1", resources=named("GPU-1")), node("n2", resources=named("GPU-2")), node("m1", leader=True)]
+    kept = result({"Labels": {LABEL: json.dumps(label)} if label else {}}, services, NOW)
+    return status.status({**ledger(Listed(nodes, [], [], NOW), "gpu-swarm."), "swarm": {"isolation": kept}})
+
+
+def audit(since, last=None, names=("forged",), read=NOW - 10):
+    found = {"found": {"train": {"names": list(names), "last": last}}} if last else {}
+    return {"level": "audit", "since": since, "nodes": {"audit": ["n1", "n2"]}, "read": read, **found}
+
+
+@pytest.mark.parametrize(
+    ("label", "differ", "waiting"),
+    [
+        (None, {}, []),
+        ({"level": "audit", "nodes": {"audit": ["n1", "n2"]}}, {}, []),
+        ({"level": "audit", "nodes": {"audit": ["n1"]}}, {"host-n2": "off"}, ["host-n2"]),
+        ({"level": "reserved", "nodes": {"reserved": ["n1"], "audit": ["n2"]}}, {"host-n2": "audit"}, ["host-n2"]),
+        ({"level": "off", "nodes": {"audit": ["n2"]}}, {"host-n2": "audit"}, ["host-n2"]),
+        ({"level": "x"}, {"host-n1": "off", "host-n2": "off"}, ["host-n1", "host-n2"]),
+    ],
+)
+def test_a_node_that_is_not_at_the_level_of_its_swarm_waits(label, differ, waiting):
+    found = shown(label)
+    assert (found["isolation"]["differ"], found["waiting"], found["wrong"]) == (differ, waiting, [])
+    why = {row["node"]: row["why"] for row in found["nodes"]}
+    assert {name: why[name] for name in differ} == {name: f"isolation {level}, not {found['isolation']['level']}" for name, level in differ.items()}
+    assert why["host-m1"] == ""
+
+
+@pytest.mark.parametrize(
+    ("label", "services", "words"),
+    [
+        (None, (), "isolation: off"),
+        ({"level": "reserved", "nodes": {}}, (), "isolation: reserved"),
+        (audit(1, read=None), (), "isolation: audit; no run has read yet what the nodes counted"),
+        (audit(NOW - 12 * DAY - 10), ("train",), f"isolation: audit; no violation for 12 days: safe to enforce (read by the run of {READ})"),
+        (
+            audit(NOW - 5 * HOUR - 10), (),
+            f"isolation: audit; no violation for 5 hours; safe to enforce after 7 days without one (read by the run of {READ})",
+        ),
+        (
+            audit(1, NOW - HOUR, ("forged", "hidden")), ("train",),
+            f"isolation: audit; change before it is enforced: train (forged, hidden) (read by the run of {READ})",
+        ),
+        (audit(1, NOW - 8 * DAY), ("train",), f"isolation: audit; no violation for 7 days: safe to enforce (read by the run of {READ})"),
+        (
+            audit(NOW - 9 * DAY - 10, NOW - HOUR), ("other",),
+            f"isolation: audit; no violation for 9 days: safe to enforce (read by the run of {READ})",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_line_says(label, services, words):
+    found = shown(label, services)
+    assert in_words(found["isolation"]) == words
+    assert found["isolation"]["safe"] is ("safe to enforce (" in words)
+    assert words in Screen().show(found, "all")

@@ -1,0 +1,166 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The level of isolation in a label of the swarm: what it becomes, who may write it, and what is left when all is off."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from swarm_api import cluster
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import decision
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_seen
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import isolation
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import lease as swarm_lease
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import Found, Isolation
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings import declaration
+
+CLOCK = "2026-11-21T02:10:00.652836451Z"
+NOW = swarm_lease.seconds(CLOCK)
+ME, BOB = "me", "bob"
+DAY = 86400
+
+
+def test_everybody_has_the_same_levels():
+    assert isolation.LEVELS == decision.LEVELS == guard_seen.LEVELS == declaration.ISOLATION
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "after"),
+    [
+        (Isolation(), {"level": "audit"}, Isolation("audit", NOW)),
+        (Isolation("audit", 5), {"level": "audit"}, Isolation("audit", 5)),
+        (Isolation("audit", 5), {"level": "reserved"}, Isolation("reserved", NOW)),
+        (Isolation("audit", 5), {}, Isolation("audit", 5)),
+        (Isolation("audit", 5, {"n1": "audit"}), {"level": "off"}, Isolation("off", NOW, {"n1": "audit"})),  # it was not reached yet
+        (Isolation("off", 5, {"n1": "audit"}), {"nodes": {"n1": "off"}}, Isolation("off", 5)),
+        (Isolation("audit", 5, {"n1": "audit"}), {"nodes": {"n2": "off", "n3": "audit"}}, Isolation("audit", 5, {"n1": "audit", "n3": "audit"})),
+        (Isolation("audit", 5, {"n1": "audit", "n2": "off"}), {"listed": ["n1"]}, Isolation("audit", 5, {"n1": "audit"})),
+        (Isolation("audit", 5, {"n1": "audit"}), {"level": "off", "listed": []}, Isolation("off", NOW)),
+        (Isolation("unknown"), {"nodes": {"n1": "audit"}}, Isolation("unknown", None, {"n1": "audit"})),
+        (Isolation("unknown"), {"level": "reserved"}, Isolation("reserved", NOW)),
+    ],
+)
+def test_what_becomes_of_it(before, change, after):
+    assert isolation.merged(before, change, NOW) == after
+
+
+def one(last, *names):
+    return {"names": list(names or ["hidden"]), "last": last}
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "after"),
+    [
+        ({}, {}, {}),
+        ({}, {"a": one(NOW - 5)}, {"a": Found(("hidden",), NOW - 5)}),
+        ({"a": Found(("forged",), NOW - 9)}, {"a": one(NOW - 5)}, {"a": Found(("forged", "hidden"), NOW - 5)}),
+        ({"a": Found(("forged",), NOW - 9)}, {}, {"a": Found(("forged",), NOW - 9)}),  # of a node that was not read, or booted since
+        ({"a": Found(("hidden",), NOW - 5)}, {"a": one(NOW - 9)}, {"a": Found(("hidden",), NOW - 5)}),
+        ({"a": Found(("hidden",), NOW - 31 * DAY)}, {}, {}),
+        ({}, {"a": one(NOW + DAY)}, {"a": Found(("hidden",), NOW)}),  # a clock that is ahead
+        ({}, {"a": one(NOW - 101 * DAY)}, {}),  # of before the level
+    ],
+)
+def test_what_nodes_counted_is_kept(known, found, after):
+    before = Isolation("audit", NOW - 100 * DAY, {}, known, 7)
+    assert isolation.merged(before, {"found": found}, NOW) == before._replace(found=after, read=NOW)
+
+
+def test_it_is_bounded_and_the_newest_stay():
+    before = Isolation("audit", 0)
+    found = isolation.merged(before, {"found": {"s%02d" % place: one(NOW - place) for place in range(99)}}, NOW).found
+    assert list(found) == ["s%02d" % place for place in range(isolation.MOST)]
+
+
+@pytest.mark.parametrize("level", ["off", "reserved", "exclusive"])
+def test_only_audit_counts(level):
+    before = Isolation("audit", 0, {}, {"a": Found(("hidden",), NOW)}, NOW)
+    assert isolation.merged(before, {"level": level, "found": {"a": one(NOW)}}, NOW) == Isolation(level, NOW)
+    assert isolation.merged(Isolation(level, 0), {"level": "audit"}, NOW) == Isolation("audit", NOW)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        Isolation(),
+        Isolation("reserved", 5, {"n1": "reserved", "n2": "reserved", "n3": "audit"}),
+        Isolation("off", 5, {"n1": "exclusive"}),
+        Isolation("audit", 5, {"n1": "audit"}, {"a": Found(("forged", "hidden"), 9)}, 10),
+    ],
+)
+def test_it_is_read_as_it_was_written(written):
+    spec = isolation.write({"Name": "default", "Labels": {"owner": "bob", isolation.LABEL: "x"}}, written)
+    assert isolation.read(spec) == written
+    assert (spec["Name"], spec["Labels"]["owner"], isolation.LABEL in spec["Labels"]) == ("default", "bob", written != Isolation())
+
+
+@pytest.mark.parametrize(("value", "level"), [("", "off"), ("audit", "audit"), ("x", "unknown"), ("[]", "unknown"), ('{"level": "x"}', "unknown")])
+def test_what_somebody_else_wrote(value, level):
+    assert isolation.read({"Labels": {isolation.LABEL: value}}).level == level
+    assert isolation.read({"Labels": None}) == Isolation()
+
+
+@pytest.mark.parametrize("value", ['{"level": "audit", "nodes": 1}', '{"level": "audit", "found": {"a": 1}}', '{"level": "audit", "since": "x"}'])
+def test_a_broken_label_raises_nothing(value):
+    assert isolation.read({"Labels": {isolation.LABEL: value}}) == Isolation("unknown")
+
+
+# -- with the lease ----------------------------------------------------------------------------------------------------
+
+
+class Manager:
+    def __init__(self, **labels):
+        self.kept, self.updates = cluster(labels), 0
+
+    def cluster(self):
+        return copy.deepcopy(self.kept), CLOCK
+
+    def update_cluster(self, version, spec, rotate=()):
+        assert version == self.kept["Version"]["Index"]
+        self.kept["Spec"], self.updates = copy.deepcopy(spec), self.updates + 1
+
+
+def settled(manager, check_mode=False, **want):
+    want = {"state": "present", "holder": ME, "ttl": 60, "takeover": [], "force": False, "outcomes": None, "always": False, **want}
+    return swarm_lease.answer(swarm_lease.settle(manager, want, check_mode), want)
+
+
+def held(holder):
+    times = {"since": swarm_lease.in_words(NOW - 5), "until": swarm_lease.in_words(NOW + 60)}
+    return {swarm_lease.LABEL: json.dumps({"holder": holder, **times})}
+
+
+@pytest.mark.parametrize(
+    ("state", "labels", "level"),
+    [
+        ("present", {}, "audit"),
+        ("present", held(ME), "audit"),
+        ("present", held(BOB), "off"),
+        ("absent", {}, "audit"),
+        ("absent", held(ME), "audit"),
+        ("absent", held(BOB), "off"),  # another run changes this swarm
+    ],
+)
+def test_it_is_written_with_the_lease_and_not_over_another_run_s(state, labels, level):
+    manager = Manager(**labels)
+    answer = settled(manager, state=state, isolation={"level": "audit"})
+    assert isolation.read(manager.kept["Spec"]).level == level == answer["isolation"]
+    assert (manager.updates, answer["isolation_before"]) == (int(level == "audit"), "off")
+
+
+def test_in_check_mode_it_is_shown_and_not_written():
+    manager = Manager()
+    answer = settled(manager, check_mode=True, state="absent", isolation={"level": "audit"})
+    assert (manager.updates, answer["changed"], answer["isolation"]) == (0, True, "audit")
+    assert answer["diff"] == {"before": {}, "after": {isolation.LABEL: {"level": "audit", "since": NOW}}}
+
+
+def test_what_is_so_already_is_no_update():
+    manager = Manager(**{isolation.LABEL: json.dumps({"level": "audit", "since": 5})})
+    assert settled(manager, state="absent", isolation={"level": "audit"})["changed"] is False
+    assert manager.updates == 0
