@@ -22,7 +22,7 @@ from ..plugin_utils._rollout.steps import STEPS
 from .swarm_lease import reach, renewable
 
 OWN = ("step", "hosts", "force", "lost_as")
-CHANGING = ("swarm_nodes", "swarm_job_prune")  # other than the lease, which is as before the run in the end
+CHANGING = ("swarm_nodes", "swarm_job_prune")  # other than the lease, which is as before the run in the end, but for another level of isolation
 MAINTAIN = "_gpu_swarm_maintain"
 
 
@@ -62,7 +62,8 @@ class ActionModule(ActionBase):
             answer = self._run_module(task_vars, module, {**args, **more})
         # Of a wait each query has them, and a wait may take hours.
         self._shown["warnings"] += [warning for warning in answer.get("warnings") or [] if warning not in self._shown["warnings"]]
-        if module in CHANGING:
+        sets_level = module == "swarm_lease" and answer.get("isolation") != answer.get("isolation_before")
+        if module in CHANGING or sets_level:
             self._changed = self._changed or bool(answer.get("changed"))
             self._shown["diff"] += [answer["diff"]] if answer.get("diff") else []
         return answer

@@ -535,15 +535,15 @@ def test_resources_of_the_fixtures_are_what_is_decided():
 # --- the action ---------------------------------------------------------------------------------------------------------
 
 
-def acted(monkeypatch, execute, **task_vars):
+def acted(monkeypatch, execute, step="unlabel", of_plan=None, **task_vars):
     """What the action returns where a module is run by ``execute``."""
     monkeypatch.setattr(swarm_batch.ActionBase, "run", lambda self, tmp, task_vars: {})
     action = swarm_batch.ActionModule.__new__(swarm_batch.ActionModule)
     action._connection = None
-    action._task = SimpleNamespace(args={"step": "unlabel", "hosts": ["a"], "docker_host": "tcp://m"}, delegate_to="m", check_mode=False)
+    action._task = SimpleNamespace(args={"step": step, "hosts": ["a"], "docker_host": "tcp://m"}, delegate_to="m", check_mode=False)
     action._display = SimpleNamespace(display=lambda text: None)
     action._execute_module = execute
-    made = plan("a")
+    made = plan("a", **(of_plan or {}))
     made["steps"]["a"]["labels"] = {}
     made["settings"]["provision_lease"] = 600
     hosts = {"a": {"gpu_swarm_plan": made, "gpu_node_assessed": assessed("n-a"), "gpu_swarm_lease": HELD}}
@@ -596,6 +596,15 @@ def test_the_level_of_the_swarm_is_written_with_the_lease_before_any_node_is_cha
     assert first == {"ttl": 900, "force": False, "isolation": LEVEL["isolation"]["change"]}
     assert more == ([{"state": "absent"}] if released else [])
     assert answer["answered"]
+
+
+@pytest.mark.parametrize(("before", "changed"), [("off", True), ("audit", False)])
+def test_another_level_of_the_swarm_is_a_change_and_the_lease_is_none(monkeypatch, before, changed):
+    def execute(**call):
+        return {**HELD, "changed": True, "isolation": "audit", "isolation_before": before, "diff": {"before": {}, "after": {}}}
+
+    answer = acted(monkeypatch, execute, "start", LEVEL)
+    assert (answer["changed"], len(answer["diff"])) == (changed, int(changed))
 
 
 def test_a_level_that_could_not_be_written_is_said():
