@@ -18,6 +18,8 @@ POLL_S = 10
 CONFIRM_S = 2
 # A fault is written at once. What takes it away waits for two minutes, so that a card that comes and goes is written once a minute.
 CALM_S = 120
+# Another card's fault, while one is shown, waits no longer than that minute: whoever returned the node for the first does not know of it.
+ANOTHER_S = 60
 # Where the errors that the driver logged are kept, below what the watcher has on a node, with the boot that they are of.
 EVENTS = "events.json"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -54,7 +56,14 @@ def due(shown: Label | None, label: Label, since_write_s: float | None) -> bool:
         return False
     if shown is None or shown.state in (UNWATCHED, UNKNOWN) or since_write_s is None:
         return True
-    return (label.state == FAULT and shown.state != FAULT) or since_write_s >= CALM_S
+    if label.state == FAULT and shown.state != FAULT:
+        return True
+    return since_write_s >= (ANOTHER_S if _is_of_another(shown, label) else CALM_S)
+
+
+def _is_of_another(shown: Label, label: Label) -> bool:
+    """Whether it reports a fault of a card that has none in what is shown."""
+    return label.state == FAULT and (label.card != shown.card or label.cards > shown.cards)
 
 
 def urgent(shown: Label | None, label: Label) -> bool:

@@ -101,7 +101,13 @@ def test_a_fault_has_the_time_since_which_it_is_one():
         (Label("warning", A, "degraded"), LOST, 1, True),
         (LOST, OK, 119, False),
         (LOST, OK, 120, True),
-        (LOST, LOST._replace(card=B), 1, False),
+        (LOST, LOST._replace(card=B), 59, False),
+        (LOST, LOST._replace(card=B), 60, True),
+        (LOST, LOST._replace(cards=2), 60, True),
+        (LOST, LOST._replace(card=None, reason="mismatch"), 60, True),
+        (LOST, LOST._replace(since=2000), 119, False),  # the same one anew
+        (LOST._replace(cards=2), LOST, 119, False),
+        (LOST._replace(card=B), Label("warning", A, "degraded"), 119, False),
         (OK, Label("ok", drift="1f2e3d4c"), 1, False),
         (OK, Label("ok", drift="1f2e3d4c"), None, True),
         (OK, Label("warning", A, "degraded"), 60, False),
@@ -118,6 +124,15 @@ def test_a_card_that_comes_and_goes_is_written_once_a_minute_at_most():
         if pace.due(shown, label, None if last is None else second - last):
             writes, shown, last = writes + 1, label, second
     assert writes <= 60
+
+
+def test_two_cards_that_come_and_go_in_turn_are_written_once_a_minute_at_most():
+    writes, shown, last = 0, OK, None
+    for second in range(0, 3600, 2):
+        label = LOST._replace(card=A if second % 4 else B)
+        if pace.due(shown, label, None if last is None else second - last):
+            writes, shown, last = writes + 1, label, second
+    assert 50 <= writes <= 60
 
 
 def test_errors_end_with_the_boot():
