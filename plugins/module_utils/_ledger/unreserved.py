@@ -23,6 +23,8 @@ VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 # https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
 CLOSING = frozenset(["", "void"])
 GPU_VALUES = ("GPU-", "MIG-")
+# The label by which a node is known whose GPUs are advertised by memory alone.
+COUNT = Options().prefix + "count"
 
 
 def unreserved(
@@ -52,12 +54,17 @@ def unreserved(
 
 def is_of_gpus(entry: Mapping[str, Any]) -> bool:
     """Whether a kind of the ledger is one of GPUs or MIG devices by name."""
-    return entry["type"] == "named" and bool(entry["values"]) and all(value.startswith(GPU_VALUES) for value in entry["values"])
+    return entry["type"] == "named" and names_gpus(entry["values"])
+
+
+def names_gpus(values: Any) -> bool:
+    """Whether a kind with these values, or this amount, is one of GPUs or MIG devices by name."""
+    return isinstance(values, list) and bool(values) and all(str(value).startswith(GPU_VALUES) for value in values)
 
 
 def has_gpus(record: Mapping[str, Any]) -> bool:
     """By what the node advertises, or by the label that gpu_node sets: its GPUs may be advertised by memory alone."""
-    return Options().prefix + "count" in record["labels"] or any(is_of_gpus(entry) for entry in record["resources"].values())
+    return COUNT in record["labels"] or any(is_of_gpus(entry) for entry in record["resources"].values())
 
 
 def _variables(service: Mapping[str, Any]) -> dict[str, str]:

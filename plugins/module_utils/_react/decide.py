@@ -14,6 +14,8 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._health.label import fault_of, is_like, is_same, reported
 from .._ledger.availability import ACTIVE, FORMER, paused_for
+from .._ledger.unreserved import COUNT, names_gpus
+from .._policy import generic_resources
 from .._swarm.owned_labels import PAUSED_FOR
 
 # What this collection's records begin with.
@@ -79,11 +81,14 @@ def watched(nodes: Iterable[Mapping[str, Any]]) -> int:
     """How many nodes advertise GPUs, or report something of theirs: under an old leader, one on which tasks run reports nothing before it has a
     fault. Without the others, a few GPU nodes in a large swarm could all be paused. One that is down takes no tasks, and what it reported is of
     before."""
-    return sum(bool(reported(node) or _advertised(node)) and _is_there(node) for node in nodes)
+    return sum(bool(reported(node) or _has_gpus(node)) and _is_there(node) for node in nodes)
 
 
-def _advertised(node: Mapping[str, Any]) -> Any:
-    return ((node.get("Description") or {}).get("Resources") or {}).get("GenericResources")
+def _has_gpus(node: Mapping[str, Any]) -> bool:
+    """Whether it advertises some, by name, or by memory alone as its label says. An SSD is a generic resource too."""
+    given = ((node.get("Description") or {}).get("Resources") or {}).get("GenericResources")
+    labels = (node.get("Spec") or {}).get("Labels") or {}
+    return bool(given) and (COUNT in labels or any(map(names_gpus, generic_resources.from_info(given).values())))
 
 
 def is_paused_for_a_fault(node: Mapping[str, Any]) -> bool:

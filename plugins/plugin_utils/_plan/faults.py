@@ -15,6 +15,7 @@ from typing import Any
 from ...module_utils._health import label
 from ...module_utils._ledger.availability import ACTIVE
 from ...module_utils._ledger.tasks import stamp
+from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._react.decide import most_of
 from ...module_utils._swarm import owned_labels
 from .._fleet.identity import LABEL_PREFIX
@@ -72,6 +73,6 @@ def warnings(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> 
 def _room(hosts: Iterable[Host], swarm: Swarm) -> tuple[int, int, int]:
     """(how many may be paused for a fault, how many are, of how many)"""
     hosts, nodes = list(hosts), [node for node in swarm.nodes.values() if node["state"] != "down"]
-    watched = sum(bool(node.get("health") or node["resources"]) for node in nodes)
+    watched = sum(bool(node.get("health") or (node["resources"] and has_gpus(node))) for node in nodes)
     percent = min((host.fault_limit for host in [host for host in hosts if host.manager] or hosts), default=0)
     return most_of(watched, percent), sum(bool(node.get("paused_for")) for node in nodes), watched

@@ -168,6 +168,8 @@ def unfit_fleet(many, others=(), limit=20):
 
 
 HEALTHY = [member(f"w{number}") for number in range(10)]
+# A kind with an amount: such as a disk, or the memory of GPUs where the label says that there are some.
+AMOUNT = {"type": "discrete", "total": 1, "values": None, "free": 1, "held": []}
 
 
 @pytest.mark.parametrize(
@@ -185,6 +187,8 @@ HEALTHY = [member(f"w{number}") for number in range(10)]
         # Nor does a swarm have more room for them by nodes that have no GPU, or are down.
         (10, [member(f"c{number}", shown=()) for number in range(90)], 20, 2),
         (10, [member(f"d{number}", state="down") for number in range(90)], 20, 2),
+        (10, [member(f"s{number}", labels={}, shown=(), resources={"SSD": AMOUNT}) for number in range(90)], 20, 2),
+        (10, [member(f"v{number}", shown=(), resources={"VRAM": AMOUNT}) for number in range(10)], 20, 4),
         (10, [member(f"c{number}", shown=(), health={"state": "ok"}) for number in range(10)], 20, 4),
     ],
 )

@@ -149,7 +149,25 @@ def test_the_limit(watched, percent, most):
     """Of the nodes with GPUs: those that report, and those that advertise some and have nothing to report, as under an old leader while tasks run."""
     others = [api.node(f"c{number}") for number in range(100)]
     assert limit([*(reporting(f"g{number}", "ok") for number in range(watched)), *others], percent) == most
-    assert limit([*(api.node(f"g{number}", resources=[{}]) for number in range(watched)), *others], percent) == most
+    assert limit([*(api.node(f"g{number}", resources=api.named(api.A)) for number in range(watched)), *others], percent) == most
+
+
+@pytest.mark.parametrize(
+    ("labels", "resources", "counts"),
+    [
+        ({}, api.named(api.A), True),
+        ({}, api.named("MIG-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30", kind="MIG-1g.10gb"), True),
+        ({}, [*api.named("fast", kind="SSD"), *api.named(api.A, api.B, kind="NVIDIA-H100")], True),
+        ({"gpu.count": "2"}, api.discrete(16000), True),
+        ({"gpu.count": "2"}, (), False),  # no task is placed there for a GPU
+        ({}, api.named("fast", kind="SSD"), False),
+        ({}, api.discrete(1, kind="SSD"), False),
+        ({"disk": "ssd"}, [*api.named("license-1", kind="LICENSE"), *api.discrete(8, kind="FPGA")], False),
+    ],
+)
+def test_a_node_counts_by_its_gpus_and_not_by_what_else_it_advertises(labels, resources, counts):
+    others = [api.node(f"c{number}", labels=labels, resources=resources) for number in range(100)]
+    assert limit([reporting(), *others], 20) == (20 if counts else 1)
 
 
 def test_a_node_that_lies_keeps_no_other_one_in_service():
