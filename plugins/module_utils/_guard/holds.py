@@ -4,8 +4,8 @@
 
 """Who holds which device, without a service of its own: one file for each container, under a lock.
 
-A file counts while the process lives that wrote it (the guard becomes NVIDIA's runtime and then runc, with one process id), or the one that
-runc names as the container's first. A process is its id and when it was started. So everything is right again after a kill or a reboot.
+A file counts while the process lives that wrote it (the guard becomes NVIDIA's runtime and then runc or crun, with one process id), or the one
+that these name as the container's first. A process is its id and when it was started. So everything is right again after a kill or a reboot.
 Private to this collection: no stability is promised to others.
 """
 
@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 
 _EVERY_S = 0.1
 _STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted behind the name in parentheses
+# Where runc and crun keep what they know of a container (libcontainer/container_linux.go; src/libcrun/status.c), and its first process and when
+# that began.
+_STATES = (("state.json", "init_process_pid", "init_process_start"), ("status", "pid", "process-start-time"))
 
 
-# What one container holds. pid: of the process that makes it. started: when that began, in the kernel's ticks. root: where runc keeps what it
-# knows of it.
+# What one container holds. pid: of the process that makes it. started: when that began, in the kernel's ticks. root: where runc or crun
+# keeps what it knows of it.
 Hold = namedtuple("Hold", ["container", "service", "task", "devices", "pid", "started", "root"])
 
 
@@ -83,12 +86,15 @@ def _living(folder: str) -> list[Hold]:
 
 
 def _lives(hold: Hold) -> bool:
-    if started(hold.pid) == hold.started:
-        return True
+    return started(hold.pid) == hold.started or any(_runs(os.path.join(hold.root, hold.container), *state) for state in _STATES)
+
+
+def _runs(folder: str, name: str, process: str, start: str) -> bool:
+    """Whether this file names a first process of the container that lives."""
     try:
-        with open(os.path.join(hold.root, hold.container, "state.json"), encoding="utf-8") as stream:
+        with open(os.path.join(folder, name), encoding="utf-8") as stream:
             state = json.load(stream)
-        return started(int(state["init_process_pid"])) == int(state["init_process_start"])
+        return started(int(state[process])) == int(state[start])
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

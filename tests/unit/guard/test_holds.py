@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who holds a GPU: whose container is being made, or has a first process that lives, by what runc and crun keep of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import holds
+
+ID, OTHER = 64 * "a", 64 * "b"
+CARD = "GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
+CARD_2 = "GPU-5fa2e7a4-7777-4c53-9d1f-0c9a7d1e2f31"
+GONE = 2**22 + 1  # above the kernel's largest process id
+
+
+def runc(pid, start):
+    return "state.json", {"id": ID, "init_process_pid": pid, "init_process_start": start, "cgroup_paths": {}}
+
+
+def crun(pid, start):
+    """As crun 1.8.1 writes it."""
+    known = {"cgroup-path": "", "scope": "", "rootfs": "rootfs", "systemd-cgroup": False, "bundle": "/run/b", "owner": "root", "detached": True}
+    return "status", {"pid": pid, "process-start-time": start, **known, "created": "2026-11-23T08:02:53.183168Z", "external_descriptors": "[]"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return str(tmp_path / "holds")
+
+
+@pytest.fixture
+def first():
+    """The first process of a container."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield process.pid
+        process.stdin.close()
+
+
+def hold(root, container=ID, devices=(CARD,), pid=GONE, started=1):
+    return holds.Hold(container, "train", "t1", list(devices), pid, started, str(root))
+
+
+def another(root, devices=(CARD,)):
+    return hold(root, OTHER, devices, os.getpid(), holds.started(os.getpid()))
+
+
+def claimed(folder, mine):
+    return holds.claim(folder, mine, 0.0)
+
+
+@pytest.mark.parametrize("runtime", [runc, crun])
+def test_a_container_whose_first_process_lives_holds_what_it_has(folder, tmp_path, first, runtime):
+    name, state = runtime(first, holds.started(first))
+    (tmp_path / ID).mkdir()
+    (tmp_path / ID / name).write_text(json.dumps(state))
+    assert claimed(folder, hold(tmp_path)) is None
+    assert claimed(folder, another(tmp_path)) == hold(tmp_path)
+    assert claimed(folder, another(tmp_path, [CARD_2])) is None
+
+
+@pytest.mark.parametrize("runtime", [runc, crun])
+@pytest.mark.parametrize(("pid", "later"), [(None, 1), (GONE, 0)], ids=["another process has its id now", "ended"])
+def test_one_whose_first_process_is_gone_holds_nothing(folder, tmp_path, first, runtime, pid, later):
+    name, state = runtime(pid or first, holds.started(first) + later)
+    (tmp_path / ID).mkdir()
+    (tmp_path / ID / name).write_text(json.dumps(state))
+    claimed(folder, hold(tmp_path))
+    assert claimed(folder, another(tmp_path)) is None
+    assert sorted(os.listdir(folder)) == [".lock", OTHER]
+
+
+@pytest.mark.parametrize("name", ["state.json", "status"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"{}", b'{"pid": null}', b'{"pid": "x", "process-start-time": 1}', b"\xff"])
+def test_a_state_that_says_nothing_holds_nothing(folder, tmp_path, name, content):
+    (tmp_path / ID).mkdir()
+    (tmp_path / ID / name).write_bytes(content)
+    claimed(folder, hold(tmp_path))
+    assert claimed(folder, another(tmp_path)) is None
+
+
+def test_one_that_is_being_made_holds_what_it_will_have(folder, tmp_path, first):
+    mine = hold(tmp_path, pid=first, started=holds.started(first))
+    assert claimed(folder, mine) is None
+    assert claimed(folder, another(tmp_path)) == mine
+    assert claimed(folder, mine) is None  # itself again
+
+
+def test_who_is_about_to_stop_is_waited_for(folder, tmp_path):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        claimed(folder, hold(tmp_path, pid=process.pid, started=holds.started(process.pid)))
+        assert holds.claim(folder, another(tmp_path), 60.0, lambda seconds: process.communicate()) is None
+
+
+def test_a_share_is_reported_and_not_refused(folder, tmp_path, first):
+    mine = hold(tmp_path, pid=first, started=holds.started(first))
+    assert holds.share(folder, mine) is None
+    assert holds.share(folder, another(tmp_path)) == mine
+    assert sorted(os.listdir(folder)) == [".lock", ID, OTHER]
