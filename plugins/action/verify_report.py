@@ -38,7 +38,7 @@ class ActionModule(ActionBase):
             if found.wrong:
                 problems[name] = found.wrong
         used = verify.images({node_id: name for name, node_id in ids.items() if node_id}, args["tested"])
-        self._display.display("\n" + verify.summary(rows, args["hosts"], problems, args["tested"], used) + "\n")
+        self._display.display("\n" + verify.summary(rows, args["hosts"], problems, args["tested"], used + verify.enforcement(assessed)) + "\n")
         result.update(changed=False, problems=problems, rows=rows)
         return result
 

@@ -17,6 +17,8 @@ description:
     removed by the next one.
   - The tasks request all GPUs (E(NVIDIA_VISIBLE_DEVICES) is V(all)), as every CUDA image does, or for none where the task
     has all of the node's. What swarm allocated must win over that, so that a node that does not isolate cannot pass.
+  - On a node with a guard (O(isolation)) two more are tried. One reserves nothing and sets the variables for all GPUs of the node; one, where a GPU
+    is left free for it, sets them beside a reservation of one. They must be refused, or see no more than was reserved.
   - Also checks whether the ledger adds up, so that the total of a kind is what is allocated plus what is free.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -69,6 +71,13 @@ options:
       - They are picked by chance. A registry may limit how much is pulled, as Docker Hub does.
     type: str
     default: "3"
+  isolation:
+    description:
+      - By node id, the level of isolation that its guard enforces, as C(level) of RV(fleet.gpu_swarm.gpu_node#module:isolation).
+      - Nodes with V(reserved) or V(exclusive) are tested for that. With any other level nothing is enforced, and nothing is tested.
+    type: dict
+    default: {}
+    version_added: 0.3.0
   command:
     description: What prints the full UUIDs of the GPUs and MIG devices that a task sees. It is run in place of the image's entrypoint.
     type: str
@@ -115,8 +124,23 @@ checks:
     hostname:
       description: The node's host name; null if the swarm does not have it.
       type: str
+    probe:
+      description:
+        - What is tested. V(allocated) is a task that must see the GPUs that are allocated to it and no others, V(unreserved) one that sets variables
+          for all GPUs and reserves none, V(beside) one that sets them beside its reservation.
+      type: str
+      version_added: 0.3.0
+    level:
+      description: The level of isolation that is tested; null with V(allocated).
+      type: str
+      version_added: 0.3.0
+    variables:
+      description: The variables that the task sets to V(all); none with V(allocated).
+      type: list
+      elements: str
+      version_added: 0.3.0
     kind:
-      description: The kind; null where the reason is the node's.
+      description: The kind; null where the reason is the node's, and where no GPU is reserved.
       type: str
     asked:
       description: How many GPUs of the kind the task reserves.
@@ -149,6 +173,9 @@ checks:
   sample:
     - node: i9pbrl1zyudukjfaj1z6lvqpf
       hostname: gpu-1
+      probe: allocated
+      level: null
+      variables: []
       kind: NVIDIA-GPU
       asked: 1
       others: 7
@@ -197,7 +224,7 @@ def run(params, check_mode):
     manager = connect(params)
     left_behind = 0 if check_mode else verify_run.sweep(manager, prefix)
     before = _read_ledger(manager, prefix)
-    checks = plan.checks(before["nodes"], params["nodes"], params["gpus"], params["sample"], random.sample)
+    checks = plan.checks(before["nodes"], params["nodes"], params["gpus"], params["sample"], random.sample, params["isolation"])
     checks = images.assigned(checks, params["image"], params["images"], params["pulls"], random.sample)
     planned = [check for check in checks if check["state"] == plan.PLANNED]
     if planned and not check_mode:
@@ -233,6 +260,7 @@ def main():
             image=dict(type="str"),
             images=dict(type="dict", default={}),
             pulls=dict(type="str", default="3"),
+            isolation=dict(type="dict", default={}),
             command=dict(type="str", default="nvidia-smi -L"),
             wait_timeout=dict(type="int", default=300),
             prefix=dict(type="str", default="gpu-swarm."),

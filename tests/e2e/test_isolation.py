@@ -77,6 +77,17 @@ def removed(fleet: Fleet, *names: str) -> None:
         wait_until(f"the containers of {names} to end", lambda node=node: not any(containers(node, name) for name in names))
 
 
+def verify(fleet: Fleet, inventory: Path, level: str) -> Run:
+    variables = {"gpu_swarm_isolation": level, "verify_image": "lab/cuda"}
+    return fleet.playbook(inventory, "--extra-vars", json.dumps(variables), playbook="fleet.gpu_swarm.verify")
+
+
+def rows(run: Run, name: str) -> list[str]:
+    """What verify found of a node, a line for each task."""
+    table = run.output.partition("verdict")[2].partition("nodes: ")[0]
+    return [re.sub("  +", "  ", line) for line in re.findall(rf"^{name} +(\S.*)$", table, re.MULTILINE)]
+
+
 def containers(node: Node, service: str) -> list[str]:
     return node.docker("ps", "--quiet", "--filter", f"label=com.docker.swarm.service.name={service}").split()
 
@@ -134,11 +145,25 @@ def counted(node: Node) -> dict[str, dict[str, int]]:
     return {service: {name: one["count"] for name, one in names.items()} for service, names in read.items()}
 
 
+def assert_verified(run: Run, level: str, closed: bool) -> None:
+    """verify reports of each node what the tests below see there."""
+    assert run.rc == 0, run.output
+    expected = ["1 NVIDIA-GPU  1  passed: sees the GPUs allocated to it and no others"]
+    if closed:
+        expected.append("–  0  passed: without a reservation, a task is refused")
+        expected.append("1 NVIDIA-GPU  0  passed: with variables that request more than it reserved, a task is refused")
+        assert "isolation proved: 2" in run.output
+    assert {name: rows(run, name) for name in NODES} == dict.fromkeys(NODES, expected), run.output
+    assert (f"isolation {level}" in run.output and "a task can see all GPUs of its node: i1, i2" in run.output) is not closed
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_what_a_task_sees_at_each_level(fleet: Fleet, inventory: Path, level: str) -> None:
     started = {name: fleet[name].started() for name in NODES}
     at(fleet, inventory, level)
     assert {name: fleet[name].started() for name in NODES} == started  # a reload is enough
+    closed = level in ("reserved", "exclusive")
+    assert_verified(verify(fleet, inventory, level), level, closed)
     uuid = {name: fleet[name].gpus()[-1] for name in NODES}
     create(fleet, "reserves", *RESERVES, image="lab/cuda")
     create(fleet, "baked", image="lab/cuda")
@@ -146,7 +171,6 @@ def test_what_a_task_sees_at_each_level(fleet: Fleet, inventory: Path, level: st
     create(fleet, "wants", "--env", "NVIDIA_VISIBLE_DEVICES=all")
     create(fleet, "names", "--env", f"{VARIABLE}={uuid['i1']}", "--env", f"NVIDIA_VISIBLE_DEVICES={uuid['i2']}")
     create(fleet, "none", "--health-cmd", "true")
-    closed = level in ("reserved", "exclusive")
     one, nothing, every = (dict.fromkeys(NODES, number) for number in (1, 0, ALL))
 
     assert seen(fleet, "reserves") == one
@@ -213,6 +237,12 @@ def test_a_tool_that_takes_its_place_is_drift(fleet: Fleet, inventory: Path) -> 
     wait_until("the reload", lambda: node.docker("info", "--format", "{{.Runtimes.nvidia.Path}}") != GUARD, shown=lambda: "")
     run = fleet.playbook(inventory, "--check", "--diff", "--extra-vars", '{"gpu_swarm_isolation": "reserved"}')
     assert f"the runtime nvidia is nvidia-container-runtime, not {GUARD}" in run.output
+    run = verify(fleet, inventory, "reserved")
+    assert "i1" in run.failed(), run.output
+    leak = "NOT ISOLATED: without a reservation, a task sees GPUs that are not its own, GPU-"
+    assert leak in "".join(run.failures("i1"))
+    assert leak in rows(run, "i1")[1]
+    assert ["passed: " in row for row in rows(run, "i2")[:3]] == [True] * 3, run.output
     at(fleet, inventory, "reserved")
     assert node.docker("info", "--format", "{{.Runtimes.nvidia.Path}}") == GUARD
 

@@ -22,6 +22,8 @@ LEVELS = (OFF, AUDIT, RESERVED, EXCLUSIVE)
 # The engine writes these last, so that no service can set or hide them.
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
 _VARIABLE = "DOCKER_RESOURCE_"
+# What the services begin with by which verify tests a node: what it does there on purpose is not counted.
+PROBE = "gpu-swarm-verify"
 # Why a task is not let see what it requests; what is counted goes by these names.
 MOUNT, FORGED, UNRESERVED, UNKNOWN, HIDDEN = "mount", "forged", "unreserved", "unknown-device", "hidden"
 _OLD = "it is of a task that is no longer assigned to this node, and gets no GPU"

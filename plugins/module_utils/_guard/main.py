@@ -84,7 +84,7 @@ def _guard(made: Call, given: Given) -> None:
     container = _container(document, labels, root)
     verdict = decision.decide(settings, container)
     service = decision.service_of(labels)
-    if verdict.found:
+    if verdict.found and not (verdict.refused and service.startswith(decision.PROBE + "-")):
         findings.add(given.run, service, verdict.found)
     if verdict.refused:
         raise Refused("the service %s is refused on this node (isolation: %s): %s" % (service, settings.level, verdict.refused))

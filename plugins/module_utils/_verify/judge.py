@@ -26,6 +26,7 @@ NO_GLIBC = (
     "the image %s has no glibc, which the command needs: the NVIDIA runtime brings nvidia-smi into a task, not what it is linked with. "
     "Choose an image of CUDA, Debian, Ubuntu or the like (verify_image)"
 )
+SILENT = "the task printed nothing. Give a command that lists the GPUs it sees (verify_command), such as 'nvidia-smi -L'"
 PROVISION = "Run fleet.gpu_swarm.provision for this node, with --check first to see what differs"
 
 
@@ -67,14 +68,14 @@ def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = No
     check, task, log, unread = outcome
     reserved = (assigned(task) if task else {}).get(check["kind"]) or []
     seen = seen_in(log)
-    state, verdict = _not_through(outcome, timeout_s, node) or (None, None)
+    state, verdict = not_through(outcome, timeout_s, node) or (None, None)
     if state is None:
         problem = unread or _holders(reserved, node) or _difference(check, reserved, seen, log)
         state, verdict = (FAILED, problem) if problem else (PASSED, "sees the GPUs allocated to it and no others")
     return dict(check, reserved=reserved, seen=seen, state=state, verdict=verdict)
 
 
-def _not_through(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> tuple[str, str] | None:
+def not_through(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> tuple[str, str] | None:
     """State and verdict of a task that did not do what it was made for, else None."""
     check, task = outcome.check, outcome.task
     if task is None:
@@ -131,7 +132,7 @@ def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | N
     if not twice:
         return None
     return "swarm allocated %s, which service %s has already. Restart one of the two (new-leader-claims-again in docs/TRAPS.md)" % (
-        _some(twice), allocated[twice[0]]["service"],
+        some(twice), allocated[twice[0]]["service"],
     )  # fmt: skip
 
 
@@ -141,15 +142,15 @@ def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log:
     if len(reserved) != check["asked"]:
         return "swarm allocated %d of %d %s to the task. Check the leader's version of Docker Engine" % (len(reserved), check["asked"], check["kind"])
     if not seen and not log.strip():
-        return "the task printed nothing. Give a command that lists the GPUs it sees (verify_command), such as 'nvidia-smi -L'"
+        return SILENT
     if not seen:
         return "sees no GPU. %s" % _runtime(check)
     if more and not unseen:
-        return "NOT ISOLATED: %d allocated and %d seen, also %s. %s" % (len(reserved), len(seen), _some(more), _runtime(check))
+        return "NOT ISOLATED: %d allocated and %d seen, also %s. %s" % (len(reserved), len(seen), some(more), _runtime(check))
     if more:
-        return "NOT ISOLATED: sees other GPUs than were allocated to it, %s instead of %s. %s" % (_some(more), _some(unseen), _runtime(check))
+        return "NOT ISOLATED: sees other GPUs than were allocated to it, %s instead of %s. %s" % (some(more), some(unseen), _runtime(check))
     if unseen:
-        return "does not see %s, which is allocated to it. %s" % (_some(unseen), PROVISION)
+        return "does not see %s, which is allocated to it. %s" % (some(unseen), PROVISION)
     return None
 
 
@@ -161,7 +162,7 @@ def _runtime(check: Check) -> str:
     )  # fmt: skip
 
 
-def _some(devices: Sequence[str]) -> str:
+def some(devices: Sequence[str]) -> str:
     return devices[0] + (" and %d more" % (len(devices) - 1) if len(devices) > 1 else "")
 
 

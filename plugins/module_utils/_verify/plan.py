@@ -15,13 +15,15 @@ import shlex
 from typing import Any, Callable, Dict, Iterable, Mapping, Sequence
 
 from .._errors import GpuSwarmError
+from .._guard.decision import PROBE
 from .._policy.quantity import count_of
+from . import isolation
 
 PLANNED, PASSED, FAILED, UNTESTED = "planned", "passed", "failed", "untested"
 
 # Labels of the test services, with the collection's prefix in front: which run a service belongs to, and until when.
 RUN, UNTIL = "verify", "verify-until"
-NAME = "gpu-swarm-verify"
+NAME = PROBE
 
 ALL = "all"
 _GPU = re.compile(r"(GPU|MIG)-")
@@ -40,15 +42,24 @@ Check = Dict[str, Any]
 Choose = Callable[[Sequence[str], int], Iterable[str]]
 
 
-def checks(nodes: Sequence[Mapping[str, Any]], wanted: Iterable[str] | None, gpus: Any, sample: Any, choose: Choose) -> list[Check]:
+def checks(
+    nodes: Sequence[Mapping[str, Any]],
+    wanted: Iterable[str] | None,
+    gpus: Any,
+    sample: Any,
+    choose: Choose,
+    levels: Mapping[str, Any] | None = None,
+) -> list[Check]:
     """A list of checks for the ledger's ``nodes``, in the order of ``wanted`` (ids; None for every node that has GPUs).
 
     ``gpus`` are how many free GPUs of each kind to reserve, ``sample`` is how many nodes to test, ``choose(list, k)`` picks them.
+    ``levels`` are by node id those of isolation that its guard enforces.
     """
+    levels = levels or {}
     by_id = {node["id"]: node for node in nodes}
     if wanted is None:
         wanted = [node["id"] for node in nodes if gpu_kinds(node)]
-    made = [check for node_id in dict.fromkeys(wanted) for check in _checks_of(node_id, by_id.get(node_id), _per_kind(gpus))]
+    made = [check for node_id in dict.fromkeys(wanted) for check in _checks_of(node_id, by_id.get(node_id), _per_kind(gpus), levels.get(node_id))]
     testable = list(dict.fromkeys(check["node"] for check in made if check["state"] == PLANNED))
     chosen = set(choose(testable, min(len(testable), _size(sample, len(testable)))))
     return [check if check["state"] != PLANNED or check["node"] in chosen else _left_out(check) for check in made]
@@ -79,7 +90,7 @@ def _size(sample: Any, total: int) -> int:
     return size
 
 
-def _checks_of(node_id: str, node: Mapping[str, Any] | None, per_kind: int | None) -> list[Check]:
+def _checks_of(node_id: str, node: Mapping[str, Any] | None, per_kind: int | None, level: str | None) -> list[Check]:
     if node is None:
         return [_check(node_id, None, FAILED, "not in the swarm. Run fleet.gpu_swarm.provision for it")]
     if node["state"] != "ready":
@@ -90,7 +101,9 @@ def _checks_of(node_id: str, node: Mapping[str, Any] | None, per_kind: int | Non
     if node["availability"] != "active":
         return [_check(node_id, node, UNTESTED, "it takes no tasks (availability %s)" % node["availability"])]
     total = sum(entry["total"] for entry in kinds.values())
-    return [_check_of_kind(node, kind, len(kinds[kind]["free"]), per_kind, total) for kind in sorted(kinds)]
+    made = [_check_of_kind(node, kind, len(kinds[kind]["free"]), per_kind, total) for kind in sorted(kinds)]
+    probes = [isolation.of_nothing(kinds), *isolation.beside(kinds, made)] if level in isolation.ENFORCED else []
+    return made + [{**_check(node_id, node, PLANNED, ""), **probe, "level": level} for probe in probes]
 
 
 def _check_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: int | None, total: int) -> Check:
@@ -105,6 +118,9 @@ def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: st
     return {
         "node": node_id,
         "hostname": node["hostname"] if node else None,
+        "probe": isolation.ALLOCATED,
+        "level": None,
+        "variables": [],
         "kind": None,
         **NO_GPUS,
         "reserved": [],
@@ -128,8 +144,8 @@ def argv(command: str) -> list[str]:
 
 def service(check: Check, name: str, labels: Mapping[str, str], command: Sequence[str]) -> dict[str, Any]:
     """The arguments of a service that reserves the GPUs of a check on its very node, and prints what it sees."""
-    visible = WANTS_ALL if check["others"] else WANTS_NONE
-    reservation = {"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["asked"]}}
+    requests = ["%s=%s" % (name, ALL) for name in check["variables"]] or [WANTS_ALL if check["others"] else WANTS_NONE]
+    reservation = [{"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["asked"]}}] if check["asked"] else []
     return {
         "name": name,
         "labels": labels,
@@ -139,10 +155,10 @@ def service(check: Check, name: str, labels: Mapping[str, str], command: Sequenc
             "ContainerSpec": {
                 "Image": check["image"]["reference"],
                 "Command": command,
-                "Env": [visible, UTILITY],
+                "Env": [*requests, UTILITY],
                 "StopGracePeriod": STOP_GRACE_NS,
             },
-            "Resources": {"Reservations": {"GenericResources": [reservation]}},
+            "Resources": {"Reservations": {"GenericResources": reservation}},
             "Placement": {"Constraints": ["node.id==%s" % check["node"]]},
             "RestartPolicy": {"Condition": "none"},
             # A daemon's default driver may be one that nobody can read from.

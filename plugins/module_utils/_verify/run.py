@@ -17,7 +17,8 @@ from .._errors import GpuSwarmError
 from .._ledger.tasks import ENDED, assigned
 from .._swarm.manager import Manager
 from . import judge as judgement
-from . import plan
+from . import plan, refusal
+from .isolation import ALLOCATED
 from .judge import Outcome
 
 POLL_S = 0.3
@@ -93,7 +94,12 @@ def judge(
     nodes = {}
     if any(one.task and (judgement.is_unplaced(one.task) or _has_any(one.task, allocated)) for one in outcomes):
         nodes = {node["id"]: node for node in inspect()}
-    return [judgement.judged(one, timeout_s, nodes.get(one.check["node"])) for one in outcomes]
+    return [_judged(one, timeout_s, nodes.get(one.check["node"])) for one in outcomes]
+
+
+def _judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> plan.Check:
+    judged = judgement.judged if outcome.check["probe"] == ALLOCATED else refusal.judged
+    return judged(outcome, timeout_s, node)
 
 
 def _has_any(task: Mapping[str, Any], allocated: Container[str]) -> bool:

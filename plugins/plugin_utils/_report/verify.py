@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was found of every host of a fleet, put together (pure): node, files, daemon, manager, and the tasks that were tried.
+"""What was found of every host of a fleet, put together (pure): node, files, daemon, manager, isolation, and the tasks that were tried.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,6 +16,7 @@ from typing import Any
 from ...module_utils._printable import printable
 from ...module_utils._swarm import owned_labels
 from ...module_utils._verify.images import NAMED, PULL, THERE
+from ...module_utils._verify.isolation import ALLOCATED, WORDS
 from ...module_utils._verify.plan import FAILED, PASSED, PLANNED, UNTESTED
 from .._fleet.identity import LABEL_PREFIX
 from .._rollout.updates import difference
@@ -25,6 +26,12 @@ HEADINGS = ["node", "reserved", "seen", "verdict"]
 NOTHING = "–"
 WHY = {NAMED: "which was named", THERE: "which the node has", PULL: "which is pulled, since the node has none that would do"}
 PROVISION = "Run fleet.gpu_swarm.provision for it"
+# What a node's level of isolation means where nothing is enforced.
+OPEN = {
+    "off": "isolation off (gpu_swarm_isolation): a task can see all GPUs of its node",
+    "audit": "isolation audit: nothing is enforced, and a task can see all GPUs of its node",
+}
+TURNED_OFF = "isolation turned off by a file on the node (docs/ISOLATION.md): a task can see all its GPUs"
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,8 @@ def rows(name: str, found: Found) -> list[list[str]]:
 def _row(name: str, check: Mapping[str, Any]) -> list[str]:
     kind, state, verdict = check["kind"] or "", check["state"], check["verdict"]
     if state == PLANNED:
-        return [name, f"{check['asked']} {kind}", NOTHING, "would be tested"]
+        what = f": {WORDS[check['probe']]}" if check["probe"] in WORDS else ""
+        return [name, f"{check['asked']} {kind}" if kind else NOTHING, NOTHING, f"would be tested{what}"]
     if state == UNTESTED:
         return [name, NOTHING, NOTHING, f"not tested: {verdict}" + (f" ({kind})" if kind else "")]
     word = "passed" if state == PASSED else "FAILED"
@@ -117,14 +125,31 @@ def images(names: Mapping[str, str], tested: Mapping[str, Any]) -> list[str]:
     return [f"{words}: {', '.join(found)}" for words, found in used.items()]
 
 
+def enforcement(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
+    """On which hosts tasks can see all GPUs, and by what; ``answers`` are those of gpu_node by host."""
+    found: dict[str, list[str]] = {}
+    for name, answer in answers.items():
+        if answer and "isolation" in answer and (answer.get("engine") or {}).get("running"):
+            isolation = answer["isolation"] or {"level": "off", "turned_off": False}
+            words = TURNED_OFF if isolation["turned_off"] else OPEN.get(isolation["level"])
+            if words:
+                found.setdefault(words, []).append(name)
+    return [f"{words}: {', '.join(names)}" for words, names in found.items()]
+
+
 def summary(
     lines: Sequence[Sequence[str]], hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any], used: Sequence[str] = ()
 ) -> str:
     """The table, and under it the sum, and the images that were used."""
     checks = tested.get("checks") or []
-    passed = {check["node"] for check in checks if check["state"] == PASSED}
-    seen = sum(len(check["seen"]) for check in checks if check["state"] == PASSED)
+    allocated = [check for check in checks if check["probe"] == ALLOCATED and check["state"] == PASSED]
+    seen = sum(len(check["seen"]) for check in allocated)
+    passed = {check["node"] for check in allocated}
     parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}", f"proved by a task: {len(passed)}", f"GPUs allocated and seen: {seen}"]
+    probes = [check for check in checks if check["probe"] != ALLOCATED]
+    if probes:
+        leaking = {check["node"] for check in probes if check["state"] != PASSED}
+        parts.append(f"isolation proved: {len({check['node'] for check in probes} - leaking)}")
     if any(check["state"] == PLANNED for check in checks):
         parts = parts[:2] + ["nothing was started (check mode)"]
     return "\n".join([render(HEADINGS, lines), "", "; ".join(parts), *used])

@@ -12,8 +12,20 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import ver
 RUNNING = {"running": True}
 
 
-def check(state="passed", verdict="sees the GPUs allocated to it and no others", kind="NVIDIA-GPU", asked=1, reserved=("a",), seen=("a",), node="n1"):
-    return {"node": node, "kind": kind, "asked": asked, "reserved": list(reserved), "seen": list(seen), "state": state, "verdict": verdict}
+GOOD = "sees the GPUs allocated to it and no others"
+
+
+def check(state="passed", verdict=GOOD, kind="NVIDIA-GPU", asked=1, reserved=("a",), seen=("a",), node="n1", probe="allocated"):
+    made = {"node": node, "kind": kind, "asked": asked, "reserved": list(reserved), "seen": list(seen), "state": state, "verdict": verdict}
+    return {**made, "probe": probe}
+
+
+def unreserved(state="passed", verdict="without a reservation, a task is refused", seen=(), **other):
+    return check(state, verdict, None, 0, (), seen, probe="unreserved", **other)
+
+
+def beside(state="passed", verdict="with variables that request more than it reserved, a task is refused", reserved=("a",), seen=(), **other):
+    return check(state, verdict, reserved=reserved, seen=seen, probe="beside", **other)
 
 
 def about(answer=None, node=None, checks=(), problems=None):
@@ -37,6 +49,12 @@ def test_a_node_that_works():
         (check("untested", "nothing free to test with", reserved=(), seen=()), ["–", "–", "not tested: nothing free to test with (NVIDIA-GPU)"]),
         (check("untested", "no named GPUs", kind=None, reserved=(), seen=()), ["–", "–", "not tested: no named GPUs"]),
         (check("planned", "", asked=2, reserved=(), seen=()), ["2 NVIDIA-GPU", "–", "would be tested"]),
+        (unreserved("planned", ""), ["–", "–", "would be tested: without a reservation"]),
+        (beside("planned", "", reserved=()), ["1 NVIDIA-GPU", "–", "would be tested: with variables that request more than it reserved"]),
+        (unreserved(), ["–", "0", "passed: without a reservation, a task is refused"]),
+        (beside(), ["1 NVIDIA-GPU", "0", "passed: with variables that request more than it reserved, a task is refused"]),
+        (unreserved("failed", "NOT ISOLATED: a task sees 2. Run", seen=("a", "b")), ["–", "2", "FAILED: NOT ISOLATED: a task sees 2"]),
+        (unreserved("untested", "swarm places no task there: x"), ["–", "–", "not tested: swarm places no task there: x"]),
         (check("failed", "down for the manager. Check", kind=None, reserved=(), seen=()), ["–", "0", "FAILED: down for the manager"]),
     ],
 )
@@ -133,3 +151,34 @@ def test_the_sum_under_the_table():
     assert text.splitlines()[-1] == "nodes: 2; with something wrong: 1; proved by a task: 1; GPUs allocated and seen: 2"
     planned = report.summary(lines, ["a"], {}, {"checks": [check("planned")]})
     assert planned.splitlines()[-1] == "nodes: 1; with something wrong: 0; nothing was started (check mode)"
+
+
+@pytest.mark.parametrize(
+    ("probes", "proved"),
+    [
+        ([], None),
+        ([unreserved(), beside(), unreserved(node="n2")], 2),
+        ([unreserved(), beside("failed"), unreserved(node="n2")], 1),
+        ([unreserved("untested")], 0),
+    ],
+)
+def test_on_how_many_nodes_isolation_was_proved(probes, proved):
+    text = report.summary([["a", "–", "–", "x"]], ["a", "b"], {}, {"checks": [check("untested"), *probes]})
+    assert "; proved by a task: 0; GPUs allocated and seen: 0" in text
+    assert ("isolation proved: %s" % proved in text) is (proved is not None)
+
+
+def test_where_nothing_is_enforced_is_reported():
+    """Not of a host of which that is not known, nor of one whose guard enforces something."""
+    levels = {"off": None, "audits": guard("audit"), "audits-too": guard("audit"), "by-file": guard("reserved", True), "off-too": guard("off")}
+    answers = {name: assessed(engine=RUNNING, isolation=found) for name, found in {**levels, "r": guard("reserved"), "e": guard("exclusive")}.items()}
+    unknown = {"none": None, "lost": {"unreachable": True}, "stopped": assessed(engine=None, isolation=None), "old": assessed(engine=RUNNING)}
+    assert report.enforcement({**answers, **unknown}) == [
+        "isolation off (gpu_swarm_isolation): a task can see all GPUs of its node: off, off-too",
+        "isolation audit: nothing is enforced, and a task can see all GPUs of its node: audits, audits-too",
+        "isolation turned off by a file on the node (docs/ISOLATION.md): a task can see all its GPUs: by-file",
+    ]
+
+
+def guard(level, turned_off=False):
+    return {"level": level, "turned_off": turned_off, "found": {}}

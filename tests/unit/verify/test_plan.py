@@ -25,8 +25,8 @@ def first(names, count):
     return names[:count]
 
 
-def checks(found, wanted=None, gpus="1", sample="all", choose=first):
-    return plan.checks(found, wanted, gpus, sample, choose)
+def checks(found, wanted=None, gpus="1", sample="all", choose=first, levels=None):
+    return plan.checks(found, wanted, gpus, sample, choose, levels)
 
 
 def brief(found):
@@ -82,6 +82,73 @@ def test_a_sample_is_of_nodes_that_have_something_free(sample, chosen):
 
 def test_a_sample_of_none_is_none():
     assert checks([], wanted=[]) == []
+
+
+ALL_OF_IT = ["NVIDIA_VISIBLE_DEVICES", "DOCKER_RESOURCE_NVIDIA-GPU"]
+
+
+def probes(found):
+    keys = ("node", "probe", "level", "kind", "state", "asked", "others", "variables")
+    return [tuple(check[key] for key in keys) for check in found if check["probe"] != "allocated"]
+
+
+@pytest.mark.parametrize("level", ["reserved", "exclusive"])
+def test_what_a_guard_enforces_is_tested_without_a_reservation_and_beside_one(level):
+    found = checks(nodes(node("n1", resources=named(A, B, C)), node("n2", resources=named(A))), levels={"n1": level})
+    assert [check["probe"] for check in found] == ["allocated", "unreserved", "beside", "allocated"]
+    assert probes(found) == [
+        ("n1", "unreserved", level, None, "planned", 0, 3, ALL_OF_IT),
+        ("n1", "beside", level, "NVIDIA-GPU", "planned", 1, 2, ALL_OF_IT),
+    ]
+
+
+@pytest.mark.parametrize("level", ["off", "audit", None, "", "else"])
+def test_where_nothing_is_enforced_nothing_is_tested_for_it(level):
+    assert probes(checks(nodes(node(resources=named(A, B))), levels={"n1": level})) == []
+
+
+@pytest.mark.parametrize(
+    ("gpus", "allocated", "found"),
+    [
+        ("1", [], ["unreserved", "beside"]),
+        ("all", [], ["unreserved"]),
+        ("2", [B], ["unreserved"]),
+        ("1", [A, B], ["unreserved"]),
+        ("1", [A, B, C], ["unreserved"]),  # nothing is free, and none is needed
+    ],
+)
+def test_a_gpu_that_nothing_is_left_of_is_not_reserved_twice(gpus, allocated, found):
+    busy = [task("t1", given=named(*allocated))] if allocated else []
+    made = checks(nodes(node(resources=named(A, B, C)), tasks=busy), gpus=gpus, levels={"n1": "reserved"})
+    assert [one[1] for one in probes(made)] == found
+
+
+def test_of_several_kinds_one_is_tested_beside_a_reservation_and_all_without():
+    two = node(resources=[*named(A, kind="NVIDIA-A"), *named(B, C, kind="NVIDIA-B"), *discrete(8000)])
+    (without, beside) = probes(checks(nodes(two), levels={"n1": "reserved"}))
+    assert without[-1] == ["NVIDIA_VISIBLE_DEVICES", "DOCKER_RESOURCE_NVIDIA-A", "DOCKER_RESOURCE_NVIDIA-B"]
+    assert (beside[3], beside[-1]) == ("NVIDIA-B", ["NVIDIA_VISIBLE_DEVICES", "DOCKER_RESOURCE_NVIDIA-B"])
+
+
+@pytest.mark.parametrize("more", [{"availability": "pause"}, {"State": "down"}])
+def test_on_a_node_that_takes_no_tasks_nothing_is_tested(more):
+    assert probes(checks(nodes(node(resources=named(A), **more)), levels={"n1": "reserved"})) == []
+
+
+def test_the_sample_counts_nodes_and_not_services():
+    fleet = [node("n%d" % number, resources=named("GPU-%08d-0000-0000-0000-000000000000" % number)) for number in range(4)]
+    found = checks(nodes(*fleet), sample="2", levels={"n%d" % number: "reserved" for number in range(4)})
+    assert [one[0] for one in probes(found) if one[4] == "planned"] == ["n0", "n1"]
+    assert {check["verdict"] for check in found if check["node"] in ("n2", "n3")} == {"not in the sample"}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_service_that_requests_more_than_it_reserves(which):
+    check = [one for one in checks(nodes(node(resources=named(A, B))), levels={"n1": "reserved"}) if one["probe"] != "allocated"][which]
+    template = plan.service(dict(check, image={"reference": "cuda:1"}), "v-1", {}, ["nvidia-smi"])["task_template"]
+    assert template["ContainerSpec"]["Env"] == [*(name + "=all" for name in ALL_OF_IT), "NVIDIA_DRIVER_CAPABILITIES=utility"]
+    assert template["Resources"]["Reservations"]["GenericResources"] == (discrete(1, "NVIDIA-GPU") if which else [])
+    assert (template["Placement"], template["RestartPolicy"]) == ({"Constraints": ["node.id==n1"]}, {"Condition": "none"})
 
 
 @pytest.mark.parametrize(("option", "value"), [(key, value) for key in ("gpus", "sample") for value in ("0", "-1", "many", "", "1.5", "0%")])

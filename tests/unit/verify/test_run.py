@@ -14,7 +14,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_gpu_verify
 PREFIX = "gpu-swarm."
 NOW = 1000000
 PARAMS = {
-    "nodes": None, "sample": "all", "gpus": "1", "image": "cuda:1", "images": {}, "pulls": "3", "command": "nvidia-smi -L", "wait_timeout": 30,
+    "nodes": None, "sample": "all", "gpus": "1", "image": "cuda:1", "images": {}, "pulls": "3", "isolation": {},
+    "command": "nvidia-smi -L", "wait_timeout": 30,
     "prefix": PREFIX,
 }  # fmt: skip
 
@@ -204,3 +205,25 @@ def test_a_gpu_that_swarm_gives_out_twice(clock, run):
     (check,) = run(manager)["checks"]
     assert (check["state"], check["reserved"]) == ("failed", [A])
     assert "which service train has already" in check["verdict"]
+
+
+def test_a_guard_is_tested_with_the_rest_and_a_leak_fails_the_node(clock, run):
+    """At the same time: what it costs is a service or two for each node, and no time of its own."""
+    manager = FakeManager(clock, good)
+    result = run(manager, isolation={"n1": "reserved", "n2": "audit"})
+    assert [(check["node"], check["probe"], check["state"]) for check in result["checks"]] == [
+        ("n1", "allocated", "passed"),
+        ("n1", "unreserved", "failed"),  # the same log: it sees a GPU
+        ("n2", "allocated", "passed"),
+    ]
+    assert [check["verdict"].partition(",")[0] for check in result["failed_checks"]] == ["NOT ISOLATED: without a reservation"]
+    assert len(manager.made) == 3
+    assert manager.present == {}
+    assert clock.now < manager.seconds + 1
+
+
+def test_check_mode_shows_how_a_guard_would_be_tested(clock, run):
+    manager = FakeManager(clock, good)
+    result = run(manager, check_mode=True, isolation={"n1": "exclusive"})
+    assert [(check["probe"], check["state"]) for check in result["checks"]][:2] == [("allocated", "planned"), ("unreserved", "planned")]
+    assert manager.made == []

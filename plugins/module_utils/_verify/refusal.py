@@ -1,0 +1,59 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether the guard of a node let a task see GPUs that it did not reserve, in words that name the remedy (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, Sequence
+
+from .._ledger.tasks import assigned
+from . import judge
+from .isolation import UNRESERVED, WORDS
+from .judge import Outcome
+from .plan import FAILED, PASSED, UNTESTED, Check
+
+# What the guard has swarm say of a task that it refuses, and of one that it cannot judge (_guard/main.py, _guard/front.py).
+REFUSED = re.compile(r"gpu-swarm: the service \S+ is refused on this node \(isolation: ")
+BROKEN = re.compile(r"gpu-swarm: (the guard of this node's GPUs .*)", re.DOTALL)
+
+
+def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
+    """The check with its outcome, as judge.judged."""
+    check, task, log, dummy_unread = outcome
+    reserved = (assigned(task) if task else {}).get(check["kind"]) or []
+    seen = judge.seen_in(log)
+    more = [device for device in seen if device not in reserved]
+    state, verdict = (FAILED, _leak(check, more)) if more else _without_a_leak(outcome, timeout_s, node)
+    return dict(check, reserved=reserved, seen=seen, state=state, verdict=verdict)
+
+
+def _leak(check: Check, more: Sequence[str]) -> str:
+    return "NOT ISOLATED: %s, a task sees GPUs that are not its own, %s, though isolation is %s on this node. %s" % (
+        WORDS[check["probe"]], judge.some(more), check["level"], judge.PROVISION,
+    )  # fmt: skip
+
+
+def _without_a_leak(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> tuple[str, str]:
+    check, task, log, unread = outcome
+    error = task["Status"].get("Err", "") if task else ""
+    words, broken = WORDS[check["probe"]], BROKEN.search(error)
+    if REFUSED.search(error):
+        return PASSED, "%s, a task is refused" % words
+    if broken:
+        return FAILED, broken.group(1)
+    if check["probe"] == UNRESERVED and "executable file not found" in error:
+        return PASSED, "%s, a task sees no GPU" % words  # nvidia-smi comes into a task with a GPU
+    if task and judge.is_unplaced(task) and not check["kind"]:
+        return UNTESTED, "swarm places no task there: %s" % error
+    found = judge.not_through(outcome, timeout_s, node)
+    if found:
+        return found
+    if unread or not log.strip():
+        return FAILED, unread or judge.SILENT
+    return PASSED, "%s, a task sees %s" % (words, "no GPU" if check["probe"] == UNRESERVED else "no other GPU than that")
