@@ -95,8 +95,12 @@ options:
         description:
           - What guards counted that V(reserved) would hide or refuse, by service C(names), as C(docs/ISOLATION.md) lists them, and when that was
             C(last), in seconds since 1970. It is kept at the level V(audit), with that of before.
-          - Empty where nothing was counted. Without it, nothing was read.
+          - Empty where nothing was counted.
         type: dict
+      whole:
+        description: Whether O(isolation.found) was read on all nodes that have a guard.
+        type: bool
+        default: false
 seealso:
   - module: fleet.gpu_swarm.swarm_nodes
 """
@@ -197,6 +201,7 @@ def main():
                     nodes=dict(type="dict"),
                     listed=dict(type="list", elements="str"),
                     found=dict(type="dict"),
+                    whole=dict(type="bool", default=False),
                 ),
             ),
         ),

@@ -37,7 +37,7 @@ def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> 
 
 
 def _clear_for(found: isolation.Isolation, there: Iterable[str]) -> int | None:
-    """For how many seconds, up to when it was read last, nothing was counted of a service that there still is."""
+    """For how many seconds, up to when all was read last, nothing was counted of a service that there still is."""
     if found.level != isolation.AUDIT or found.read is None:
         return None
     last = [one.last for service, one in found.found.items() if service in there]

@@ -61,7 +61,7 @@ UNRESERVED = Metric("gpu_swarm_service_unreserved", ("service",), "A service tha
 ISOLATION = Metric("gpu_swarm_isolation", ("level",), "The level of isolation of the swarm: off, audit, reserved, exclusive or unknown.")
 NODE_ISOLATION = Metric("gpu_swarm_node_isolation", (*NODE, "level"), "The level that a node with GPUs has, as a run last read or made it.")
 ISOLATION_FOUND = Metric("gpu_swarm_isolation_found_services", (), "How many services audit counted that reserved would hide GPUs from or refuse.")
-ISOLATION_READ = Metric("gpu_swarm_isolation_read_timestamp_seconds", (), "When a run last read what audit counted.")
+ISOLATION_READ = Metric("gpu_swarm_isolation_read_timestamp_seconds", (), "When a run last read what audit counted on all nodes.")
 
 LEASE_SINCE = Metric("gpu_swarm_run_lease_since_timestamp_seconds", (), "Since when a run has the lease of this swarm; not there where none has it.")
 LEASE_UNTIL = Metric("gpu_swarm_run_lease_until_timestamp_seconds", (), "When that lease ends unless it is renewed.")

@@ -14,7 +14,7 @@ from typing import Any, Iterator, Mapping
 from .._ledger.isolation import level_of
 from .._ledger.tasks import epoch
 from .._ledger.unreserved import has_gpus
-from .._swarm.isolation import OFF
+from .._swarm.isolation import AUDIT, OFF
 from . import names, text
 from .nodes import of_nodes
 from .services import of_services
@@ -55,9 +55,10 @@ def _isolation(ledger: Mapping[str, Any], shown: Mapping[str, Any] | None) -> It
         level = level_of(record["id"], shown)
         if has_gpus(record) and (level, shown["level"]) != (OFF, OFF):
             yield Sample(names.NODE_ISOLATION, (record["hostname"], record["id"], level), 1)
+    if shown["level"] == AUDIT:
+        yield Sample(names.ISOLATION_FOUND, (), len(shown["found"]))
     read = epoch(shown["read"])
     if read is not None:
-        yield Sample(names.ISOLATION_FOUND, (), len(shown["found"]))
         yield Sample(names.ISOLATION_READ, (), read)
 
 

@@ -36,7 +36,7 @@ class Isolation(NamedTuple):
     since: int | None = None
     nodes: Mapping[str, str] = {}  # by id the level of each node that has a guard
     found: Mapping[str, Found] = {}  # by service
-    read: int | None = None  # when a run read what the nodes counted
+    read: int | None = None  # when a run read what all of these nodes counted
 
 
 def read(spec: Mapping[str, Any]) -> Isolation:
@@ -81,7 +81,7 @@ def as_shown(isolation: Isolation) -> dict[str, Any]:
 
 def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
     """What it becomes. Of ``change``, ``level`` replaces that of the swarm, ``nodes`` are by id those of nodes, ``listed`` are the nodes of which
-    anything is kept, and ``found`` is what nodes counted, by service; what is None says nothing."""
+    anything is kept, and ``found`` is what nodes counted, by service, ``whole`` where it is of all that have a guard; what is None says nothing."""
     level = change.get("level") or before.level
     listed, found = change.get("listed"), change.get("found")
     nodes = {**before.nodes, **(change.get("nodes") or {})}
@@ -89,7 +89,7 @@ def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
     since = before.since if level == before.level else now
     if level != AUDIT:
         return Isolation(level, since, nodes)
-    return Isolation(level, since, nodes, _found(before, found or {}, since or 0, now), before.read if found is None else now)
+    return Isolation(level, since, nodes, _found(before, found or {}, since or 0, now), now if change.get("whole") else before.read)
 
 
 def _found(before: Isolation, found: Mapping[str, Any], since: int, now: int) -> dict[str, Found]:

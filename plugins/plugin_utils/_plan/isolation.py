@@ -97,12 +97,14 @@ def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any]
     if not ids:
         return {}
     read = [host for host in hosts if host.gpu and not host.failed and host.node_id in ids and host.assessed and host.assessed.get("gpus")]
-    guarded = [host.assessed or {} for host in read if (host.assessed or {}).get("isolation")]
+    guarded = {host.node_id: host.assessed or {} for host in read if (host.assessed or {}).get("isolation")}
     made = {
         **({"level": setting} if setting else {}),
         "nodes": {host.node_id: current(host.assessed) for host in read},
         "listed": ids,
-        **({"found": _found(guarded)} if guarded else {}),
+        **({"found": _found(guarded.values())} if guarded else {}),
+        # Of a node that was not read nobody knows that it counted nothing.
+        **({"whole": True} if guarded and {*(shown.get("nodes") or {})} & {*ids} <= guarded.keys() else {}),
     }
     return made if _is_due(shown, made) else {}
 
@@ -120,7 +122,7 @@ def _is_due(shown: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
         return True
     if after.level != isolation.AUDIT or "found" not in made:
         return False
-    return _names(before) != _names(after) or before.read is None or now - before.read > FRESH_S
+    return _names(before) != _names(after) or (after.read != before.read and (before.read is None or now - before.read > FRESH_S))
 
 
 def _names(one: isolation.Isolation) -> dict[str, tuple[str, ...]]:

@@ -41,8 +41,7 @@ def shown_by(ledger: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_recent(one: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
-    read, last = epoch(shown.get("read")), epoch(one["last"])
-    return bool(read and last and read - last < SAFE_S)
+    return shown["time"] - (epoch(one["last"]) or 0) < SAFE_S
 
 
 def in_words(found: Mapping[str, Any]) -> str:
@@ -51,11 +50,11 @@ def in_words(found: Mapping[str, Any]) -> str:
 
 
 def _counted(found: Mapping[str, Any]) -> str:
-    if found["read"] is None:
-        return "no run has read yet what the nodes counted"
-    by = f" (read by the run of {found['read']})"
     if found["change"]:
-        return f"change before it is enforced: {shortened([_in_words(one) for one in found['change']])}{by}"
+        return f"change before it is enforced: {shortened([_in_words(one) for one in found['change']])}"
+    if found["read"] is None:
+        return "no run has read yet what all nodes counted"
+    by = f" (read by the run of {found['read']})"
     if found["safe"]:
         return f"no violation for {found['clear_for'] // _DAY} days: safe to enforce{by}"
     hours, days = (found["clear_for"] or 0) // _HOUR, (found["clear_for"] or 0) // _DAY

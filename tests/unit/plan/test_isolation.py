@@ -22,6 +22,8 @@ NOW = 1764000000
 SHOWN = host().assessed["resources"]
 COUNTED = {"train": {"forged": {"count": 3, "last": NOW - 60, "text": "x"}, "held-twice": {"count": 1, "last": NOW, "text": "x"}}}
 
+WHOLE = {"found": {}, "whole": True}
+
 
 def shows(value, *nodes, services=()):
     """A manager's ledger, with this label of the swarm."""
@@ -113,12 +115,12 @@ def test_a_level_of_one_host_alone_is_an_error_that_names_the_setting():
         (None, at("off"), "", None),
         ("off", at("off"), "", None),
         ("audit", at("off"), "", {"level": "audit", "nodes": {"n1": "off"}}),
-        (None, at("audit"), "", {"nodes": {"n1": "audit"}, "found": {}}),  # another run made it so, and could not note it
+        (None, at("audit"), "", {"nodes": {"n1": "audit"}, **WHOLE}),  # another run made it so, and could not note it
         ("audit", at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}, "read": NOW}, None),
-        ("reserved", at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}}, {"level": "reserved", "nodes": {"n1": "audit"}, "found": {}}),
-        (None, at("audit", turned_off=True), {"level": "audit", "nodes": {"audit": ["n1"]}}, {"nodes": {"n1": "off"}, "found": {}}),
-        (None, at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}, "read": NOW - 90000}, {"nodes": {"n1": "audit"}, "found": {}}),
-        (None, at("audit"), {"level": "audit", "nodes": {"audit": ["n1", "gone"]}, "read": NOW}, {"nodes": {"n1": "audit"}, "found": {}}),
+        ("reserved", at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}}, {"level": "reserved", "nodes": {"n1": "audit"}, **WHOLE}),
+        (None, at("audit", turned_off=True), {"level": "audit", "nodes": {"audit": ["n1"]}}, {"nodes": {"n1": "off"}, **WHOLE}),
+        (None, at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}, "read": NOW - 90000}, {"nodes": {"n1": "audit"}, **WHOLE}),
+        (None, at("audit"), {"level": "audit", "nodes": {"audit": ["n1", "gone"]}, "read": NOW}, {"nodes": {"n1": "audit"}, **WHOLE}),
     ],
 )
 def test_what_is_written_before_anything_is_changed(setting, one, label, written):
@@ -132,6 +134,15 @@ def test_what_audit_counted_is_written_once():
     assert found == {"train": {"names": ["forged"], "last": NOW - 60}}
     assert isolation.change(None, [one], shows({**label, "found": {"train": {"names": ["forged"], "last": 7}}})) == {}
     assert isolation.change(None, [at("reserved", found=COUNTED)], shows({"level": "reserved", "nodes": {"reserved": ["n1"]}})) == {}
+
+
+def test_of_a_node_that_was_not_read_nobody_knows_that_it_counted_nothing():
+    label = {"level": "audit", "since": 5, "nodes": {"audit": ["n1", "n2"]}}
+    found = isolation.change(None, [at("audit", found=COUNTED)], shows(label, member(), member("n2")))
+    assert ("whole" in found, list(found["found"])) == (False, ["train"])
+    assert isolation.change(None, [at("audit")], shows(label, member(), member("n2"))) == {}
+    both = [at("audit"), at("audit", "gpu-2", "n2")]
+    assert isolation.change(None, both, shows(label, member(), member("n2")))["whole"] is True
 
 
 @pytest.mark.parametrize("counted", [None, [], {"a": 1}, {"a": {"forged": 1}}, {"a": {"forged": {"last": "x"}}}, {"a": {"forged": {"last": -1}}}])

@@ -68,7 +68,8 @@ def one(last, *names):
 )
 def test_what_nodes_counted_is_kept(known, found, after):
     before = Isolation("audit", NOW - 100 * DAY, {}, known, 7)
-    assert isolation.merged(before, {"found": found}, NOW) == before._replace(found=after, read=NOW)
+    assert isolation.merged(before, {"found": found, "whole": True}, NOW) == before._replace(found=after, read=NOW)
+    assert isolation.merged(before, {"found": found}, NOW) == before._replace(found=after)  # of some nodes
 
 
 def test_it_is_bounded_and_the_newest_stay():
