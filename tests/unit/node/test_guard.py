@@ -117,7 +117,6 @@ def test_another_level_is_written_without_a_reload(tmp_path):
     assert it.assess()["drift"] == ["the guard of the GPUs is of another version, or has other settings"]
 
 
-
 @pytest.mark.parametrize("level", ["audit", "exclusive"])
 def test_without_a_level_it_keeps_the_one_that_it_has(tmp_path, level):
     it = advertising(tmp_path).option(isolation=level)
@@ -134,6 +133,7 @@ def test_one_whose_settings_are_broken_is_not_removed_for_want_of_a_level(tmp_pa
     (home(it) / "settings.json").write_text("{")
     it.option(isolation=None).converge()
     assert it.assess()["isolation"]["level"] == "reserved"
+
 
 def test_what_containers_still_call_stays_until_none_does(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
