@@ -88,7 +88,8 @@ TRAPS = (
         "A task that reserves only memory (VRAM=12000) gets no GPU unless its image sets NVIDIA_VISIBLE_DEVICES, and then"
         " what that says: nothing ties the share to a card.",
         "seen with 1.20.0",
-        WARNING, "Set NVIDIA_VISIBLE_DEVICES on such services; on nodes with several GPUs to the GPU whose kind they reserve.",
+        WARNING, "Set gpu_swarm_isolation to reserved: then such a task gets the card of its kind. Without it set NVIDIA_VISIBLE_DEVICES on such"
+        " services, on nodes with several GPUs to the GPU whose kind they reserve.",
         _U + "compat/test_checks.py::test_check",
         "memory",
     ),

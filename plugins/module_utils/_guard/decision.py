@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from . import bundle
+from . import bundle, reservation
 
 TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ OFF, AUDIT, RESERVED, EXCLUSIVE = "off", "audit", "reserved", "exclusive"
 LEVELS = (OFF, AUDIT, RESERVED, EXCLUSIVE)
 # The engine writes these last, so that no service can set or hide them.
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
-_VARIABLE = "DOCKER_RESOURCE_"
 # What the services begin with by which verify tests a node: what it does there on purpose is not counted.
 PROBE = "gpu-swarm-verify"
 # Why a task is not let see what it requests; what is counted goes by these names.
@@ -37,9 +36,10 @@ _REMEDY = {
 }
 
 
-# What a node goes by. allow: names of services; label:KEY or label:KEY=VALUE for labels of containers. devices: what the node advertises, and
-# kinds: the kinds of these. listed: the variables that swarm-resource names.
-Settings = namedtuple("Settings", ["level", "allow", "devices", "kinds", "listed"], defaults=[(), (), (), ()])
+# What a node goes by. allow: names of services; label:KEY or label:KEY=VALUE for labels of containers. devices: those of the node's
+# that have a name of their own in what it advertises. kinds: the kinds of named resources. listed: the variables that swarm-resource names. map: by
+# kind and value (reservation.AMOUNT where the kind is an amount) the devices of all else, and mib, how much of their memory.
+Settings = namedtuple("Settings", ["level", "allow", "devices", "kinds", "listed", "map"], defaults=[(), (), (), (), {}])
 # A container that is about to be made. entries: its variables. mounts: those that request devices. task: what swarm's agent wrote of its task, a
 # TaskRecord or None. unread: why that could not be read.
 Container = namedtuple("Container", ["labels", "entries", "mounts", "task", "unread"], defaults=[None])
@@ -59,14 +59,15 @@ def decide(settings: Settings, container: Container) -> Verdict:
     notes = {}
     if container.task is None:
         notes = {UNREAD: "what swarm assigned to it cannot be read: %s" % container.unread} if container.unread else {OLD: _OLD}
-    devices = _given(settings, container)
-    name, text = _refusal(settings, container, devices)
+    parts = reservation.parts(settings, container)
+    devices = tuple(dict.fromkeys(device for part in parts for device in part.devices))
+    name, text = _refusal(settings, container, parts)
     if name:
         return _at(settings, Verdict(None, "%s %s" % (text, _REMEDY[name]), {**notes, name: text}))
     wants = bundle.requests(container.entries, settings.listed)
     if not devices and wants and OLD not in notes:
         notes[HIDDEN] = "its image requests %s, and it has no reservation" % _requested(settings, container)
-    return _at(settings, Verdict(devices, None, notes, devices))
+    return _at(settings, Verdict(devices, None, notes, _names(parts)))
 
 
 def _at(settings: Settings, verdict: Verdict) -> Verdict:
@@ -85,43 +86,33 @@ def _is_allowed(allow: Sequence[str], labels: Mapping[str, str]) -> bool:
     return False
 
 
-def _is_of_gpus(settings: Settings, kind: str) -> bool:
-    return kind in settings.kinds or _VARIABLE + kind.upper() in settings.listed
+def _names(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
+    """What no other task can have: an amount of memory leaves the rest of its card to others."""
+    return tuple(part.value for part in parts if part.value != reservation.AMOUNT)
 
 
-def _given(settings: Settings, container: Container) -> tuple[str, ...]:
-    """The devices that the scheduler gave its task."""
-    if container.task is not None:
-        found = [value for kind, value in container.task.named if _is_of_gpus(settings, kind)]
-    elif container.unread:
-        # The engine appends what the scheduler gave to what the service sets, and an image's come only where there is none yet.
-        found = [word for name in settings.listed for word in bundle.last(container.entries, name)]
-    else:
-        found = []
-    return tuple(dict.fromkeys(found))
-
-
-def _refusal(settings: Settings, container: Container, devices: Sequence[str]) -> tuple[str, str]:
+def _refusal(settings: Settings, container: Container, parts: Sequence[reservation.Part]) -> tuple[str, str]:
     """Why it is refused, as its name and in words; empty where it is not."""
     if container.mounts:
         return MOUNT, "it has a mount at %s, by which NVIDIA's runtime would give it GPUs." % container.mounts[0]
-    foreign = [one for one in devices if one not in settings.devices]
+    foreign = [part.value or part.kind for part in parts if not part.devices]
     if foreign:
         return UNKNOWN, "it requests %s, which this node does not advertise." % ", ".join(foreign)
     own = container.task.environment if container.task else ()
     for name in sorted({bundle.name_of(one) for one in own}):
-        if name in settings.listed or any(name == _VARIABLE + kind.upper() for kind in settings.kinds):
-            beyond = [word for word in bundle.requested(own, name) if word not in devices]
+        if name in settings.listed or any(name == reservation.variable(kind) for kind in settings.kinds):
+            beyond = [word for word in bundle.requested(own, name) if word not in _names(parts)]
             if beyond:
-                return FORGED, "it sets %s=%s itself, and %s." % (name, ",".join(beyond), _reserved(devices))
+                return FORGED, "it sets %s=%s itself, and %s." % (name, ",".join(beyond), _reserved(parts))
     wanted = bundle.requested(own, bundle.VISIBLE)
-    if wanted and not devices:
+    if wanted and not parts:
         return UNRESERVED, "it sets %s=%s, and has no reservation." % (bundle.VISIBLE, ",".join(wanted))
     return "", ""
 
 
-def _reserved(devices: Sequence[str]) -> str:
-    return "swarm gave it %s" % ", ".join(devices) if devices else "it has no reservation"
+def _reserved(parts: Sequence[reservation.Part]) -> str:
+    given = ["%s=%d" % (part.kind, part.mib) if part.value == reservation.AMOUNT else part.value for part in parts]
+    return "swarm gave it %s" % ", ".join(given) if given else "it has no reservation"
 
 
 def _requested(settings: Settings, container: Container) -> str:
@@ -137,4 +128,13 @@ def from_json(read: Any, listed: Collection[str]) -> Settings:
     allow, devices, kinds = (read.get(name, []) for name in ("allow", "devices", "kinds"))
     if not all(isinstance(one, list) and all(isinstance(word, str) for word in one) for one in (allow, devices, kinds)):
         raise ValueError("its lists are not of texts")
-    return Settings(read["level"], allow, devices, kinds, listed)
+    return Settings(read["level"], allow, devices, kinds, listed, _map(read.get("map", {})))
+
+
+def _map(read: Any) -> dict[str, Any]:
+    """As it is; raises ValueError where it is none."""
+    if isinstance(read, dict) and all(isinstance(values, dict) for values in read.values()):
+        entries = [one for values in read.values() for one in values.values()]
+        if all(isinstance(one, dict) and isinstance(one.get("devices"), list) for one in entries):
+            return read
+    raise ValueError("its map is none of values to devices")

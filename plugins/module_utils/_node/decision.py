@@ -69,7 +69,7 @@ def _case(params: Mapping[str, Any], seen: Observation) -> Case:
     found = _present(params, seen, coming) if present else {}
     advertisement = advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
     advertisement["labels"] = _labels(params, seen, advertisement)
-    findings = checks.check(_facts(seen, advertisement), params.get("accept_risks") or []) if present else []
+    findings = checks.check(_facts(params, seen, advertisement), params.get("accept_risks") or []) if present else []
     return Case(params, seen, taken, coming, advertisement, findings)
 
 
@@ -218,14 +218,15 @@ def _present(params: Mapping[str, Any], seen: Observation, coming: Sequence[str]
     return found
 
 
-def _facts(seen: Observation, advertisement: Mapping[str, Any]) -> checks.Facts:
+def _facts(params: Mapping[str, Any], seen: Observation, advertisement: Mapping[str, Any]) -> checks.Facts:
     decided = generic_resources.parse(advertisement["resources"])
+    by_card = guard_seen.is_wanted(params) and params["isolation"] != guard_seen.AUDIT  # what a task reserved of memory is tied to its card
     return checks.Facts(
         engine=seen.engine.get("version") if seen.engine else None,
         toolkit=seen.toolkit_version,
         gpu_kinds=advertisement["gpu_kinds"],
         discrete_kinds=[kind for kind, value in decided.items() if isinstance(value, int)],
-        memory_kinds=[kind for kind in advertisement["memory_kinds"] if kind in decided],
+        memory_kinds=[] if by_card else [kind for kind in advertisement["memory_kinds"] if kind in decided],
     )
 
 

@@ -16,9 +16,9 @@ from typing import Any, Mapping, NamedTuple
 from .._config.daemon_json import RUNTIME_PATH
 from .journal import INSERTED
 
-OFF = "off"
+OFF, AUDIT = "off", "audit"
 CLOSED = "reserved"
-LEVELS = (OFF, "audit", CLOSED, "exclusive")  # as the guard has them
+LEVELS = (OFF, AUDIT, CLOSED, "exclusive")  # as the guard has them
 # Below the root of the machine's files: all that the guard has on a node.
 HOME = "usr/local/libexec/gpu-swarm"
 FRONT = "nvidia-guard"

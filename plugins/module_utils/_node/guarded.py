@@ -16,7 +16,7 @@ from .._config import daemon_json, engine_labels, runtime_path
 from .._dockerd.engine import ROOT_DIR
 from .._errors import GpuSwarmError
 from .._guard import decision as levels
-from .._guard import front, toolkit_config
+from .._guard import front, reservation, toolkit_config
 from .._guard.call import PASS_THROUGH
 from .._policy import generic_resources
 from .guard_seen import BEFORE, before, is_named, is_run, is_wanted
@@ -55,23 +55,21 @@ def guarded(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], Gua
 def _wanted(case: Case, edits: Mapping[str, Edit], program: str) -> GuardWanted:
     params, advertisement = case.params, case.advertisement
     level = params["isolation"]
-    if level != levels.AUDIT and advertisement["memory_kinds"]:
-        raise GpuSwarmError(
-            "isolation: %s does not know which card a task reserved by %s, and would hide it. Advertise whole GPUs or MIG devices, or set "
-            "gpu_swarm_isolation to audit or off." % (level, ", ".join(sorted(advertisement["memory_kinds"])))
-        )
     resources = generic_resources.parse(advertisement["resources"])
     named = {kind: list(resources[kind]) for kind in advertisement["gpu_kinds"] if not isinstance(resources.get(kind, 0), int)}
     settings = {
         "level": level,
         "allow": list(params.get("isolation_allow") or []),
-        "devices": sorted({one for values in named.values() for one in values}),
+        "devices": sorted({one for kind, values in named.items() for one in values if one not in advertisement["map"].get(kind, {})}),
         "kinds": sorted(named),
+        "map": advertisement["map"],
         "data_root": _data_root(case),
         "runtime_config": params["runtime_config"],
     }
     seen = case.seen.guard
-    node = front.Front(program, seen.home, seen.code, seen.python, _listed(case, edits), refuses=level != levels.AUDIT)
+    # A task that reserved memory requests a GPU too, though NVIDIA's runtime knows nothing of that.
+    requests = (*_listed(case, edits), *map(reservation.variable, sorted(set(advertisement["map"]) - set(named))))
+    node = front.Front(program, seen.home, seen.code, seen.python, requests, refuses=level != levels.AUDIT)
     return GuardWanted(front.text(node).encode("utf-8"), settings)
 
 

@@ -81,6 +81,8 @@ def _advertisement(rules: Sequence[Rule], shares: Shares, unselected: Unselected
         "forgotten": [dict(_named(gpu), uuids=_uuids(gpu)) for gpu, reason in unselected if reason == NO_RULE],
         "memory_kinds": [kind for kind in owned if kind in shares.amounts],
         "memory_mib": shares.memory_mib,
+        "map": shares.map,
+        "card_mib": shares.card_mib,
         "warnings": shares.warnings,
     }
 

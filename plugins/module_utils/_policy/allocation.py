@@ -32,12 +32,22 @@ class Shares:
         self.warnings: list[str] = []
         self.amounts: set[str] = set()  # kinds that are a number
         self.memory_mib = 0  # behind those, before anything is kept in reserve
+        # By kind and value, or "" for a kind that is an amount, what a task sees by it: its devices, and how many MiB of them are its own, None
+        # where that is the amount. Of values that are devices themselves there is nothing here.
+        self.map: dict[str, dict[str, dict[str, Any]]] = {}
+        self.card_mib: dict[str, int] = {}  # the memory of these devices
         self._given: dict[int, tuple[Gpu, list[tuple[str, str | int]]]] = {}
 
     def give(self, gpu: Gpu, kind: str, value: str | int) -> None:
         if isinstance(value, int):
             self.amounts.add(kind)
         self._given.setdefault(gpu["index"], (gpu, []))[1].append((kind, value))
+
+    def stand_for(self, kind: str, value: str, sizes: Sequence[tuple[Gpu, int | None]], mib: int | None = None) -> None:
+        """What a task sees that has this value: these cards, with the MiB of each."""
+        known = {gpu["uuid"]: size for gpu, size in sizes if gpu.get("uuid")}
+        self.map.setdefault(kind, {})[value] = {"devices": list(known), "mib": mib}
+        self.card_mib.update({uuid: size for uuid, size in known.items() if size})
 
     def cover(self, gpu: Gpu) -> None:
         """Something of this card is advertised under another card's entry."""
@@ -145,6 +155,7 @@ def memory(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
             continue
         kind = "-".join(part for part in (rule["kind"], place) if part)
         shares.give(gpu, kind, size - reserve)
+        shares.stand_for(kind, "", [(gpu, size)])
 
 
 def _leave_memory(gpu: Gpu, shares: Shares) -> str | None:
@@ -189,6 +200,7 @@ def _give_sum(rule: Rule, sizes: Sequence[tuple[Gpu, int]], reserve: int, shares
         return
     kind, total = rule["kind"], sum(size - reserve for _gpu, size in sizes)
     shares.give(sizes[0][0], kind, total)
+    shares.stand_for(kind, "", sizes)
     for gpu, _size_mib in sizes[1:]:
         shares.cover(gpu)
     if len(sizes) > 1:

@@ -76,6 +76,39 @@ def test_a_task_that_asks_for_more_is_refused(it, name, words):
     assert (audit.devices, audit.refused, name in audit.found) == (None, None, True)
 
 
+MEMORY = {"VRAM-C1": {"": {"devices": [B], "mib": None}}, "VRAM": {"": {"devices": [A, B], "mib": None}}, "ODD": {"": {"devices": [], "mib": None}}}
+
+
+def of_memory(amounts, own=(), image=IMAGE, **other):
+    """A task that reserved amounts; its variables are in no list of the toolkit."""
+    it = container((), [*own, *(f"DOCKER_RESOURCE_{kind.upper()}={mib}" for kind, mib in amounts)], image)
+    return it._replace(**{"task": TaskRecord((), tuple(amounts), tuple(own)), **other})
+
+
+@pytest.mark.parametrize(
+    ("it", "devices"),
+    [
+        pytest.param(of_memory([("VRAM-C1", 8000)]), (B,), id="an image that requests all"),
+        pytest.param(of_memory([("VRAM-C1", 8000)], image=()), (B,), id="an image that requests nothing"),
+        pytest.param(of_memory([("VRAM-C1", 8000)], own=[f"NVIDIA_VISIBLE_DEVICES={A}"]), (B,), id="a service that names another card"),
+        pytest.param(of_memory([("VRAM-C1", 1), ("SSD", 4)]), (B,), id="something else besides"),
+        pytest.param(of_memory([("VRAM", 8000)]), (A, B), id="of a sum"),
+        pytest.param(of_memory([("SSD", 4)]), (), id="something else"),
+        pytest.param(of_memory([("VRAM-C1", 0)]), (), id="nothing"),
+        pytest.param(of_memory([("VRAM-C1", 8000)], task=None, unread="torn"), (B,), id="the environment, where the file cannot be read"),
+        pytest.param(of_memory([("VRAM-C1", "all")], task=None, unread="torn"), (), id="what is no amount"),
+    ],
+)
+def test_a_task_that_reserved_memory_sees_the_card_of_its_kind_and_leaves_the_rest_of_it_to_others(it, devices):
+    verdict = decide(settings(map=MEMORY), it)
+    assert (verdict.devices, verdict.refused, verdict.holds) == (devices, None, ())
+
+
+def test_a_card_of_which_nothing_is_known_is_refused():
+    assert "it requests ODD, which this node does not advertise." in decide(settings(map=MEMORY), of_memory([("ODD", 1)])).refused
+    assert "swarm gave it VRAM-C1=8000." in decide(settings(map=MEMORY), of_memory([("VRAM-C1", 8000)], own=[f"{VARIABLE}={A}"])).refused
+
+
 def test_audit_changes_nothing_and_counts_what_would_be_hidden():
     assert decide(settings("audit"), container()) == decision.Verdict(None, None, decide(settings(), container()).found)
     assert decide(settings("audit"), container([A])).holds == (A,)
@@ -114,7 +147,10 @@ def test_a_container_of_an_operator_is_left_alone():
     assert decide(settings("exclusive"), container(own=["NVIDIA_VISIBLE_DEVICES=all"], labels={})) == decision.Verdict(None)
 
 
-@pytest.mark.parametrize("read", [None, [], {}, {"level": "strict"}, {"level": "audit", "allow": "x"}, {"level": "audit", "devices": [1]}])
+WRONG = ({"allow": "x"}, {"devices": [1]}, {"map": []}, {"map": {"K": []}}, {"map": {"K": {"v": []}}}, {"map": {"K": {"v": {"devices": "x"}}}})
+
+
+@pytest.mark.parametrize("read", [None, [], {}, {"level": "strict"}, *({"level": "audit", **one} for one in WRONG)])
 def test_settings_that_are_none_are_an_error(read):
-    with pytest.raises(ValueError, match="level|lists"):
+    with pytest.raises(ValueError, match="level|lists|map"):
         decision.from_json(read, [])

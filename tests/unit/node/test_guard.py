@@ -11,7 +11,7 @@ import os
 import shutil
 
 import pytest
-from node_lab import UUIDS, node
+from node_lab import UUIDS, gpu, node
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import runtime_path
@@ -352,13 +352,20 @@ def test_a_runtime_without_a_program_cannot_be_guarded(tmp_path):
         it.assess()
 
 
-def test_memory_kinds_can_be_audited_only(tmp_path):
-    rules = [{"as": "vram", "kind": "VRAM"}]
-    it = advertising(tmp_path, advertise=rules).option(isolation="reserved")
-    with pytest.raises(GpuSwarmError, match="does not know which card a task reserved by VRAM"):
-        it.assess()
-    it.option(isolation="audit").converge()
-    assert settings(it)["devices"] == []
+def test_it_knows_the_card_of_each_kind_of_memory(tmp_path):
+    it = advertising(tmp_path, advertise=[{"as": "vram", "select": {"index": 0}}, {"as": "gpu"}])
+    assert any("nothing ties the share to a card" in text for text in it.assess()["warnings"])
+    assert any("nothing ties the share to a card" in text for text in it.option(isolation="audit").assess()["warnings"])
+    assert it.option(isolation="reserved").converge()["warnings"] == []
+    assert settings(it)["map"] == {"VRAM": {"": {"devices": UUIDS[:1], "mib": None}}}
+    assert (settings(it)["devices"], settings(it)["kinds"]) == (UUIDS[1:2], ["NVIDIA-GPU"])
+    # What reserved memory is not started by a guard that does not run, though NVIDIA's runtime knows nothing of that.
+    assert "|DOCKER_RESOURCE_VRAM)" in (home(it) / "nvidia-guard").read_text()
+    it.gpus = [gpu(2), *it.gpus[1:]]
+    it.option(advertise=[{"as": "vram", "select": {"index": 2}}, {"as": "gpu"}])
+    assert "the guard of the GPUs is of another version, or has other settings" in it.assess()["drift"]
+    it.converge()
+    assert settings(it)["map"] == {"VRAM": {"": {"devices": UUIDS[2:3], "mib": None}}}
 
 
 def test_a_reload_that_fails_leaves_the_node_as_it_was_and_the_next_run_goes_on(tmp_path):

@@ -29,6 +29,8 @@ def test_default_is_every_gpu_by_its_full_uuid_in_order_of_index():
         "idle_rules": [],
         "memory_kinds": [],
         "memory_mib": 0,
+        "map": {},
+        "card_mib": {},
         "warnings": [],
     }
 

@@ -117,6 +117,19 @@ def test_memory(gpus, rule, resources):
     assert len(decided["advertised"]) + len(decided["left_out"]) + len(decided["unselected"]) == len(gpus)
 
 
+def test_each_kind_of_memory_has_its_card():
+    """What a task sees that reserved some of it."""
+    (one, two), share = (t4(0), gpu(1)), {"mib": None}
+    decided = decide([one, two], [VRAM])
+    assert decided["map"] == {"VRAM-C0": {"": {"devices": [uuid(0)], **share}}, "VRAM-C1": {"": {"devices": [uuid(1)], **share}}}
+    assert decided["card_mib"] == {uuid(0): 15360, uuid(1): 81559}
+    assert decide([one], [VRAM])["map"] == {"VRAM": {"": {"devices": [uuid(0)], **share}}}
+    assert decide([one, two], [dict(VRAM, sum=True)])["map"] == {"VRAM": {"": {"devices": [uuid(0), uuid(1)], **share}}}
+    assert decide([unified(0)], [dict(VRAM, system_memory=True)], system_memory_mib=9000)["card_mib"] == {uuid(0): 9000}
+    assert decide([t4(0, uuid=None)], [VRAM])["map"] == {"VRAM": {"": {"devices": [], **share}}}
+    assert decide([one, cut(1, "1g.10gb")], [{"as": "mig"}, {"as": "gpu"}])["map"] == {}  # they are devices themselves
+
+
 def test_a_sum_is_reported_with_how_it_misplaces():
     rule = dict(VRAM, sum=True)
     (warning,) = decide([t4(0), gpu(1)], [rule])["warnings"]
