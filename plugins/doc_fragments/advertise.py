@@ -29,25 +29,46 @@ options:
           - With V(vram), memory in MiB, less O(advertise[].reserve_mib). Where the rule owns one GPU of
             the node, the kind is O(advertise[].kind). Where it owns several, each GPU is a kind of its own, named by its PCI
             bus, such as C(VRAM-C1), or C(VRAM-00-1E) where the device on the bus is not 0.
+          - With V(slots), slots of a card. Tasks share the card, each is one named resource of O(advertise[].kind), and a task sees the card that
+            its slot is of. It takes O(isolation), since NVIDIA's runtime knows no slot.
           - With V(mig), MIG devices, a kind per profile, such as C(MIG-1g.10gb). Each is one named resource. The rule is for
             cards in MIG mode only, the others go on to the next rule. Without such a rule, a card in MIG mode is left out.
           - With V(none), left to the host.
         type: str
-        choices: [gpu, model, vram, mig, none]
+        choices: [gpu, model, vram, slots, mig, none]
         required: true
       kind:
         description:
           - The generic resource's kind, or what the kinds begin with.
-          - The default is V(NVIDIA-GPU) with O(advertise[].as=gpu), V(VRAM) with O(advertise[].as=vram) and V(MIG) with
-            O(advertise[].as=mig).
+          - The default is V(NVIDIA-GPU) with O(advertise[].as=gpu), V(VRAM) with O(advertise[].as=vram), V(NVIDIA-SLOT) with
+            O(advertise[].as=slots) and V(MIG) with O(advertise[].as=mig).
           - Printable ASCII characters without blanks, C(=), commas and quotes.
         type: str
       kinds:
         description: With O(advertise[].as=model), kinds by shell patterns for the model's name. The first pattern that fits counts.
         type: dict
       reserve_mib:
-        description: With O(advertise[].as=vram), the MiB of each GPU that are not advertised.
+        description:
+          - With O(advertise[].as=vram), the MiB of each GPU that are not advertised.
+          - With O(advertise[].as=slots), those of which no slot has a share.
         type: int
+      slots:
+        description: With O(advertise[].as=slots), how many slots each card has, from 1 to 100. Each has its share of the card's memory.
+        type: int
+        version_added: 0.3.0
+      slot_mib:
+        description:
+          - With O(advertise[].as=slots), the MiB of each slot. A card has as many as fit into its memory, less O(advertise[].reserve_mib).
+            So one kind of a fleet of many models stands for a GPU with so much to spare.
+          - Such a rule takes either this or O(advertise[].slots).
+        type: int
+        version_added: 0.3.0
+      slots_together:
+        description:
+          - With O(advertise[].as=slots), whether a task is refused to which swarm gave slots of several cards. By default it starts, sees them all,
+            and RV(isolation) counts it.
+        type: bool
+        version_added: 0.3.0
       sum:
         description:
           - With O(advertise[].as=vram), advertise one sum over the GPUs of the node.

@@ -23,6 +23,14 @@ options:
     type: str
     choices: ["off", audit, reserved, exclusive]
     version_added: 0.3.0
+  cuda_overhead_mib:
+    description:
+      - What CUDA takes of a card's memory for each process, in MiB, beside what a framework allocates. A task with a share of a card (V(slots) or
+        V(vram) of O(advertise[].as)) finds its share in C(MAX_CONTAINER_MEMORY), in MiB, and in C(GPU_MEMORY_FRACTION) the share less this, as a
+        fraction of its card. A share that is not larger is refused.
+    type: int
+    default: 300
+    version_added: 0.3.0
   isolation_allow:
     description:
       - Services that see what their variables request, whatever O(isolation) is, such as an exporter of metrics. They hold nothing.

@@ -62,6 +62,7 @@ _ARCHITECTURES = (
     ((10, 0), "blackwell"),
     ((13, 0), None),
 )
+_SLOT = ".slot"
 _PROFILE = re.compile(r"\bMIG ((?:\d+c\.)?\d+g\.\d+gb\S*)")
 
 
@@ -99,6 +100,17 @@ def blank(index: int) -> Gpu:
 def label_safe(name: str | None) -> str:
     """A name as it may stand in a label: ``NVIDIA H100 80GB HBM3`` -> ``NVIDIA-H100-80GB-HBM3``."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")
+
+
+def slot_name(uuid: str, number: int) -> str:
+    """The value of a slot, a share of a card that swarm allocates by itself. NVIDIA's runtime takes it for no device, so that without the guard
+    a task with a slot does not start."""
+    return "%s%s%d" % (uuid, _SLOT, number)
+
+
+def device_of(value: str) -> str:
+    """The GPU or MIG device that a generic resource's value names, or is a slot of."""
+    return value.partition(_SLOT)[0]
 
 
 def architecture_of(capability: Any) -> str | None:

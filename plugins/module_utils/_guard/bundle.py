@@ -89,6 +89,13 @@ def rewritten(entries: Sequence[str], listed: Collection[str], devices: Sequence
     return found
 
 
+def with_values(entries: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """The variables with these values, each of several with one name."""
+    found = ["%s=%s" % (name_of(one), values[name_of(one)]) if name_of(one) in values else one for one in entries]
+    there = {name_of(one) for one in entries}
+    return found + ["%s=%s" % pair for pair in values.items() if pair[0] not in there]
+
+
 def with_environment(document: dict[str, Any], entries: list[str]) -> dict[str, Any]:
     return {**document, "process": {**document["process"], "env": entries}}
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import namedtuple
 
 from . import bundle, reservation
+from . import share as shares
+from .share import is_slot
 
 TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
 PROBE = "gpu-swarm-verify"
 # Why a task is not let see what it requests; what is counted goes by these names.
 MOUNT, FORGED, UNRESERVED, UNKNOWN, HIDDEN = "mount", "forged", "unreserved", "unknown-device", "hidden"
+APART, TOO_SMALL, BEYOND = "two-cards", "too-small", "beyond-share"
 _OLD = "it is of a task that is no longer assigned to this node, and gets no GPU"
 # What is worth a line of the journal besides.
 UNREAD, OLD = "unread", "old-task"
@@ -33,19 +36,24 @@ _REMEDY = {
     FORGED: "Remove the variable: swarm sets it from --generic-resource.",
     UNRESERVED: "Reserve GPUs with --generic-resource, or name the service in gpu_node_isolation_allow if it is to see all of them.",
     UNKNOWN: "Remove the variable, or run fleet.gpu_swarm.provision if the GPU was added since.",
+    APART: "Reserve fewer slots, or take slots_together out of the rule.",
+    TOO_SMALL: "Reserve more, or lower gpu_node_cuda_overhead_mib.",
 }
 
 
 # What a node goes by. allow: names of services; label:KEY or label:KEY=VALUE for labels of containers. devices: those of the node's
 # that have a name of their own in what it advertises. kinds: the kinds of named resources. listed: the variables that swarm-resource names. map: by
-# kind and value (reservation.AMOUNT where the kind is an amount) the devices of all else, and mib, how much of their memory.
-Settings = namedtuple("Settings", ["level", "allow", "devices", "kinds", "listed", "map"], defaults=[(), (), (), (), {}])
+# kind and value (reservation.AMOUNT where the kind is an amount) the devices of all else; mib, how much of their memory; and together, whether a task
+# may have several on one device only. card_mib: the memory of the cards. overhead_mib: what CUDA takes of it for each process.
+Settings = namedtuple(
+    "Settings", ["level", "allow", "devices", "kinds", "listed", "map", "card_mib", "overhead_mib"], defaults=[(), (), (), (), {}, {}, 0]
+)
 # A container that is about to be made. entries: its variables. mounts: those that request devices. task: what swarm's agent wrote of its task, a
 # TaskRecord or None. unread: why that could not be read.
 Container = namedtuple("Container", ["labels", "entries", "mounts", "task", "unread"], defaults=[None])
 # devices: what it is to see; None: it goes on as it is. refused: why, for whoever looks at its task. found: name to text, of what is to be counted
-# and reported. holds: what its task has, whatever it sees.
-Verdict = namedtuple("Verdict", ["devices", "refused", "found", "holds"], defaults=[None, {}, ()])
+# and reported. holds: what its task has, whatever it sees. variables: what it is to know besides, by their names.
+Verdict = namedtuple("Verdict", ["devices", "refused", "found", "holds", "variables"], defaults=[None, {}, (), {}])
 
 
 def service_of(labels: Mapping[str, str]) -> str:
@@ -61,17 +69,24 @@ def decide(settings: Settings, container: Container) -> Verdict:
         notes = {UNREAD: "what swarm assigned to it cannot be read: %s" % container.unread} if container.unread else {OLD: _OLD}
     parts = reservation.parts(settings, container)
     devices = tuple(dict.fromkeys(device for part in parts for device in part.devices))
-    name, text = _refusal(settings, container, parts)
+    share = shares.share(parts, container.task.environment if container.task else (), settings.card_mib, settings.overhead_mib)
+    if share.beyond:
+        notes[BEYOND] = "%s." % share.beyond
+    name, text = _refusal(settings, container, parts, share)
     if name:
-        return _at(settings, Verdict(None, "%s %s" % (text, _REMEDY[name]), {**notes, name: text}))
+        return _at(settings, Verdict(None, "%s %s" % (text, _REMEDY[name]), {**notes, name: text}), parts)
+    if _apart(parts):
+        notes[APART] = _apart(parts)
     wants = bundle.requests(container.entries, settings.listed)
     if not devices and wants and OLD not in notes:
         notes[HIDDEN] = "its image requests %s, and it has no reservation" % _requested(settings, container)
-    return _at(settings, Verdict(devices, None, notes, _names(parts)))
+    return _at(settings, Verdict(devices, None, notes, _names(parts), share.variables), parts)
 
 
-def _at(settings: Settings, verdict: Verdict) -> Verdict:
-    return verdict._replace(devices=None, refused=None) if settings.level == AUDIT else verdict
+def _at(settings: Settings, verdict: Verdict, parts: Sequence[reservation.Part]) -> Verdict:
+    """A task with a slot starts by the guard only, whatever the level."""
+    audited = settings.level == AUDIT and not any(is_slot(part) for part in parts)
+    return verdict._replace(devices=None, refused=None, variables={}) if audited else verdict
 
 
 def _is_allowed(allow: Sequence[str], labels: Mapping[str, str]) -> bool:
@@ -91,7 +106,16 @@ def _names(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
     return tuple(part.value for part in parts if part.value != reservation.AMOUNT)
 
 
-def _refusal(settings: Settings, container: Container, parts: Sequence[reservation.Part]) -> tuple[str, str]:
+def _apart(parts: Sequence[reservation.Part]) -> str:
+    """Slots of one kind that are on several cards, in words; empty where they are not."""
+    for kind in dict.fromkeys(part.kind for part in parts if is_slot(part)):
+        cards = dict.fromkeys(device for part in parts if part.kind == kind for device in part.devices)
+        if len(cards) > 1:
+            return "swarm gave it slots of %d cards (%s: %s)." % (len(cards), kind, ", ".join(cards))
+    return ""
+
+
+def _refusal(settings: Settings, container: Container, parts: Sequence[reservation.Part], share: shares.Share) -> tuple[str, str]:
     """Why it is refused, as its name and in words; empty where it is not."""
     if container.mounts:
         return MOUNT, "it has a mount at %s, by which NVIDIA's runtime would give it GPUs." % container.mounts[0]
@@ -107,7 +131,9 @@ def _refusal(settings: Settings, container: Container, parts: Sequence[reservati
     wanted = bundle.requested(own, bundle.VISIBLE)
     if wanted and not parts:
         return UNRESERVED, "it sets %s=%s, and has no reservation." % (bundle.VISIBLE, ",".join(wanted))
-    return "", ""
+    if _apart(parts) and any(part.together for part in parts):
+        return APART, _apart(parts)
+    return (TOO_SMALL, share.too_small) if share.too_small else ("", "")
 
 
 def _reserved(parts: Sequence[reservation.Part]) -> str:
@@ -128,7 +154,14 @@ def from_json(read: Any, listed: Collection[str]) -> Settings:
     allow, devices, kinds = (read.get(name, []) for name in ("allow", "devices", "kinds"))
     if not all(isinstance(one, list) and all(isinstance(word, str) for word in one) for one in (allow, devices, kinds)):
         raise ValueError("its lists are not of texts")
-    return Settings(read["level"], allow, devices, kinds, listed, _map(read.get("map", {})))
+    return Settings(read["level"], allow, devices, kinds, listed, _map(read.get("map", {})), *_memory(read))
+
+
+def _memory(read: Mapping[str, Any]) -> tuple[dict[str, int], int]:
+    card_mib, overhead_mib = read.get("card_mib", {}), read.get("overhead_mib", 0)
+    if isinstance(card_mib, dict) and all(isinstance(one, int) for one in (overhead_mib, *card_mib.values())):
+        return card_mib, overhead_mib
+    raise ValueError("the memory of its cards is no number")
 
 
 def _map(read: Any) -> dict[str, Any]:

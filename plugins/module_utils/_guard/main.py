@@ -91,7 +91,7 @@ def _guard(made: Call, given: Given) -> None:
     if verdict.holds:
         _hold(made, given, labels, verdict.holds)
     if verdict.devices is not None:
-        entries = bundle.rewritten(container.entries, settings.listed, verdict.devices)
+        entries = bundle.with_values(bundle.rewritten(container.entries, settings.listed, verdict.devices), verdict.variables)
         if entries != container.entries:
             _write(path, bundle.with_environment(document, entries))
 

@@ -24,8 +24,9 @@ AMOUNT = ""
 
 
 # One thing that a task reserved. value: its name, AMOUNT for an amount. devices: what the task sees by it, none where the node does not advertise
-# it. mib: how much of their memory is its own, None where it has them whole.
-Part = namedtuple("Part", ["kind", "value", "devices", "mib"])
+# it. mib: how much of their memory is its own, None where it has them whole, or that is not known. together: whether others of its kind are to
+# be on the same device.
+Part = namedtuple("Part", ["kind", "value", "devices", "mib", "together"], defaults=[None, False])
 
 
 def parts(settings: Any, container: Any) -> tuple[Part, ...]:
@@ -66,8 +67,8 @@ def _amounts(settings: Any, entries: Sequence[str]) -> Iterator[tuple[str, int]]
 def _named(settings: Any, kind: str, value: str) -> Part:
     known: Mapping[str, Any] | None = settings.map.get(kind, {}).get(value)
     if known is not None and value != AMOUNT:
-        return Part(kind, value, tuple(known["devices"]), known.get("mib"))
-    return Part(kind, value, (value,) if value in settings.devices else (), None)
+        return Part(kind, value, tuple(known["devices"]), known.get("mib"), bool(known.get("together")))
+    return Part(kind, value, (value,) if value in settings.devices else ())
 
 
 def _amount(settings: Any, kind: str, mib: int) -> Part:

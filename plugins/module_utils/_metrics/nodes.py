@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Collection, Iterable, Iterator, Mapping
 
+from .._gpu.record import device_of
 from .._health.label import FAULT
 from .._ledger.availability import ACTIVE, DRAINED, PAUSED, closed_as
 from .._ledger.tasks import epoch
@@ -99,12 +100,11 @@ def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = No
     reported = record["health"]
     if not _is_unfit(reported) or not is_of_gpus(entry):
         return 0
-    values = entry["values"] if among is None else among
+    values = [device_of(value) for value in (entry["values"] if among is None else among)]
     if reported["card"] is None:
         return len(values)
-    if among is not None:
-        return int(reported["card"] in values)
-    return min(reported["cards"], len(values)) if reported["card"] in values else 0
+    of_card = values.count(reported["card"])  # several where these are slots
+    return of_card if among is not None or not of_card else max(of_card, min(reported["cards"], len(values)))
 
 
 def _is_unfit(reported: Mapping[str, Any] | None) -> bool:

@@ -68,6 +68,7 @@ def _case(params: Mapping[str, Any], seen: Observation) -> Case:
     coming = file_edits.coming(seen, params["daemon_config"], taken)
     found = _present(params, seen, coming) if present else {}
     advertisement = advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
+    guard_seen.check_slots(params, advertisement)
     advertisement["labels"] = _labels(params, seen, advertisement)
     findings = checks.check(_facts(params, seen, advertisement), params.get("accept_risks") or []) if present else []
     return Case(params, seen, taken, coming, advertisement, findings)

@@ -19,7 +19,7 @@ from typing import Any
 
 from .. import _files, _sources
 
-FILES = ("bolt", "bundle", "call", "decision", "engine_record", "findings", "holds", "main", "reservation", "task_record", "toolkit_config")
+FILES = ("bolt", "bundle", "call", "decision", "engine_record", "findings", "holds", "main", "reservation", "share", "task_record", "toolkit_config")
 _PACKAGE, _PREFIX = "gpu_swarm", "code-"
 _NEW = ".new."
 # Started as a file: a directory, as python takes one too, would need runpy, which takes an eighth of the time.

@@ -14,6 +14,7 @@ import os
 from typing import Any, Mapping, NamedTuple
 
 from .._config.daemon_json import RUNTIME_PATH
+from .._errors import GpuSwarmError
 from .journal import INSERTED
 
 OFF, AUDIT = "off", "audit"
@@ -30,6 +31,16 @@ def is_wanted(params: Mapping[str, Any]) -> bool:
     """Whether this node is to have a guard."""
     level = params.get("isolation") or OFF
     return bool(level != OFF and params["state"] == "present" and params["advertise"] and params["restart"] == "if_needed")
+
+
+def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any]) -> None:
+    """Raises GpuSwarmError for slots on a node that is to have no guard: NVIDIA's runtime knows no slot."""
+    kinds = [kind for kind, values in advertisement["map"].items() if "" not in values]
+    if kinds and (params.get("isolation") or OFF) == OFF:
+        raise GpuSwarmError(
+            "advertise: %s would be slots of a card, which a task gets by the guard of the GPUs only, and isolation is off. Set gpu_swarm_isolation"
+            " (isolation) to audit, reserved or exclusive, or advertise whole GPUs with 'as: gpu'." % ", ".join(kinds)
+        )
 
 
 def before(entry: Mapping[str, Any] | None) -> str | None:

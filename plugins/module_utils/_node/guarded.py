@@ -63,6 +63,8 @@ def _wanted(case: Case, edits: Mapping[str, Edit], program: str) -> GuardWanted:
         "devices": sorted({one for kind, values in named.items() for one in values if one not in advertisement["map"].get(kind, {})}),
         "kinds": sorted(named),
         "map": advertisement["map"],
+        "card_mib": advertisement["card_mib"],
+        "overhead_mib": params.get("cuda_overhead_mib") or 0,
         "data_root": _data_root(case),
         "runtime_config": params["runtime_config"],
     }

@@ -52,6 +52,7 @@ def argument_spec() -> dict[str, Any]:
         "on_loss": {"type": "str", "choices": ["pause", "report", "shrink"], "default": "pause"},
         "isolation": {"type": "str", "choices": list(LEVELS)},
         "isolation_allow": {"type": "list", "elements": "str", "default": []},
+        "cuda_overhead_mib": {"type": "int", "default": 300},
         "look_for_images": {"type": "bool", "default": False},
         "timeout": {"type": "int", "default": 120},
     }

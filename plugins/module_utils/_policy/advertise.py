@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Container, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
-from .._gpu.record import Gpu
+from .._gpu.record import Gpu, device_of
 from . import generic_resources
 from .allocation import Shares
 from .forms import DEFAULT_RULES, advertise
@@ -115,7 +115,7 @@ def _taken_over(present: Mapping[str, Any], rules: Sequence[Rule], shares: Share
     hosts_own = [uuid for gpu, _reason in unselected for uuid in _uuids(gpu)]
     found = []
     for kind, values in present.items():
-        named = [value.lower() for value in values] if isinstance(values, list) else []
+        named = [device_of(value).lower() for value in values] if isinstance(values, list) else []
         about_gpus = bool(named) and all(value.startswith(("gpu-", "mig-")) and len(value) > len("gpu-") for value in named)
         if in_family(kind, rules) or (about_gpus and _names_any(named, advertised) and not _names_any(named, hosts_own)):
             found.append(kind)
@@ -176,11 +176,14 @@ def _drift_of_kind(kind: str, decided: Any, running: Any, reasons: Mapping[str, 
 
 def _counted(values: Sequence[str]) -> str:
     noun = "GPU" if values[0].startswith("GPU-") else "MIG device" if values[0].startswith("MIG-") else "value"
+    noun = noun if device_of(values[0]) == values[0] else "slot"
     return f"{len(values)} {noun}{'' if len(values) == 1 else 's'}"
 
 
 def _why_not(kind: str, value: str, decided: Iterable[str], reasons: Mapping[str, str]) -> str:
     full = [uuid for uuid in decided if uuid.startswith(value)]
+    if any(device_of(one) == value for one in full):
+        return f"{value} is advertised as {kind} but should not be: its slots are"
     if full:
         return f"{value} is advertised as {kind}, a shortened UUID of {' and '.join(full)}"
     if value in reasons:

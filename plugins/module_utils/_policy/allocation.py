@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 from typing import Any, Sequence
 
-from .._gpu.record import Gpu, label_safe
+from .._gpu.record import Gpu, label_safe, slot_name
 from . import generic_resources
 from .selection import FULL_UUID, MIG_UUID, PolicyError, Rule, in_mig_mode, matches_model, place_name
 
 _IN_MIG_MODE = (
     "it is in MIG mode, where a card cannot be advertised whole; a rule with 'as: mig' in front of this one advertises its parts"
 )
+MOST_SLOTS = 100  # of one card: each is an entry in daemon.json and in the manager's record of the node
 
 
 class Shares:
@@ -32,8 +33,9 @@ class Shares:
         self.warnings: list[str] = []
         self.amounts: set[str] = set()  # kinds that are a number
         self.memory_mib = 0  # behind those, before anything is kept in reserve
-        # By kind and value, or "" for a kind that is an amount, what a task sees by it: its devices, and how many MiB of them are its own, None
-        # where that is the amount. Of values that are devices themselves there is nothing here.
+        # By kind and value, or "" for a kind that is an amount, what a task sees by it: its devices, how many MiB of them are its own, None where
+        # that is the amount or not known, and whether a task may have several on one card only. Of values that are devices themselves there is
+        # nothing here.
         self.map: dict[str, dict[str, dict[str, Any]]] = {}
         self.card_mib: dict[str, int] = {}  # the memory of these devices
         self._given: dict[int, tuple[Gpu, list[tuple[str, str | int]]]] = {}
@@ -43,10 +45,10 @@ class Shares:
             self.amounts.add(kind)
         self._given.setdefault(gpu["index"], (gpu, []))[1].append((kind, value))
 
-    def stand_for(self, kind: str, value: str, sizes: Sequence[tuple[Gpu, int | None]], mib: int | None = None) -> None:
+    def stand_for(self, kind: str, value: str, sizes: Sequence[tuple[Gpu, int | None]], mib: int | None = None, together: bool = False) -> None:
         """What a task sees that has this value: these cards, with the MiB of each."""
         known = {gpu["uuid"]: size for gpu, size in sizes if gpu.get("uuid")}
-        self.map.setdefault(kind, {})[value] = {"devices": list(known), "mib": mib}
+        self.map.setdefault(kind, {})[value] = {"devices": list(known), "mib": mib, "together": together}
         self.card_mib.update({uuid: size for uuid, size in known.items() if size})
 
     def cover(self, gpu: Gpu) -> None:
@@ -210,6 +212,46 @@ def _give_sum(rule: Rule, sizes: Sequence[tuple[Gpu, int]], reserve: int, shares
             " of the largest GPU, which then fits on none, and it places tasks although no single GPU has that much left. Without"
             " 'sum: true' each GPU is a kind of its own."
         )
+
+
+# --- slots ----------------------------------------------------------------------------------------------------------
+
+
+def slots(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
+    """So many named shares of each card, all those of a card in one row: swarm takes from the front of the list, so that tasks fill a card
+    before they begin another."""
+    for gpu in gpus:
+        reason = _unfit(gpu, shares)
+        if reason:
+            shares.leave(gpu, reason)
+            continue
+        count, mib = _slots_of(rule, gpu)
+        for number in range(1, count + 1):
+            value = slot_name(gpu["uuid"], number)
+            shares.give(gpu, rule["kind"], value)
+            shares.stand_for(rule["kind"], value, [(gpu, gpu.get("memory_mib"))], mib, bool(rule.get("slots_together")))
+
+
+def _slots_of(rule: Rule, gpu: Gpu) -> tuple[int, int | None]:
+    """How many a card has, and the MiB of each, None where the card has no memory of its own."""
+    size, reserve, who = gpu.get("memory_mib"), int(rule.get("reserve_mib", 0)), f"GPU {gpu['index']} ({gpu.get('name')})"
+    if size is None:
+        if "slots" in rule:
+            return int(rule["slots"]), None
+        raise PolicyError(
+            f"advertise: {who} has no memory of its own, as is usual with unified memory, so that slot_mib={rule['slot_mib']} does not say how many"
+            " slots it has. Say it with 'slots', or give that GPU to another rule with 'select'."
+        )
+    count = int(rule["slots"]) if "slots" in rule else (size - reserve) // int(rule["slot_mib"])
+    mib = (size - reserve) // count if "slots" in rule else int(rule["slot_mib"])
+    if count < 1 or mib < 1 or count > MOST_SLOTS:
+        option = f"slots={rule['slots']}" if "slots" in rule else f"slot_mib={rule['slot_mib']}"
+        what = f"makes {count} slots, more than {MOST_SLOTS}," if count > MOST_SLOTS else "makes no slot"
+        raise PolicyError(
+            f"advertise: {option} with reserve_mib={reserve} {what} of the {size} MiB of {who}. Change it, or give that GPU to another rule with"
+            " 'select'."
+        )
+    return count, mib
 
 
 # --- MIG devices ----------------------------------------------------------------------------------------------------

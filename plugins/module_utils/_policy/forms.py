@@ -41,6 +41,7 @@ class Form(NamedTuple):
     # (rule) -> an expression for the kinds that it makes by itself, whatever GPUs are there; None where it makes none.
     family: Callable[[Rule], str | None]
     amounts: bool  # whether its kinds are amounts of memory, and not lists of devices
+    check: Callable[[Rule, str], None]  # (rule, where): what its options must be together; raises PolicyError
     takes: Callable[[Gpu], bool]  # whether the form is for such a GPU at all; else the GPU goes on to the next rule
     advertise: Callable[[Rule, Sequence[Gpu], Shares], None]  # adds to the shares what it makes of the GPUs that the rule owns on the node
 
@@ -92,6 +93,21 @@ def check_yes_or_no(value: Any, where: str) -> None:
         raise PolicyError(f"{where}: {generic_resources.shorten(value)} is neither true nor false.")
 
 
+def check_slot_count(value: Any, where: str) -> None:
+    if not is_whole_number(value) or not 1 <= int(value) <= allocation.MOST_SLOTS:
+        raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not a number of slots from 1 to {allocation.MOST_SLOTS}.")
+
+
+def check_slot_size(value: Any, where: str) -> None:
+    if not is_whole_number(value) or int(value) < 1:
+        raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not a number of MiB from 1 on.")
+
+
+def check_slots(rule: Rule, where: str) -> None:
+    if ("slots" in rule) == ("slot_mib" in rule):
+        raise PolicyError(f"{where}: a rule with as=slots takes either 'slots', how many a card has, or 'slot_mib', how large each is.")
+
+
 # --- the forms ------------------------------------------------------------------------------------------------------
 
 _PLACE = f"(?:-{HEX}{{4,8}})?-{HEX}{{2}}(?:-{HEX}{{2}})?(?:\\.[0-7])?"
@@ -111,6 +127,10 @@ def _no_family(_rule: Rule) -> str | None:
     return None
 
 
+def _any_rule(_rule: Rule, _where: str) -> None:
+    pass
+
+
 def _any_gpu(_gpu: Gpu) -> bool:
     return True
 
@@ -126,6 +146,7 @@ FORMS = {
             kinds=_its_kind,
             family=_no_family,
             amounts=False,
+            check=_any_rule,
             takes=_any_gpu,
             advertise=allocation.whole,
         ),
@@ -137,6 +158,7 @@ FORMS = {
             kinds=lambda rule: list((rule.get("kinds") or {}).values()),
             family=_no_family,
             amounts=False,
+            check=_any_rule,
             takes=_any_gpu,
             advertise=allocation.by_model,
         ),
@@ -153,8 +175,27 @@ FORMS = {
             kinds=_its_kind,
             family=lambda rule: re.escape(kind_of(rule)) + _PLACE,
             amounts=True,
+            check=_any_rule,
             takes=_any_gpu,
             advertise=allocation.memory,
+        ),
+        Form(
+            name="slots",
+            text="slots of a card",
+            options={
+                **_KIND_OPTION,
+                "slots": Option("int", check_slot_count),
+                "slot_mib": Option("int", check_slot_size),
+                "slots_together": Option("bool", check_yes_or_no),
+                "reserve_mib": Option("int", check_mib),
+            },
+            default_kind="NVIDIA-SLOT",
+            kinds=_its_kind,
+            family=_no_family,
+            amounts=False,
+            check=check_slots,
+            takes=_any_gpu,
+            advertise=allocation.slots,
         ),
         Form(
             name="mig",
@@ -164,6 +205,7 @@ FORMS = {
             kinds=_none,
             family=lambda rule: re.escape(kind_of(rule)) + _PROFILE,
             amounts=False,
+            check=_any_rule,
             takes=in_mig_mode,
             advertise=allocation.mig,
         ),
@@ -175,6 +217,7 @@ FORMS = {
             kinds=_none,
             family=_no_family,
             amounts=False,
+            check=_any_rule,
             takes=_any_gpu,
             advertise=allocation.to_host,
         ),

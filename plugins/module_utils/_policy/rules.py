@@ -43,6 +43,7 @@ def _check_rule(rule: Any, where: str) -> None:
     for key, value in rule.items():
         if key in options:
             options[key].check(value, f"{where}.{key}")
+    FORMS[form].check(rule, where)
     selection.check_select(rule.get("select"), where + ".select")
 
 
@@ -55,6 +56,10 @@ def _check_clash(rules: Sequence[Rule]) -> None:
                 f"advertise: the kind {kind} is a list of GPUs in one rule and an amount of memory in another; a kind is"
                 " one of the two. Rename one."
             )
+    slots = owned_kinds([rule for rule in rules if rule["as"] == "slots"])
+    for kind in owned_kinds([rule for rule in rules if rule["as"] != "slots"]):
+        if kind in slots:
+            raise PolicyError(f"advertise: the kind {kind} is slots in one rule and whole GPUs in another; a kind is one of the two. Rename one.")
 
 
 def check_alike(kinds: Iterable[str], where: str = "advertise") -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
+from .._gpu.record import device_of
 from .._ledger.tasks import ENDED, assigned
 from .._policy import generic_resources
 from .images import THERE
@@ -137,8 +138,9 @@ def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | N
 
 
 def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log: str) -> str | None:
-    more = [device for device in seen if device not in reserved]
-    unseen = [device for device in reserved if device not in seen]
+    devices = devices_of(reserved)
+    more = [device for device in seen if device not in devices]
+    unseen = [device for device in devices if device not in seen]
     if len(reserved) != check["asked"]:
         return "swarm allocated %d of %d %s to the task. Check the leader's version of Docker Engine" % (len(reserved), check["asked"], check["kind"])
     if not seen and not log.strip():
@@ -152,6 +154,11 @@ def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log:
     if unseen:
         return "does not see %s, which is allocated to it. %s" % (some(unseen), PROVISION)
     return None
+
+
+def devices_of(reserved: Iterable[str]) -> list[str]:
+    """The GPUs and MIG devices that a task with these values is to see."""
+    return list(dict.fromkeys(device_of(value) for value in reserved))
 
 
 def _runtime(check: Check) -> str:

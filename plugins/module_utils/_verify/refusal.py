@@ -28,7 +28,8 @@ def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = No
     check, task, log, dummy_unread = outcome
     reserved = (assigned(task) if task else {}).get(check["kind"]) or []
     seen = judge.seen_in(log)
-    more = [device for device in seen if device not in reserved]
+    devices = judge.devices_of(reserved)
+    more = [device for device in seen if device not in devices]
     state, verdict = (FAILED, _leak(check, more)) if more else _without_a_leak(outcome, timeout_s, node)
     return dict(check, reserved=reserved, seen=seen, state=state, verdict=verdict)
 

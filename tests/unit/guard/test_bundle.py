@@ -76,6 +76,20 @@ def test_nothing_but_these_variables_changes(entries, devices):
     assert bundle.rewritten(after["process"]["env"], LISTED, devices) == after["process"]["env"]
 
 
+VARIABLES = st.dictionaries(st.sampled_from(["GPU_SWARM_SLOTS", "GPU_MEMORY_FRACTION", "PATH", ""]), st.text(max_size=9))
+
+
+@given(entries=ENTRIES, values=VARIABLES)
+def test_what_a_task_is_to_know_stands_in_each_variable_of_that_name_and_nothing_else_changes(entries, values):
+    after = bundle.with_values(entries, values)
+    for name, value in values.items():
+        assert {one for one in after if bundle.name_of(one) == name} == {f"{name}={value}"}
+    others = [one for one in after if bundle.name_of(one) not in values]
+    assert others == [one for one in entries if bundle.name_of(one) not in values]
+    assert bundle.with_values(after, values) == after
+    assert bundle.with_values(entries, {}) == entries
+
+
 @given(entries=ENTRIES, mode=MODES)
 def test_what_asks_for_nothing_gets_nothing_of_nvidias_runtime(entries, mode):
     """The guard finds a request at least whenever the runtime would give something."""

@@ -10,6 +10,8 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import decision
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.decision import Container, Settings, decide
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.share import FRACTION, SLOTS
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.share import MEMORY as LIMIT
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.task_record import TaskRecord
 
 VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
@@ -109,6 +111,74 @@ def test_a_card_of_which_nothing_is_known_is_refused():
     assert "swarm gave it VRAM-C1=8000." in decide(settings(map=MEMORY), of_memory([("VRAM-C1", 8000)], own=[f"{VARIABLE}={A}"])).refused
 
 
+def slot(card, mib=4000, together=False):
+    return {"devices": [card], "mib": mib, "together": together}
+
+
+SLOT = "NVIDIA-SLOT"
+A1, A2, B1 = f"{A}.slot1", f"{A}.slot2", f"{B}.slot1"
+SLOTTED = {SLOT: {A1: slot(A), A2: slot(A), B1: slot(B)}, "TOGETHER": {A1: slot(A, None, True), B1: slot(B, None, True)}}
+
+
+def of_slots(level="reserved", **other):
+    return Settings(level, (), [], [SLOT, "TOGETHER"], [f"DOCKER_RESOURCE_{SLOT}"], SLOTTED, {A: 16000, B: 16000}, 300)._replace(**other)
+
+
+def with_slots(*given, own=(), kind=SLOT, **other):
+    entries = [*own, f"DOCKER_RESOURCE_{kind}={','.join(given)}", *IMAGE]
+    return Container(LABELS, entries, (), **{"task": TaskRecord(tuple((kind, one) for one in given), (), tuple(own)), **other})
+
+
+@pytest.mark.parametrize("level", ["audit", "reserved", "exclusive"])
+@pytest.mark.parametrize(
+    ("it", "devices", "holds", "names"),
+    [
+        pytest.param(with_slots(A1), (A,), (A1,), [], id="one"),
+        pytest.param(with_slots(A1, A2), (A,), (A1, A2), [], id="two of a card"),
+        pytest.param(with_slots(A2, B1), (A, B), (A2, B1), ["two-cards"], id="of two cards"),
+        pytest.param(with_slots(B1, own=[f"NVIDIA_VISIBLE_DEVICES={A}"]), (B,), (B1,), [], id="a service that names another card"),
+        pytest.param(with_slots(A2, task=None, unread="torn"), (A,), (A2,), ["unread"], id="the environment, where the file cannot be read"),
+    ],
+)
+def test_a_task_sees_the_card_that_its_slot_is_of_at_every_level(it, devices, holds, names, level):
+    verdict = decide(of_slots(level), it)
+    assert (verdict.devices, verdict.refused, verdict.holds, sorted(verdict.found)) == (devices, None, holds, names)
+    assert verdict.variables[SLOTS] == ",".join(holds)
+
+
+@pytest.mark.parametrize("level", ["audit", "reserved", "exclusive"])
+@pytest.mark.parametrize(
+    ("it", "name", "words"),
+    [
+        pytest.param(with_slots(A1, B1, kind="TOGETHER"), "two-cards", f"slots of 2 cards (TOGETHER: {A}, {B}). Reserve fewer", id="two cards"),
+        pytest.param(with_slots(A1, own=[f"DOCKER_RESOURCE_{SLOT}={A2}"]), "forged", f"swarm gave it {A1}", id="another slot"),
+        pytest.param(with_slots(A1, own=[f"{LIMIT}=300"]), "too-small", "its share is 300 MiB, and CUDA takes 300 MiB", id="a share that is none"),
+    ],
+)
+def test_slots_that_a_task_cannot_have(it, name, words, level):
+    verdict = decide(of_slots(level), it)
+    assert (verdict.devices, name in verdict.found) == (None, True)
+    assert words in verdict.refused
+
+
+def test_a_slot_that_is_not_of_this_node_starts_nowhere():
+    """With audit NVIDIA's runtime refuses it, which knows no slot."""
+    it = with_slots(f"{A}.slot9")
+    assert f"it requests {A}.slot9, which this node does not advertise" in decide(of_slots(), it).refused
+    assert decide(of_slots("audit"), it)[:2] == (None, None)
+
+
+def test_a_share_is_told_to_its_task_and_not_with_audit():
+    told = {LIMIT: "8000", FRACTION: "0.481250"}  # (8000 - 300) / 16000
+    memory = of_slots(map=MEMORY)
+    assert decide(memory, of_memory([("VRAM-C1", 8000)])).variables == told
+    assert decide(memory._replace(level="audit"), of_memory([("VRAM-C1", 8000)])).variables == {}
+    assert decide(of_slots(), with_slots(A1, A2)).variables == {SLOTS: f"{A1},{A2}", **told}
+    assert decide(settings(), container([A])).variables == {}
+    over = decide(memory, of_memory([("VRAM-C1", 8000)], own=[f"{LIMIT}=9000"]))
+    assert (over.refused, over.found) == (None, {"beyond-share": f"it sets {LIMIT}=9000, and reserved 8000 MiB."})
+
+
 def test_audit_changes_nothing_and_counts_what_would_be_hidden():
     assert decide(settings("audit"), container()) == decision.Verdict(None, None, decide(settings(), container()).found)
     assert decide(settings("audit"), container([A])).holds == (A,)
@@ -147,10 +217,11 @@ def test_a_container_of_an_operator_is_left_alone():
     assert decide(settings("exclusive"), container(own=["NVIDIA_VISIBLE_DEVICES=all"], labels={})) == decision.Verdict(None)
 
 
-WRONG = ({"allow": "x"}, {"devices": [1]}, {"map": []}, {"map": {"K": []}}, {"map": {"K": {"v": []}}}, {"map": {"K": {"v": {"devices": "x"}}}})
+WRONG_MAPS = ([], {"K": []}, {"K": {"v": []}}, {"K": {"v": {"devices": "x"}}})
+WRONG = ({"allow": "x"}, {"devices": [1]}, {"card_mib": [1]}, *({"map": one} for one in WRONG_MAPS))
 
 
 @pytest.mark.parametrize("read", [None, [], {}, {"level": "strict"}, *({"level": "audit", **one} for one in WRONG)])
 def test_settings_that_are_none_are_an_error(read):
-    with pytest.raises(ValueError, match="level|lists|map"):
+    with pytest.raises(ValueError, match="level|lists|map|memory"):
         decision.from_json(read, [])

@@ -37,6 +37,12 @@ def test_variables_that_show_gpus(env, variables):
     ]
 
 
+def test_a_slot_is_a_reservation_of_a_gpu():
+    nodes, own = [node("g1", resources=named(A + ".slot1", kind="NVIDIA-SLOT"))], service(env=[ALL], reserves={"NVIDIA-SLOT": 1})
+    assert unreserved([own], nodes, [task("t1", "g1")]) == []
+    assert unreserved([service(env=[ALL])], nodes, [task("t1", "g1")])
+
+
 @pytest.mark.parametrize(
     "env",
     [

@@ -130,6 +130,12 @@ def test_how_many_of_a_kind(options, health, held, expected):
     assert amounts(read([reports(one, health) if health else one], tasks, [service()])) == expected
 
 
+def test_all_slots_of_a_faulty_card_are_faulty():
+    one = node(resources=named(f"{A}.slot1", f"{A}.slot2", f"{B}.slot1"))
+    tasks = [task("t0", given=named(f"{A}.slot1"))]
+    assert amounts(read([reports(one, f"fault {A} reason=lost")], tasks, [service()])) == (3, 1, 2, 1, 2)
+
+
 def test_an_amount_and_what_is_no_longer_advertised():
     found = read([node(resources=discrete(16000))], [task("t1", given=[*discrete(6000), *named(A)])], [service()])
     assert amounts(found, "VRAM") == (16000, 6000, 10000, 10000, 0)

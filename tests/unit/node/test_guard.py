@@ -357,7 +357,7 @@ def test_it_knows_the_card_of_each_kind_of_memory(tmp_path):
     assert any("nothing ties the share to a card" in text for text in it.assess()["warnings"])
     assert any("nothing ties the share to a card" in text for text in it.option(isolation="audit").assess()["warnings"])
     assert it.option(isolation="reserved").converge()["warnings"] == []
-    assert settings(it)["map"] == {"VRAM": {"": {"devices": UUIDS[:1], "mib": None}}}
+    assert settings(it)["map"] == {"VRAM": {"": {"devices": UUIDS[:1], "mib": None, "together": False}}}
     assert (settings(it)["devices"], settings(it)["kinds"]) == (UUIDS[1:2], ["NVIDIA-GPU"])
     # What reserved memory is not started by a guard that does not run, though NVIDIA's runtime knows nothing of that.
     assert "|DOCKER_RESOURCE_VRAM)" in (home(it) / "nvidia-guard").read_text()
@@ -365,7 +365,33 @@ def test_it_knows_the_card_of_each_kind_of_memory(tmp_path):
     it.option(advertise=[{"as": "vram", "select": {"index": 2}}, {"as": "gpu"}])
     assert "the guard of the GPUs is of another version, or has other settings" in it.assess()["drift"]
     it.converge()
-    assert settings(it)["map"] == {"VRAM": {"": {"devices": UUIDS[2:3], "mib": None}}}
+    assert settings(it)["map"] == {"VRAM": {"": {"devices": UUIDS[2:3], "mib": None, "together": False}}}
+
+
+def test_slots_take_a_guard(tmp_path):
+    it = advertising(tmp_path).option(advertise=[{"as": "slots", "slots": 2}])
+    before = it.everything()
+    with pytest.raises(GpuSwarmError, match="NVIDIA-SLOT would be slots of a card, .* isolation is off. Set gpu_swarm_isolation"):
+        it.converge()
+    assert it.everything() == before
+    it.option(isolation="audit", cuda_overhead_mib=500)
+    assert it.converge()["restarted"] is True
+    slots = [f"{one}.slot{number}" for one in UUIDS[:2] for number in (1, 2)]
+    assert it.shown() == [*(f"NVIDIA-SLOT={one}" for one in slots), "SSD=1"]
+    assert list(settings(it)["map"]["NVIDIA-SLOT"]) == slots
+    assert settings(it)["map"]["NVIDIA-SLOT"][slots[2]] == {"devices": UUIDS[1:2], "mib": 40779, "together": False}
+    assert (settings(it)["devices"], settings(it)["kinds"]) == ([], ["NVIDIA-SLOT"])
+    assert (settings(it)["card_mib"], settings(it)["overhead_mib"]) == (dict.fromkeys(UUIDS[:2], 81559), 500)
+    assert it.converge()["changed"] is False
+    # A slot stands for its card: that is what must not be lost, and what is not lost by other rules.
+    it.gpus = it.gpus[:1]
+    assert [one["id"] for one in it.assess()["refused"]] == ["shrink"]
+    assert f"fault {UUIDS[1]} reason=lost" in it.assess()["fault"]
+    it.gpus = [gpu(0), gpu(1)]
+    with pytest.raises(GpuSwarmError, match="isolation is off"):
+        it.option(isolation="off").converge()
+    assert it.option(advertise=[{"as": "gpu"}]).converge()["changed"] is True
+    assert it.shown() == [*(f"NVIDIA-GPU={one}" for one in UUIDS[:2]), "SSD=1"]
 
 
 def test_a_reload_that_fails_leaves_the_node_as_it_was_and_the_next_run_goes_on(tmp_path):

@@ -102,6 +102,14 @@ def test_a_mig_device_that_is_still_there_was_taken_away():
     assert decided_totals({"gpus": [cut], "advertised": []}, member("n1", resources=entry)) == {"MIG-1g": 1}
 
 
+def test_the_slots_of_a_card_that_is_gone_were_not_taken_away():
+    values = [f"{one}.slot{number}" for one in UUIDS[:2] for number in (1, 2)]
+    entry = {"SLOT": {"type": "named", "total": 4, "values": values, "free": []}}
+    answer = {"gpus": [gpu(0)], "advertised": [f"SLOT={one}" for one in values[:2]]}
+    assert decided_totals(answer, member("n1", resources=entry)) == {"SLOT": 4}
+    assert decided_totals({**answer, "advertised": [f"SLOT={values[0]}"]}, member("n1", resources=entry)) == {"SLOT": 3}
+
+
 # --- in a plan ------------------------------------------------------------------------------------------------------
 
 

@@ -49,6 +49,7 @@ def slots(monkeypatch):
         kinds=lambda rule: [],
         family=lambda rule: re.escape(kind_of(rule)) + r"-\d+",
         amounts=False,
+        check=lambda rule, where: None,
         takes=lambda one: True,
         advertise=advertise,
     )
@@ -78,8 +79,8 @@ def test_a_new_form_is_accepted(monkeypatch, slots):
     advertise.check_rules([{"as": "slot", "width": 2}])
     with pytest.raises(GpuSwarmError, match="a rule with as=slot does not know sum; it takes: as, select, kind, width"):
         advertise.check_rules([{"as": "slot", "sum": True}])
-    with pytest.raises(GpuSwarmError, match="use one of: gpu, model, vram, mig, none, slot"):
-        advertise.check_rules([{"as": "slots"}])
+    with pytest.raises(GpuSwarmError, match="use one of: gpu, model, vram, slots, mig, none, slot"):
+        advertise.check_rules([{"as": "bays"}])
 
 
 def test_a_new_form_is_advertised_and_deprovisioned(tmp_path, slots):
@@ -109,7 +110,8 @@ def test_the_kinds_of_a_new_form_stay_its_own_when_its_last_gpu_died(tmp_path, s
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_kinds_stay_the_rule_s_when_its_last_gpu_died(form):
     """What each form makes of a GPU is the rule's own also when no GPU is left to make it of."""
-    rule = {"as": form.name, **({"kinds": {"*": "NVIDIA-H100"}} if "kinds" in form.options else {})}
+    needed = {"kinds": {"*": "NVIDIA-H100"}, "slots": 2}
+    rule = {"as": form.name, **{name: value for name, value in needed.items() if name in form.options}}
     cards = [gpu(0, pci_bus_id="00000000:C1:00.0"), gpu(1, pci_bus_id="00000000:C2:00.0")]
     device = {"uuid": UUIDS[0].replace("GPU-", "MIG-"), "profile": "1g.10gb"}
     cards.append(gpu(2, mig={"mode": "enabled"}, mig_devices=[device]))

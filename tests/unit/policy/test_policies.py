@@ -119,7 +119,7 @@ def test_memory(gpus, rule, resources):
 
 def test_each_kind_of_memory_has_its_card():
     """What a task sees that reserved some of it."""
-    (one, two), share = (t4(0), gpu(1)), {"mib": None}
+    (one, two), share = (t4(0), gpu(1)), {"mib": None, "together": False}
     decided = decide([one, two], [VRAM])
     assert decided["map"] == {"VRAM-C0": {"": {"devices": [uuid(0)], **share}}, "VRAM-C1": {"": {"devices": [uuid(1)], **share}}}
     assert decided["card_mib"] == {uuid(0): 15360, uuid(1): 81559}
@@ -158,6 +158,75 @@ def test_two_rules_cannot_give_one_amount():
     rules = [dict(VRAM, select={"index": 0}), VRAM]
     with pytest.raises(PolicyError, match="VRAM would be advertised more than once"):
         decide([t4(0), t4(1)], rules)
+
+
+# --- slots ----------------------------------------------------------------------------------------------------------
+
+SLOTS = {"as": "slots", "slots": 2}
+
+
+def of_slots(*numbers, kind="NVIDIA-SLOT"):
+    """Entries: of these cards two slots each."""
+    return [f"{kind}={uuid(number)}.slot{slot}" for number in numbers for slot in (1, 2)]
+
+
+# GPUs, the rule -> what is advertised, and the MiB of the first slot
+SLOTTED = {
+    "by number": ([t4(0)], SLOTS, of_slots(0), 7680),
+    "less a reserve": ([t4(0)], dict(SLOTS, reserve_mib=361), of_slots(0), 7499),
+    "two cards, one behind the other": ([gpu(1), t4(0)], SLOTS, of_slots(0, 1), 7680),
+    "by memory": ([t4(0)], {"as": "slots", "slot_mib": 7680}, of_slots(0), 7680),
+    "by memory, less a reserve": ([t4(0)], {"as": "slots", "slot_mib": 5000, "reserve_mib": "400"}, of_slots(0), 5000),
+    "a kind of its own": ([t4(0)], {"as": "slots", "kind": "VRAM-8G", "slot_mib": "7000"}, of_slots(0, kind="VRAM-8G"), 7000),
+    "no memory of its own": ([unified(0)], SLOTS, of_slots(0), None),
+    "a failed card": ([gpu(0, **FAILED), gpu(1)], SLOTS, of_slots(1), 40779),
+    "a card in MIG mode": ([cut(0, "1g.10gb"), gpu(1)], SLOTS, of_slots(1), 40779),
+    "none": ([], SLOTS, [], None),
+}
+
+
+@pytest.mark.parametrize(("gpus", "rule", "resources", "mib"), SLOTTED.values(), ids=SLOTTED)
+def test_slots(gpus, rule, resources, mib):
+    decided = decide(gpus, [rule])
+    assert decided["resources"] == resources
+    kind = rule.get("kind", "NVIDIA-SLOT")
+    values = [entry.partition("=")[2] for entry in resources]
+    assert list(decided["map"].get(kind, {})) == values
+    assert all(entry["devices"] == [value.partition(".")[0]] for value, entry in decided["map"].get(kind, {}).items())
+    assert [decided["map"][kind][value]["mib"] for value in values[:1]] == [mib for dummy in values[:1]]
+    # Listed, so that a toolkit without the guard takes such a value for no device, and refuses the task.
+    assert decided["swarm_resource"] == (f"DOCKER_RESOURCE_{kind}" if resources else "")
+    assert len(decided["advertised"]) + len(decided["left_out"]) == len(gpus)
+
+
+def test_slots_that_are_to_be_on_one_card():
+    (entry, *dummy) = decide([t4(0)], [dict(SLOTS, slots_together=True)])["map"]["NVIDIA-SLOT"].values()
+    assert entry == {"devices": [uuid(0)], "mib": 7680, "together": True}
+
+
+@pytest.mark.parametrize(
+    ("card", "rule", "words"),
+    [
+        (t4(0), {"slot_mib": 20000}, "slot_mib=20000 with reserve_mib=0 makes no slot of the 15360 MiB of GPU 0 .Tesla T4.. Change it, or"),
+        (t4(0), {"slot_mib": 100}, "makes 153 slots, more than 100, of the 15360 MiB"),
+        (t4(0), {"slots": 4, "reserve_mib": 15360}, "slots=4 with reserve_mib=15360 makes no slot"),
+        (unified(0), {"slot_mib": 8000}, "has no memory of its own.*Say it with 'slots'"),
+    ],
+)
+def test_slots_that_a_card_has_no_room_for(card, rule, words):
+    with pytest.raises(PolicyError, match=words):
+        decide([card], [{"as": "slots", **rule}])
+
+
+def test_slots_that_are_advertised_whole_again_and_whole_gpus_that_become_slots():
+    cards, running = [gpu(0), gpu(1)], generic_resources.to_info(generic_resources.parse(of_slots(0, 1)))
+    whole = decide(cards, present=generic_resources.from_info(running))
+    assert "NVIDIA-SLOT" in whole["owned_kinds"]
+    assert any("2 GPUs not advertised as NVIDIA-GPU" in text for text in drift(whole, running))
+    slotted = decide(cards, [dict(SLOTS, kind="NVIDIA-GPU")])
+    found = drift(slotted, named("NVIDIA-GPU", uuid(0), uuid(1)))
+    assert found[0] == f"{uuid(0)} is advertised as NVIDIA-GPU but should not be: its slots are"
+    assert found[2].startswith("4 slots not advertised as NVIDIA-GPU")
 
 
 # --- MIG ------------------------------------------------------------------------------------------------------------
@@ -274,6 +343,14 @@ def test_what_others_made_of_our_gpus_is_taken_over(present, rules, taken):
         ([{"as": "model", "kinds": {"*": "A,B"}}], r"kinds\[\*\]: 'A,B' cannot be"),
         ([{"as": "model", "kind": "A"}], "as=model does not know kind; it takes: as, select, kinds"),
         ([{"as": "mig", "sum": True}], "as=mig does not know sum"),
+        ([{"as": "slots"}], r"advertise\[0\]: a rule with as=slots takes either 'slots', .* or 'slot_mib'"),
+        ([{"as": "slots", "slots": 2, "slot_mib": 8000}], "takes either"),
+        ([{"as": "slots", "slots": 0}], "slots: 0 is not a number of slots from 1 to 100"),
+        ([{"as": "slots", "slots": 101}], "101 is not a number of slots"),
+        ([{"as": "slots", "slot_mib": 0}], "slot_mib: 0 is not a number of MiB from 1 on"),
+        ([{"as": "slots", "slots": 2, "slots_together": "yes"}], "neither true nor false"),
+        ([{"as": "slots", "slots": 2, "kind": "X"}, {"as": "gpu", "kind": "X"}], "X is slots in one rule and whole GPUs in another"),
+        ([{"as": "slots", "slots": 2, "kind": "VRAM"}, {"as": "vram"}], "VRAM is a list of GPUs in one rule and an amount"),
         ([{"as": "vram", "kind": "X"}, {"as": "gpu", "kind": "X"}], "X is a list of GPUs in one rule and an amount"),
         ([{"as": "model", "kinds": {"*": "vram"}}, {"as": "vram"}], "'vram' and 'VRAM'"),
     ],
@@ -336,6 +413,8 @@ FORMS = [
     {"as": "model", "kinds": {"*H100*": "BIG"}},
     {"as": "mig"},
     {"as": "none"},
+    {"as": "slots", "slots": 3},
+    {"as": "slots", "kind": "VRAM-8G", "slot_mib": 8000, "reserve_mib": 100},
     {"as": "vram", "kind": "VRAM"},
     {"as": "vram", "kind": "MEMORY", "reserve_mib": 100, "sum": True},
 ]

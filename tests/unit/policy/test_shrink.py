@@ -14,6 +14,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.shrink imp
 GPU = [{"as": "gpu"}]
 MIG_FIRST = [{"as": "mig"}, {"as": "gpu"}]
 VRAM = [{"as": "vram", "reserve_mib": 512}]
+SLOTS = [{"as": "slots", "kind": "SLOT", "slots": 1}]
 BOTH = named("NVIDIA-GPU", uuid(0), uuid(1))
 PARTS = named("MIG-1g.10gb", mig_uuid(0), mig_uuid(1))
 
@@ -40,6 +41,8 @@ LESS = {
     "a GPU is gone": ([gpu(0)], GPU, BOTH, None, [f"{uuid(1)} is gone", "expect: 1", "gpu_node_expect", "gpu_node_allow_shrink"]),
     "a GPU failed": ([gpu(0), gpu(1, **FAILED)], GPU, BOTH, None, ["GPU 1 (", uuid(1), "GPU is lost"]),
     "all are gone": ([], GPU, BOTH, None, [uuid(0), uuid(1), "expect: 0"]),
+    "gone, of slots": ([gpu(0)], SLOTS, named("SLOT", f"{uuid(0)}.slot1", f"{uuid(1)}.slot1"), None, [f"{uuid(1)} is gone"]),
+    "fewer slots of a card": ([gpu(0)], SLOTS, named("SLOT", f"{uuid(0)}.slot1", f"{uuid(0)}.slot2"), None, []),
     "gone, as the record has it": ([gpu(0)], GPU, None, {"resources": [f"OLD={uuid(0)}", f"OLD={uuid(1)}"]}, [f"{uuid(1)} is gone"]),
     "gone, with a shortened UUID": ([gpu(0)], GPU, named("NVIDIA-GPU", "GPU-00000000", "GPU-00000001"), None, ["GPU-00000001 is gone"]),
     "one replaced, one gone": ([gpu(2)], GPU, BOTH, None, [uuid(0), uuid(1)]),

@@ -68,6 +68,12 @@ def test_a_task_that_sees_what_was_allocated_to_it():
     assert found == dict(check(2), reserved=[A, B], seen=[B, A], state="passed", verdict=GOOD)
 
 
+def test_a_slot_is_seen_as_the_card_that_it_is_of():
+    assert judged(done(A + ".slot2"), smi(A)) == ("passed", GOOD)
+    assert judged(done(A + ".slot1", A + ".slot2"), smi(A), gpus=2) == ("passed", GOOD)
+    assert "NOT ISOLATED: 1 allocated and 2 seen, also %s." % B in judged(done(A + ".slot2"), smi(A, B))[1]
+
+
 def test_a_mig_device_under_its_card_is_what_was_given():
     made = dict(done(), GenericResources=named(MIG1, kind="MIG-1g.10gb"))
     assert judge.judged(judge.Outcome(check(kind="MIG-1g.10gb"), made, smi(CARD, MIG1), None), timeout_s=1)["verdict"] == GOOD

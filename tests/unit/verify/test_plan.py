@@ -52,6 +52,11 @@ def test_only_what_is_free_is_reserved(gpus, allocated, count):
     assert (check["state"], check["asked"], check["others"]) == ("planned", count, 3 - count)
 
 
+def test_one_slot_is_reserved_since_several_may_be_of_several_cards():
+    slots = named(f"{A}.slot1", f"{A}.slot2", f"{B}.slot1", kind="NVIDIA-SLOT")
+    assert brief(checks(nodes(node(resources=slots)), gpus="all")) == [("n1", "NVIDIA-SLOT", "planned", 1, 2, "")]
+
+
 @pytest.mark.parametrize(
     ("one", "tasks", "state", "words"),
     [

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a task is to know of its share of a card (pure): its slots, how many MiB it may use, and which fraction of the card a framework may take.
+
+A share of so many MiB is another fraction on each model of card, and is known nowhere but where the task starts.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+
+from . import bundle
+
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+if TYPE_CHECKING:
+    from typing import Mapping, Sequence
+
+    from .reservation import Part
+
+SLOTS, MEMORY, FRACTION = "GPU_SWARM_SLOTS", "MAX_CONTAINER_MEMORY", "GPU_MEMORY_FRACTION"
+_MILLION = 10**6  # so fine is a fraction: none is rounded down to 0, which frameworks take for no limit
+_DECIMAL = re.compile(r"(?:0?\.[0-9]+|[01](?:\.[0-9]*)?)")
+
+
+# variables: by their names. beyond: how its service sets more than it reserved, in words. too_small: why it cannot use a GPU with its share.
+Share = namedtuple("Share", ["variables", "beyond", "too_small"], defaults=["", ""])
+
+
+def share(parts: Sequence[Part], own: Sequence[str], card_mib: Mapping[str, int], overhead_mib: int) -> Share:
+    """``own`` are the variables that its service sets, ``card_mib`` the memory of the node's cards, and ``overhead_mib`` what CUDA takes of a
+    card for each process, beside what a framework allocates."""
+    slots = [part.value for part in parts if is_slot(part)]
+    variables = {SLOTS: ",".join(slots)} if slots else {}
+    reserved, cards = _reserved(parts), {device for part in parts for device in part.devices}
+    if reserved is None or len(cards) != 1:
+        return Share(variables)
+    wanted = _last(own, MEMORY)
+    limit = int(wanted) if wanted.isdigit() and wanted.isascii() and int(wanted) else reserved
+    beyond = ["it sets %s=%d, and reserved %d MiB" % (MEMORY, limit, reserved)] if limit > reserved else []
+    if limit <= overhead_mib:
+        return Share(variables, ", ".join(beyond), "its share is %d MiB, and CUDA takes %d MiB of a card for itself." % (limit, overhead_mib))
+    variables[MEMORY] = str(limit)
+    total = card_mib.get(cards.pop())
+    if total:
+        fraction = min(_MILLION, (limit - overhead_mib) * _MILLION // total)
+        its_own = _last(own, FRACTION)
+        if not _DECIMAL.fullmatch(its_own):
+            variables[FRACTION] = "%d.%06d" % divmod(fraction, _MILLION)
+        elif float(its_own) * _MILLION > fraction:
+            beyond.append("it sets %s=%s, and its share is %d.%06d" % (FRACTION, its_own, *divmod(fraction, _MILLION)))
+    return Share(variables, ", ".join(beyond))
+
+
+def is_slot(part: Part) -> bool:
+    """Whether it stands for a device, and is none."""
+    return bool(part.value) and bool(part.devices) and part.value not in part.devices
+
+
+def _reserved(parts: Sequence[Part]) -> int | None:
+    """The MiB of all, None where that is not known of one, or a device is reserved whole."""
+    return None if not parts or any(part.mib is None for part in parts) else sum(part.mib for part in parts)
+
+
+def _last(entries: Sequence[str], name: str) -> str:
+    found = [one.partition("=")[2].strip() for one in entries if bundle.name_of(one) == name]
+    return found[-1] if found else ""
