@@ -334,6 +334,47 @@ def test_the_swarm_has_one_level_and_a_node_that_was_not_reached_is_drift(fleet:
     assert {name: fleet[name].started() for name in NODES} == started
 
 
+def variables(node: Node, container: str) -> dict[str, str]:
+    """Of its first process: dockerd gives `exec` those that the container was made with."""
+    shown = node.docker("exec", container, "sh", "-c", "tr '\\0' '\\n' </proc/1/environ")
+    return dict(line.partition("=")[::2] for line in shown.splitlines())
+
+
+def cards(node: Node, container: str) -> list[str]:
+    return re.findall("GPU-[0-9a-f-]{36}", node.docker("exec", container, "nvidia-smi", "-L"))
+
+
+SHARED = [
+    {"as": "vram", "select": {"index": [0]}},
+    {"as": "slots", "slots": 2, "slots_together": True, "select": {"index": [1, 2]}},
+    {"as": "gpu"},
+]
+
+
+def test_a_task_with_a_share_of_a_card_sees_that_card_and_finds_its_share(fleet: Fleet, inventory: Path) -> None:
+    refusal = fleet.playbook(inventory, "--check", "--extra-vars", json.dumps({"gpu_swarm_isolation": "off", "gpu_node_advertise": SHARED}))
+    assert "NVIDIA-SLOT would be slots of a card" in refusal.output
+    at(fleet, inventory, "exclusive", gpu_node_advertise=SHARED)
+    create(fleet, "apart", "--generic-resource", "NVIDIA-SLOT=3")
+    assert refused(seen(fleet, "apart"), "swarm gave it slots of 2 cards")
+    create(fleet, "memory", "--generic-resource", "VRAM=8000", "--env", "NVIDIA_VISIBLE_DEVICES=all")
+    create(fleet, "slot", "--generic-resource", "NVIDIA-SLOT=1", "--mode", "replicated", "--replicas", "8", image="lab/cuda")
+    assert seen(fleet, "memory") == dict.fromkeys(NODES, 1)
+    wait_until("the slots", lambda: all(len(containers(fleet[name], "slot")) == 4 for name in NODES), SEEN_S, lambda: tasks(fleet, "slot"))
+    for node in (fleet[name] for name in NODES):
+        (memory,), first = containers(node, "memory"), node.gpus()[0]
+        its = variables(node, memory)
+        assert (cards(node, memory), its["MAX_CONTAINER_MEMORY"], its["GPU_MEMORY_FRACTION"]) == ([first], "8000", "0.501302")
+        by_slot = {}
+        for container in containers(node, "slot"):
+            its = variables(node, container)
+            by_slot[its["GPU_SWARM_SLOTS"]] = cards(node, container)
+            assert (its["MAX_CONTAINER_MEMORY"], its["GPU_MEMORY_FRACTION"]) == ("7680", "0.480468")
+        assert by_slot == {f"{card}.slot{number}": [card] for card in node.gpus()[1:3] for number in (1, 2)}
+    removed(fleet, "apart", "memory", "slot")
+    at(fleet, inventory, "reserved")
+
+
 def test_it_is_removed_while_a_container_runs_which_can_be_stopped(
     fleet: Fleet, inventory: Path, before: dict[str, tuple[dict[str, bytes | None], str]]
 ) -> None:

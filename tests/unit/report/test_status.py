@@ -10,7 +10,7 @@ import json
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from swarm_api import A, discrete, named, node, pending, service, task
+from swarm_api import A, B, discrete, named, node, pending, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import status_report
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
@@ -117,6 +117,11 @@ def test_gpus_by_what_each_is():
     one = claims(node(resources=[*gpus(1, 2), *named(A)], labels={"gpu.healthy": "false"}), f"fault {A} xid=79")
     row = of(one, tasks=[task("t1", given=gpus(1, 9))])
     assert row["gpus"][GPU]["states"] == ["allocated", "free", "faulty", "not advertised"]
+
+
+def test_a_slot_of_a_faulty_card_is_faulty():
+    one = claims(node(resources=named(f"{A}.slot1", f"{A}.slot2", f"{B}.slot1")), f"fault {A} xid=79")
+    assert of(one)["gpus"][GPU]["states"] == ["faulty", "faulty", "free"]
 
 
 def test_a_gpu_that_is_left_out_is_a_mark_too():
