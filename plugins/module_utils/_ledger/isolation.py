@@ -21,7 +21,8 @@ SAFE_S = 7 * 86400
 
 def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> dict[str, Any]:
     """As a module's result has it: ``names`` are those of the services that there are, ``now`` is the manager's time."""
-    found, there, time = isolation.read(spec), set(names), int(now or 0)
+    # A guard that is broken counts that for no service.
+    found, there, time = isolation.read(spec), {"", *names}, int(now or 0)
     return {
         "level": found.level,
         "since": in_words(found.since),

@@ -21,7 +21,7 @@ from .._fleet.model import Host
 # So old what nodes counted may be before a run with nothing else to do writes it anew.
 FRESH_S = 86400
 # What `reserved` would hide or refuse, in the guard's words.
-VIOLATIONS = frozenset(("hidden", "unreserved", "forged", "unknown-device", "mount", "too-small"))
+VIOLATIONS = frozenset(("hidden", "unreserved", "forged", "unknown-device", "mount", "too-small", "broken"))
 _LONGEST = 100
 
 

@@ -63,4 +63,4 @@ def _counted(found: Mapping[str, Any]) -> str:
 
 
 def _in_words(one: Mapping[str, Any]) -> str:
-    return f"{one['service']} ({', '.join(one['why'])})"
+    return f"{one['service'] or 'the guard of a node'} ({', '.join(one['why'])})"

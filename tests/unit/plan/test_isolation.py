@@ -133,6 +133,8 @@ def test_what_audit_counted_is_written_once():
     found = isolation.change(None, [one], shows(label))["found"]
     assert found == {"train": {"names": ["forged"], "last": NOW - 60}}
     assert isolation.change(None, [one], shows({**label, "found": {"train": {"names": ["forged"], "last": 7}}})) == {}
+    broken = {"a": {"broken": {"last": NOW}, "unread": {"last": NOW}}}
+    assert isolation.change(None, [at("audit", found=broken)], shows(label))["found"] == {"a": {"names": ["broken"], "last": NOW}}
     assert isolation.change(None, [at("reserved", found=COUNTED)], shows({"level": "reserved", "nodes": {"reserved": ["n1"]}})) == {}
 
 

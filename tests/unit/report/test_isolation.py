@@ -54,6 +54,11 @@ def test_a_node_that_is_not_at_the_level_of_its_swarm_waits(label, differ, waiti
     assert why["host-m1"] == ""
 
 
+def test_a_guard_that_is_broken_is_not_safe_to_enforce():
+    label = {**audit(1), "found": {"": {"names": ["broken"], "last": NOW - HOUR}}}
+    assert in_words(shown(label)["isolation"]) == "isolation: audit; change before it is enforced: the guard of a node (broken)"
+
+
 @pytest.mark.parametrize(
     ("label", "services", "words"),
     [
