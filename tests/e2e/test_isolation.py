@@ -352,8 +352,6 @@ SHARED = [
 
 
 def test_a_task_with_a_share_of_a_card_sees_that_card_and_finds_its_share(fleet: Fleet, inventory: Path) -> None:
-    refusal = fleet.playbook(inventory, "--check", "--extra-vars", json.dumps({"gpu_swarm_isolation": "off", "gpu_node_advertise": SHARED}))
-    assert "NVIDIA-SLOT would be slots of a card" in refusal.output
     at(fleet, inventory, "exclusive", gpu_node_advertise=SHARED)
     create(fleet, "apart", "--generic-resource", "NVIDIA-SLOT=3")
     assert refused(seen(fleet, "apart"), "swarm gave it slots of 2 cards")
@@ -372,7 +370,6 @@ def test_a_task_with_a_share_of_a_card_sees_that_card_and_finds_its_share(fleet:
             assert (its["MAX_CONTAINER_MEMORY"], its["GPU_MEMORY_FRACTION"]) == ("7680", "0.480468")
         assert by_slot == {f"{card}.slot{number}": [card] for card in node.gpus()[1:3] for number in (1, 2)}
     removed(fleet, "apart", "memory", "slot")
-    at(fleet, inventory, "reserved")
 
 
 def test_it_is_removed_while_a_container_runs_which_can_be_stopped(
