@@ -323,7 +323,7 @@ def test_without_become(fleet: Fleet, first: Loud) -> None:
 
 
 def test_a_node_without_sudo(fleet: Fleet) -> None:
-    run = fleet.module("g1", "fleet.gpu_swarm.gpu_node", {}, "--become", "--extra-vars", "ansible_user=nobody")
+    run = fleet.module("g1", "fleet.gpu_swarm.gpu_node", {}, "--extra-vars", "ansible_user=nobody ansible_become=true")
     assert run.rc != 0
     assert run.failures("g1")[-1].startswith("g1: the task cannot become root: sudo is not installed there. Install it")
 

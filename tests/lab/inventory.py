@@ -38,8 +38,9 @@ def inventory(lab: Lab, fleet: Fleet, addresses: dict[str, str]) -> dict[str, An
     groups: dict[str, Any] = {group: {"hosts": {n.name: {} for n in fleet.nodes if group in n.groups}} for group in GROUPS}
     common = {
         "ansible_connection": "community.docker.docker",
-        # Already root, so that "become: true" has nothing to do; the nodes have no sudo.
-        "ansible_user": "root",
+        # It is root already, so that "become: true" has nothing to do: the nodes have no sudo. Not by "ansible_user", for which the connection
+        # plugin starts docker twice more in each task, to find out whether its release can do that.
+        "ansible_become": False,
         "ansible_docker_extra_args": f"--host {lab.docker_host}",
         "ansible_python_interpreter": "/usr/bin/python3",
         "nvidia_container_toolkit_repository": URL,
