@@ -186,8 +186,12 @@ def _why_not(kind: str, value: str, decided: Iterable[str], reasons: Mapping[str
         return f"{value} is advertised as {kind} but should not be: its slots are"
     if full:
         return f"{value} is advertised as {kind}, a shortened UUID of {' and '.join(full)}"
-    if value in reasons:
-        return f"{value} is advertised as {kind} but should not be: {reasons[value]}"
+    card = device_of(value)
+    if card != value and any(device_of(one) == card for one in decided):
+        return f"{value} is advertised as {kind} but should not be: its card has fewer slots"
+    reason = reasons.get(value) or reasons.get(card)
+    if reason:
+        return f"{value} is advertised as {kind} but should not be: {reason}"
     return f"{value} is gone, but advertised as {kind}"
 
 

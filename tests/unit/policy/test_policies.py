@@ -223,6 +223,10 @@ def test_slots_that_are_advertised_whole_again_and_whole_gpus_that_become_slots(
     whole = decide(cards, present=generic_resources.from_info(running))
     assert "NVIDIA-SLOT" in whole["owned_kinds"]
     assert any("2 GPUs not advertised as NVIDIA-GPU" in text for text in drift(whole, running))
+    assert f"{uuid(0)}.slot1 is advertised as NVIDIA-SLOT but should not be: it is decided to be NVIDIA-GPU" in drift(whole, running)
+    fewer = drift(decide(cards[:1], [dict(SLOTS, slots=1)]), running)
+    assert f"{uuid(0)}.slot2 is advertised as NVIDIA-SLOT but should not be: its card has fewer slots" in fewer
+    assert f"{uuid(1)}.slot1 is gone, but advertised as NVIDIA-SLOT" in fewer
     slotted = decide(cards, [dict(SLOTS, kind="NVIDIA-GPU")])
     found = drift(slotted, named("NVIDIA-GPU", uuid(0), uuid(1)))
     assert found[0] == f"{uuid(0)} is advertised as NVIDIA-GPU but should not be: its slots are"
