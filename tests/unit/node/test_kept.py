@@ -12,8 +12,8 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.kept import is_kept
 
-RESOURCES = ["NVIDIA-GPU=GPU-a", "NVIDIA-GPU=GPU-b"]
-DAEMON = {"resources": RESOURCES, "kinds": ["NVIDIA-GPU"]}
+RESOURCES = ("NVIDIA-GPU=GPU-a", "NVIDIA-GPU=GPU-b")
+DAEMON = {"resources": [*RESOURCES], "kinds": ["NVIDIA-GPU"]}
 LABELLED, GUARDED = {**DAEMON, "label": "gpu-swarm.health"}, {**DAEMON, "runtime_before": "nvidia-container-runtime"}
 RUNTIME = {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU"}
 GUARD = "/usr/local/libexec/gpu-swarm/nvidia-guard"
