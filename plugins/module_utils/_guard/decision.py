@@ -131,8 +131,10 @@ def _refusal(settings: Settings, container: Container, parts: Sequence[reservati
     wanted = bundle.requested(own, bundle.VISIBLE)
     if wanted and not parts:
         return UNRESERVED, "it sets %s=%s, and has no reservation." % (bundle.VISIBLE, ",".join(wanted))
-    if _apart(parts) and any(part.together for part in parts):
-        return APART, _apart(parts)
+    together = {part.kind for part in parts if part.together}
+    apart = _apart([part for part in parts if part.kind in together])
+    if apart:
+        return APART, apart
     return (TOO_SMALL, share.too_small) if share.too_small else ("", "")
 
 

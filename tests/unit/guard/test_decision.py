@@ -146,6 +146,15 @@ def test_a_task_sees_the_card_that_its_slot_is_of_at_every_level(it, devices, ho
     assert verdict.variables[SLOTS] == ",".join(holds)
 
 
+def test_a_kind_whose_slots_are_to_be_together_says_nothing_of_another():
+    def of_both(*together):
+        return with_slots(A1, B1)._replace(task=TaskRecord(((SLOT, A1), (SLOT, B1), *(("TOGETHER", one) for one in together)), (), ()))
+
+    verdict = decide(of_slots(), of_both(A1))
+    assert (verdict.devices, verdict.refused, sorted(verdict.found)) == ((A, B), None, ["two-cards"])
+    assert "(TOGETHER: " in decide(of_slots(), of_both(A1, B1)).refused
+
+
 @pytest.mark.parametrize("level", ["audit", "reserved", "exclusive"])
 @pytest.mark.parametrize(
     ("it", "name", "words"),
