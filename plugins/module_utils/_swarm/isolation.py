@@ -20,6 +20,7 @@ UNKNOWN = "unknown"  # what somebody else wrote there
 # So long a service is kept that is counted no more, and so many of them: those counted last.
 KEPT_S = 30 * 86400
 MOST = 20
+_YEAR_10000 = 253402300800
 
 
 class Found(NamedTuple):
@@ -46,19 +47,27 @@ def read(spec: Mapping[str, Any]) -> Isolation:
         return Isolation(value or OFF)
     try:
         return _parsed(json.loads(value))
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         return Isolation(UNKNOWN)
 
 
 def _parsed(kept: Mapping[str, Any]) -> Isolation:
     nodes = {str(one): level for level, ids in (kept.get("nodes") or {}).items() if level in LEVELS for one in ids}
-    found = {str(name): Found(tuple(map(str, one["names"])), int(one["last"])) for name, one in (kept.get("found") or {}).items()}
+    found = {str(name): Found(tuple(map(str, one["names"])), _time(one["last"])) for name, one in (kept.get("found") or {}).items()}
     level = kept["level"] if kept["level"] in LEVELS else UNKNOWN
     return Isolation(level, _seconds(kept.get("since")), nodes, found, _seconds(kept.get("read")))
 
 
 def _seconds(value: Any) -> int | None:
-    return None if value is None else int(value)
+    return None if value is None else _time(value)
+
+
+def _time(value: Any) -> int:
+    """Raises for what no calendar has."""
+    moment = int(value)
+    if not 0 <= moment < _YEAR_10000:
+        raise ValueError("%s is no time" % moment)
+    return moment
 
 
 def write(spec: dict[str, Any], isolation: Isolation) -> dict[str, Any]:

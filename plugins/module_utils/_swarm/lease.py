@@ -79,7 +79,7 @@ def last_run(spec: Mapping[str, Any]) -> dict[str, Any] | None:
         kept = json.loads((spec.get("Labels") or {}).get(LAST_RUN) or "")
         hosts = {str(name): int(count) for name, count in kept["hosts"].items()}
         return {"ended": in_words(seconds(kept["ended"])), "hosts": hosts, "always": bool(kept.get("always"))}
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         return None
 
 

@@ -106,7 +106,20 @@ def test_what_somebody_else_wrote(value, level):
     assert isolation.read({"Labels": None}) == Isolation()
 
 
-@pytest.mark.parametrize("value", ['{"level": "audit", "nodes": 1}', '{"level": "audit", "found": {"a": 1}}', '{"level": "audit", "since": "x"}'])
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"level": "audit", "nodes": 1}',
+        '{"level": "audit", "found": {"a": 1}}',
+        '{"level": "audit", "since": "x"}',
+        '{"level": "audit", "since": Infinity}',
+        '{"level": "audit", "read": NaN}',
+        '{"level": "audit", "since": -1}',
+        '{"level": "audit", "read": 253402300800}',  # the year 10000
+        '{"level": "audit", "found": {"a": {"names": [], "last": 1e400}}}',
+        '{"level": "audit", "found": {"a": {"names": [], "last": 1%s}}}' % ("0" * 40),
+    ],
+)
 def test_a_broken_label_raises_nothing(value):
     assert isolation.read({"Labels": {isolation.LABEL: value}}) == Isolation("unknown")
 

@@ -299,7 +299,19 @@ def test_in_check_mode_nothing_is_noted(run):
     assert manager.updates == 0
 
 
-@pytest.mark.parametrize("value", [None, "", "x", "[]", "{}", '{"ended": "x", "hosts": {}}', '{"ended": "2026-11-01T00:00:00Z", "hosts": [1]}'])
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "",
+        "x",
+        "[]",
+        "{}",
+        '{"ended": "x", "hosts": {}}',
+        '{"ended": "2026-11-01T00:00:00Z", "hosts": [1]}',
+        '{"ended": "2026-11-01T00:00:00Z", "hosts": {"done": Infinity}}',
+    ],
+)
 def test_a_label_that_is_no_note(value):
     assert swarm_lease.last_run({"Labels": {swarm_lease.LAST_RUN: value} if value is not None else None}) is None
 
