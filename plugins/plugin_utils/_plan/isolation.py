@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
+from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_seen
 from ...module_utils._swarm import isolation
 from ...module_utils._swarm.isolation import OFF
@@ -93,9 +94,11 @@ def clash(host: Host) -> str | None:
 def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
     """What is to be written to the swarm before anything else is done: the option ``isolation`` of swarm_lease, empty for nothing."""
     shown = _shown(ledger)
-    ids = [node["id"] for node in (ledger or {}).get("nodes") or []]
+    nodes = (ledger or {}).get("nodes") or []
+    ids = [node["id"] for node in nodes]
     if not ids:
         return {}
+    to_read = {*(shown.get("nodes") or {})} & {*ids} | {node["id"] for node in nodes if has_gpus(node)}
     read = [host for host in hosts if host.gpu and not host.failed and host.node_id in ids and host.assessed and host.assessed.get("gpus")]
     guarded = {host.node_id: host.assessed or {} for host in read if (host.assessed or {}).get("isolation")}
     made = {
@@ -103,8 +106,8 @@ def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any]
         "nodes": {host.node_id: current(host.assessed) for host in read},
         "listed": ids,
         **({"found": _found(guarded.values())} if guarded else {}),
-        # Of a node that was not read nobody knows that it counted nothing.
-        **({"whole": True} if guarded and {*(shown.get("nodes") or {})} & {*ids} <= guarded.keys() else {}),
+        # Of a node that was not read, or has no guard, nobody knows that there is nothing to count.
+        **({"whole": True} if guarded and to_read <= guarded.keys() else {}),
     }
     return made if _is_due(shown, made) else {}
 

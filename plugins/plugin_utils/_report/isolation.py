@@ -25,14 +25,15 @@ def isolation(ledger: Mapping[str, Any]) -> dict[str, Any]:
     shown = shown_by(ledger)
     level = str(shown.get("level") or OFF)
     recent = [one for one in shown.get("found") or [] if _is_recent(one, shown)] if level == AUDIT else []
+    differ = {node["hostname"]: level_of(node["id"], shown) for node in ledger["nodes"] if differs(node, shown)}
     return {
         "level": level,
         "since": shown.get("since"),
-        "differ": {node["hostname"]: level_of(node["id"], shown) for node in ledger["nodes"] if differs(node, shown)},
+        "differ": differ,
         "change": [{"service": one["service"], "why": one["names"]} for one in recent],
         "read": shown.get("read"),
         "clear_for": shown.get("clear_for"),
-        "safe": level == AUDIT and not recent and (shown.get("clear_for") or 0) >= SAFE_S,
+        "safe": level == AUDIT and not recent and not differ and (shown.get("clear_for") or 0) >= SAFE_S,
     }
 
 
@@ -52,6 +53,8 @@ def in_words(found: Mapping[str, Any]) -> str:
 def _counted(found: Mapping[str, Any]) -> str:
     if found["change"]:
         return f"change before it is enforced: {shortened([_in_words(one) for one in found['change']])}"
+    if found["differ"]:
+        return f"not all nodes with GPUs have it: run provision on {shortened(sorted(found['differ']))}"
     if found["read"] is None:
         return "no run has read yet what all nodes counted"
     by = f" (read by the run of {found['read']})"

@@ -144,6 +144,11 @@ def test_of_a_node_that_was_not_read_nobody_knows_that_it_counted_nothing():
     assert ("whole" in found, list(found["found"])) == (False, ["train"])
     assert isolation.change(None, [at("audit")], shows(label, member(), member("n2"))) == {}
     both = [at("audit"), at("audit", "gpu-2", "n2")]
+    never = {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}}  # n2 was in no run, or in none with this level
+    assert "whole" not in isolation.change(None, [at("audit", found=COUNTED)], shows(never, member(), member("n2")))
+    assert "whole" not in isolation.change(None, [at("audit", found=COUNTED), at("off", "gpu-2", "n2")], shows(never, member(), member("n2")))
+    without_gpus = member("n2", labels={}, shown=())
+    assert isolation.change(None, [at("audit")], shows(never, member(), without_gpus))["whole"] is True
     assert isolation.change(None, both, shows(label, member(), member("n2")))["whole"] is True
 
 

@@ -64,6 +64,14 @@ def test_a_guard_that_is_broken_is_not_safe_to_enforce():
     [
         (None, (), "isolation: off"),
         ({"level": "reserved", "nodes": {}}, (), "isolation: reserved"),
+        (
+            {**audit(NOW - 12 * DAY), "nodes": {"audit": ["n1"]}}, (),
+            "isolation: audit; not all nodes with GPUs have it: run provision on host-n2",
+        ),
+        (
+            {**audit(NOW - 12 * DAY), "nodes": {"audit": ["n1"], "reserved": ["n2"]}}, (),
+            "isolation: audit; not all nodes with GPUs have it: run provision on host-n2",
+        ),
         (audit(1, read=None), (), "isolation: audit; no run has read yet what all nodes counted"),
         (audit(NOW - 12 * DAY - 10), ("train",), f"isolation: audit; no violation for 12 days: safe to enforce (read by the run of {READ})"),
         (
