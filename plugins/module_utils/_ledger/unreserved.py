@@ -14,6 +14,7 @@ from typing import Any, Container, Iterable, Mapping, Sequence
 
 from .._policy import generic_resources
 from .._policy.labels import Options
+from .._swarm.owned_labels import recorded
 from . import node_match
 from .pending import Waiting
 from .tasks import is_job_service, reservations
@@ -23,8 +24,12 @@ VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 # https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
 CLOSING = frozenset(["", "void"])
 GPU_VALUES = ("GPU-", "MIG-")
-# The label by which a node is known whose GPUs are advertised by memory alone.
-COUNT = Options().prefix + "count"
+# The labels by which a node is known whose GPUs are advertised by memory alone: each node has both, with the prefix that its settings name. A
+# label of the operator's that ends alike has no such other one beside it.
+COUNT, BESIDE = "count", "healthy"
+DEFAULT = Options().prefix + COUNT
+# What this collection's records begin with.
+PREFIX = "gpu-swarm."
 
 
 def unreserved(
@@ -64,7 +69,13 @@ def names_gpus(values: Any) -> bool:
 
 def has_gpus(record: Mapping[str, Any]) -> bool:
     """By what the node advertises, or by the label that gpu_node sets: its GPUs may be advertised by memory alone."""
-    return COUNT in record["labels"] or any(is_of_gpus(entry) for entry in record["resources"].values())
+    return is_labelled(record["labels"]) or any(is_of_gpus(entry) for entry in record["resources"].values())
+
+
+def is_labelled(labels: Mapping[str, str]) -> bool:
+    """Whether a node's labels say how many GPUs it has, with whichever prefix."""
+    owned = recorded(labels, PREFIX).intersection(labels)
+    return DEFAULT in labels or any(key.endswith(COUNT) and key[: -len(COUNT)] + BESIDE in owned for key in owned)
 
 
 def _variables(service: Mapping[str, Any]) -> dict[str, str]:

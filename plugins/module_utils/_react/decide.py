@@ -14,12 +14,10 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._health.label import fault_of, is_like, is_same, reported
 from .._ledger.availability import ACTIVE, FORMER, paused_for
-from .._ledger.unreserved import COUNT, names_gpus
+from .._ledger.unreserved import PREFIX, is_labelled, names_gpus
 from .._policy import generic_resources
 from .._swarm.owned_labels import PAUSED_FOR
 
-# What this collection's records begin with.
-PREFIX = "gpu-swarm."
 # A label of the node, which only managers can set: what becomes of it. Without one it is paused.
 ON_LOSS = "fleet.gpu-swarm.on-loss"
 REPORT = "report"
@@ -88,7 +86,7 @@ def _has_gpus(node: Mapping[str, Any]) -> bool:
     """Whether it advertises some, by name, or by memory alone as its label says. An SSD is a generic resource too."""
     given = ((node.get("Description") or {}).get("Resources") or {}).get("GenericResources")
     labels = (node.get("Spec") or {}).get("Labels") or {}
-    return bool(given) and (COUNT in labels or any(map(names_gpus, generic_resources.from_info(given).values())))
+    return bool(given) and (is_labelled(labels) or any(map(names_gpus, generic_resources.from_info(given).values())))
 
 
 def is_paused_for_a_fault(node: Mapping[str, Any]) -> bool:

@@ -102,6 +102,20 @@ def test_a_node_whose_gpus_are_advertised_by_memory_has_gpus():
     assert unreserved([service(env=[ALL])], [node("g1", resources=discrete(8000, "SSD"))]) == []
 
 
+@pytest.mark.parametrize(
+    ("labels", "count"),
+    [
+        ({"site.count": "1", "site.healthy": "true", "gpu-swarm.labels": "site.count,site.healthy"}, 1),
+        ({"gpucount": "1", "gpuhealthy": "false", "gpu-swarm.labels": "gpucount,gpuhealthy"}, 1),
+        ({"site.count": "1", "site.healthy": "true"}, 0),  # not of this collection
+        ({"rack.discount": "1", "gpu-swarm.labels": "rack.discount"}, 0),  # of an own label, not of GPUs
+        ({"gpu-swarm.labels": "site.count,site.healthy"}, 0),
+    ],
+)
+def test_such_a_node_is_known_by_its_own_prefix_too(labels, count):
+    assert len(unreserved([service(env=[ALL])], [node("g1", labels, resources=discrete(8000))])) == count
+
+
 def test_nodes_are_named_once_and_in_order():
     nodes = [node("g2", resources=named(B)), GPU_NODE]
     tasks = [task("t1", "g2"), task("t2", "g1"), task("t3", "g1")]

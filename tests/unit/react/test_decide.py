@@ -9,8 +9,9 @@ from __future__ import annotations
 import pytest
 import swarm_api as api
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.unreserved import PREFIX
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.updates import plan_one
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.decide import PREFIX, TURN_S, Memory, decide, limit
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.decide import TURN_S, Memory, decide, limit
 
 LOST = f"fault {api.A} reason=lost since=1795380328"
 OTHER = f"fault {api.B} reason=lost since=1795380400"
@@ -152,6 +153,9 @@ def test_the_limit(watched, percent, most):
     assert limit([*(api.node(f"g{number}", resources=api.named(api.A)) for number in range(watched)), *others], percent) == most
 
 
+OWN_PREFIX = {"site/count": "2", "site/healthy": "true", "gpu-swarm.labels": "site/count,site/healthy"}
+
+
 @pytest.mark.parametrize(
     ("labels", "resources", "counts"),
     [
@@ -159,6 +163,7 @@ def test_the_limit(watched, percent, most):
         ({}, api.named("MIG-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30", kind="MIG-1g.10gb"), True),
         ({}, [*api.named("fast", kind="SSD"), *api.named(api.A, api.B, kind="NVIDIA-H100")], True),
         ({"gpu.count": "2"}, api.discrete(16000), True),
+        (OWN_PREFIX, api.discrete(16000), True),
         ({"gpu.count": "2"}, (), False),  # no task is placed there for a GPU
         ({}, api.named("fast", kind="SSD"), False),
         ({}, api.discrete(1, kind="SSD"), False),
