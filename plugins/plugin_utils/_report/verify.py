@@ -13,8 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...module_utils._ledger.unreserved import has_gpus
+from ...module_utils._node import guard_seen
 from ...module_utils._printable import printable
 from ...module_utils._swarm import owned_labels
+from ...module_utils._swarm.isolation import LEVELS, OFF
 from ...module_utils._verify.images import NAMED, PULL, THERE
 from ...module_utils._verify.isolation import ALLOCATED, WORDS
 from ...module_utils._verify.plan import FAILED, PASSED, PLANNED, UNTESTED
@@ -52,9 +55,10 @@ def about(
     tested: Mapping[str, Any],
     node_id: str | None,
     mistaken: str | None = None,
+    shown: Mapping[str, Any] | None = None,
 ) -> Found:
     """``assessed`` is the host's answer of gpu_node, ``node`` the manager's record of it, ``tested`` swarm_gpu_verify's result,
-    ``mistaken`` why the node id that the host shows is not believed."""
+    ``mistaken`` why the node id that the host shows is not believed, ``shown`` the isolation of the swarm."""
     if not assessed or assessed.get("unreachable") or assessed.get("failed"):
         why = (assessed or {}).get("msg") or "the host did not answer"
         return Found([], [f"could not be read: {why}"])
@@ -65,7 +69,8 @@ def about(
     if node is None:
         return Found([], [f"not in the swarm of this manager. {PROVISION}"])
     checks = [check for check in tested.get("checks") or [] if check["node"] == node_id]
-    return Found(checks, _disagreements(assessed, node) + list((tested.get("ledger_problems") or {}).get(node_id, [])))
+    wrong = _disagreements(assessed, node) + _of_another_level(assessed, node, shown or {})
+    return Found(checks, wrong + list((tested.get("ledger_problems") or {}).get(node_id, [])))
 
 
 def _disagreements(assessed: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
@@ -77,6 +82,22 @@ def _disagreements(assessed: Mapping[str, Any], node: Mapping[str, Any]) -> list
     if shown and not found:  # else it only follows from the drift
         found.append(f"{shown}. {PROVISION}")
     return found + [f"label {text}. {PROVISION}" for text in _untrue(assessed, node["labels"])]
+
+
+def _of_another_level(assessed: Mapping[str, Any], node: Mapping[str, Any], shown: Mapping[str, Any]) -> list[str]:
+    """Where the guard of a node with GPUs is not what the swarm's label says, in words.
+
+    Drift does not show it where no setting names the level: a node without a guard is assessed as one that is to have none. What an operator's file
+    turns off is reported under the table."""
+    guard, level = assessed.get("isolation"), shown.get("level")
+    said = any("isolation" in text or "guard" in text for text in assessed["drift"])
+    if said or "isolation" not in assessed or not (assessed.get("gpus") and has_gpus(node)):
+        return []
+    if guard and guard["level"] not in LEVELS:
+        return [f"the settings of the guard of its GPUs cannot be read. {PROVISION}"]
+    now = guard_seen.level_of(guard) or OFF
+    # Without the label the swarm has no level: the role gpu_node by itself gives each node its own.
+    return [f"isolation is {now}, and {level} is the swarm's. {PROVISION}"] if shown.get("label") and level in LEVELS and level != now else []
 
 
 def _untrue(assessed: Mapping[str, Any], labels: Mapping[str, str]) -> list[str]:

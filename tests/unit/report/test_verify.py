@@ -182,3 +182,46 @@ def test_where_nothing_is_enforced_is_reported():
 
 def guard(level, turned_off=False):
     return {"level": level, "turned_off": turned_off, "found": {}}
+
+
+def levelled(node_level, swarm_level, node=None, **answer):
+    answer = assessed(engine=RUNNING, **{"isolation": node_level and guard(**node_level), **answer})
+    shown = {"level": swarm_level, "label": "{}"} if swarm_level else {"level": "off", "label": ""}
+    return report.about(answer, node or member(), {}, "n1", None, shown).wrong
+
+
+@pytest.mark.parametrize(
+    ("now", "swarm", "words"),
+    [
+        (None, "reserved", "isolation is off, and reserved is the swarm's"),
+        (None, "audit", "isolation is off, and audit is the swarm's"),
+        ({"level": "audit"}, "reserved", "isolation is audit, and reserved is the swarm's"),
+        ({"level": "exclusive"}, "reserved", "isolation is exclusive, and reserved is the swarm's"),
+        ({"level": "reserved"}, "off", "isolation is reserved, and off is the swarm's"),
+        ({"level": None}, "reserved", "the settings of the guard of its GPUs cannot be read"),
+        ({"level": None}, None, "the settings of the guard of its GPUs cannot be read"),
+    ],
+)
+def test_a_node_with_another_level_than_the_swarm_fails(now, swarm, words):
+    assert levelled(now, swarm) == [f"{words}. Run fleet.gpu_swarm.provision for it"]
+
+
+@pytest.mark.parametrize(
+    ("now", "swarm"),
+    [
+        ({"level": "reserved"}, "reserved"),
+        (None, "off"),
+        (None, None),
+        ({"level": "reserved"}, None),  # the role gpu_node by itself, without a swarm's level
+        ({"level": "reserved", "turned_off": True}, "reserved"),  # by an operator's file, which is reported under the table
+        (None, "unknown"),
+    ],
+)
+def test_a_node_of_the_same_level_or_of_a_swarm_without_one_passes(now, swarm):
+    assert levelled(now, swarm) == []
+
+
+def test_a_level_is_of_nodes_with_gpus_and_is_said_once():
+    assert levelled(None, "reserved", member(shown=(), labels={}), gpus=0, labels={}, resources=[]) == []
+    drift = "isolation is audit, not reserved"
+    assert levelled({"level": "audit"}, "reserved", drift=[drift]) == [f"drift: {drift}. Run fleet.gpu_swarm.provision for it"]
