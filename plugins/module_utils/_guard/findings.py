@@ -51,7 +51,7 @@ def _count(path: str, service: str, found: Mapping[str, str]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         counted = read(path)
         if service not in counted and len(counted) >= _SERVICES:
-            return
+            del counted[min(counted, key=lambda one: _last(counted[one]))]  # it may be long gone, and the new one is what happens now
         of_service = counted.setdefault(service, {})
         for name, text in found.items():
             before = of_service.get(name) or {}
@@ -59,6 +59,10 @@ def _count(path: str, service: str, found: Mapping[str, str]) -> None:
         with open(path + ".new", "w", encoding="utf-8") as stream:
             json.dump(counted, stream)
         os.replace(path + ".new", path)
+
+
+def _last(of_service: Mapping[str, Any]) -> int:
+    return max((int(one.get("last") or 0) for one in of_service.values()), default=0)
 
 
 def _say(text: str) -> None:

@@ -53,3 +53,16 @@ def guard(tmp_path, monkeypatch):
 )
 def test_what_verify_tries_is_refused_like_anything_else_and_not_counted(guard, service, level, status, counted):
     assert guard(service, level) == (status, counted)
+
+
+def test_where_many_services_were_counted_the_one_of_longest_ago_makes_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(findings, "_JOURNAL", str(tmp_path / "no-journal"))
+    file = tmp_path / findings.FILE
+    many = {"s%d" % place: {"forged": {"count": 1, "last": 1000 + place, "text": "x"}} for place in range(findings._SERVICES)}
+    many["s0"]["hidden"] = {"count": 1, "last": 1795000000, "text": "x"}  # again, of late
+    file.write_text(json.dumps(many))
+    findings.add(str(tmp_path), "new", {"forged": "x"})
+    assert json.loads(file.read_text()).keys() == {*many, "new"} - {"s1"}
+    findings.add(str(tmp_path), "new", {"forged": "x"})
+    kept = findings.read(str(file))
+    assert (len(kept), kept["new"]["forged"]["count"]) == (findings._SERVICES, 2)
