@@ -62,8 +62,10 @@ def service_of(labels: Mapping[str, str]) -> str:
 
 def decide(settings: Settings, container: Container) -> Verdict:
     """By the level ``reserved``; what ``exclusive`` adds is what others hold, and ``audit`` reports this and does nothing."""
-    if TASK not in container.labels or _is_allowed(settings.allow, container.labels):
+    if TASK not in container.labels:
         return Verdict(None)
+    if _is_allowed(settings.allow, container.labels):
+        return Verdict(_all_requested(settings, container))
     notes = {}
     if container.task is None:
         notes = {UNREAD: "what swarm assigned to it cannot be read: %s" % container.unread} if container.unread else {OLD: _OLD}
@@ -99,6 +101,12 @@ def _is_allowed(allow: Sequence[str], labels: Mapping[str, str]) -> bool:
         elif labels.get(SERVICE) == one:
             return True
     return False
+
+
+def _all_requested(settings: Settings, container: Container) -> tuple[str, ...] | None:
+    """What a service that may see all GPUs requests, where it reserved a slot, which NVIDIA's runtime would take for the name of a device."""
+    slotted = any(is_slot(part) for part in reservation.parts(settings, container))
+    return tuple(bundle.last(container.entries, bundle.VISIBLE) or ("all",)) if slotted else None
 
 
 def _names(parts: Sequence[reservation.Part]) -> tuple[str, ...]:

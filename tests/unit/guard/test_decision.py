@@ -222,6 +222,21 @@ def test_the_services_that_are_allowed_see_what_they_ask_for(allow, labels, pass
     assert (verdict == decision.Verdict(None)) is passes
 
 
+@pytest.mark.parametrize("level", ["audit", "reserved", "exclusive"])
+@pytest.mark.parametrize(
+    ("it", "devices"),
+    [
+        pytest.param(with_slots(A1), ("all",), id="an image that requests all"),
+        pytest.param(with_slots(A1)._replace(entries=[f"DOCKER_RESOURCE_{SLOT}={A1}"]), ("all",), id="an image that requests nothing"),
+        pytest.param(with_slots(A1, own=[f"NVIDIA_VISIBLE_DEVICES={B}"])._replace(entries=[f"NVIDIA_VISIBLE_DEVICES={B}"]), (B,), id="one card"),
+        pytest.param(with_slots(f"{A}.slot9"), None, id="a slot that is not of this node"),
+    ],
+)
+def test_a_service_that_is_allowed_and_reserves_a_slot_passes_no_slot_on(it, devices, level):
+    """NVIDIA's runtime refuses a container whose variable names one."""
+    assert decide(of_slots(level, allow=["train"]), it) == decision.Verdict(devices)
+
+
 def test_a_container_of_an_operator_is_left_alone():
     assert decide(settings("exclusive"), container(own=["NVIDIA_VISIBLE_DEVICES=all"], labels={})) == decision.Verdict(None)
 
