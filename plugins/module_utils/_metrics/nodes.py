@@ -116,8 +116,9 @@ def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
     who, reported = _who(record), record["health"]
     for kind, entry in record["resources"].items():
         if entry["type"] == "named" and all(item["value"].startswith(("GPU-", "MIG-")) for item in entry["held"]):
-            for item in entry["held"]:
-                yield Sample(names.GPU_ALLOCATED, (item["value"], *who, kind, item["service"] or ""), 1)
+            # Several slots of a card are one GPU.
+            for card, service in dict.fromkeys((device_of(item["value"]), item["service"] or "") for item in entry["held"]):
+                yield Sample(names.GPU_ALLOCATED, (card, *who, kind, service), 1)
     if _is_unfit(reported):
         card = reported["card"] or ""
         xid = "" if reported["xid"] is None else "%d" % reported["xid"]
@@ -130,5 +131,9 @@ def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
 def _twice(found: Iterable[Mapping[str, Any]]) -> Iterator[Sample]:
     found = list(found)
     yield Sample(names.TWICE, (), len(found))
+    most: Counter[tuple[str, ...]] = Counter()
     for one in found:
-        yield Sample(names.GPU_TWICE, (one["value"], one["hostname"], one["node"], one["kind"]), len(one["holders"]))
+        labels = (device_of(one["value"]), one["hostname"], one["node"], one["kind"])
+        most[labels] = max(most[labels], len(one["holders"]))
+    for of_card, count in most.items():
+        yield Sample(names.GPU_TWICE, of_card, count)

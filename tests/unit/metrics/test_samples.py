@@ -184,6 +184,19 @@ def test_a_card_that_is_allocated_twice():
     assert found["gpu_allocated_twice", A, GPU] == 2
 
 
+def test_slots_go_by_their_card():
+    first, second, other = f"{A}.slot1", f"{A}.slot2", f"{B}.slot1"
+    tasks = [
+        task("t1", given=named(first, second)),
+        task("t2", given=named(first, other), slot=2),
+        task("t3", given=named(first, second), slot=3),
+    ]
+    found = read([node(resources=named(first, second, other))], tasks, [service()])
+    assert [key for key in found if key[0] == "gpu_allocated"] == [("gpu_allocated", card, GPU, "train") for card in (A, B)]
+    assert found["resources_allocated_twice",] == 2
+    assert {key: value for key, value in found.items() if key[0] == "gpu_allocated_twice"} == {("gpu_allocated_twice", A, GPU): 3}
+
+
 # -- services --------------------------------------------------------------------------------------------------------
 
 
