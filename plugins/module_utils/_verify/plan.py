@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterable, Mapping, Sequence
 from .._errors import GpuSwarmError
 from .._gpu.record import device_of
 from .._guard.decision import PROBE
+from .._ledger.unreserved import has_gpus
 from .._policy.quantity import count_of
 from . import isolation
 
@@ -37,6 +38,7 @@ UTILITY = "NVIDIA_DRIVER_CAPABILITIES=utility"
 STOP_GRACE_NS = 1000000000
 # Of a check that runs no task.
 NO_GPUS = {"asked": 0, "others": 0}
+NONE_NAMED = "no named GPUs"
 
 Check = Dict[str, Any]
 # Picks so many of a list.
@@ -59,7 +61,7 @@ def checks(
     levels = levels or {}
     by_id = {node["id"]: node for node in nodes}
     if wanted is None:
-        wanted = [node["id"] for node in nodes if gpu_kinds(node)]
+        wanted = [node["id"] for node in nodes if gpu_kinds(node) or _is_guarded(node, levels.get(node["id"]))]
     made = [check for node_id in dict.fromkeys(wanted) for check in _checks_of(node_id, by_id.get(node_id), _per_kind(gpus), levels.get(node_id))]
     testable = list(dict.fromkeys(check["node"] for check in made if check["state"] == PLANNED))
     chosen = set(choose(testable, min(len(testable), _size(sample, len(testable)))))
@@ -97,14 +99,22 @@ def _checks_of(node_id: str, node: Mapping[str, Any] | None, per_kind: int | Non
     if node["state"] != "ready":
         return [_check(node_id, node, FAILED, "%s for the manager. Check its dockerd (journalctl -u docker)" % node["state"])]
     kinds = gpu_kinds(node)
-    if not kinds:
-        return [_check(node_id, node, UNTESTED, "no named GPUs")]
+    guarded = _is_guarded(node, level)
+    if not kinds and not guarded:
+        return [_check(node_id, node, UNTESTED, NONE_NAMED)]
     if node["availability"] != "active":
         return [_check(node_id, node, UNTESTED, "it takes no tasks (availability %s)" % node["availability"])]
     total = sum(entry["total"] for entry in kinds.values())
     made = [_check_of_kind(node, kind, len(kinds[kind]["free"]), per_kind, total) for kind in sorted(kinds)]
-    probes = [isolation.of_nothing(kinds), *isolation.beside(kinds, made)] if level in isolation.ENFORCED else []
+    probes = [isolation.of_nothing(kinds), *isolation.beside(kinds, made)] if guarded else []
+    # Of memory alone nothing is reserved for a test; that nobody sees a GPU without a reservation needs none.
+    made = made or [_check(node_id, node, UNTESTED, NONE_NAMED)]
     return made + [{**_check(node_id, node, PLANNED, ""), **probe, "level": level} for probe in probes]
+
+
+def _is_guarded(node: Mapping[str, Any], level: str | None) -> bool:
+    """Whether a guard on a node with GPUs is to enforce something. They may be advertised by memory alone."""
+    return level in isolation.ENFORCED and has_gpus(node)
 
 
 def _check_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: int | None, total: int) -> Check:

@@ -107,6 +107,30 @@ def test_what_a_guard_enforces_is_tested_without_a_reservation_and_beside_one(le
     ]
 
 
+BY_MEMORY = {"gpu.count": "1"}
+
+
+@pytest.mark.parametrize("wanted", [None, ["n1"]])
+def test_where_gpus_are_advertised_by_memory_alone_a_task_is_tried_without_a_reservation(wanted):
+    found = checks(nodes(node("n1", BY_MEMORY, resources=discrete(8000))), wanted, levels={"n1": "reserved"})
+    assert [(check["probe"], check["state"], check["verdict"]) for check in found] == [
+        ("allocated", "untested", "no named GPUs"),
+        ("unreserved", "planned", ""),
+    ]
+    assert probes(found) == [("n1", "unreserved", "reserved", None, "planned", 0, 0, ["NVIDIA_VISIBLE_DEVICES"])]
+    template = plan.service(dict(found[1], image={"reference": "cuda:1"}), "v-1", {}, ["nvidia-smi"])["task_template"]
+    assert template["ContainerSpec"]["Env"][0] == "NVIDIA_VISIBLE_DEVICES=all"
+
+
+@pytest.mark.parametrize(
+    ("labels", "level", "more"),
+    [({}, "reserved", {}), (BY_MEMORY, "audit", {}), (BY_MEMORY, None, {}), (BY_MEMORY, "reserved", {"availability": "drain"})],
+)
+def test_without_gpus_or_a_guard_that_enforces_something_none_is(labels, level, more):
+    (check,) = checks(nodes(node("n1", labels, resources=discrete(8000), **more)), ["n1"], levels={"n1": level})
+    assert check["state"] == "untested"
+
+
 @pytest.mark.parametrize("level", ["off", "audit", None, "", "else"])
 def test_where_nothing_is_enforced_nothing_is_tested_for_it(level):
     assert probes(checks(nodes(node(resources=named(A, B))), levels={"n1": level})) == []
