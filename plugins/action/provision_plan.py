@@ -68,7 +68,8 @@ class ActionModule(ActionBase):
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from problem
         groups = _checked(steps) if self._task.check_mode else hosts_in(steps, cut)
-        change = {} if absent else isolation.change(settings[LEVEL], hosts, swarm.ledger)
+        setting = isolation.to_set(settings[LEVEL], hosts, steps)
+        change = {} if absent else isolation.change(setting, hosts, swarm.ledger)
         self._show(hosts, steps, swarm.nodes, absent, isolation.of_swarm(change, swarm.ledger))
         result.update(
             warnings=_warnings(hosts, steps, swarm, task_vars["groups"].get(MANAGERS, []), settings),
@@ -82,7 +83,7 @@ class ActionModule(ActionBase):
             hosts_in=groups,
             batches=cut,
             to_change=to_change(groups),
-            isolation={"level": level, "change": change},
+            isolation={"level": level, "set": bool(setting), "change": change},
             **_of_run(steps, args["state"], swarm.ledger, settings, self._task.check_mode),
         )
         return result

@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
@@ -17,7 +18,7 @@ from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_seen
 from ...module_utils._swarm import isolation
 from ...module_utils._swarm.isolation import OFF
-from .._fleet.model import Host
+from .._fleet.model import Host, Step
 
 # So old what nodes counted may be before a run with nothing else to do writes it anew.
 FRESH_S = 86400
@@ -89,6 +90,14 @@ def clash(host: Host) -> str | None:
 
 
 # -- of the swarm --------------------------------------------------------------------------------------------------------
+
+
+def to_set(setting: str | None, hosts: Iterable[Host], steps: Mapping[str, Step]) -> str | None:
+    """The setting, where the swarm's label may say it: not of a run that brings no node with GPUs there, or in which a host has another one."""
+    gpu = [host for host in hosts if host.gpu]
+    clashing = any(clash(replace(host, isolation=wanted(host, setting or OFF))) for host in gpu)
+    stuck = bool(gpu) and all(host.failed or steps[host.name].error for host in gpu)
+    return None if clashing or stuck else setting
 
 
 def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any] | None) -> dict[str, Any]:

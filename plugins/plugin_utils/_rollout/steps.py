@@ -283,8 +283,8 @@ def _isolation(batch: Batch) -> dict[str, Any]:
         node_id = node_id_of(batch[name], step) if name in batch.hosts and step.get("isolation") else None
         if node_id:
             now[node_id] = isolation.reached(batch[name], step["isolation"])
-    setting = bool(batch.plan["settings"].get("gpu_swarm_isolation"))
-    return isolation.at_the_end(batch.plan["isolation"]["level"], setting, now, batch.ledger)
+    planned = batch.plan["isolation"]
+    return isolation.at_the_end(planned["level"], planned["set"], now, batch.ledger)
 
 
 def _noted(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, int]:

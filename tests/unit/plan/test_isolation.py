@@ -14,7 +14,7 @@ from fleet_lab import host, ledger, member
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.isolation import result
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import LABEL
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import IDLE, PREPARE, WINDOW, Swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import IDLE, PREPARE, WINDOW, Step, Swarm
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import isolation
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
 
@@ -126,6 +126,30 @@ def test_a_level_of_one_host_alone_is_an_error_that_names_the_setting():
 def test_what_is_written_before_anything_is_changed(setting, one, label, written):
     found = isolation.change(setting, [one], shows(label))
     assert found == ({**written, "listed": ["n1"]} if written else {})
+
+
+def clashing(name="gpu-1"):
+    one = at("audit", name)
+    one.settings = {"gpu_node_isolation": "audit"}
+    return one
+
+
+@pytest.mark.parametrize(
+    ("hosts", "errors", "written"),
+    [
+        ([at("audit")], (), "reserved"),
+        ([at("audit"), at("audit", "gpu-2", "n2")], ("gpu-2",), "reserved"),
+        ([at("audit"), at("audit", "gpu-2", "n2")], ("gpu-1", "gpu-2"), None),
+        ([at("audit"), host("gpu-2", failed=True)], ("gpu-1",), None),
+        ([at("audit", "gpu-2", "n2"), clashing()], ("gpu-1",), None),
+        ([host("m1", gpu=False, shown=())], (), "reserved"),
+        ([at("audit"), host("m1", gpu=False, shown=())], ("gpu-1",), None),
+    ],
+)
+def test_the_swarm_s_level_stays_where_no_node_comes_to_another_or_one_may_not(hosts, errors, written):
+    steps = {one.name: Step(error="x" if one.name in errors else None) for one in hosts}
+    assert isolation.to_set("reserved", hosts, steps) == written
+    assert isolation.to_set(None, hosts, steps) is None
 
 
 def test_what_audit_counted_is_written_once():

@@ -59,7 +59,7 @@ def plan(*names, **other):
     steps = {name: {"disrupt": "services", "stops": "containers", "node_id": f"n-{name}", "settings": SETTINGS} for name in names}
     groups = {"gpu_swarm_window": list(names), "gpu_swarm_marked": list(names)}
     made = {"steps": steps, "to_change": list(names), "rooms": {}, "settings": dict(OF_RUN), "hosts_in": groups}
-    of_swarm = {"isolation": {"level": "off", "change": {}}, "left_lease": "", "manager": "m", "managers": ["m"]}
+    of_swarm = {"isolation": {"level": "off", "set": False, "change": {}}, "left_lease": "", "manager": "m", "managers": ["m"]}
     return {**made, **of_swarm, "only_paused": [], "to_pause": {}, **other}
 
 
@@ -585,7 +585,7 @@ def test_a_warning_of_every_query_is_kept_once(monkeypatch):
 
 # --- isolation ----------------------------------------------------------------------------------------------------------
 
-LEVEL = {"isolation": {"level": "audit", "change": {"level": "audit", "nodes": {"n-a": "off"}, "listed": ["n-a"]}}}
+LEVEL = {"isolation": {"level": "audit", "set": True, "change": {"level": "audit", "nodes": {"n-a": "off"}, "listed": ["n-a"]}}}
 
 
 @pytest.mark.parametrize(("to_change", "released"), [(["a"], False), ([], True)])
@@ -614,9 +614,9 @@ def test_a_level_that_could_not_be_written_is_said():
     assert "another run changes this swarm" in said[0]
 
 
-def test_the_end_writes_which_nodes_came_to_the_level():
-    made = plan(*"abc", **LEVEL)
-    made["settings"]["gpu_swarm_isolation"] = "audit"
+@pytest.mark.parametrize(("is_set", "level"), [(True, {"level": "audit"}), (False, {})])
+def test_the_end_writes_which_nodes_came_to_the_level(is_set, level):
+    made = plan(*"abc", isolation={**LEVEL["isolation"], "set": is_set})
     for name in "abc":
         made["steps"][name]["isolation"] = "audit"
     there = shown(*(member(f"n-{name}", bound=name) for name in "abc"))
@@ -624,7 +624,7 @@ def test_the_end_writes_which_nodes_came_to_the_level():
     variables = {name: {"gpu_node_applied": {"failed": True} if name == "b" else assessed(f"n-{name}")} for name in "abc"}
     STEPS["finish"](batch(manager, "abc", made=made, variables=variables))
     written = manager.asked("swarm_lease")[0]["isolation"]
-    assert written == {"level": "audit", "nodes": {"n-a": "audit", "n-b": "off", "n-c": "audit"}, "listed": ["n-a", "n-b", "n-c"]}
+    assert written == {**level, "nodes": {"n-a": "audit", "n-b": "off", "n-c": "audit"}, "listed": ["n-a", "n-b", "n-c"]}
 
 
 @pytest.mark.parametrize(("bound", "written"), [("b", {"listed": ["n-b"]}), (None, {"level": "off", "listed": []})])
