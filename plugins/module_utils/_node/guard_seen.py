@@ -34,8 +34,17 @@ def is_wanted(params: Mapping[str, Any]) -> bool:
 
 
 def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any]) -> None:
-    """Raises GpuSwarmError for slots on a node that is to have no guard: NVIDIA's runtime knows no slot."""
+    """Raises GpuSwarmError for slots on a node that is to have no guard: NVIDIA's runtime knows no slot; and for slots that no task could use."""
     kinds = [kind for kind, values in advertisement["map"].items() if "" not in values]
+    overhead = params.get("cuda_overhead_mib") or 0
+    for kind in kinds:
+        for value, one in advertisement["map"][kind].items():
+            if one["mib"] is not None and one["mib"] <= overhead:
+                raise GpuSwarmError(
+                    "advertise: a slot of %s (%s) has %d MiB, and CUDA takes %d MiB of a card for each process (gpu_node_cuda_overhead_mib), so no"
+                    " task could use one. Give the rule for %s fewer 'slots' or a larger 'slot_mib', or lower gpu_node_cuda_overhead_mib."
+                    % (kind, value, one["mib"], overhead, kind)
+                )
     if kinds and (params.get("isolation") or OFF) == OFF:
         raise GpuSwarmError(
             "advertise: %s would be slots of a card, which a task gets by the guard of the GPUs only, and isolation is off. Set gpu_swarm_isolation"

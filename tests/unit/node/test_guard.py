@@ -394,6 +394,17 @@ def test_slots_take_a_guard(tmp_path):
     assert it.shown() == [*(f"NVIDIA-GPU={one}" for one in UUIDS[:2]), "SSD=1"]
 
 
+@pytest.mark.parametrize("rule", [{"slots": 64}, {"slot_mib": 1274}])
+def test_slots_that_cuda_takes_whole_are_an_error(tmp_path, rule):
+    it = advertising(tmp_path).option(isolation="reserved", advertise=[{"as": "slots", "kind": "SMALL", **rule}], cuda_overhead_mib=1274)
+    before = it.everything()
+    for call in (it.assess, it.converge):
+        with pytest.raises(GpuSwarmError, match=f"a slot of SMALL .{UUIDS[0]}.slot1. has 1274 MiB, and CUDA takes 1274 MiB .* lower gpu_node_cuda"):
+            call()
+    assert it.everything() == before
+    it.option(cuda_overhead_mib=1273).assess()
+
+
 def test_a_reload_that_fails_leaves_the_node_as_it_was_and_the_next_run_goes_on(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     content = it.content()
