@@ -53,13 +53,13 @@ class Decision(NamedTuple):
     guard_drift: Sequence[str] = ()  # how what is there differs from that
 
 
-def decide(params: Mapping[str, Any], seen: Observation) -> Decision:
-    """The decision for a node; raises GpuSwarmError for what only the user can fix."""
-    case = _case(params, seen)
+def decide(params: Mapping[str, Any], seen: Observation, guard_may_come: bool = False) -> Decision:
+    """The decision for a node; raises GpuSwarmError for what only the user can fix. ``guard_may_come``: nobody said yet whether it gets one."""
+    case = _case(params, seen, guard_may_come)
     return _decision(case, file_edits.edits_of(case))
 
 
-def _case(params: Mapping[str, Any], seen: Observation) -> Case:
+def _case(params: Mapping[str, Any], seen: Observation, guard_may_come: bool) -> Case:
     rules, extra = _without_nulls(params["advertise"]), params.get("extra_resources") or []
     if params["state"] != "present":
         rules, extra = [], []
@@ -68,7 +68,7 @@ def _case(params: Mapping[str, Any], seen: Observation) -> Case:
     coming = file_edits.coming(seen, params["daemon_config"], taken)
     found = _present(params, seen, coming) if present else {}
     advertisement = advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
-    guard_seen.check_slots(params, advertisement)
+    guard_seen.check_slots(params, advertisement, guard_may_come)
     advertisement["labels"] = _labels(params, seen, advertisement)
     findings = checks.check(_facts(params, seen, advertisement), params.get("accept_risks") or []) if present else []
     return Case(params, seen, taken, coming, advertisement, findings)

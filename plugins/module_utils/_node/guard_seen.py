@@ -11,7 +11,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Iterable, Mapping, NamedTuple
 
 from .._config.daemon_json import RUNTIME_PATH
 from .._errors import GpuSwarmError
@@ -33,8 +33,17 @@ def is_wanted(params: Mapping[str, Any]) -> bool:
     return bool(level != OFF and params["state"] == "present" and params["advertise"] and params["restart"] == "if_needed")
 
 
-def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any]) -> None:
-    """Raises GpuSwarmError for slots on a node that is to have no guard: NVIDIA's runtime knows no slot; and for slots that no task could use."""
+def unguarded_slots(kinds: Iterable[str]) -> str:
+    """The error of slots on a node without a guard."""
+    return (
+        "advertise: %s would be slots of a card, which a task gets by the guard of the GPUs only, and isolation is off. Set gpu_swarm_isolation"
+        " (isolation) to audit, reserved or exclusive, or advertise whole GPUs with 'as: gpu'." % ", ".join(kinds)
+    )
+
+
+def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], may_come: bool = False) -> None:
+    """Raises GpuSwarmError for slots on a node that is to have no guard: NVIDIA's runtime knows no slot; and for slots that no task could use.
+    ``may_come``: a guard may be wanted all the same."""
     kinds = [kind for kind, values in advertisement["map"].items() if "" not in values]
     overhead = params.get("cuda_overhead_mib") or 0
     for kind in kinds:
@@ -45,11 +54,8 @@ def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any]) -> 
                     " task could use one. Give the rule for %s fewer 'slots' or a larger 'slot_mib', or lower gpu_node_cuda_overhead_mib."
                     % (kind, value, one["mib"], overhead, kind)
                 )
-    if kinds and (params.get("isolation") or OFF) == OFF:
-        raise GpuSwarmError(
-            "advertise: %s would be slots of a card, which a task gets by the guard of the GPUs only, and isolation is off. Set gpu_swarm_isolation"
-            " (isolation) to audit, reserved or exclusive, or advertise whole GPUs with 'as: gpu'." % ", ".join(kinds)
-        )
+    if kinds and not may_come and (params.get("isolation") or OFF) == OFF:
+        raise GpuSwarmError(unguarded_slots(kinds))
 
 
 def before(entry: Mapping[str, Any] | None) -> str | None:

@@ -101,8 +101,9 @@ class Node:
     def assess(self) -> dict[str, Any]:
         """What is and what should be; changes nothing. Returns the module's result."""
         self._needs_root()
+        unsaid = self.params.get("isolation") is None  # a plan that reads this knows the level of the swarm
         seen = self.inspect()
-        decision = decide(self.params, seen)
+        decision = decide(self.params, seen, guard_may_come=unsaid)
         result = self._result(seen, decision, changed=decision.changed)
         # A plan lists it before it is done; it is a warning when it is done.
         result["warnings"] = [text for text in result["warnings"] if text not in decision.adopted]

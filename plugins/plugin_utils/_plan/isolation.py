@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
+from ...module_utils._gpu.record import device_of
 from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_seen
 from ...module_utils._swarm import isolation
@@ -87,6 +88,13 @@ def clash(host: Host) -> str | None:
         f"gpu_node_isolation is {own!r} here, and the level of the swarm is {host.isolation!r}. There is one for all nodes: set gpu_swarm_isolation "
         "in group_vars/all.yml, and leave gpu_node_isolation out."
     )
+
+
+def unguarded(host: Host) -> str | None:
+    """Why slots cannot be advertised here: what a node says of itself without a level leaves that to the plan."""
+    entries = [entry.partition("=") for entry in (host.assessed or {}).get("resources") or ()]
+    kinds = dict.fromkeys(kind for kind, _equals, value in entries if value.startswith("GPU-") and device_of(value) != value)
+    return guard_seen.unguarded_slots(kinds) if kinds and host.isolation == OFF else None
 
 
 # -- of the swarm --------------------------------------------------------------------------------------------------------

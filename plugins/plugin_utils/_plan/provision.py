@@ -121,7 +121,8 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     role = "manager" if host.manager else "worker"
     # What is wrong with the host itself comes first: its dockerd may be the one that the swarm lacks.
     member = membership(Candidate(host.assessed, role, move=host.move), None if swarm.error else as_docker_has_them(swarm), coming=coming)
-    error = member["error"] or swarm.error or _toolkit_error(host) or _refused(host) or (node and _clash(node, host.assessed["labels"]))
+    own = _toolkit_error(host) or _refused(host) or isolation.unguarded(host)
+    error = member["error"] or swarm.error or own or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
     if maintain and node is None:

@@ -374,6 +374,11 @@ def test_slots_take_a_guard(tmp_path):
     with pytest.raises(GpuSwarmError, match="NVIDIA-SLOT would be slots of a card, .* isolation is off. Set gpu_swarm_isolation"):
         it.converge()
     assert it.everything() == before
+    with pytest.raises(GpuSwarmError, match="isolation is off"):
+        it.option(isolation="off").assess()
+    # Of a node that joins the plan knows the swarm's level, and the node does not.
+    slots = [f"NVIDIA-SLOT={one}.slot{number}" for one in UUIDS[:2] for number in (1, 2)]
+    assert it.option(isolation=None).assess()["resources"][: len(slots)] == slots
     it.option(isolation="audit", cuda_overhead_mib=500)
     assert it.converge()["restarted"] is True
     slots = [f"{one}.slot{number}" for one in UUIDS[:2] for number in (1, 2)]

@@ -69,6 +69,13 @@ def test_a_label_of_somebody_else_is_an_error_with_a_remedy():
 # -- nodes -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("level", ["off", "reserved"])
+def test_slots_go_by_the_level_of_the_swarm(level):
+    step = planned(host(resources=["NVIDIA-SLOT=GPU-1.slot1", "FPGA=x.slot1"]), level)
+    assert (step.error or "").startswith("advertise: NVIDIA-SLOT would be slots" if level == "off" else "")
+    assert bool(step.error) is (level == "off")
+
+
 @pytest.mark.parametrize(
     ("has", "wanted", "impact"),
     [
