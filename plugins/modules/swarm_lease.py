@@ -95,6 +95,7 @@ options:
         description:
           - What guards counted that V(reserved) would hide or refuse, by service C(names), as C(docs/ISOLATION.md) lists them, and when that was
             C(last), in seconds since 1970. It is kept at the level V(audit), with that of before.
+          - A service without C(names) exists no more, and nothing of it is kept.
           - Empty where nothing was counted.
         type: dict
       whole:

@@ -30,6 +30,8 @@ def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> 
         "found": [
             {"service": service, "names": list(one.names), "last": in_words(one.last)} for service, one in found.found.items() if service in there
         ],
+        # By which a run leaves out what exists no more. At another level nothing is counted.
+        "services": sorted(there) if found.level == isolation.AUDIT else None,
         "read": in_words(found.read),
         "clear_for": _clear_for(found, there),
         "label": (spec.get("Labels") or {}).get(isolation.LABEL) or "",

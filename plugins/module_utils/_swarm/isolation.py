@@ -90,7 +90,8 @@ def as_shown(isolation: Isolation) -> dict[str, Any]:
 
 def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
     """What it becomes. Of ``change``, ``level`` replaces that of the swarm, ``nodes`` are by id those of nodes, ``listed`` are the nodes of which
-    anything is kept, and ``found`` is what nodes counted, by service, ``whole`` where it is of all that have a guard; what is None says nothing."""
+    anything is kept, and ``found`` is what nodes counted, by service (without names for one that exists no more), ``whole`` where it is of all that
+    have a guard; what is None says nothing."""
     level = change.get("level") or before.level
     listed, found = change.get("listed"), change.get("found")
     nodes = {**before.nodes, **(change.get("nodes") or {})}
@@ -107,6 +108,7 @@ def _found(before: Isolation, found: Mapping[str, Any], since: int, now: int) ->
     for service, one in found.items():
         known = both.get(service, Found((), 0))
         both[service] = Found(tuple(sorted({*known.names, *one["names"]})), max(known.last, min(int(one["last"]), now)))
-    recent = {service: one for service, one in both.items() if one.last >= max(since, now - KEPT_S)}
+    gone = {service for service, one in found.items() if not one["names"]}  # or those that come and go would displace the ones that stay
+    recent = {service: one for service, one in both.items() if one.last >= max(since, now - KEPT_S) and service not in gone}
     newest = sorted(recent, key=lambda service: (-recent[service].last, service))[:MOST]
     return {service: recent[service] for service in sorted(newest)}

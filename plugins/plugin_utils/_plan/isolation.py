@@ -122,7 +122,7 @@ def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any]
         **({"level": setting} if setting else {}),
         "nodes": {host.node_id: current(host.assessed) for host in read},
         "listed": ids,
-        **({"found": _found(guarded.values())} if guarded else {}),
+        **({"found": _of_those_there(_found(guarded.values()), shown)} if guarded else {}),
         # Of a node that was not read, or has no guard, nobody knows that there is nothing to count.
         **({"whole": True} if guarded and to_read <= guarded.keys() else {}),
     }
@@ -136,13 +136,28 @@ def of_swarm(change: Mapping[str, Any], ledger: Mapping[str, Any] | None) -> str
 
 
 def _is_due(shown: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
-    before, now = isolation.read({"Labels": {isolation.LABEL: shown.get("label") or ""}}), int(shown.get("time") or 0)
+    before, now = _kept(shown), int(shown.get("time") or 0)
     after = isolation.merged(before, made, now)
     if (before.level, before.nodes) != (after.level, after.nodes):
         return True
     if after.level != isolation.AUDIT or "found" not in made:
         return False
-    return _names(before) != _names(after) or (after.read != before.read and (before.read is None or now - before.read > FRESH_S))
+    gone = {service for service, one in made["found"].items() if not one["names"]}  # nobody is shown it, so that it is kept does not matter
+    stays = {service: names for service, names in _names(before).items() if service not in gone}
+    return stays != _names(after) or (after.read != before.read and (before.read is None or now - before.read > FRESH_S))
+
+
+def _kept(shown: Mapping[str, Any]) -> isolation.Isolation:
+    return isolation.read({"Labels": {isolation.LABEL: shown.get("label") or ""}})
+
+
+def _of_those_there(found: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+    """What was counted of services that exist, and without names those that are kept and exist no more."""
+    if shown.get("services") is None:
+        return dict(found)
+    there = {str(name)[:_LONGEST] for name in shown["services"]}
+    gone = {service: {"names": [], "last": 0} for service in _kept(shown).found if service not in there}
+    return {**{service: one for service, one in found.items() if service in there}, **gone}
 
 
 def _names(one: isolation.Isolation) -> dict[str, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from fleet_lab import host, ledger, member
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.isolation import result
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import LABEL
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import LABEL, merged, read
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import IDLE, PREPARE, WINDOW, Step, Swarm
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import isolation
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
@@ -161,17 +161,28 @@ def test_the_swarm_s_level_stays_where_no_node_comes_to_another_or_one_may_not(h
 
 def test_what_audit_counted_is_written_once():
     one, label = at("audit", found=COUNTED), {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}, "read": NOW}
-    found = isolation.change(None, [one], shows(label))["found"]
+    found = isolation.change(None, [one], shows(label, services=["train"]))["found"]
     assert found == {"train": {"names": ["forged"], "last": NOW - 60}}
-    assert isolation.change(None, [one], shows({**label, "found": {"train": {"names": ["forged"], "last": 7}}})) == {}
+    assert isolation.change(None, [one], shows({**label, "found": {"train": {"names": ["forged"], "last": 7}}}, services=["train"])) == {}
     broken = {"a": {"broken": {"last": NOW}, "unread": {"last": NOW}}}
-    assert isolation.change(None, [at("audit", found=broken)], shows(label))["found"] == {"a": {"names": ["broken"], "last": NOW}}
+    assert isolation.change(None, [at("audit", found=broken)], shows(label, services=["a"]))["found"] == {"a": {"names": ["broken"], "last": NOW}}
     assert isolation.change(None, [at("reserved", found=COUNTED)], shows({"level": "reserved", "nodes": {"reserved": ["n1"]}})) == {}
+
+
+def test_services_that_exist_no_more_are_left_out_before_the_newest_are_kept():
+    kept = {"short%02d" % place: {"names": ["hidden"], "last": NOW - place} for place in range(20)}
+    label = {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}, "read": NOW, "found": kept}
+    counted = {**COUNTED, "short99": {"hidden": {"last": NOW}}, "": {"broken": {"last": NOW}}}
+    known = shows(label, services=["train"])
+    found = isolation.change(None, [at("audit", found=counted)], known)["found"]
+    after = merged(read({"Labels": {LABEL: json.dumps(label)}}), {"found": found}, NOW).found
+    assert sorted(after) == ["", "train"]
+    assert isolation.change(None, [at("audit")], known) == {}  # that they are gone is nothing to write
 
 
 def test_of_a_node_that_was_not_read_nobody_knows_that_it_counted_nothing():
     label = {"level": "audit", "since": 5, "nodes": {"audit": ["n1", "n2"]}}
-    found = isolation.change(None, [at("audit", found=COUNTED)], shows(label, member(), member("n2")))
+    found = isolation.change(None, [at("audit", found=COUNTED)], shows(label, member(), member("n2"), services=["train"]))
     assert ("whole" in found, list(found["found"])) == (False, ["train"])
     assert isolation.change(None, [at("audit")], shows(label, member(), member("n2"))) == {}
     both = [at("audit"), at("audit", "gpu-2", "n2")]

@@ -78,6 +78,14 @@ def test_it_is_bounded_and_the_newest_stay():
     assert list(found) == ["s%02d" % place for place in range(isolation.MOST)]
 
 
+def test_services_that_exist_no_more_displace_none():
+    short = {"s%02d" % place: Found(("hidden",), NOW - place) for place in range(isolation.MOST)}
+    before = Isolation("audit", 0, {}, short)
+    gone = {service: {"names": [], "last": 0} for service in short}
+    found = isolation.merged(before, {"found": {**gone, "train": one(NOW - DAY)}}, NOW).found
+    assert found == {"train": Found(("hidden",), NOW - DAY)}
+
+
 @pytest.mark.parametrize("level", ["off", "reserved", "exclusive"])
 def test_only_audit_counts(level):
     before = Isolation("audit", 0, {}, {"a": Found(("hidden",), NOW)}, NOW)
