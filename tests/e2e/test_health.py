@@ -262,6 +262,7 @@ def test_drift_is_what_the_next_run_writes_anew_and_nothing_else(fleet: Fleet, i
     assert (run.rc, {name: run.changed()[name] > 0 for name in NODES}) == (0, {"h1": False, "h2": True}), run.output
     assert (fleet["h1"].read(CONFIG_TOML), fleet["h2"].read(CONFIG_TOML)) == (b"# rack r1\n" + was["h1"], was["h2"])
     wait_until("no drift", lambda: "drift" not in status(fleet["h2"])["label"], 30, lambda: status(fleet["h2"]))
+    fleet["h1"].write(CONFIG_TOML, was["h1"])
 
 
 def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:

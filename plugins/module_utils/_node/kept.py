@@ -5,17 +5,18 @@
 """Whether a file still says what this collection wrote into it, whoever has edited it since (pure).
 
 This is the drift that a node's watcher reports between two runs: what the next run of ``provision`` writes anew, and nothing else. Another
-key, another order or other blanks are none. Private to this collection: no stability is promised to others.
+key, another order or other blanks are none, nor is a health label that is gone: the watcher itself puts it back.
+
+Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
 from typing import Any, Mapping
 
-from .._config import daemon_json, engine_labels
+from .._config import daemon_json
 from .._errors import GpuSwarmError
 from .guard_seen import BEFORE, is_named, unguarded
-from .watcher_seen import NOTED
 
 
 def is_kept(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bool:
@@ -29,11 +30,7 @@ def is_kept(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bo
 def _in_daemon_json(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bool:
     plain = unguarded(content, path, inserted)
     want = daemon_json.Want(inserted["resources"], inserted["kinds"], inserted["resources"])
-    return (
-        daemon_json.edit(plain, path, want).content == plain
-        and (BEFORE not in inserted or is_named(content))
-        and (NOTED not in inserted or engine_labels.value(content, path, inserted[NOTED]) is not None)
-    )
+    return daemon_json.edit(plain, path, want).content == plain and (BEFORE not in inserted or is_named(content))
 
 
 def _in_runtime_config(content: bytes | None, inserted: Mapping[str, Any]) -> bool:

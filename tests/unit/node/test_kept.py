@@ -36,8 +36,7 @@ def daemon(resources=RESOURCES, path="nvidia-container-runtime", default="nvidia
         ({}, DAEMON, False),
         (daemon(labels=["rack=r1", "gpu-swarm.health=ok"]), LABELLED, True),
         (daemon(labels=["gpu-swarm.health=fault reason=gone"]), LABELLED, True),
-        (daemon(labels=["rack=r1"]), LABELLED, False),
-        (daemon(labels="gpu-swarm.health=ok"), LABELLED, False),
+        (daemon(labels=["rack=r1"]), LABELLED, True),  # the watcher puts it back, or says what keeps it from that
         (daemon(path=GUARD), GUARDED, True),
         (daemon(), GUARDED, False),
         (daemon(path=GUARD, debug=True), GUARDED, True),
