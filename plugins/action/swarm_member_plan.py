@@ -13,7 +13,7 @@ from ..plugin_utils._fleet import joining
 OPTIONS = {
     "step": {"type": "str", "choices": ["survey", "assess", "promote", "demote", "leave"], "required": True},
     "managers": {"type": "list", "elements": "str"},
-    "asked": {"type": "list", "elements": "dict", "default": []},
+    "queried": {"type": "list", "elements": "dict", "default": []},
     "found": {"type": "dict"},
     "answer": {"type": "dict"},
     "listed": {"type": "dict", "default": {}},
@@ -49,7 +49,7 @@ class ActionModule(ActionBase):
     def _survey(self, args, task_vars):
         """Whether its error matters is decided for each host."""
         in_play = task_vars["ansible_play_hosts"]
-        answers = joining.answers_of(task_vars["hostvars"], [*args["managers"], *in_play], args["asked"])
+        answers = joining.answers_of(task_vars["hostvars"], [*args["managers"], *in_play], args["queried"])
         return asdict(joining.survey(answers, args["managers"], in_play))
 
     def _assess(self, args, task_vars):

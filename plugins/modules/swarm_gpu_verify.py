@@ -142,7 +142,7 @@ checks:
     kind:
       description: The kind; null where the reason is the node's, and where no GPU is reserved.
       type: str
-    asked:
+    count:
       description: How many GPUs of the kind the task reserves.
       type: int
     others:
@@ -177,7 +177,7 @@ checks:
       level: null
       variables: []
       kind: NVIDIA-GPU
-      asked: 1
+      count: 1
       others: 7
       reserved: [GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30]
       seen: [GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30]

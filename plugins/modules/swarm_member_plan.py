@@ -29,7 +29,7 @@ options:
     description: The hosts that are to be managers, in order. Required with O(step=survey).
     type: list
     elements: str
-  asked:
+  queried:
     description: What managers returned for this play, as the results of a loop over them. For O(step=survey).
     type: list
     elements: dict

@@ -87,9 +87,6 @@ FORMS = {
 
 # What is left out before words are looked for, with the reason: names and texts that are a contract, or somebody else's words.
 ALLOWED = {
-    '"asked"': "a key of what swarm_gpu_verify returns",
-    "asked: 1": "the same in its documentation",
-    "  asked:": "the same, and an option of swarm_member_plan",
     '"ours"': "a key of record.json, which is on the nodes",
     "asks for a password": "sudo does",
     "asks for the unlock key": "Docker does",
@@ -99,10 +96,6 @@ ALLOWED = {
     "ASK_VAULT_PASS": "an option of Ansible",
     "kept_away": "a key of the fact gpu_swarm_outcome",
     "prod@ask": "a vault id",
-    "asked=": "a key of the result of swarm_gpu_verify",
-    ": asked,": "the same",
-    "asked: ": "an option of the module swarm_member_plan",
-    "check['asked']": "a key of the result of swarm_gpu_verify",
 }
 
 

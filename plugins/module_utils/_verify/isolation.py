@@ -30,11 +30,11 @@ def of_nothing(node_kinds: Mapping[str, Any]) -> dict[str, Any]:
 
 def beside(node_kinds: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Of a task that requests more than it reserved, where ``checks`` leave a GPU free for it."""
-    used = {check["kind"]: check["asked"] for check in checks}
+    used = {check["kind"]: check["count"] for check in checks}
     kind = next((kind for kind in sorted(node_kinds) if len(node_kinds[kind]["free"]) > used.get(kind, 0)), None)
     if kind is not None:
         variables = [VISIBLE, generic_resources.env_name(kind)]
-        yield {"probe": BESIDE, "variables": variables, "kind": kind, "asked": 1, "others": _total(node_kinds) - 1}
+        yield {"probe": BESIDE, "variables": variables, "kind": kind, "count": 1, "others": _total(node_kinds) - 1}
 
 
 def _total(node_kinds: Mapping[str, Any]) -> int:

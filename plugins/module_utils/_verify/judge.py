@@ -93,7 +93,7 @@ def not_through(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None
 
 def _unplaced(check: Check, error: str, node: Mapping[str, Any] | None) -> tuple[str, str]:
     free = len((node or {}).get("resources", {}).get(check["kind"], {}).get("free") or [])
-    if node and (free < check["asked"] or node["availability"] != "active"):
+    if node and (free < check["count"] or node["availability"] != "active"):
         return UNTESTED, "nothing free to test with: taken meanwhile"
     return FAILED, "swarm does not place the task, though the ledger shows %d %s free: %s. Check the leader's log (journalctl -u docker)" % (
         free, check["kind"], error,
@@ -141,8 +141,8 @@ def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log:
     devices = devices_of(reserved)
     more = [device for device in seen if device not in devices]
     unseen = [device for device in devices if device not in seen]
-    if len(reserved) != check["asked"]:
-        return "swarm allocated %d of %d %s to the task. Check the leader's version of Docker Engine" % (len(reserved), check["asked"], check["kind"])
+    if len(reserved) != check["count"]:
+        return "swarm allocated %d of %d %s to the task. Check the leader's version of Docker Engine" % (len(reserved), check["count"], check["kind"])
     if not seen and not log.strip():
         return SILENT
     if not seen:

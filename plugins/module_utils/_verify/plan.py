@@ -37,7 +37,7 @@ WANTS_ALL, WANTS_NONE = "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=vo
 UTILITY = "NVIDIA_DRIVER_CAPABILITIES=utility"
 STOP_GRACE_NS = 1000000000
 # Of a check that runs no task.
-NO_GPUS = {"asked": 0, "others": 0}
+NO_GPUS = {"count": 0, "others": 0}
 NONE_NAMED = "no named GPUs"
 
 Check = Dict[str, Any]
@@ -123,7 +123,7 @@ def _check_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: int 
     if any(device_of(value) != value for value in node["resources"][kind]["values"]):
         per_kind = 1  # several slots may be of several cards, which their rule may refuse
     count = free if per_kind is None else min(per_kind, free)
-    return {**_check(node["id"], node, PLANNED, ""), "kind": kind, "asked": count, "others": total - count}
+    return {**_check(node["id"], node, PLANNED, ""), "kind": kind, "count": count, "others": total - count}
 
 
 def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: str) -> Check:
@@ -158,7 +158,7 @@ def argv(command: str) -> list[str]:
 def service(check: Check, name: str, labels: Mapping[str, str], command: Sequence[str]) -> dict[str, Any]:
     """The arguments of a service that reserves the GPUs of a check on its very node, and prints what it sees."""
     requests = ["%s=%s" % (name, ALL) for name in check["variables"]] or [WANTS_ALL if check["others"] else WANTS_NONE]
-    reservation = [{"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["asked"]}}] if check["asked"] else []
+    reservation = [{"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["count"]}}] if check["count"] else []
     return {
         "name": name,
         "labels": labels,

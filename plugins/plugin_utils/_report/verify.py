@@ -90,8 +90,8 @@ def _of_another_level(assessed: Mapping[str, Any], node: Mapping[str, Any], show
     Drift does not show it where no setting names the level: a node without a guard is assessed as one that is to have none. What an operator's file
     turns off is reported under the table."""
     guard, level = assessed.get("isolation"), shown.get("level")
-    said = any("isolation" in text or "guard" in text for text in assessed["drift"])
-    if said or "isolation" not in assessed or not (assessed.get("gpus") and has_gpus(node)):
+    # Of the level that it was assessed for, its drift has what differs.
+    if "isolation" not in assessed or assessed.get("isolation_level") == level or not (assessed.get("gpus") and has_gpus(node)):
         return []
     if guard and guard["level"] not in LEVELS:
         return [f"the settings of the guard of its GPUs cannot be read. {PROVISION}"]
@@ -122,7 +122,7 @@ def _row(name: str, check: Mapping[str, Any]) -> list[str]:
     kind, state, verdict = check["kind"] or "", check["state"], check["verdict"]
     if state == PLANNED:
         what = f": {WORDS[check['probe']]}" if check["probe"] in WORDS else ""
-        return [name, f"{check['asked']} {kind}" if kind else NOTHING, NOTHING, f"would be tested{what}"]
+        return [name, f"{check['count']} {kind}" if kind else NOTHING, NOTHING, f"would be tested{what}"]
     if state == UNTESTED:
         return [name, NOTHING, NOTHING, f"not tested: {verdict}" + (f" ({kind})" if kind else "")]
     word = "passed" if state == PASSED else "FAILED"

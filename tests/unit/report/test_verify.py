@@ -15,8 +15,8 @@ RUNNING = {"running": True}
 GOOD = "sees the GPUs allocated to it and no others"
 
 
-def check(state="passed", verdict=GOOD, kind="NVIDIA-GPU", asked=1, reserved=("a",), seen=("a",), node="n1", probe="allocated"):
-    made = {"node": node, "kind": kind, "asked": asked, "reserved": list(reserved), "seen": list(seen), "state": state, "verdict": verdict}
+def check(state="passed", verdict=GOOD, kind="NVIDIA-GPU", count=1, reserved=("a",), seen=("a",), node="n1", probe="allocated"):
+    made = {"node": node, "kind": kind, "count": count, "reserved": list(reserved), "seen": list(seen), "state": state, "verdict": verdict}
     return {**made, "probe": probe}
 
 
@@ -48,7 +48,7 @@ def test_a_node_that_works():
         ),
         (check("untested", "nothing free to test with", reserved=(), seen=()), ["–", "–", "not tested: nothing free to test with (NVIDIA-GPU)"]),
         (check("untested", "no named GPUs", kind=None, reserved=(), seen=()), ["–", "–", "not tested: no named GPUs"]),
-        (check("planned", "", asked=2, reserved=(), seen=()), ["2 NVIDIA-GPU", "–", "would be tested"]),
+        (check("planned", "", count=2, reserved=(), seen=()), ["2 NVIDIA-GPU", "–", "would be tested"]),
         (unreserved("planned", ""), ["–", "–", "would be tested: without a reservation"]),
         (beside("planned", "", reserved=()), ["1 NVIDIA-GPU", "–", "would be tested: with variables that request more than it reserved"]),
         (unreserved(), ["–", "0", "passed: without a reservation, a task is refused"]),
@@ -224,4 +224,5 @@ def test_a_node_of_the_same_level_or_of_a_swarm_without_one_passes(now, swarm):
 def test_a_level_is_of_nodes_with_gpus_and_is_said_once():
     assert levelled(None, "reserved", member(shown=(), labels={}), gpus=0, labels={}, resources=[]) == []
     drift = "isolation is audit, not reserved"
-    assert levelled({"level": "audit"}, "reserved", drift=[drift]) == [f"drift: {drift}. Run fleet.gpu_swarm.provision for it"]
+    found = levelled({"level": "audit"}, "reserved", drift=[drift], isolation_level="reserved")
+    assert found == [f"drift: {drift}. Run fleet.gpu_swarm.provision for it"]

@@ -18,7 +18,7 @@ def first(names, count):
 
 
 def check(node, state="planned", kind="NVIDIA-GPU"):
-    return {"node": node, "kind": kind, "state": state, "verdict": "", "asked": 1, "others": 3, "image": None}
+    return {"node": node, "kind": kind, "state": state, "verdict": "", "count": 1, "others": 3, "image": None}
 
 
 def brief(checks):
@@ -45,7 +45,7 @@ def test_of_the_nodes_without_one_a_few_pull_and_the_others_are_not_tested(pulls
     found = images([check("n0"), *(check(f"n{n}") for n in range(1, 6))], there={"n0": [CUDA]}, pulls=pulls)
     assert brief(found)[0] == ("n0", "planned", (ID, "there"))
     assert brief(found)[1 : count + 1] == [(f"n{n}", "planned", (PULLED, "pull")) for n in range(1, count + 1)]
-    assert [(one["state"], one["image"], one["asked"]) for one in found[count + 1 :]] == [("untested", None, 0)] * (5 - count)
+    assert [(one["state"], one["image"], one["count"]) for one in found[count + 1 :]] == [("untested", None, 0)] * (5 - count)
     assert all("raise verify_pulls" in one["verdict"] for one in found[count + 1 :])
 
 

@@ -47,7 +47,7 @@ def test_what_a_task_lists(log, seen):
 
 
 def check(gpus=1, kind="NVIDIA-GPU", others=3):
-    made = {"node": "n1", "hostname": "gpu-1", "probe": "allocated", "level": None, "variables": [], "kind": kind, "asked": gpus, "others": others}
+    made = {"node": "n1", "hostname": "gpu-1", "probe": "allocated", "level": None, "variables": [], "kind": kind, "count": gpus, "others": others}
     image = {"name": "cuda:1", "reference": "cuda:1", "from": "named"}
     return dict(made, reserved=[], seen=[], state="planned", verdict="", image=image)
 

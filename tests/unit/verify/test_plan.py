@@ -30,7 +30,7 @@ def checks(found, wanted=None, gpus="1", sample="all", choose=first, levels=None
 
 
 def brief(found):
-    return [(check["node"], check["kind"], check["state"], check["asked"], check["others"], check["verdict"]) for check in found]
+    return [(check["node"], check["kind"], check["state"], check["count"], check["others"], check["verdict"]) for check in found]
 
 
 def test_a_check_for_each_node_and_kind_that_names_gpus():
@@ -49,7 +49,7 @@ def test_a_check_for_each_node_and_kind_that_names_gpus():
 def test_only_what_is_free_is_reserved(gpus, allocated, count):
     busy = [task("t1", given=named(*allocated))] if allocated else []
     (check,) = checks(nodes(node(resources=named(A, B, C)), tasks=busy), gpus=gpus)
-    assert (check["state"], check["asked"], check["others"]) == ("planned", count, 3 - count)
+    assert (check["state"], check["count"], check["others"]) == ("planned", count, 3 - count)
 
 
 def test_one_slot_is_reserved_since_several_may_be_of_several_cards():
@@ -71,7 +71,7 @@ def test_one_slot_is_reserved_since_several_may_be_of_several_cards():
 )
 def test_what_cannot_be_tested_says_why(one, tasks, state, words):
     (check,) = checks(nodes(one, tasks=tasks), wanted=["n1"])
-    assert (check["state"], check["verdict"], check["asked"]) == (state, words, 0)
+    assert (check["state"], check["verdict"], check["count"]) == (state, words, 0)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ ALL_OF_IT = ["NVIDIA_VISIBLE_DEVICES", "DOCKER_RESOURCE_NVIDIA-GPU"]
 
 
 def probes(found):
-    keys = ("node", "probe", "level", "kind", "state", "asked", "others", "variables")
+    keys = ("node", "probe", "level", "kind", "state", "count", "others", "variables")
     return [tuple(check[key] for key in keys) for check in found if check["probe"] != "allocated"]
 
 

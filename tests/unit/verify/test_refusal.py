@@ -27,7 +27,7 @@ NO_SMI = 'starting container failed: exec: "nvidia-smi": executable file not fou
 
 def check(probe):
     made = {"node": "n1", "hostname": "gpu-1", "probe": probe, "level": "reserved", "variables": ["NVIDIA_VISIBLE_DEVICES"], "others": 3}
-    kind = {"kind": "NVIDIA-GPU", "asked": 1} if probe == "beside" else {"kind": None, "asked": 0}
+    kind = {"kind": "NVIDIA-GPU", "count": 1} if probe == "beside" else {"kind": None, "count": 0}
     return dict(made, **kind, reserved=[], seen=[], state="planned", verdict="", image={"name": "cuda:1", "reference": "cuda:1", "from": "there"})
 
 
