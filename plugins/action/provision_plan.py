@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, left_out
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
-from ..plugin_utils._plan import deprovision, isolation, warnings
+from ..plugin_utils._plan import deprovision, isolation, isolation_label, warnings
 from ..plugin_utils._plan.consent import check_reservations, plan_finished_jobs
 from ..plugin_utils._plan.first_manager import where_it_begins
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
@@ -68,9 +68,9 @@ class ActionModule(ActionBase):
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from problem
         groups = _checked(steps) if self._task.check_mode else hosts_in(steps, cut)
-        setting = isolation.to_set(settings[LEVEL], hosts, steps)
-        change = {} if absent else isolation.change(setting, hosts, swarm.ledger)
-        self._show(hosts, steps, swarm.nodes, absent, isolation.of_swarm(change, swarm.ledger))
+        setting = isolation_label.to_set(settings[LEVEL], hosts, steps)
+        change = {} if absent else isolation_label.change(setting, hosts, swarm.ledger)
+        self._show(hosts, steps, swarm.nodes, absent, isolation_label.in_words(change, swarm.ledger))
         result.update(
             warnings=_warnings(hosts, steps, swarm, task_vars["groups"].get(MANAGERS, []), settings),
             settings=settings,

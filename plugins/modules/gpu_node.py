@@ -300,7 +300,8 @@ toolkit_held:
 engine:
   description:
     - The Docker daemon, with C(running), C(version), C(api_version), C(unit), C(socket), C(flavour), C(root_dir),
-      C(default_runtime), C(runtimes), C(generic_resources), C(live_restore) and C(started_at), as it was found.
+      C(default_runtime), C(runtimes), C(generic_resources), C(live_restore) and C(started_at), as it was found; and C(lost_at_reload), the
+      options of its command line that a reload would lose, without their values, so that it must be started anew instead.
     - Null where Docker Engine is not installed.
   returned: always, also with an error, unless the daemon itself did not answer
   type: dict
@@ -327,6 +328,12 @@ isolation:
       name what it counted since the node booted (C(count), C(last), C(text)). C(docs/ISOLATION.md) lists the names.
   returned: success; null where there is no guard
   type: dict
+  version_added: 0.3.0
+isolation_level:
+  description: The level that this answer is for, which is O(isolation), or without it the one that the node has.
+  returned: success
+  type: str
+  sample: reserved
   version_added: 0.3.0
 react:
   description: The service that pauses nodes with faults, with C(version), C(settings), and C(running).

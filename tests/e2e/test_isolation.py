@@ -231,6 +231,7 @@ def test_a_broken_guard_starts_what_requests_no_gpu_and_nothing_else(fleet: Flee
 
 
 def test_a_tool_that_takes_its_place_is_drift(fleet: Fleet, inventory: Path) -> None:
+    at(fleet, inventory, "reserved")
     node = fleet["i1"]
     node.write(DAEMON_JSON, (node.read(DAEMON_JSON) or b"").replace(GUARD.encode(), b"nvidia-container-runtime"))
     node.run("systemctl", "reload", "docker")

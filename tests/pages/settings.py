@@ -51,7 +51,8 @@ def markdown(text: str) -> str:
 def _row(setting: Any) -> tuple[str, ...]:
     default = "not set" if setting.default is None else f"`{_plain(setting.default)}`" if setting.default != "" else "empty"
     meaning = f"{setting.meaning[0].upper()}{setting.meaning[1:].rstrip('.')}. {setting.details}".rstrip()
-    return f"`{setting.name}`", judge.in_words(setting), default, "the whole run" if setting.once else "each host", markdown(meaning)
+    counts = "the whole swarm" if setting.swarm else "the whole run" if setting.once else "each host"
+    return f"`{setting.name}`", judge.in_words(setting), default, counts, markdown(meaning)
 
 
 def _plain(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Container, Iterable, Mapping, Sequence
 
 from .._policy import generic_resources
 from .._policy.labels import Options
-from .._swarm.owned_labels import recorded
+from .._swarm.owned_labels import PREFIX, recorded
 from . import node_match
 from .pending import Waiting
 from .tasks import is_job_service, reservations
@@ -28,8 +28,6 @@ GPU_VALUES = ("GPU-", "MIG-")
 # label of the operator's that ends alike has no such other one beside it.
 COUNT, BESIDE = "count", "healthy"
 DEFAULT = Options().prefix + COUNT
-# What this collection's records begin with.
-PREFIX = "gpu-swarm."
 
 
 def unreserved(

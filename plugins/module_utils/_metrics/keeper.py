@@ -23,6 +23,7 @@ from .._ledger.ledger import ledger
 from .._ledger.listed import Listed
 from .._ledger.read import labels_of
 from .._ledger.tasks import epoch
+from .._swarm.owned_labels import PREFIX
 from . import file
 from .samples import rendered
 from .services import MOST_SERVICES
@@ -31,7 +32,6 @@ EVERY_S = 60.0
 AT_LEAST_S = 15.0  # between two readings, whatever changes
 SHARE = 0.01  # of the time that may go into reading
 AT_MOST_S = 600.0  # however long that takes: a file older than 15 minutes counts no more
-PREFIX = "gpu-swarm."
 
 
 class Keeper:

@@ -54,7 +54,7 @@ class Decision(NamedTuple):
 
 
 def decide(params: Mapping[str, Any], seen: Observation, guard_may_come: bool = False) -> Decision:
-    """The decision for a node; raises GpuSwarmError for what only the user can fix. ``guard_may_come``: nobody said yet whether it gets one."""
+    """The decision for a node; raises GpuSwarmError for what only the user can fix. ``guard_may_come``: the level of isolation is not known yet."""
     case = _case(params, seen, guard_may_come)
     return _decision(case, file_edits.edits_of(case))
 

@@ -15,11 +15,10 @@ from typing import Any, Iterable, Mapping, NamedTuple
 
 from .._config.daemon_json import RUNTIME_PATH
 from .._errors import GpuSwarmError
+from .._policy.generic_resources import AMOUNT
 from .journal import INSERTED
 
-OFF, AUDIT = "off", "audit"
-CLOSED = "reserved"
-LEVELS = (OFF, AUDIT, CLOSED, "exclusive")  # as the guard has them
+OFF, AUDIT, RESERVED, EXCLUSIVE = LEVELS = ("off", "audit", "reserved", "exclusive")  # as the guard has them
 # Below the root of the machine's files: all that the guard has on a node.
 HOME = "usr/local/libexec/gpu-swarm"
 FRONT = "nvidia-guard"
@@ -33,7 +32,7 @@ def is_wanted(params: Mapping[str, Any]) -> bool:
     return bool(level != OFF and params["state"] == "present" and params["advertise"] and params["restart"] == "if_needed")
 
 
-def unguarded_slots(kinds: Iterable[str]) -> str:
+def slots_without_guard(kinds: Iterable[str]) -> str:
     """The error of slots on a node without a guard."""
     return (
         "advertise: %s would be slots of a card, which a task gets by the guard of the GPUs only, and isolation is off. Set gpu_swarm_isolation"
@@ -42,20 +41,22 @@ def unguarded_slots(kinds: Iterable[str]) -> str:
 
 
 def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], may_come: bool = False) -> None:
-    """Raises GpuSwarmError for slots on a node that is to have no guard: NVIDIA's runtime knows no slot; and for slots that no task could use.
-    ``may_come``: a guard may be wanted all the same."""
-    kinds = [kind for kind, values in advertisement["map"].items() if "" not in values]
-    overhead = params.get("cuda_overhead_mib") or 0
-    for kind in kinds:
-        for value, one in advertisement["map"][kind].items():
-            if one["mib"] is not None and one["mib"] <= overhead:
+    """Raises GpuSwarmError for slots that no task could use. ``may_come``: a guard may be wanted, though there is none yet."""
+    slots = {kind: values for kind, values in advertisement["map"].items() if AMOUNT not in values}
+    _check_sizes(slots, params.get("cuda_overhead_mib") or 0)
+    if slots and not may_come and (params.get("isolation") or OFF) == OFF:
+        raise GpuSwarmError(slots_without_guard(slots))
+
+
+def _check_sizes(slots: Mapping[str, Mapping[str, Any]], overhead_mib: int) -> None:
+    for kind, values in slots.items():
+        for value, one in values.items():
+            if one["mib"] is not None and one["mib"] <= overhead_mib:
                 raise GpuSwarmError(
                     "advertise: a slot of %s (%s) has %d MiB, and CUDA takes %d MiB of a card for each process (gpu_node_cuda_overhead_mib), so no"
                     " task could use one. Give the rule for %s fewer 'slots' or a larger 'slot_mib', or lower gpu_node_cuda_overhead_mib."
-                    % (kind, value, one["mib"], overhead, kind)
+                    % (kind, value, one["mib"], overhead_mib, kind)
                 )
-    if kinds and not may_come and (params.get("isolation") or OFF) == OFF:
-        raise GpuSwarmError(unguarded_slots(kinds))
 
 
 def before(entry: Mapping[str, Any] | None) -> str | None:
@@ -97,10 +98,10 @@ def concerns(params: Mapping[str, Any], seen: Any) -> bool:
 
 
 def level_of(report: Mapping[str, Any] | None) -> str:
-    """The level of a guard as it is reported, '' for none."""
+    """The level of a guard as it is reported, '' for none. One whose settings cannot be read withholds what it does not know."""
     if report is None:
         return ""
-    return str(report["level"]) if report["level"] in LEVELS else CLOSED
+    return str(report["level"]) if report["level"] in LEVELS else RESERVED
 
 
 class GuardSeen(NamedTuple):
@@ -121,7 +122,8 @@ class GuardSeen(NamedTuple):
         """What there is of it, as the module returns it; None where there is none, or what containers still call."""
         if self.front is None:
             return None
-        return {"level": (self.settings or {}).get("level"), "turned_off": self.turned_off, "found": dict(self.found or {})}
+        level = (self.settings or {}).get("level")
+        return {"level": level if isinstance(level, str) else None, "turned_off": self.turned_off, "found": dict(self.found or {})}
 
     @property
     def program(self) -> str:

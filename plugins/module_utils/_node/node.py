@@ -18,6 +18,7 @@ import shutil
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
 
 from .. import _libraries
+from .._config import engine_labels
 from .._dockerd.engine import SBIN, Engine, half_joined, swarm_without_engine
 from .._dockerd.flags import UnitFile
 from .._dockerd.unit import Run
@@ -101,9 +102,9 @@ class Node:
     def assess(self) -> dict[str, Any]:
         """What is and what should be; changes nothing. Returns the module's result."""
         self._needs_root()
-        unsaid = self.params.get("isolation") is None  # a plan that reads this knows the level of the swarm
+        no_level = self.params.get("isolation") is None  # a plan that reads this knows the one of the swarm
         seen = self.inspect()
-        decision = decide(self.params, seen, guard_may_come=unsaid)
+        decision = decide(self.params, seen, guard_may_come=no_level)
         result = self._result(seen, decision, changed=decision.changed)
         # A plan lists it before it is done; it is a warning when it is done.
         result["warnings"] = [text for text in result["warnings"] if text not in decision.adopted]
@@ -258,7 +259,10 @@ class Node:
         swarm["half_joined"] = half_joined(swarm["state"], engine["root_dir"])
         self.facts = {
             **({"images": self.engine.images()} if self.params.get("look_for_images") and engine["running"] else {}),
-            "engine": {key: value for key, value in engine.items() if key not in PRIVATE},
+            "engine": {
+                **{key: value for key, value in engine.items() if key not in PRIVATE},
+                "lost_at_reload": engine_labels.blocking(engine["flags"] or ()),
+            },
             "swarm": swarm,
             "containers": self.engine.containers() if engine["running"] else [],
         }
@@ -367,6 +371,7 @@ class Node:
             "kept": self.state.is_there(),
             "health": seen.watcher.report(),
             "isolation": seen.guard.report(),
+            "isolation_level": self.params["isolation"],
             "fault": self._fault(seen, decision),
             "react": react_seen(self.params["state_dir"], self.root),
             "warnings": decision.warnings,

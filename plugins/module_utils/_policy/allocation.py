@@ -33,7 +33,7 @@ class Shares:
         self.warnings: list[str] = []
         self.amounts: set[str] = set()  # kinds that are a number
         self.memory_mib = 0  # behind those, before anything is kept in reserve
-        # By kind and value, or "" for a kind that is an amount, what a task sees by it: its devices, how many MiB of them are its own, None where
+        # By kind and value, or generic_resources.AMOUNT, what a task sees by it: its devices, how many MiB of them are its own, None where
         # that is the amount or not known, and whether a task may have several on one card only. Of values that are devices themselves there is
         # nothing here.
         self.map: dict[str, dict[str, dict[str, Any]]] = {}
@@ -157,7 +157,7 @@ def memory(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
             continue
         kind = "-".join(part for part in (rule["kind"], place) if part)
         shares.give(gpu, kind, size - reserve)
-        shares.stand_for(kind, "", [(gpu, size)])
+        shares.stand_for(kind, generic_resources.AMOUNT, [(gpu, size)])
 
 
 def _leave_memory(gpu: Gpu, shares: Shares) -> str | None:
@@ -202,7 +202,7 @@ def _give_sum(rule: Rule, sizes: Sequence[tuple[Gpu, int]], reserve: int, shares
         return
     kind, total = rule["kind"], sum(size - reserve for _gpu, size in sizes)
     shares.give(sizes[0][0], kind, total)
-    shares.stand_for(kind, "", sizes)
+    shares.stand_for(kind, generic_resources.AMOUNT, sizes)
     for gpu, _size_mib in sizes[1:]:
         shares.cover(gpu)
     if len(sizes) > 1:

@@ -18,6 +18,8 @@ from .._errors import GpuSwarmError
 from .._mask import mask
 
 ENV_PREFIX = "DOCKER_RESOURCE_"
+# In the guard's map, where the value of a kind would stand that is an amount.
+AMOUNT = ""
 
 # Go's strconv.ParseInt(value, 10, 64): no blanks, no underscores.
 _INT = re.compile(r"[+-]?[0-9]+")

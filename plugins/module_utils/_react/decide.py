@@ -14,9 +14,9 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._health.label import fault_of, is_like, is_same, reported
 from .._ledger.availability import ACTIVE, FORMER, paused_for
-from .._ledger.unreserved import PREFIX, is_labelled, names_gpus
+from .._ledger.unreserved import is_labelled, names_gpus
 from .._policy import generic_resources
-from .._swarm.owned_labels import PAUSED_FOR
+from .._swarm.owned_labels import PAUSED_FOR, PREFIX
 
 # A label of the node, which only managers can set: what becomes of it. Without one it is paused.
 ON_LOSS = "fleet.gpu-swarm.on-loss"

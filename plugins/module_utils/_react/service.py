@@ -17,10 +17,10 @@ import sys
 import time
 from typing import Any, Callable, Mapping, Sequence
 
-from .._ledger.unreserved import PREFIX
 from .._node_spec.updates import plan_one
 from .._swarm.lease import in_words
 from .._swarm.manager import Manager, OutOfSequence, SwarmError, connect
+from .._swarm.owned_labels import PREFIX
 from .._systemd import Lifetime, notify
 from .decide import RETURNED, Memory, decide
 from .events import Bell

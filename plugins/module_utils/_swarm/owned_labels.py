@@ -15,6 +15,7 @@ from typing import Any, Iterable, Mapping
 
 from .._errors import GpuSwarmError
 
+PREFIX = "gpu-swarm."
 RECORD = "labels"
 # The mark that binds a node to a host of the inventory: "<prefix>host". What becomes of it with an update of the node.
 HOST = "host"

@@ -132,11 +132,16 @@ PARTS: dict[str, Judge] = {
         "label": optional(is_text), "blocked": optional(is_text), "reasons": optional(is_texts), "report": optional(is_text),
         "shown": optional(is_text),
     })),
+    "isolation": nullable(record({
+        "level": nullable(is_text), "turned_off": is_bool,
+        "found": lambda value: isinstance(value, dict),  # each is judged by itself, see _plan/isolation_label
+    })),
+    "isolation_level": nullable(is_text),
     "fault": nullable(is_text),
     "react": nullable(record({"version": is_text, "settings": lambda value: isinstance(value, dict), "running": is_bool})),
     "toolkit_version": nullable(is_version),
     "toolkit_held": is_texts,
-    "engine": nullable(record({"running": optional(is_bool), "generic_resources": optional(is_info)})),
+    "engine": nullable(record({"running": optional(is_bool), "generic_resources": optional(is_info), "lost_at_reload": optional(is_texts)})),
     "swarm": record({
         "state": is_text, "node_id": optional(is_text), "control_available": optional(is_bool), "error": optional(is_text),
         "managers": optional(is_texts), "half_joined": optional(is_bool), "undecided": optional(is_texts),

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...module_utils._swarm import owned_labels
 
-LABEL_PREFIX = "gpu-swarm."
+LABEL_PREFIX = owned_labels.PREFIX
 BOUND = LABEL_PREFIX + owned_labels.HOST
 
 Nodes = Mapping[str, Mapping[str, Any]]

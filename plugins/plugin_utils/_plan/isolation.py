@@ -2,35 +2,27 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One level of isolation for the whole swarm (pure): what it is, which hosts have another one, and what is written to the swarm's label.
+"""The level of isolation of the hosts of a run (pure): what it is to be, which hosts have another one, and what that takes.
 
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._gpu.record import device_of
-from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_seen
 from ...module_utils._swarm import isolation
 from ...module_utils._swarm.isolation import OFF
-from .._fleet.model import Host, Step
-
-# So old what nodes counted may be before a run with nothing else to do writes it anew.
-FRESH_S = 86400
-# What `reserved` would hide or refuse, in the guard's words.
-VIOLATIONS = frozenset(("hidden", "unreserved", "forged", "unknown-device", "mount", "too-small", "broken"))
-_LONGEST = 100
+from .._fleet.model import Host
 
 
 def level_of(setting: str | None, ledger: Mapping[str, Any] | None) -> str:
     """The level that nodes are to have: that of the setting, else the swarm's, else none."""
-    shown = _shown(ledger)
+    shown = of_swarm(ledger)
     level = setting or str(shown.get("level") or OFF)
     if level == isolation.UNKNOWN:
         raise GpuSwarmError(
@@ -40,11 +32,9 @@ def level_of(setting: str | None, ledger: Mapping[str, Any] | None) -> str:
     return level
 
 
-def _shown(ledger: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def of_swarm(ledger: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What the ledger has of the swarm's label."""
     return ((ledger or {}).get("swarm") or {}).get("isolation") or {}
-
-
-# -- of hosts ------------------------------------------------------------------------------------------------------------
 
 
 def wanted(host: Host, level: str) -> str:
@@ -72,11 +62,23 @@ def is_to_change(host: Host) -> bool:
     return bool(host.isolation) and (guard_seen.level_of(report) or OFF) != host.isolation
 
 
+def is_foreseen(host: Host) -> bool:
+    """Whether its drift is that of this level: a host is assessed before the swarm's label is known."""
+    return (host.assessed or {}).get("isolation_level") == host.isolation
+
+
+def takes_restart(host: Host) -> bool:
+    """Whether the guard comes or goes, which its assessment did not foresee, and dockerd has options that a reload would lose."""
+    assessed = host.assessed or {}
+    comes_or_goes = (assessed.get("isolation") is None) == (host.isolation != OFF)
+    engine = assessed.get("engine") or {}
+    return is_to_change(host) and not is_foreseen(host) and comes_or_goes and bool(engine.get("running") and engine.get("lost_at_reload"))
+
+
 def in_words(host: Host) -> list[str]:
-    """What a run does about its level, where the host's drift does not say so: it was assessed without one."""
-    said = any("isolation" in text or "guard" in text for text in (host.assessed or {}).get("drift") or ())
+    """What a run does about its level, where the host's drift does not say so."""
     now = guard_seen.level_of((host.assessed or {}).get("isolation")) or OFF
-    return [f"isolation {now} → {host.isolation}"] if is_to_change(host) and not said else []
+    return [f"isolation {now} → {host.isolation}"] if is_to_change(host) and not is_foreseen(host) else []
 
 
 def clash(host: Host) -> str | None:
@@ -90,106 +92,8 @@ def clash(host: Host) -> str | None:
     )
 
 
-def unguarded(host: Host) -> str | None:
+def slots_without_guard(host: Host) -> str | None:
     """Why slots cannot be advertised here: what a node says of itself without a level leaves that to the plan."""
     entries = [entry.partition("=") for entry in (host.assessed or {}).get("resources") or ()]
     kinds = dict.fromkeys(kind for kind, _equals, value in entries if value.startswith("GPU-") and device_of(value) != value)
-    return guard_seen.unguarded_slots(kinds) if kinds and host.isolation == OFF else None
-
-
-# -- of the swarm --------------------------------------------------------------------------------------------------------
-
-
-def to_set(setting: str | None, hosts: Iterable[Host], steps: Mapping[str, Step]) -> str | None:
-    """The setting, where the swarm's label may say it: not of a run that brings no node with GPUs there, or in which a host has another one."""
-    gpu = [host for host in hosts if host.gpu]
-    clashing = any(clash(replace(host, isolation=wanted(host, setting or OFF))) for host in gpu)
-    stuck = bool(gpu) and all(host.failed or steps[host.name].error for host in gpu)
-    return None if clashing or stuck else setting
-
-
-def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is to be written to the swarm before anything else is done: the option ``isolation`` of swarm_lease, empty for nothing."""
-    shown = _shown(ledger)
-    nodes = (ledger or {}).get("nodes") or []
-    ids = [node["id"] for node in nodes]
-    if not ids:
-        return {}
-    to_read = {*(shown.get("nodes") or {})} & {*ids} | {node["id"] for node in nodes if has_gpus(node)}
-    read = [host for host in hosts if host.gpu and not host.failed and host.node_id in ids and host.assessed and host.assessed.get("gpus")]
-    guarded = {host.node_id: host.assessed or {} for host in read if (host.assessed or {}).get("isolation")}
-    made = {
-        **({"level": setting} if setting else {}),
-        "nodes": {host.node_id: current(host.assessed) for host in read},
-        "listed": ids,
-        **({"found": _of_those_there(_found(guarded.values()), shown)} if guarded else {}),
-        # Of a node that was not read, or has no guard, nobody knows that there is nothing to count.
-        **({"whole": True} if guarded and to_read <= guarded.keys() else {}),
-    }
-    return made if _is_due(shown, made) else {}
-
-
-def of_swarm(change: Mapping[str, Any], ledger: Mapping[str, Any] | None) -> str:
-    """What a change of the swarm's level is, in a sentence; '' for none."""
-    now, level = _shown(ledger).get("level") or OFF, change.get("level")
-    return f"The isolation of the swarm becomes {level}; it is {now}." if level and level != now else ""
-
-
-def _is_due(shown: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
-    before, now = _kept(shown), int(shown.get("time") or 0)
-    after = isolation.merged(before, made, now)
-    if (before.level, before.nodes) != (after.level, after.nodes):
-        return True
-    if after.level != isolation.AUDIT or "found" not in made:
-        return False
-    gone = {service for service, one in made["found"].items() if not one["names"]}  # nobody is shown it, so that it is kept does not matter
-    stays = {service: names for service, names in _names(before).items() if service not in gone}
-    return stays != _names(after) or (after.read != before.read and (before.read is None or now - before.read > FRESH_S))
-
-
-def _kept(shown: Mapping[str, Any]) -> isolation.Isolation:
-    return isolation.read({"Labels": {isolation.LABEL: shown.get("label") or ""}})
-
-
-def _of_those_there(found: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-    """What was counted of services that exist, and without names those that are kept and exist no more."""
-    if shown.get("services") is None:
-        return dict(found)
-    there = {str(name)[:_LONGEST] for name in shown["services"]}
-    gone = {service: {"names": [], "last": 0} for service in _kept(shown).found if service not in there}
-    return {**{service: one for service, one in found.items() if service in there}, **gone}
-
-
-def _names(one: isolation.Isolation) -> dict[str, tuple[str, ...]]:
-    return {service: found.names for service, found in one.found.items()}
-
-
-def _found(answers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """By service what the guards counted that `reserved` would hide or refuse. Whoever controls a node can put anything there."""
-    found: dict[str, Any] = {}
-    for answer in answers:
-        counted = answer["isolation"].get("found")
-        for service, names in (counted if isinstance(counted, Mapping) else {}).items():
-            for name in VIOLATIONS & set(names if isinstance(names, Mapping) else ()):
-                last = names[name].get("last") if isinstance(names[name], Mapping) else None
-                if isinstance(last, int) and last >= 0:
-                    one = found.setdefault(str(service)[:_LONGEST], {"names": [], "last": 0})
-                    one["names"] = sorted({*one["names"], name})
-                    one["last"] = max(one["last"], last)
-    return found
-
-
-def at_the_end(level: str, setting: bool, nodes: Mapping[str, str], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is to be written when a run ends, in which ``nodes`` came to these levels; empty for nothing."""
-    shown, ids = _shown(ledger), [node["id"] for node in (ledger or {}).get("nodes") or []]
-    if not ids or (level == OFF and not shown.get("label")):
-        return {}
-    return {**({"level": level} if setting else {}), "nodes": dict(nodes), "listed": ids}
-
-
-def without(ids: Iterable[str], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is to be written when a deprovision ends that left the nodes ``ids`` to this collection: the last one takes the level with it."""
-    left = sorted(ids)
-    if not _shown(ledger).get("label"):
-        return {}
-    return {"listed": left} if left else {"level": OFF, "listed": []}
+    return guard_seen.slots_without_guard(kinds) if kinds and host.isolation == OFF else None

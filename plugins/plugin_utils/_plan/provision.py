@@ -121,7 +121,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     role = "manager" if host.manager else "worker"
     # What is wrong with the host itself comes first: its dockerd may be the one that the swarm lacks.
     member = membership(Candidate(host.assessed, role, move=host.move), None if swarm.error else as_docker_has_them(swarm), coming=coming)
-    own = _toolkit_error(host) or _refused(host) or isolation.unguarded(host)
+    own = _toolkit_error(host) or _refused(host) or isolation.slots_without_guard(host)
     error = member["error"] or swarm.error or own or (node and _clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
@@ -224,7 +224,7 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
         or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"]))
         or watchers.is_to_change(host)
         or isolation.is_to_change(host),
-        "restart": assessed["restart_required"],
+        "restart": assessed["restart_required"] or isolation.takes_restart(host),
         "join": joins,
         "move": action == "move",
         "role": action in ("promote", "demote"),

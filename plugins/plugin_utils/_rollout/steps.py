@@ -18,7 +18,7 @@ from ...module_utils._swarm import owned_labels
 from .._fleet.identity import LABEL_PREFIX
 from .._fleet.model import LABEL, MARKED, Host, Step
 from .._fleet.outcome import State, Verdict, outcome_of
-from .._plan import isolation
+from .._plan import isolation, isolation_label
 from .batch import NO_MANAGER, Answer, Batch
 from .ends import ends, state_of
 from .eviction import not_written
@@ -277,14 +277,14 @@ def _isolation(batch: Batch) -> dict[str, Any]:
     """What has become of the levels of nodes, for whoever looks at the swarm later. Before the run they were written as it found them."""
     if batch.absent:
         nodes = batch.ledger.get("nodes") or []
-        return isolation.without((node["id"] for node in nodes if owned_labels.bound_to(node["labels"], LABEL_PREFIX)), batch.ledger)
+        return isolation_label.without((node["id"] for node in nodes if owned_labels.bound_to(node["labels"], LABEL_PREFIX)), batch.ledger)
     now = {}
     for name, step in batch.plan["steps"].items():
         node_id = node_id_of(batch[name], step) if name in batch.hosts and step.get("isolation") else None
         if node_id:
             now[node_id] = isolation.reached(batch[name], step["isolation"])
     planned = batch.plan["isolation"]
-    return isolation.at_the_end(planned["level"], planned["set"], now, batch.ledger)
+    return isolation_label.at_the_end(planned["level"], planned["set"], now, batch.ledger)
 
 
 def _noted(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, int]:

@@ -21,6 +21,9 @@ from .judge import as_text, is_template, problem, shown
 from .names import Names, misspelt
 from .roles import ROLES, declared
 
+# The groups of an inventory whose hosts are a fleet.
+GROUPS = ("swarm_managers", "swarm_workers", "gpu_nodes")
+
 NOTHING_CHANGED = "Nothing was changed."
 
 
@@ -63,7 +66,9 @@ def check(task_vars: Mapping[str, Any], names: list[str], template: Callable[[An
         mine = {key: value for key, value in raw.items() if key not in of_play} if of_play.keys() & raw.keys() else raw
         for text in _wrong(mine, settings, known, partial(_templated, hostvars, name)):
             found.setdefault(text, []).append(name)
-    run += _divided(hostvars, names, [setting for setting in settings.values() if setting.once and setting.name not in of_play])
+    once = [setting for setting in settings.values() if setting.once and setting.name not in of_play]
+    run += _divided(hostvars, names, [setting for setting in once if not setting.swarm])
+    run += _divided(hostvars, _of_fleet(task_vars, names), [setting for setting in once if setting.swarm])
     run += [text for text, where in found.items() if len(where) == len(names)]
     return Problems(run, {name: texts for name in names if (texts := [text for text in found if name in found[text] and text not in run])})
 
@@ -81,6 +86,12 @@ def _of_play(task_vars: Mapping[str, Any], settings: Mapping[str, Setting]) -> d
 
 def _templated(hostvars: Any, name: str, key: str) -> Any:
     return hostvars[name][key]
+
+
+def _of_fleet(task_vars: Mapping[str, Any], names: list[str]) -> list[str]:
+    """These hosts, and those of the inventory's groups that this run leaves out."""
+    others = [name for group in GROUPS for name in task_vars.get("groups", {}).get(group, []) if name in task_vars["hostvars"]]
+    return list(dict.fromkeys([*names, *others]))
 
 
 def _divided(hostvars: Any, names: list[str], settings: Iterable[Setting]) -> Iterator[str]:

@@ -20,8 +20,9 @@ class Setting:
     """One variable that a user may set. ``type``, ``choices`` and ``elements`` are those of Ansible's argument specs.
 
     ``low`` is the least number that makes sense, ``high`` the greatest, ``unit`` what is counted. ``default`` is None where nothing is set by
-    default, and ``empty``: an empty value means the same. ``once``: it counts for the whole run, not for a host. ``wants`` is what its value has
-    to be, where the type does not say it all. ``meaning`` is a line, what else a user has to know stands in ``details``.
+    default, and ``empty``: an empty value means the same. ``once``: it counts for the whole run, not for a host; ``swarm``: and for hosts that
+    a run with ``--limit`` leaves out. ``wants`` is what its value has to be, where the type does not say it all. ``meaning`` is a line, what
+    else a user has to know stands in ``details``.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Setting:
     elements: str = "raw"
     empty: bool = False
     once: bool = False
+    swarm: bool = False
     wants: str = ""
     details: str = ""
 
@@ -48,7 +50,7 @@ ISOLATION = ("off", "audit", "reserved", "exclusive")
 PLAYBOOKS = (
     Setting(
         "gpu_swarm_isolation", "str", None, "what a task sees of its node's GPUs, one level for the whole swarm", choices=ISOLATION, empty=True,
-        once=True,
+        once=True, swarm=True,
         details="It is kept in a label of the swarm, by which a run goes that has no such setting; where there is none either, it is `off`. "
         "See ISOLATION.md.",
     ),

@@ -20,6 +20,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     consent,
     impact,
+    isolation_label,
     warnings,
 )
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
@@ -32,6 +33,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import pro
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import verify as report_verify
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout import ends
 
+ISOLATION = {"level": "audit", "label": '{"level":"audit","since":5}', "services": ["train"], "time": 9}
 LEFT_OUT = gpu(2, mig_devices=[{"uuid": "MIG-1", "profile": "1g.10gb", "memory_mib": None}])
 
 
@@ -53,10 +55,12 @@ def answer(**other):
         "kept": True,
         "restarted": False,
         "cpu": {"machine": "x86_64", "vendor": "GenuineIntel", "implementer": None, "part": None, "model": None, "features": ["sse2"]},
+        "isolation": {"level": "audit", "turned_off": False, "found": {"train": {"forged": {"count": 1, "last": 5, "text": "x"}}}},
+        "isolation_level": "audit",
         "containers": [{"name": "c", "service": None, "task": None, "age": 7, "swarm_networks": ["mesh"]}],
     }
     found = {**assessed(shown=[*resources(0, 1), "VRAM=10"]), **rich, **other}
-    found["engine"]["running"] = True
+    found["engine"].update(running=True, lost_at_reload=["--authorization-plugin"])
     found["swarm"].update(error=None, half_joined=False, undecided=[])
     return found
 
@@ -109,11 +113,13 @@ def run(found):
         for one in hosts:
             state = report_provision.deprovision_state(steps[one.name], ends.End(known.nodes.get(one.node_id or ""), None))
             report_provision.deprovision_row(one, steps[one.name], state)
-            report_verify.about(one.assessed, known.nodes.get(one.node_id or ""), {}, one.node_id)
+            report_verify.about(one.assessed, known.nodes.get(one.node_id or ""), {}, one.node_id, None, ISOLATION)
+        isolation_label.change("audit", hosts, {**(known.ledger or {}), "swarm": {"isolation": ISOLATION}})
+        report_verify.enforcement({one.name: one.assessed for one in hosts})
 
 
 def provision(hosts, known, maintain):
-    steps = plan_provision.plan(hosts, known, maintain)
+    steps = plan_provision.plan(hosts, known, maintain, "reserved")
     impact.leader_warnings(hosts, steps, known)
     impact.toolkit_warnings(hosts, steps)
     plan_provision.hosts_in(steps, plan_provision.in_batches(hosts, steps))

@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import Gpu
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.isolation import result
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import LABEL, merged, read
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import IDLE, PREPARE, WINDOW, Step, Swarm
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import isolation
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import isolation, isolation_label
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
 
 NOW = 1764000000
@@ -93,8 +93,26 @@ def test_a_node_with_another_level_is_changed_without_a_window(has, wanted, impa
 
 
 def test_what_its_drift_says_is_said_once():
-    one = host(shown=SHOWN, drift=["isolation is audit, not reserved"], isolation={"level": "audit", "turned_off": False, "found": {}})
+    found = {"level": "audit", "turned_off": False, "found": {}}
+    one = host(shown=SHOWN, drift=["isolation is audit, not reserved"], isolation=found, isolation_level="reserved")
     assert planned(one, "reserved").impact == ["isolation is audit, not reserved"]
+
+
+@pytest.mark.parametrize(
+    ("has", "assessed_for", "wanted", "lost", "restarts"),
+    [
+        ("off", "off", "reserved", ["--authorization-plugin"], True),
+        ("reserved", "reserved", "off", ["--authorization-plugin"], True),
+        ("off", "off", "reserved", [], False),
+        ("audit", "audit", "reserved", ["--authorization-plugin"], False),  # the runtime stays the guard
+        ("off", "reserved", "reserved", ["--authorization-plugin"], False),  # its assessment says itself what it takes
+    ],
+)
+def test_a_guard_that_comes_where_a_reload_would_lose_options_takes_a_window(has, assessed_for, wanted, lost, restarts):
+    one = at(has)
+    one.assessed.update(isolation_level=assessed_for, engine={**one.assessed["engine"], "running": True, "lost_at_reload": lost})
+    step = planned(one, wanted)
+    assert (step.needs, PREPARE in step.groups) == ((["configure", "restart"], False) if restarts else (["configure"], True))
 
 
 def test_hosts_without_gpus_have_none():
@@ -131,7 +149,7 @@ def test_a_level_of_one_host_alone_is_an_error_that_names_the_setting():
     ],
 )
 def test_what_is_written_before_anything_is_changed(setting, one, label, written):
-    found = isolation.change(setting, [one], shows(label))
+    found = isolation_label.change(setting, [one], shows(label))
     assert found == ({**written, "listed": ["n1"]} if written else {})
 
 
@@ -155,18 +173,19 @@ def clashing(name="gpu-1"):
 )
 def test_the_swarm_s_level_stays_where_no_node_comes_to_another_or_one_may_not(hosts, errors, written):
     steps = {one.name: Step(error="x" if one.name in errors else None) for one in hosts}
-    assert isolation.to_set("reserved", hosts, steps) == written
-    assert isolation.to_set(None, hosts, steps) is None
+    assert isolation_label.to_set("reserved", hosts, steps) == written
+    assert isolation_label.to_set(None, hosts, steps) is None
 
 
 def test_what_audit_counted_is_written_once():
     one, label = at("audit", found=COUNTED), {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}, "read": NOW}
-    found = isolation.change(None, [one], shows(label, services=["train"]))["found"]
+    found = isolation_label.change(None, [one], shows(label, services=["train"]))["found"]
     assert found == {"train": {"names": ["forged"], "last": NOW - 60}}
-    assert isolation.change(None, [one], shows({**label, "found": {"train": {"names": ["forged"], "last": 7}}}, services=["train"])) == {}
+    assert isolation_label.change(None, [one], shows({**label, "found": {"train": {"names": ["forged"], "last": 7}}}, services=["train"])) == {}
     broken = {"a": {"broken": {"last": NOW}, "unread": {"last": NOW}}}
-    assert isolation.change(None, [at("audit", found=broken)], shows(label, services=["a"]))["found"] == {"a": {"names": ["broken"], "last": NOW}}
-    assert isolation.change(None, [at("reserved", found=COUNTED)], shows({"level": "reserved", "nodes": {"reserved": ["n1"]}})) == {}
+    found = isolation_label.change(None, [at("audit", found=broken)], shows(label, services=["a"]))["found"]
+    assert found == {"a": {"names": ["broken"], "last": NOW}}
+    assert isolation_label.change(None, [at("reserved", found=COUNTED)], shows({"level": "reserved", "nodes": {"reserved": ["n1"]}})) == {}
 
 
 def test_services_that_exist_no_more_are_left_out_before_the_newest_are_kept():
@@ -174,39 +193,39 @@ def test_services_that_exist_no_more_are_left_out_before_the_newest_are_kept():
     label = {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}, "read": NOW, "found": kept}
     counted = {**COUNTED, "short99": {"hidden": {"last": NOW}}, "": {"broken": {"last": NOW}}}
     known = shows(label, services=["train"])
-    found = isolation.change(None, [at("audit", found=counted)], known)["found"]
+    found = isolation_label.change(None, [at("audit", found=counted)], known)["found"]
     after = merged(read({"Labels": {LABEL: json.dumps(label)}}), {"found": found}, NOW).found
     assert sorted(after) == ["", "train"]
-    assert isolation.change(None, [at("audit")], known) == {}  # that they are gone is nothing to write
+    assert isolation_label.change(None, [at("audit")], known) == {}  # that they are gone is nothing to write
 
 
 def test_of_a_node_that_was_not_read_nobody_knows_that_it_counted_nothing():
     label = {"level": "audit", "since": 5, "nodes": {"audit": ["n1", "n2"]}}
-    found = isolation.change(None, [at("audit", found=COUNTED)], shows(label, member(), member("n2"), services=["train"]))
+    found = isolation_label.change(None, [at("audit", found=COUNTED)], shows(label, member(), member("n2"), services=["train"]))
     assert ("whole" in found, list(found["found"])) == (False, ["train"])
-    assert isolation.change(None, [at("audit")], shows(label, member(), member("n2"))) == {}
+    assert isolation_label.change(None, [at("audit")], shows(label, member(), member("n2"))) == {}
     both = [at("audit"), at("audit", "gpu-2", "n2")]
     never = {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}}  # n2 was in no run, or in none with this level
-    assert "whole" not in isolation.change(None, [at("audit", found=COUNTED)], shows(never, member(), member("n2")))
-    assert "whole" not in isolation.change(None, [at("audit", found=COUNTED), at("off", "gpu-2", "n2")], shows(never, member(), member("n2")))
+    assert "whole" not in isolation_label.change(None, [at("audit", found=COUNTED)], shows(never, member(), member("n2")))
+    assert "whole" not in isolation_label.change(None, [at("audit", found=COUNTED), at("off", "gpu-2", "n2")], shows(never, member(), member("n2")))
     without_gpus = member("n2", labels={}, shown=())
-    assert isolation.change(None, [at("audit")], shows(never, member(), without_gpus))["whole"] is True
-    assert isolation.change(None, both, shows(label, member(), member("n2")))["whole"] is True
+    assert isolation_label.change(None, [at("audit")], shows(never, member(), without_gpus))["whole"] is True
+    assert isolation_label.change(None, both, shows(label, member(), member("n2")))["whole"] is True
 
 
 @pytest.mark.parametrize("counted", [None, [], {"a": 1}, {"a": {"forged": 1}}, {"a": {"forged": {"last": "x"}}}, {"a": {"forged": {"last": -1}}}])
 def test_a_node_that_lies_breaks_nothing(counted):
-    assert isolation.change("audit", [at("audit", found=counted)], shows(""))["found"] == {}
+    assert isolation_label.change("audit", [at("audit", found=counted)], shows(""))["found"] == {}
 
 
 def test_a_host_that_is_no_member_yet_or_did_not_answer_is_none_of_it():
-    assert isolation.change("audit", [at("audit", node_id="other"), host("x", failed=True)], shows(""))["nodes"] == {}
-    assert isolation.change("audit", [at("off")], None) == {}
+    assert isolation_label.change("audit", [at("audit", node_id="other"), host("x", failed=True)], shows(""))["nodes"] == {}
+    assert isolation_label.change("audit", [at("off")], None) == {}
 
 
 def test_the_change_of_the_swarm_is_announced():
-    assert isolation.of_swarm({"level": "audit"}, shows("")) == "The isolation of the swarm becomes audit; it is off."
-    assert isolation.of_swarm({"level": "audit"}, shows({"level": "audit"})) == isolation.of_swarm({}, shows("")) == ""
+    assert isolation_label.in_words({"level": "audit"}, shows("")) == "The isolation of the swarm becomes audit; it is off."
+    assert isolation_label.in_words({"level": "audit"}, shows({"level": "audit"})) == isolation_label.in_words({}, shows("")) == ""
 
 
 @pytest.mark.parametrize(
@@ -231,11 +250,11 @@ def test_the_level_that_a_host_has_at_the_end(variables, level):
     ],
 )
 def test_what_is_written_when_a_run_ends(level, label, written):
-    assert isolation.at_the_end(level, True, {"n1": "audit"}, shows(label)) == written
-    assert isolation.at_the_end(level, True, {"n1": "audit"}, None) == {}
+    assert isolation_label.at_the_end(level, True, {"n1": "audit"}, shows(label)) == written
+    assert isolation_label.at_the_end(level, True, {"n1": "audit"}, None) == {}
 
 
 def test_the_last_node_takes_it_along():
-    assert isolation.without([], shows("audit")) == {"level": "off", "listed": []}
-    assert isolation.without(["n2"], shows("audit")) == {"listed": ["n2"]}
-    assert isolation.without([], shows("")) == {}
+    assert isolation_label.without([], shows("audit")) == {"level": "off", "listed": []}
+    assert isolation_label.without(["n2"], shows("audit")) == {"listed": ["n2"]}
+    assert isolation_label.without([], shows("")) == {}

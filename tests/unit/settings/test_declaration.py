@@ -197,6 +197,14 @@ def checked(variables, templated=None, play=None, template=None):
     return check(task_vars, list(variables), template or (lambda value: value)), hostvars
 
 
+def test_the_level_of_the_swarm_is_that_of_hosts_too_that_the_run_leaves_out():
+    hostvars = HostVars({"g1": {"gpu_swarm_isolation": "audit", "provision_batch": 1}, "m1": {}})
+    task_vars = {"gpu_swarm_isolation": "audit", "provision_batch": 1, "inventory_hostname": "g1", "groups": GROUPS, "hostvars": hostvars}
+    found = check(task_vars, ["g1"], lambda value: value)
+    only = "gpu_swarm_isolation counts for the whole run, and is 'audit' for g1, and not set for m1."
+    assert [text.partition(" Put")[0] for text in found.run] == [only]
+
+
 def test_what_is_wrong_for_all_is_reported_once():
     found, _hostvars = checked({"g1": {"provision_wait": "soon"}, "g2": {"provision_wait": "soon"}})
     assert found.hosts == {}
