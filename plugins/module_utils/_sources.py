@@ -12,13 +12,20 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
+from typing import Iterable
 
 
-def read(path: str) -> bytes:
-    """One file, by its path below module_utils."""
+def read(paths: Iterable[str]) -> dict[str, bytes]:
+    """These files, by their paths below module_utils."""
     archive = getattr(getattr(sys.modules[__name__], "__loader__", None), "archive", None)
     if archive is None:
-        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), *path.split("/")), "rb") as stream:
-            return stream.read()
+        top = os.path.dirname(os.path.abspath(__file__))
+        return {path: _read(os.path.join(top, *path.split("/"))) for path in paths}
+    inside = "/".join(__name__.split(".")[:-1]) + "/"
     with zipfile.ZipFile(archive) as opened:
-        return opened.read("/".join(__name__.split(".")[:-1]) + "/" + path)
+        return {path: opened.read(inside + path) for path in paths}
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()

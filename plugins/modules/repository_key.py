@@ -74,6 +74,7 @@ import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._machine.signing_key import checked, fetch, form, installed, pinned, read
 from ..module_utils._mask import mask

@@ -101,6 +101,7 @@ from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._machine.repository import MANAGERS, OWN, demand, placed, query
 from ..module_utils._machine.signing_key import checked, fetch, form, installed, pinned

@@ -162,6 +162,7 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.explain import ALL
 from ..module_utils._ledger.read import read

@@ -362,14 +362,14 @@ findings:
   contains:
     id:
       description:
-        - The issue's name in C(docs/TRAPS.md), which is V(new-leader-claims-again), V(finished-jobs-count),
-          V(variable-set-by-hand) or V(no-reservation-sees-all).
+        - The name in C(docs/TRAPS.md), V(new-leader-claims-again), V(finished-jobs-count), V(variable-set-by-hand) or V(no-reservation-sees-all).
       type: str
     text: {type: str, description: 'What goes wrong, who is concerned (at most five are named), and the remedy.'}
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger import keep
 from ..module_utils._ledger.read import read, swarm_of

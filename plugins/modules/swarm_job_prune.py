@@ -64,6 +64,7 @@ kept:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.jobs import unfinished
 from ..module_utils._swarm.lease import refuse_another

@@ -172,6 +172,7 @@ isolation_before:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm import isolation, lease
 from ..module_utils._swarm.manager import connect

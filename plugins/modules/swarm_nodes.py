@@ -289,6 +289,7 @@ refused:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger import keep
 from ..module_utils._ledger.leader import leader_engine

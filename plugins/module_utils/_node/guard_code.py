@@ -42,7 +42,8 @@ def load() -> Any:
 
 def sources() -> dict[str, bytes]:
     """What is kept on a node, by path."""
-    return {**{"%s/_guard/%s.py" % (_PACKAGE, name): _sources.read("_guard/%s.py" % name) for name in FILES}, "__main__.py": _START.encode("ascii")}
+    files = _sources.read("_guard/%s.py" % name for name in FILES)
+    return {**{"%s/%s" % (_PACKAGE, path): data for path, data in files.items()}, "__main__.py": _START.encode("ascii")}
 
 
 def name() -> str:

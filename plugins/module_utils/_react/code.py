@@ -79,7 +79,8 @@ def load() -> Any:
 
 def sources() -> dict[str, bytes]:
     """What is kept on a manager, by path."""
-    return {**{"%s/%s" % (PACKAGE, name): _sources.read(name) for name in FILES}, "__main__.py": START.encode("ascii")}
+    files = {"%s/%s" % (PACKAGE, path): data for path, data in _sources.read(FILES).items()}
+    return {**files, "__main__.py": START.encode("ascii")}
 
 
 def version() -> str:

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a module imports from the archive that Ansible sends is compiled once; every module sees to it before it imports the rest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _zip_import
+from tests.pages import paths
+
+RUN = """\
+import sys
+sys.path.insert(0, sys.argv[1])
+compiled = []
+sys.addaudithook(lambda event, args: compiled.append(str(args[1])) if event == "compile" and sys.argv[1] in str(args[1]) else None)
+import json
+import our
+if sys.argv[2] == "faster":
+    import our._zip_import
+compiled.clear()
+import our.room.deep
+from our import other
+print(json.dumps([[one[len(sys.argv[1]) + 1 :] for one in compiled], our.room.deep.__file__, our.room.__file__, our.room.__path__]))
+"""
+FILES = ("our/room/__init__.py", "our/room/deep.py", "our/other.py")
+FIRST = "from ..module_utils import _zip_import"
+
+
+@pytest.mark.parametrize(("how", "times"), [("faster", 1), ("as-it-is", 2)])
+def test_each_file_is_compiled_once(tmp_path, how, times):
+    archive = tmp_path / "sent.zip"
+    with zipfile.ZipFile(archive, "w") as opened:
+        for name in ("our/__init__.py", *FILES):
+            opened.writestr(name, "x = 1\n")
+        opened.write(_zip_import.__file__, "our/_zip_import.py")
+    done = subprocess.run([sys.executable, "-I", "-c", RUN, str(archive), how], capture_output=True, text=True, check=True)
+    compiled, deep, room, path = json.loads(done.stdout)
+    assert sorted(compiled) == sorted(FILES * times)
+    assert (deep, room, path) == (f"{archive}/our/room/deep.py", f"{archive}/our/room/__init__.py", [f"{archive}/our/room"])
+
+
+def test_every_module_imports_it_before_the_rest():
+    modules = [path for path in sorted((paths.ROOT / "plugins/modules").glob("*.py")) if "\nfrom ..module_utils" in path.read_text()]
+    assert len(modules) > 10
+    for path in modules:
+        first = next(line for line in path.read_text().splitlines() if line.startswith("from ..module_utils"))
+        assert first.startswith(FIRST), path.name
