@@ -56,9 +56,9 @@ def play_unchanged(fleet: Fleet, name: str, *options: str) -> float:
     return run.seconds
 
 
-def play_first(fleet: Fleet, name: str) -> float:
+def play_first(fleet: Fleet, name: str, *options: str) -> float:
     """Seconds of a run that does the whole job on fresh nodes."""
-    run = play(fleet, name)
+    run = play(fleet, name, *options)
     if not all(run.changed.values()):
         raise BenchError(f"{name} on {fleet.name} should have changed every host, and changed {run.changed}")
     advertised(fleet)
