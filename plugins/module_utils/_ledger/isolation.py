@@ -40,11 +40,11 @@ def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> 
 
 
 def _clear_for(found: isolation.Isolation, there: Iterable[str]) -> int | None:
-    """For how many seconds, up to when all was read last, nothing was counted of a service that there still is."""
+    """For how many seconds, up to when all was read last, all nodes were there to count, and counted nothing of a service that there still is."""
     if found.level != isolation.AUDIT or found.read is None:
         return None
     last = [one.last for service, one in found.found.items() if service in there]
-    return max(0, found.read - max([found.since or 0, *last]))
+    return max(0, found.read - max([found.since or 0, found.joined or 0, *last]))
 
 
 def level_of(node: str, shown: Mapping[str, Any] | None) -> str:

@@ -38,6 +38,7 @@ class Isolation(NamedTuple):
     nodes: Mapping[str, str] = {}  # by id the level of each node that has a guard
     found: Mapping[str, Found] = {}  # by service
     read: int | None = None  # when a run read what all of these nodes counted
+    joined: int | None = None  # when a node came to the level ``audit`` last: before that it counted nothing
 
 
 def read(spec: Mapping[str, Any]) -> Isolation:
@@ -55,7 +56,7 @@ def _parsed(kept: Mapping[str, Any]) -> Isolation:
     nodes = {str(one): level for level, ids in (kept.get("nodes") or {}).items() if level in LEVELS for one in ids}
     found = {str(name): Found(tuple(map(str, one["names"])), _time(one["last"])) for name, one in (kept.get("found") or {}).items()}
     level = kept["level"] if kept["level"] in LEVELS else UNKNOWN
-    return Isolation(level, _seconds(kept.get("since")), nodes, found, _seconds(kept.get("read")))
+    return Isolation(level, _seconds(kept.get("since")), nodes, found, _seconds(kept.get("read")), _seconds(kept.get("joined")))
 
 
 def _seconds(value: Any) -> int | None:
@@ -84,7 +85,7 @@ def as_shown(isolation: Isolation) -> dict[str, Any]:
     for node, level in sorted(isolation.nodes.items()):
         nodes.setdefault(level, []).append(node)
     found = {name: {"names": list(one.names), "last": one.last} for name, one in isolation.found.items()}
-    made = {"level": isolation.level, "since": isolation.since, "nodes": nodes, "found": found, "read": isolation.read}
+    made = {**isolation._asdict(), "nodes": nodes, "found": found}
     return {key: value for key, value in made.items() if value not in (None, {})}
 
 
@@ -99,7 +100,15 @@ def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
     since = before.since if level == before.level else now
     if level != AUDIT:
         return Isolation(level, since, nodes)
-    return Isolation(level, since, nodes, _found(before, found or {}, since or 0, now), now if change.get("whole") else before.read)
+    came = any(one == AUDIT and before.nodes.get(node) != AUDIT for node, one in nodes.items())
+    return Isolation(
+        level,
+        since,
+        nodes,
+        _found(before, found or {}, since or 0, now),
+        now if change.get("whole") else before.read,
+        now if came else before.joined,
+    )
 
 
 def _found(before: Isolation, found: Mapping[str, Any], since: int, now: int) -> dict[str, Found]:

@@ -82,6 +82,10 @@ def test_a_guard_that_is_broken_is_not_safe_to_enforce():
             audit(1, NOW - HOUR, ("forged", "hidden")), ("train",),
             "isolation: audit; change before it is enforced: train (forged, hidden)",
         ),
+        (
+            {**audit(NOW - 12 * DAY), "joined": NOW - 3 * DAY - 10}, (),  # a node that was not there before
+            f"isolation: audit; no violation for 3 days; safe to enforce after 7 days without one (read by the run of {READ})",
+        ),
         (audit(1, NOW - HOUR, read=None), ("train",), "isolation: audit; change before it is enforced: train (forged)"),
         (audit(1, NOW - 8 * DAY), ("train",), f"isolation: audit; no violation for 7 days: safe to enforce (read by the run of {READ})"),
         (

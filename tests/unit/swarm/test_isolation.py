@@ -38,7 +38,14 @@ def test_everybody_has_the_same_levels():
         (Isolation("audit", 5), {}, Isolation("audit", 5)),
         (Isolation("audit", 5, {"n1": "audit"}), {"level": "off"}, Isolation("off", NOW, {"n1": "audit"})),  # it was not reached yet
         (Isolation("off", 5, {"n1": "audit"}), {"nodes": {"n1": "off"}}, Isolation("off", 5)),
-        (Isolation("audit", 5, {"n1": "audit"}), {"nodes": {"n2": "off", "n3": "audit"}}, Isolation("audit", 5, {"n1": "audit", "n3": "audit"})),
+        (
+            Isolation("audit", 5, {"n1": "audit"}), {"nodes": {"n2": "off", "n3": "audit"}},
+            Isolation("audit", 5, {"n1": "audit", "n3": "audit"}, joined=NOW),
+        ),
+        (Isolation("audit", 5, {"n1": "audit"}, joined=7), {"nodes": {"n1": "audit"}}, Isolation("audit", 5, {"n1": "audit"}, joined=7)),
+        (Isolation("audit", 5, {"n1": "audit"}, joined=7), {"nodes": {"n1": "reserved"}}, Isolation("audit", 5, {"n1": "reserved"}, joined=7)),
+        (Isolation("audit", 5, {"n1": "off"}, joined=7), {"nodes": {"n1": "audit"}}, Isolation("audit", 5, {"n1": "audit"}, joined=NOW)),
+        (Isolation("audit", 5, {"n1": "audit"}, joined=7), {"level": "reserved"}, Isolation("reserved", NOW, {"n1": "audit"})),
         (Isolation("audit", 5, {"n1": "audit", "n2": "off"}), {"listed": ["n1"]}, Isolation("audit", 5, {"n1": "audit"})),
         (Isolation("audit", 5, {"n1": "audit"}), {"level": "off", "listed": []}, Isolation("off", NOW)),
         (Isolation("unknown"), {"nodes": {"n1": "audit"}}, Isolation("unknown", None, {"n1": "audit"})),
@@ -99,7 +106,7 @@ def test_only_audit_counts(level):
         Isolation(),
         Isolation("reserved", 5, {"n1": "reserved", "n2": "reserved", "n3": "audit"}),
         Isolation("off", 5, {"n1": "exclusive"}),
-        Isolation("audit", 5, {"n1": "audit"}, {"a": Found(("forged", "hidden"), 9)}, 10),
+        Isolation("audit", 5, {"n1": "audit"}, {"a": Found(("forged", "hidden"), 9)}, 10, 7),
     ],
 )
 def test_it_is_read_as_it_was_written(written):
