@@ -10,7 +10,6 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -26,10 +25,6 @@ from .._services import CURRENT, Run, Unit, keep_code, point, read
 from . import code
 
 _NVIDIA = "dev/nvidiactl"  # of a machine with GPUs
-_NO_SDK = (
-    "The Docker SDK for Python cannot be imported by %s: %s. Install the distribution's package python3-docker, or set swarm_member_react: false to "
-    "do without the service that pauses nodes with faults."
-)
 _METRICS = "metrics"  # the link to the directory of metrics, beside the code
 _UNIT = """\
 # Made by the Ansible collection fleet.gpu_swarm; it is written anew. To remove it, set swarm_member_react: false.
@@ -94,8 +89,13 @@ class Reactor:
 
     def install(self) -> None:
         """Puts it there, and starts it anew."""
-        if importlib.util.find_spec("docker") is None:
-            raise GpuSwarmError(_NO_SDK % (sys.executable, "No module named 'docker'"))
+        from .._swarm.manager import SDK_ERROR
+
+        if SDK_ERROR:
+            raise GpuSwarmError(
+                "The Docker SDK for Python cannot be imported by %s: %s. Install the distribution's package python3-docker, or set "
+                "swarm_member_react: false to do without the service that pauses nodes with faults." % (sys.executable, SDK_ERROR)
+            )
         code.load()
         os.makedirs(self._state_dir, 0o700, exist_ok=True)
         os.makedirs(self._home, 0o700, exist_ok=True)
@@ -106,10 +106,6 @@ class Reactor:
         _files.write(os.path.join(self._home, SETTINGS), text.encode("utf-8"), self._move, 0o600)
         failure = self._unit.start(self._unit_text())
         if failure is not None:
-            from .._swarm.manager import SDK_ERROR  # for who knows by now that something is wrong: it takes longer than the rest
-
-            if SDK_ERROR:
-                raise GpuSwarmError(_NO_SDK % (sys.executable, SDK_ERROR))
             raise GpuSwarmError(
                 "%s did not start: %s. Check 'journalctl -u %s' and run this again; or set swarm_member_react: false to do without it, and "
                 "nothing pauses a node between two runs." % (UNIT, failure, UNIT)

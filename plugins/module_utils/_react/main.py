@@ -10,12 +10,11 @@ import json
 import os
 import sys
 
+from .._metrics.keeper import Keeper
+from .service import Service, say
+
 
 def main() -> None:
-    # Here, since who only installs the service needs none of it.
-    from .._metrics.keeper import Keeper
-    from .service import Service, say
-
     home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link: what the service was started with
     with open(os.path.join(home, "settings.json"), encoding="utf-8") as stream:
         settings = json.load(stream)

@@ -159,17 +159,10 @@ def test_another_version_replaces_the_one_before(machine, monkeypatch):
 
 
 def test_without_the_sdk_nothing_is_installed(machine, monkeypatch):
-    monkeypatch.setitem(sys.modules, "docker", None)
-    with pytest.raises(GpuSwarmError, match="No module named 'docker'.* swarm_member_react: false"):
+    monkeypatch.setattr(manager, "SDK_ERROR", "No module named 'docker'")
+    with pytest.raises(GpuSwarmError, match="swarm_member_react: false"):
         machine.reactor().install()
     assert machine.files() == []
-
-
-def test_one_that_does_not_start_for_a_broken_sdk_says_so(machine, monkeypatch):
-    monkeypatch.setattr(manager, "SDK_ERROR", "cannot import name 'x' from 'urllib3'")
-    machine.rc = 1
-    with pytest.raises(GpuSwarmError, match=r"cannot import name 'x' from 'urllib3'\. Install the distribution's package python3-docker"):
-        machine.reactor().install()
 
 
 @pytest.mark.parametrize("state", ["active", "deactivating", "activating"])
