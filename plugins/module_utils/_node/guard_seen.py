@@ -41,7 +41,8 @@ def slots_without_guard(kinds: Iterable[str]) -> str:
 
 
 def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], may_come: bool = False) -> None:
-    """Raises GpuSwarmError for slots that no task could use. ``may_come``: a guard may be wanted, though there is none yet."""
+    """Raises GpuSwarmError for slots that no task could use: they are too small, or there is to be no guard, and NVIDIA's runtime knows no slot.
+    ``may_come``: a guard may be wanted, though none is named yet."""
     slots = {kind: values for kind, values in advertisement["map"].items() if AMOUNT not in values}
     _check_sizes(slots, params.get("cuda_overhead_mib") or 0)
     if slots and not may_come and (params.get("isolation") or OFF) == OFF:
