@@ -1,0 +1,110 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A Compose file as plain data (pure): read as Docker Compose reads it, by YAML 1.2's rules.
+
+By those of 1.1, which PyYAML has, ``22:22`` under ``ports`` is a number, and ``on`` is true.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from ...module_utils._errors import GpuSwarmError
+
+# With its anchors written out. The stack files that people write have some hundred.
+MOST_VALUES = 100_000
+_PLAIN_BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
+_PLAIN_INT = re.compile(r"[-+]?(?:0o?[0-7]+|0x[0-9a-fA-F]+|0|[1-9][0-9]*)")
+_PLAIN_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
+_RESOLVED = ("bool", "int", "float", "timestamp")
+
+
+class _Loader(yaml.SafeLoader):
+    """Without the types of YAML 1.1, and with each key once."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            seen: set[str] = set()
+            for key, _value in node.value:
+                if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                    raise yaml.constructor.ConstructorError(None, None, f"the key {key.value} stands there twice", key.start_mark)
+                seen.add(key.value if isinstance(key.value, str) else repr(key.value))
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, regexp) for tag, regexp in found if tag.rpartition(":")[2] not in _RESOLVED]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _whole(loader: Any, node: Any) -> int:
+    text = loader.construct_scalar(node)
+    digits = text.lstrip("+-")
+    octal = digits.startswith("0") and len(digits) > 1 and digits[1] in "01234567"
+    number = int("0o" + digits[1:] if octal else digits, 0)
+    return -number if text.startswith("-") else number
+
+
+def _number(loader: Any, node: Any) -> float:
+    return float(loader.construct_scalar(node))
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(rf"^(?:{_PLAIN_BOOL.pattern})$"), list("tTfF"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(rf"^(?:{_PLAIN_INT.pattern})$"), list("-+0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(rf"^(?:{_PLAIN_FLOAT.pattern})$"), list("-+0123456789."))
+_Loader.add_constructor("tag:yaml.org,2002:int", _whole)
+_Loader.add_constructor("tag:yaml.org,2002:float", _number)
+
+
+def load(text: str, name: str) -> dict[str, Any]:
+    """The file ``name`` with this text. Aliases are written out, so that nothing in it is shared."""
+    try:
+        found = yaml.load(text, Loader=_Loader)  # a SafeLoader
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError) as problem:
+        raise GpuSwarmError(f"{name} is no YAML that can be read: {_reason(problem)}. Correct it there.") from problem
+    if not isinstance(found, dict):
+        raise GpuSwarmError(f"{name} is no Compose file: it has to be a mapping with the key services.")
+    return _Copy(name).of(found, ())
+
+
+def _reason(problem: Exception) -> str:
+    """In one line, without the text around it: there may be a secret in that."""
+    mark = getattr(problem, "problem_mark", None)
+    what = " ".join(str(getattr(problem, "problem", None) or ("it is nested too deeply" if isinstance(problem, RecursionError) else problem)).split())
+    return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else what
+
+
+class _Copy:
+    """Counts what it copies: a few aliases of aliases can stand for more than any memory holds."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._left = name, MOST_VALUES
+
+    def of(self, value: Any, above: tuple[int, ...], path: str = "") -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise GpuSwarmError(f"{self._name} has more than {MOST_VALUES} values with its aliases written out. Use fewer of them.")
+        if id(value) in above:
+            raise GpuSwarmError(f"{self._name}: {path} contains itself: an alias (*name) stands within what its anchor (&name) is at. Take it out.")
+        above = (*above, id(value))
+        if isinstance(value, dict):
+            wrong = next((key for key in value if not isinstance(key, (str, int, float))), None)
+            if wrong is not None:
+                raise GpuSwarmError(f"{self._name}: {path or 'the file'} has the key {wrong!r}, which is no text. Put it in quotes.")
+            return {_key(key): self.of(item, above, f"{path}.{key}".lstrip(".")) for key, item in value.items()}
+        if isinstance(value, (list, tuple, set)):
+            return [self.of(item, above, f"{path}[{number}]") for number, item in enumerate(value)]
+        if isinstance(value, bytes):
+            raise GpuSwarmError(f"{self._name}: {path} is binary data, of which a Compose file has none. Write text.")
+        return value
+
+
+def _key(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A mapping of a Compose file, looked at key by key (pure): what a stack takes of it, and what is said of the rest.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ...module_utils._errors import GpuSwarmError
+
+# Reads a file beside the Compose file; None where there is none.
+Reader = Callable[[str], "bytes | None"]
+
+
+class Notes:
+    """What is left out or meant otherwise, in the order in which it was found."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def left_out(self, where: str, key: str, instead: str) -> None:
+        self.texts.append(f"{where}.{key} has no meaning on Swarm and is left out; instead: {instead}")
+
+    def add(self, text: str) -> None:
+        if text not in self.texts:
+            self.texts.append(text)
+
+
+def mapping(value: Any, where: str) -> dict[str, Any]:
+    """A mapping, which may be left empty."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise GpuSwarmError(f"{where} is {kind_of(value)}, and has to be a mapping. Write 'key: value' under it.")
+    return value
+
+
+def texts(value: Any, where: str) -> list[str]:
+    """A list of texts, or one."""
+    found = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise GpuSwarmError(f"{where} is {kind_of(value)}, and has to be a list of texts. Begin each with '- '.")
+    return found
+
+
+def kind_of(value: Any) -> str:
+    """In words; no value, which may be a secret."""
+    names = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
+    return "empty" if value is None else names.get(type(value), "something else")
+
+
+def only(value: dict[str, Any], known: Collection[str], where: str, remedy: str) -> None:
+    """Refuses a key that has no business there."""
+    unknown = [key for key in value if key not in known]
+    if unknown:
+        raise GpuSwarmError(f"{where}.{unknown[0]} is not known. {remedy}")
+
+
+def pairs(value: Any, where: str) -> dict[str, str | None]:
+    """A mapping, or a list of NAME=value; None for what is only named."""
+    if isinstance(value, list):
+        split = [one.partition("=") for one in texts(value, where)]
+        return {name: content if sign else None for name, sign, content in split}
+    return {key: text_of(item, f"{where}.{key}") for key, item in mapping(value, where).items()}
+
+
+def text_of(value: Any, where: str) -> str | None:
+    if isinstance(value, (dict, list)):
+        raise GpuSwarmError(f"{where} is {kind_of(value)}, and has to be text. Put it in quotes.")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return None if value is None else str(value)

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The GPUs that a service of a Compose file reserves, as the generic resources of a swarm (pure).
+
+https://docs.docker.com/compose/how-tos/gpu-support/ has the forms that are translated.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...module_utils._errors import GpuSwarmError
+
+_COUNTED = "Swarm allocates GPUs by number: write how many one task is to have, such as count: 1."
+
+
+def reserved(service: dict[str, Any], kind: str, where: str) -> list[dict[str, Any]]:
+    """The generic resources of a service, whichever way they are written. ``where`` names the service in messages."""
+    reservations = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
+    below = f"{where}.deploy.resources.reservations"
+    own = [_generic(item, f"{below}.generic_resources[{number}]") for number, item in enumerate(_list(reservations, "generic_resources", below))]
+    devices = sum(_count(item, f"{below}.devices[{number}]", None) for number, item in enumerate(_list(reservations, "devices", below)))
+    gpus = _gpus(service.get("gpus"), f"{where}.gpus")
+    if devices and gpus:
+        raise GpuSwarmError(f"{where} requests GPUs in both gpus and deploy.resources.reservations.devices. Leave one of the two out.")
+    kinds = [name for name, _value in own]
+    double = next((name for name in kinds if kinds.count(name) > 1), None)
+    if devices + gpus and kind in kinds:
+        raise GpuSwarmError(f"{where} requests {kind} in generic_resources and for GPUs besides, which are {kind} too. Leave one of the two out.")
+    if double is not None:
+        raise GpuSwarmError(f"{below}.generic_resources has {double} twice. Write it once, with the sum.")
+    wanted = own + ([(kind, devices + gpus)] if devices + gpus else [])
+    return [{"discrete_resource_spec": {"kind": name, "value": value}} for name, value in wanted]
+
+
+def _list(reservations: dict[str, Any], key: str, where: str) -> list[Any]:
+    found = reservations.get(key)
+    if found is not None and not isinstance(found, list):
+        raise GpuSwarmError(f"{where}.{key} is {_shown(found)}, and has to be a list. Begin each entry with '- '.")
+    return found or []
+
+
+def _generic(item: Any, where: str) -> tuple[str, int]:
+    """(kind, value)"""
+    if isinstance(item, dict) and "discrete_resource_spec" in item and {"kind", "value"} & item.keys():
+        raise GpuSwarmError(
+            f"{where}: kind and value stand beside discrete_resource_spec, and have to stand under it. Indent both by two more blanks."
+        )
+    spec = item.get("discrete_resource_spec") if isinstance(item, dict) and len(item) == 1 else None
+    if not isinstance(spec, dict) or spec.keys() - {"kind", "value"}:
+        raise GpuSwarmError(f"{where} has to be discrete_resource_spec with kind and value under it, and nothing else. Write it so.")
+    kind, value = spec.get("kind"), spec.get("value")
+    if not isinstance(kind, str) or not kind:
+        raise GpuSwarmError(f"{where}: its kind is {_shown(kind)}. Write the name of a kind, such as NVIDIA-GPU.")
+    return kind, _positive(value, f"{where}: the value of {kind}")
+
+
+def _gpus(found: Any, where: str) -> int:
+    if found is None:
+        return 0
+    if found == "all":
+        raise GpuSwarmError(f"{where} is all. {_COUNTED}")
+    if not isinstance(found, list):
+        raise GpuSwarmError(f"{where} is {_shown(found)}, and has to be a list. Write gpus: [{{count: 1}}].")
+    return sum(_count(item, f"{where}[{number}]", ["gpu"]) for number, item in enumerate(found))
+
+
+def _count(item: Any, where: str, capabilities: list[str] | None) -> int:
+    """How many GPUs an entry requests. ``capabilities`` are those that it has by default."""
+    if not isinstance(item, dict):
+        raise GpuSwarmError(f"{where} is {_shown(item)}, and has to be a mapping. Write {{driver: nvidia, count: 1, capabilities: [gpu]}}.")
+    unknown = sorted(item.keys() - {"driver", "count", "device_ids", "capabilities", "options"})
+    if unknown:
+        raise GpuSwarmError(f"{where} has {', '.join(unknown)}, which no device has. It takes driver, count and capabilities.")
+    capabilities = item.get("capabilities") or capabilities
+    if item.get("driver") not in (None, "", "nvidia"):
+        raise GpuSwarmError(f"{where}: its driver is {_shown(item['driver'])}. Only NVIDIA's GPUs are allocated: write driver: nvidia, or none.")
+    if not isinstance(capabilities, list) or "gpu" not in capabilities:
+        raise GpuSwarmError(f"{where}: its capabilities are {_shown(capabilities)}. Write capabilities: [gpu].")
+    if item.get("device_ids"):
+        raise GpuSwarmError(
+            f"{where} names device_ids: swarm chooses the cards itself. {_COUNTED} A constraint such as node.labels.gpu.model chooses nodes."
+        )
+    count = item.get("count")
+    if count == "all":
+        raise GpuSwarmError(f"{where}: its count is all. {_COUNTED}")
+    if count is None:
+        raise GpuSwarmError(f"{where} has no count, which means all GPUs of the machine. {_COUNTED}")
+    return _positive(count, f"{where}: its count")
+
+
+def _positive(value: Any, what: str) -> int:
+    if isinstance(value, str) and value.strip().isdigit():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise GpuSwarmError(f"{what} is {_shown(value)}, and has to be a whole number of 1 or more. Write one.")
+    return value
+
+
+def _shown(value: Any) -> str:
+    return "empty" if value in (None, "", [], {}) else repr(value) if len(repr(value)) < 60 else "something else"

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a service of a Compose file mounts and publishes (pure), as a stack takes it.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...module_utils._errors import GpuSwarmError
+from . import keys
+from .fields import Notes, kind_of, only
+
+_RELATIVE = re.compile(r"\.{1,2}(?:/|\Z)|~|[^/]+/")
+_SIZE = re.compile(r"([0-9]+)\s*([bkmgt]?)(?:i?b)?", re.IGNORECASE)
+_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
+
+
+def volumes(found: Any, where: str, notes: Notes) -> list[Any]:
+    if not isinstance(found, list):
+        raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each volume with '- '.")
+    return [_volume(item, f"{where}[{number}]", notes) for number, item in enumerate(found)]
+
+
+def _volume(item: Any, where: str, notes: Notes) -> Any:
+    if isinstance(item, str):
+        source, colon, _rest = item.partition(":")
+        if colon and not _WINDOWS.match(item):
+            _refuse_relative(source, where)
+        return item
+    if not isinstance(item, dict):
+        raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as source:target, or as a mapping.")
+    only(item, keys.MOUNT, where, "A mount has type, source, target, read_only, and bind, volume or tmpfs.")
+    if item.get("type") == "bind":
+        _refuse_relative(str(item.get("source") or "."), where)
+    made = dict(item)
+    for kind, known in keys.MOUNT_OPTIONS.items():
+        if isinstance(item.get(kind), dict):
+            made[kind] = _options(item[kind], known, f"{where}.{kind}", notes)
+    if isinstance(made.get("tmpfs"), dict) and "size" in made["tmpfs"]:
+        made["tmpfs"]["size"] = size(made["tmpfs"]["size"], f"{where}.tmpfs.size")
+    return {key: value for key, value in made.items() if value != {}}
+
+
+def _options(options: dict[str, Any], known: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:
+    if "subpath" in options:
+        raise GpuSwarmError(f"{where}.subpath: swarm mounts whole volumes. Mount it whole, and have the service use the directory in it.")
+    for key in sorted(options.keys() - known):
+        notes.left_out(where, key, "prepare the directory on the nodes, or in the image")
+    return {key: value for key, value in options.items() if key in known}
+
+
+def size(value: Any, where: str) -> int:
+    """In bytes, of which 1 KB has 1024 as in Docker."""
+    found = _SIZE.fullmatch(str(value).strip())
+    if found is None or isinstance(value, bool):
+        raise GpuSwarmError(f"{where} is {value!r}, and has to be a size. Write it as 8gb, or in bytes.")
+    return int(found.group(1)) * _UNITS[found.group(2).lower()]
+
+
+def _refuse_relative(source: str, where: str) -> None:
+    if _RELATIVE.match(source):
+        raise GpuSwarmError(
+            f"{where}: the path {source} is on your machine, and a task may run on any node. Write a full path that all nodes have, such as that of "
+            "a shared file system, or a named volume; what is only a file goes into configs."
+        )
+
+
+def ports(found: Any, where: str, notes: Notes) -> list[Any]:
+    if not isinstance(found, list):
+        raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each port with '- '.")
+    return [_port(item, f"{where}[{number}]", notes) for number, item in enumerate(found)]
+
+
+def _port(item: Any, where: str, notes: Notes) -> Any:
+    if isinstance(item, (int, str)) and not isinstance(item, bool):
+        text = str(item)
+        *address, _published, _target = ["", *text.split(":")] if text.count(":") < 2 else text.rsplit(":", 2)
+        if any(address):
+            _no_address(where, address[-1], notes)
+            return text.removeprefix(f"{':'.join(address)}:")
+        return text
+    if not isinstance(item, dict):
+        raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as published:target, or as a mapping.")
+    if item.get("host_ip"):
+        _no_address(where, str(item["host_ip"]), notes)
+    for key in ("name", "app_protocol"):
+        if key in item:
+            notes.left_out(where, key, "nothing: it says what the port is for")
+    only(item, keys.PORT | {"host_ip", "name", "app_protocol"}, where, "A port has target, published, protocol and mode.")
+    made = {key: value for key, value in item.items() if key in keys.PORT}
+    for key in {"target", "published"} & made.keys():
+        if not str(made[key]).isdigit():
+            raise GpuSwarmError(f"{where}.{key} is {made[key]!r}. Write one number, and each further port as an entry of its own.")
+        made[key] = int(made[key])
+    return made
+
+
+def _no_address(where: str, address: str, notes: Notes) -> None:
+    notes.add(f"{where}: swarm publishes a port on all addresses of the nodes, not on {address} alone; keep others out with a firewall")

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One service of a Compose file as one of a stack (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...module_utils._errors import GpuSwarmError
+from . import gpus, keys, mounts
+from .fields import Notes, Reader, kind_of, mapping, only, pairs, text_of, texts
+from .variables import Variables, read_variables
+
+RUNTIME = (
+    "runtime has no meaning on Swarm: a task gets the default runtime of its node, which provision sets to nvidia. Take it out, and reserve GPUs "
+    "with deploy.resources.reservations.devices, driver nvidia, capabilities [gpu] and a count."
+)
+NONE_VISIBLE = ("", "void", "none")
+
+
+class Context:
+    """What all services of a file share."""
+
+    def __init__(self, kind: str, variables: Variables, read: Reader, notes: Notes) -> None:
+        self.kind, self.variables, self.read, self.notes = kind, variables, read, notes
+
+
+def translated(name: str, found: Any, file: str, context: Context) -> dict[str, Any] | None:
+    """The service as a stack takes it; None for one that Compose does not start by default either."""
+    where = f"{file}: services.{name}"
+    service = mapping(found, where)
+    if service.get("profiles"):
+        context.notes.add(f"{where} is left out: it has profiles, and Compose starts it only on request. Take profiles out to have it deployed")
+        return None
+    _refuse(service, where)
+    made = {key: value for key, value in service.items() if key in keys.SERVICE}
+    for key in service:
+        if key in keys.INSTEAD:
+            context.notes.left_out(where, key, keys.INSTEAD[key])
+    if not isinstance(service.get("image"), str) or not service["image"]:
+        built = "Build it, push it to a registry that the nodes reach, and write" if "build" in service else "Write"
+        raise GpuSwarmError(f"{where} has no image. {built} its name there.")
+    made.update(_changed(service, where, context))
+    _look_for_unreserved(made, where, context.notes)
+    return {key: value for key, value in made.items() if value is not None}
+
+
+def _refuse(service: dict[str, Any], where: str) -> None:
+    if service.get("runtime"):
+        raise GpuSwarmError(f"{where}.{RUNTIME}")
+    for key in service:
+        if key in keys.REFUSED:
+            raise GpuSwarmError(f"{where}.{key} has no meaning on Swarm: {keys.REFUSED[key]}.")
+    known = keys.SERVICE | keys.TRANSLATED | keys.INSTEAD.keys() | {"profiles", "runtime"}
+    # What begins with x- is somebody's own, and nobody's business; this one could be taken for one of this collection's.
+    unknown = [key for key in service if key == "x-gpu" or (key not in known and not key.startswith("x-"))]
+    if unknown:
+        remedy = "Reserve GPUs with deploy.resources.reservations." if unknown[0] == "x-gpu" else "Correct it, or take it out."
+        raise GpuSwarmError(f"{where}.{unknown[0]} is not known. {remedy}")
+
+
+def _changed(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:
+    """What is other than it stands in the file."""
+    notes = context.notes
+    made: dict[str, Any] = {"deploy": _deploy(service, where, context)}
+    if service.get("environment") is not None or service.get("env_file") is not None:
+        made["environment"] = _environment(service, where, context)
+    if service.get("labels") is not None:
+        made["labels"] = {key: value or "" for key, value in pairs(service["labels"], f"{where}.labels").items()}
+    if service.get("volumes") is not None:
+        made["volumes"] = mounts.volumes(service["volumes"], f"{where}.volumes", notes)
+    if service.get("ports") is not None:
+        made["ports"] = mounts.ports(service["ports"], f"{where}.ports", notes)
+    if service.get("networks") is not None:
+        made["networks"] = _networks(service["networks"], f"{where}.networks", notes)
+    if service.get("healthcheck") is not None:
+        made["healthcheck"] = _known_of(service["healthcheck"], keys.HEALTHCHECK, f"{where}.healthcheck", "start_period", notes)
+    if service.get("depends_on"):
+        made["depends_on"] = _depends_on(service["depends_on"], f"{where}.depends_on", notes)
+    return made
+
+
+def _deploy(service: dict[str, Any], where: str, context: Context) -> dict[str, Any] | None:
+    deploy = mapping(service.get("deploy"), f"{where}.deploy")
+    only(deploy, keys.DEPLOY, f"{where}.deploy", "Correct it, or take it out.")
+    made, below = dict(deploy), f"{where}.deploy.resources"
+    resources = mapping(deploy.get("resources"), below)
+    only(resources, ("limits", "reservations"), below, "There are limits and reservations.")
+    limits, wanted = (mapping(resources.get(key), f"{below}.{key}") for key in ("limits", "reservations"))
+    only(limits, keys.LIMITS, f"{below}.limits", "GPUs are reserved: write it under reservations." if "devices" in limits else "Take it out.")
+    only(wanted, keys.RESERVATIONS | {"devices"}, f"{below}.reservations", "Take it out; pids stands under limits.")
+    generic = gpus.reserved({**service, "deploy": deploy}, context.kind, where)
+    reservations = {key: value for key, value in wanted.items() if key in keys.RESERVATIONS}
+    reservations.pop("generic_resources", None)
+    if generic:
+        reservations["generic_resources"] = generic
+    for part in (limits, reservations):
+        if "cpus" in part:  # a number in Compose, and text in a stack
+            part["cpus"] = text_of(part["cpus"], f"{below}.cpus")
+        if "memory" in part:
+            part["memory"] = text_of(part["memory"], f"{below}.memory")
+    if resources or generic:
+        made["resources"] = {key: value for key, value in (("limits", limits), ("reservations", reservations)) if value}
+    if made.get("labels") is not None:
+        made["labels"] = {key: value or "" for key, value in pairs(made["labels"], f"{where}.deploy.labels").items()}
+    return {key: value for key, value in made.items() if value not in (None, {})} or None
+
+
+def _environment(service: dict[str, Any], where: str, context: Context) -> dict[str, str]:
+    """What its files say, and above that what stands here. What is only named has the value that the variable has where you are."""
+    found: dict[str, str | None] = {}
+    files = service.get("env_file")
+    for number, entry in enumerate(files if isinstance(files, list) else [files] if files else []):
+        found.update(_env_file(entry, f"{where}.env_file[{number}]", context))
+    found.update(pairs(service.get("environment"), f"{where}.environment"))
+    known = context.variables.values
+    return {key: known[key] if value is None else value for key, value in found.items() if value is not None or key in known}
+
+
+def _env_file(entry: Any, where: str, context: Context) -> dict[str, str | None]:
+    entry = {"path": entry} if isinstance(entry, str) else mapping(entry, where)
+    only(entry, ("path", "required", "format"), where, "An entry has path, required and format.")
+    path, form = entry.get("path"), entry.get("format")
+    if not isinstance(path, str) or not path or form not in (None, "raw"):
+        raise GpuSwarmError(f"{where} has to have a path, and raw or nothing as its format. Write the path of a file with NAME=value lines.")
+    content = context.read(path)
+    if content is None:
+        if entry.get("required") is False:
+            return {}
+        raise GpuSwarmError(f"{where}: there is no file {path}. Make it, or write required: false beside its path.")
+    return read_variables(decoded(content, path), path, context.variables.values, raw=form == "raw")
+
+
+def decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise GpuSwarmError(f"{name} is no text in UTF-8. Save it as that.") from problem
+
+
+def _networks(found: Any, where: str, notes: Notes) -> Any:
+    if isinstance(found, list):
+        return texts(found, where)
+    made = {}
+    for name, options in mapping(found, where).items():
+        made[name] = _known_of(options, keys.ON_NETWORK, f"{where}.{name}", "aliases", notes) or None
+    return made
+
+
+def _known_of(found: Any, known: frozenset[str], where: str, other: str, notes: Notes) -> dict[str, Any]:
+    options = mapping(found, where)
+    for key in options.keys() - known:
+        notes.left_out(where, key, other)
+    return {key: value for key, value in options.items() if key in known}
+
+
+def _depends_on(found: Any, where: str, notes: Notes) -> list[str]:
+    if isinstance(found, dict):
+        conditions = {str(mapping(options, f"{where}.{name}").get("condition") or "") for name, options in found.items()}
+        if conditions - {"", "service_started"}:
+            notes.add(f"{where}: swarm starts services in no order and waits for none; have the service itself wait until the others answer")
+        return list(found)
+    if isinstance(found, list):
+        return texts(found, where)
+    raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list of services. Begin each with '- '.")
+
+
+def _look_for_unreserved(made: dict[str, Any], where: str, notes: Notes) -> None:
+    reserves = ((made.get("deploy") or {}).get("resources") or {}).get("reservations", {}).get("generic_resources")
+    visible = (made.get("environment") or {}).get("NVIDIA_VISIBLE_DEVICES")
+    if visible not in (None, *NONE_VISIBLE) and not reserves:
+        notes.add(f"{where} sets NVIDIA_VISIBLE_DEVICES and reserves no GPU: it would see those of others. Reserve what it needs")

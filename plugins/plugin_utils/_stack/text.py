@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A stack document as the text of its file, and as text that may be shown (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from ...module_utils._mask import MASK, mask
+from ...module_utils._printable import printable_lines
+
+# Readers of YAML 1.1 and 1.2 agree on these being text without quotes.
+_PLAIN = re.compile(r"[A-Za-z/.][A-Za-z0-9_./@+-]*(?::[A-Za-z0-9_./@+-]+)*")
+_WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
+_SECRET = re.compile(r"(?i)passw(?:or)?d|passphrase|secret|token|api_?key|access_?key|private|credential|authorization|(?:^|_)(?:auth|pwd)(?:_|$)")
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: Any, data: str) -> Any:
+    plain = _PLAIN.fullmatch(data) and data.lower() not in _WORDS and not data.startswith(".")
+    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=None if plain else '"')
+
+
+_Dumper.add_representer(str, _text)
+
+
+def written(document: dict[str, Any]) -> str:
+    """The text of the file."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def shown(document: dict[str, Any]) -> tuple[str, list[str]]:
+    """The same for a terminal, and the paths of what it does not show."""
+    hidden: list[str] = []
+    return printable_lines(mask(written(_masked(document, "", hidden)))), hidden
+
+
+def _masked(value: Any, path: str, hidden: list[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _masked(item, f"{path}.{key}".lstrip("."), hidden) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_masked(item, path, hidden) for item in value]
+    key = path.rpartition(".")[2]
+    if not isinstance(value, str) or not value:
+        return value
+    if (".environment." in path and _SECRET.search(key)) or mask(value) != value:
+        hidden.append(path)
+        return MASK
+    return value

@@ -1,0 +1,130 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A Compose file as the stack file that a swarm takes (pure, but for the files beside it, which ``read`` has).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ...module_utils._errors import GpuSwarmError
+from . import document, keys
+from .fields import Notes, Reader, mapping, only, text_of
+from .services import Context, decoded, translated
+from .variables import Variables, read_variables, resolved
+
+# Docker Engine 20.10 refuses a file that has none, and later ones go by the newest that they know.
+VERSION = "3.8"
+ENV = ".env"
+DEFAULT_KIND = "NVIDIA-GPU"
+# Swarm's limits for one file.
+MOST_BYTES = {"configs": 1_000_000, "secrets": 500_000}
+
+
+class Stack(NamedTuple):
+    """``document`` is the stack file; ``files`` are those that it names, by their path beside it; ``notes`` what is to be said of it."""
+
+    document: dict[str, Any]
+    files: dict[str, bytes]
+    notes: list[str]
+
+
+def translate(text: str, name: str, read: Reader, environment: Mapping[str, str], kind: str = DEFAULT_KIND) -> Stack:
+    """The Compose file ``name`` with this text. ``environment`` are variables, which count before those of .env."""
+    notes = Notes()
+    own = read(ENV)
+    of_file = {} if own is None else read_variables(decoded(own, ENV), ENV, environment)
+    values = {**{key: value for key, value in of_file.items() if value is not None}, **environment}
+    variables = Variables(values)
+    found = resolved(document.load(text, name), variables, name)
+    _refuse(found, name)
+    notes.texts += [f"{name}: the variable {one} is not set, and counts as empty" for one in variables.unset]
+    context = Context(kind, variables, read, notes)
+    services = {key: translated(key, value, name, context) for key, value in mapping(found.get("services"), f"{name}: services").items()}
+    made: dict[str, Any] = {"version": VERSION, "services": {key: value for key, value in services.items() if value is not None}}
+    if not made["services"]:
+        raise GpuSwarmError(f"{name} has no services to deploy. Write at least one under services.")
+    made["networks"] = {key: _network(value, f"{name}: networks.{key}", notes) for key, value in _section(found, "networks", name)}
+    made["volumes"] = {key: _volume(value, f"{name}: volumes.{key}") for key, value in _section(found, "volumes", name)}
+    files: dict[str, bytes] = {}
+    for section in ("configs", "secrets"):
+        made[section] = {key: _carried(section, key, value, name, context, files) for key, value in _section(found, section, name)}
+    return Stack(_escaped({key: value for key, value in made.items() if value}), files, notes.texts)
+
+
+def _refuse(found: dict[str, Any], name: str) -> None:
+    for key in found:
+        if key in keys.TOP_REFUSED:
+            raise GpuSwarmError(f"{name}: {key} has no meaning on Swarm: {keys.TOP_REFUSED[key]}.")
+        if key not in keys.TOP | {"version", "name"} and not key.startswith("x-"):
+            raise GpuSwarmError(f"{name}: {key} is not known. Correct it, or take it out.")
+
+
+def _section(found: dict[str, Any], key: str, name: str) -> list[tuple[str, Any]]:
+    return list(mapping(found.get(key), f"{name}: {key}").items())
+
+
+def _network(found: Any, where: str, notes: Notes) -> dict[str, Any]:
+    network = mapping(found, where)
+    for key in network.keys() - keys.NETWORK:
+        notes.left_out(where, key, "make the network with 'docker network create', and name it here as external")
+    made = {key: value for key, value in network.items() if key in keys.NETWORK}
+    if made.get("driver") == "bridge":  # of one machine
+        del made["driver"]
+        notes.left_out(where, "driver", "nothing: overlay, which reaches all nodes, is what a stack takes")
+    return made
+
+
+def _volume(found: Any, where: str) -> dict[str, Any]:
+    volume = mapping(found, where)
+    only(volume, keys.VOLUME, where, "Correct it, or take it out.")
+    return volume
+
+
+def _carried(section: str, key: str, found: Any, name: str, context: Context, files: dict[str, bytes]) -> dict[str, Any]:
+    """A config or a secret, with its content among ``files``."""
+    where = f"{name}: {section}.{key}"
+    entry = mapping(found, where)
+    only(entry, ("file", "content", "environment", "external", "name", "labels", "driver", "driver_opts", "template_driver"), where, "Take it out.")
+    sources = [one for one in ("file", "content", "environment", "external", "driver") if entry.get(one) not in (None, False)]
+    if len(sources) != 1:
+        raise GpuSwarmError(f"{where} has {' and '.join(sources) or 'no content'}. Write one of file, content, environment, or external: true.")
+    made = {one: value for one, value in entry.items() if one not in ("file", "content", "environment")}
+    if sources[0] in ("external", "driver"):
+        return made
+    path = f"{section}/{re.sub(r'[^A-Za-z0-9_.-]', '_', key)}"
+    if path in files or key in (".", ".."):
+        raise GpuSwarmError(f"{where}: another one has nearly this name. Give it one of letters, digits and . _ -")
+    files[path] = _content(sources[0], entry[sources[0]], where, context)
+    if len(files[path]) > MOST_BYTES[section]:
+        raise GpuSwarmError(f"{where} has {len(files[path])} bytes, and swarm takes at most {MOST_BYTES[section]}. Mount a volume instead.")
+    return {"file": f"./{path}", **made}
+
+
+def _content(source: str, value: Any, where: str, context: Context) -> bytes:
+    text = text_of(value, f"{where}.{source}") or ""
+    if source == "content":
+        return text.encode("utf-8")
+    if source == "environment":
+        if text not in context.variables.values:
+            raise GpuSwarmError(f"{where}: the variable {text} is not set. Set it in .env, or in the environment.")
+        return context.variables.values[text].encode("utf-8")
+    content = context.read(text)
+    if content is None:
+        raise GpuSwarmError(f"{where}: there is no file {text}. Make it, or correct its path.")
+    return content
+
+
+def _escaped(value: Any) -> Any:
+    """'docker stack deploy' replaces variables once more: what is a dollar now stays one."""
+    if isinstance(value, dict):
+        return {key: _escaped(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_escaped(item) for item in value]
+    return value.replace("$", "$$") if isinstance(value, str) else value

@@ -1,0 +1,190 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Variables in a Compose file, and files of them (pure): ``${NAME:-default}`` and ``.env``, by the rules of Docker Compose.
+
+https://docs.docker.com/reference/compose-file/interpolation/ and
+https://docs.docker.com/compose/how-tos/environment-variables/variable-interpolation/
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ...module_utils._errors import GpuSwarmError
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OPERATOR = re.compile(r":?[-?+]")
+# Only a name, or a name with its sign.
+_BEGIN = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)[ \t]*(?:(?P<sign>[=:])[ \t]*|\Z)")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "'": "'"}
+# What a value has to be that a variable stands for, by its key: Compose and 'docker stack' convert the same.
+NUMBERS = frozenset(
+    [
+        "replicas",
+        "parallelism",
+        "max_attempts",
+        "max_replicas_per_node",
+        "value",
+        "count",
+        "retries",
+        "target",
+        "published",
+        "size",
+        "mode",
+        "soft",
+        "hard",
+        "nofile",
+        "nproc",
+        "pids",
+    ]
+)
+SWITCHES = frozenset(["disable", "init", "privileged", "read_only", "stdin_open", "tty", "external", "internal", "attachable", "nocopy", "required"])
+# Under these keys stands text of the user's.
+TEXTS = frozenset(["environment", "labels", "args", "driver_opts", "options", "sysctls"])
+
+
+class Variables:
+    """What variables are, and which of them nobody has set."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.values = values
+        self.unset: list[str] = []
+
+    def substituted(self, text: str, where: str) -> str:
+        """The text with its variables replaced."""
+        found: list[str] = []
+        at = 0
+        while True:
+            dollar = text.find("$", at)
+            if dollar < 0:
+                return "".join([*found, text[at:]])
+            found.append(text[at:dollar])
+            value, at = self._one(text, dollar + 1, where)
+            found.append(value)
+
+    def _one(self, text: str, at: int, where: str) -> tuple[str, int]:
+        """What stands after a dollar, and where it ends."""
+        if text[at : at + 1] == "$":
+            return "$", at + 1
+        braced = text[at : at + 1] == "{"
+        name = _NAME.match(text, at + braced)
+        if name is None:
+            raise _invalid(text, where)
+        if not braced:
+            return self._plain(name.group()), name.end()
+        end = _closing(text, at + 1)
+        if end is None:
+            raise _invalid(text, where)
+        return self._braced(name.group(), text[name.end() : end], where, text), end + 1
+
+    def _plain(self, name: str) -> str:
+        if name not in self.values and name not in self.unset:
+            self.unset.append(name)
+        return self.values.get(name, "")
+
+    def _braced(self, name: str, rest: str, where: str, text: str) -> str:
+        if not rest:
+            return self._plain(name)
+        operator = _OPERATOR.match(rest)
+        if operator is None:
+            raise _invalid(text, where)
+        # With the colon, empty counts as not set.
+        is_set = bool(self.values.get(name)) if operator.group().startswith(":") else name in self.values
+        kind = operator.group()[-1]
+        if kind == "+":
+            return self.substituted(rest[operator.end() :], where) if is_set else ""
+        if is_set:
+            return self.values[name]
+        other = self.substituted(rest[operator.end() :], where)
+        if kind == "?":
+            raise GpuSwarmError(f"{where}: the variable {name} is required: {other or 'it is not set'}. Set it in .env, or in the environment.")
+        return other
+
+
+def _closing(text: str, at: int) -> int | None:
+    """Where the brace is closed that was opened before ``at``."""
+    depth = 1
+    while at < len(text):
+        if text.startswith("${", at):
+            depth, at = depth + 1, at + 1
+        elif text[at] == "}":
+            depth -= 1
+            if not depth:
+                return at
+        at += 1
+    return None
+
+
+def _invalid(text: str, where: str) -> GpuSwarmError:
+    return GpuSwarmError(f"{where}: a '$' begins a variable there, and none follows that can be read. Write ${{NAME}}, or $$ for the sign itself.")
+
+
+def resolved(value: Any, variables: Variables, name: str, path: tuple[str, ...] = ()) -> Any:
+    """A document with the variables in its values replaced; keys stay as they are."""
+    if isinstance(value, dict):
+        return {key: resolved(item, variables, name, (*path, key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [resolved(item, variables, name, path) for item in value]
+    if not isinstance(value, str):
+        return value
+    where = f"{name}: {'.'.join(path)}"
+    return converted(variables.substituted(value, where), path, where)
+
+
+def converted(text: str, path: tuple[str, ...], where: str) -> Any:
+    """The text that a variable stood for, as what has to stand at this place."""
+    if TEXTS.intersection(path) or not path or (path[-1] not in NUMBERS | SWITCHES):
+        return text
+    if path[-1] in SWITCHES and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if path[-1] in NUMBERS and re.fullmatch(r"[-+]?[0-9]+", text):
+        return int(text, 8) if path[-1] == "mode" else int(text)
+    return text
+
+
+def read_variables(text: str, name: str, known: Mapping[str, str], raw: bool = False) -> dict[str, str | None]:
+    """A file of variables, as ``.env`` and ``env_file`` are; None for those that are only named. ``known`` are those before it."""
+    found: dict[str, str | None] = {}
+    at, text = 0, text.replace("\r\n", "\n").lstrip("\ufeff")
+    while at < len(text):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        line = text[at:end].strip()
+        if not line or line.startswith("#"):
+            at = end + 1
+            continue
+        where = f"{name}, line {text.count(chr(10), 0, at) + 1}"
+        begin = _BEGIN.match(text, at, end)
+        if begin is None:
+            raise GpuSwarmError(f"{where} is not of the form NAME=value. Correct it, or make it a comment with '#'.")
+        if not begin.group("sign"):
+            found[begin.group("name")], at = None, end + 1
+            continue
+        before = {**{key: value for key, value in found.items() if value is not None}, **known}
+        found[begin.group("name")], at = _value(text, begin.end(), end, where, None if raw else Variables(before))
+    return found
+
+
+def _value(text: str, begin: int, end: int, where: str, variables: Variables | None) -> tuple[str, int]:
+    """The value that begins there, and where the next line does. ``variables`` None: the line is taken as it stands."""
+    if variables is None:
+        return text[begin:end], end + 1
+    quote = text[begin : begin + 1]
+    if quote not in ("'", '"'):
+        return variables.substituted(re.split(r"(?:^|\s)#", text[begin:end], maxsplit=1)[0].strip(), where), end + 1
+    close = re.compile(r"(?:\\.|[^\\%s])*" % quote, re.DOTALL).match(text, begin + 1)
+    if close is None or text[close.end() : close.end() + 1] != quote:
+        raise GpuSwarmError(f"{where}: the quote that begins the value is not closed. Close it.")
+    inner, after = close.group(), text.find("\n", close.end())
+    value = inner.replace("\\'", "'") if quote == "'" else variables.substituted(_unescaped(inner), where)
+    return value, (len(text) if after < 0 else after) + 1
+
+
+def _unescaped(text: str) -> str:
+    """What a backslash stands for within double quotes; a dollar that has one stays a dollar."""
+    return re.sub(r"\\(.)", lambda found: "$$" if found.group(1) == "$" else _ESCAPES.get(found.group(1), found.group()), text, flags=re.DOTALL)

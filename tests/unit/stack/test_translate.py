@@ -1,0 +1,281 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A Compose file becomes a stack file that means the same, or there is one clear error."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+from typing import Any
+
+import pytest
+import yaml
+
+from plugins.module_utils._errors import GpuSwarmError
+from plugins.plugin_utils._stack.text import shown, written
+from plugins.plugin_utils._stack.translate import Stack, translate
+
+ONE_GPU = [{"discrete_resource_spec": {"kind": "NVIDIA-GPU", "value": 1}}]
+
+
+def of_file(text: str, files: dict[str, bytes] | None = None, **environment: str) -> Stack:
+    return translate(dedent(text), "compose.yml", (files or {}).get, environment)
+
+
+def of_service(text: str, files: dict[str, bytes] | None = None, **environment: str) -> tuple[dict[str, Any], list[str]]:
+    """The service train with these keys beside its image, and the notes."""
+    stack = of_file("services:\n  train:\n    image: lab/task\n" + indent(dedent(text).strip(), "    "), files, **environment)
+    return {key: value for key, value in stack.document["services"]["train"].items() if key != "image"}, stack.notes
+
+
+def reservations(service: dict[str, Any]) -> Any:
+    return service["deploy"]["resources"]["reservations"]
+
+
+DEVICES = """
+deploy:
+  resources:
+    reservations:
+      {}:
+        - {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (DEVICES.format("devices", "{driver: nvidia, count: 1, capabilities: [gpu]}"), {"NVIDIA-GPU": 1}),
+        (DEVICES.format("devices", "{count: 2, capabilities: [gpu, utility]}"), {"NVIDIA-GPU": 2}),
+        (DEVICES.format("devices", "{count: '${N:-3}', capabilities: [gpu]}"), {"NVIDIA-GPU": 3}),
+        (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: VRAM, value: 4000}}"), {"VRAM": 4000}),
+        ("gpus: [{count: 1}]", {"NVIDIA-GPU": 1}),
+        ("gpus: [{driver: nvidia, count: 1, capabilities: [gpu]}, {count: 2}]", {"NVIDIA-GPU": 3}),
+    ],
+)
+def test_gpus_become_generic_resources(text: str, wanted: dict[str, int]) -> None:
+    service, notes = of_service(text)
+    found = [item["discrete_resource_spec"] for item in reservations(service)["generic_resources"]]
+    assert {one["kind"]: one["value"] for one in found} == wanted
+    assert "gpus" not in service
+    assert "devices" not in reservations(service)
+    assert notes == []
+
+
+def test_the_fleet_may_have_another_kind() -> None:
+    stack = translate("services: {a: {image: i, gpus: [{count: 1}]}}", "c.yml", lambda _path: None, {}, "GPU")
+    assert reservations(stack.document["services"]["a"])["generic_resources"][0]["discrete_resource_spec"]["kind"] == "GPU"
+
+
+MISPRINT = """
+deploy:
+  resources:
+    reservations:
+      generic_resources:
+        - discrete_resource_spec:
+          kind: NVIDIA-GPU
+          value: 1
+"""
+NOT_DEPLOYED = [
+    ("gpus: all", "services.train.gpus is all. Swarm allocates GPUs by number"),
+    ("gpus: [{count: all}]", "its count is all"),
+    ("gpus: [{driver: nvidia}]", "has no count, which means all"),
+    (DEVICES.format("devices", "{count: all, capabilities: [gpu]}"), "reservations.devices[0]: its count is all"),
+    (DEVICES.format("devices", "{driver: nvidia, capabilities: [gpu]}"), "has no count, which means all GPUs of the machine"),
+    (DEVICES.format("devices", "{device_ids: ['0'], capabilities: [gpu]}"), "names device_ids: swarm chooses the cards itself"),
+    (DEVICES.format("devices", "{count: 1}"), "capabilities: [gpu]"),
+    (DEVICES.format("devices", "{driver: cdi, count: 1, capabilities: [gpu]}"), "its driver is 'cdi'"),
+    (DEVICES.format("devices", "{count: 0, capabilities: [gpu]}"), "its count is 0"),
+    (DEVICES.format("devices", "{count: true, capabilities: [gpu]}"), "its count is True"),
+    (DEVICES.format("devices", "{cuont: 1, capabilities: [gpu]}"), "has cuont"),
+    (DEVICES.format("devices", "gpu"), "is 'gpu', and has to be a mapping"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: VRAM, value: -4000}}"), "the value of VRAM is -4000"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: VRAM, value: 0.5}}"), "the value of VRAM is 0.5"),
+    (DEVICES.format("generic_resources", "{named_resource_spec: {kind: GPU, value: a}}"), "has to be discrete_resource_spec"),
+    (MISPRINT, "kind and value stand beside discrete_resource_spec, and have to stand under it. Indent both"),
+    ("gpus: [{count: 1}]\n" + DEVICES.format("devices", "{count: 1, capabilities: [gpu]}"), "in both gpus and"),
+    ("gpus: [{count: 1}]\n" + DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: 1}}"), "GPUs besides"),
+    ("runtime: nvidia", "services.train.runtime has no meaning on Swarm: a task gets the default runtime"),
+    ("x-gpu: {memory_min: 40000}", "services.train.x-gpu is not known. Reserve GPUs with"),
+    ("comand: x", "services.train.comand is not known"),
+    ("deploy: {replica: 2}", "services.train.deploy.replica is not known"),
+    ("deploy: {resources: {limits: {devices: []}}}", "limits.devices is not known. GPUs are reserved"),
+    ("extends: {service: base}", "services.train.extends has no meaning on Swarm: write out"),
+    ("volumes: ['./data:/data']", "volumes[0]: the path ./data is on your machine"),
+    ("volumes: ['../data:/data:ro']", "the path ../data is on your machine"),
+    ("volumes: ['~/data:/data']", "the path ~/data is on your machine"),
+    ("volumes: ['sub/data:/data']", "the path sub/data is on your machine"),
+    ("volumes: [{type: bind, source: ., target: /data}]", "the path . is on your machine"),
+    ("volumes: [{type: volume, source: a, target: /b, volume: {subpath: c}}]", "swarm mounts whole volumes"),
+    ("env_file: missing.env", "services.train.env_file[0]: there is no file missing.env"),
+    ("env_file: own.env", "own.env, line 2 is not of the form NAME=value"),
+    ("environment: {A: [1]}", "environment.A is a list, and has to be text"),
+    ("command: ${WHO:?say who}", "the variable WHO is required: say who"),
+    ("command: echo ${", "a '$' begins a variable there"),
+    ("command: echo $1", "Write ${NAME}, or $$"),
+    ("ports: [{target: 80, published: '8000-8010'}]", "ports[0].published is '8000-8010'"),
+    ("volumes: [{type: tmpfs, target: /t, tmpfs: {size: big}}]", "tmpfs.size is 'big'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), NOT_DEPLOYED)
+def test_one_clear_error(text: str, message: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        of_service(text, {"own.env": b"A=1\nis this\n"})
+    assert message in raised.value.message
+    assert raised.value.message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("services: [", "compose.yml is no YAML that can be read: line 1"),
+        ("- a", "compose.yml is no Compose file"),
+        ("", "compose.yml is no Compose file"),
+        ("{}", "compose.yml has no services to deploy"),
+        ("services: {a: }", "services.a has no image. Write its name"),
+        ("services: {a: {build: .}}", "services.a has no image. Build it, push it"),
+        ("services: {a: {image: x}, a: {image: y}}", "the key a stands there twice"),
+        ("services: {a: &a {image: x, environment: {b: *a}}}", "contains itself: an alias"),
+        ("services: {a: {image: !reset x}}", "could not determine a constructor for the tag '!reset'"),
+        ("service: {a: {image: x}}", "compose.yml: service is not known"),
+        ("include: [other.yml]\nservices: {a: {image: x}}", "include has no meaning on Swarm"),
+        ("services: {a: {image: x}}\nconfigs: {c: {file: lost.txt}}", "configs.c: there is no file lost.txt"),
+        ("services: {a: {image: x}}\nconfigs: {c: {}}", "configs.c has no content"),
+        ("services: {a: {image: x}}\nsecrets: {c: {file: a, environment: B}}", "secrets.c has file and environment"),
+        ("services: {a: {image: x}}\nsecrets: {c: {environment: B}}", "the variable B is not set"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_none(text: str, message: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        of_file(text)
+    assert message in raised.value.message
+    assert "\n" not in raised.value.message
+
+
+def test_aliases_of_aliases_are_bounded() -> None:
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
+    with pytest.raises(GpuSwarmError, match="more than 100000 values"):
+        of_file(bomb)
+
+
+def test_what_has_no_meaning_is_left_out_and_named() -> None:
+    service, notes = of_service("""
+        container_name: t
+        restart: unless-stopped
+        shm_size: 8gb
+        ipc: host
+        build: .
+        mem_limit: 4g
+        x-own: 1
+        stop_signal: SIGINT
+    """)
+    assert service == {"stop_signal": "SIGINT"}
+    assert [note.split(" ")[1].rpartition(".")[2] for note in notes] == ["container_name", "restart", "shm_size", "ipc", "build", "mem_limit"]
+    assert notes[-1] == "compose.yml: services.train.mem_limit has no meaning on Swarm and is left out; instead: deploy.resources.limits.memory"
+
+
+def test_top_level() -> None:
+    stack = of_file("""
+        name: mine
+        version: "2.4"
+        x-gpu: &gpu {deploy: {resources: {reservations: {devices: [{count: 1, capabilities: [gpu]}]}}}}
+        services:
+          a: {<<: *gpu, image: i, depends_on: {b: {condition: service_healthy}, c: {condition: service_started}}, networks: {back: {priority: 1}}}
+          b: {image: i, depends_on: [a]}
+          c: {image: i, profiles: [debug]}
+        networks: {back: {driver: bridge}}
+        volumes: {data: }
+    """)
+    assert list(stack.document) == ["version", "services", "networks", "volumes"]
+    assert stack.document["version"] == "3.8"
+    assert stack.document["services"]["a"]["depends_on"] == ["b", "c"]
+    assert "c" not in stack.document["services"]
+    assert reservations(stack.document["services"]["a"])["generic_resources"] == ONE_GPU
+    assert stack.document["networks"] == {"back": {}}
+    assert stack.document["services"]["a"]["networks"] == {"back": None}
+    assert len(stack.notes) == 4
+
+
+def test_environment() -> None:
+    service, notes = of_service(
+        """
+        env_file: [a.env, {path: none.env, required: false}]
+        environment: {B: own, C: , D: , E: 1, F: true, G: '${X}y', H: $$HOME}
+        """,
+        {"a.env": b"A=1 # comment\nB=file\nexport Q=\"two\\nlines $X\"\nR='$X'\nS=\nT: u\nJ\n", ".env": b"X=x\nC=of .env\nJ=j\n"},
+        C="of the shell",
+    )  # fmt: skip
+    assert service["environment"] == {
+        "A": "1", "B": "own", "Q": "two\nlines x", "R": "$$X", "S": "", "T": "u", "J": "j", "C": "of the shell", "E": "1", "F": "true",
+        "G": "xy", "H": "$$HOME",
+    }  # fmt: skip
+    assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("$A", "a"), ("${A}b", "ab"), ("${N:-d}", "d"), ("${N-d}", "d"), ("${E:-d}", "d"), ("${E-d}", ""), ("${A:-d}", "a"), ("${A:+s}", "s"),
+        ("${N:+s}", ""), ("${E+s}", "s"), ("${E:+s}", ""), ("${N:-${A}/${M:-x}}z", "a/xz"), ("$$A", "$$A"), ("${A:?w}", "a"), ("${E?w}", ""),
+        ("$N.", "."),
+    ],
+)  # fmt: skip
+def test_interpolation(text: str, value: str) -> None:
+    service, notes = of_service(f"hostname: '{text}'", A="a", E="")
+    assert service["hostname"] == value
+    assert notes == (["compose.yml: the variable N is not set, and counts as empty"] if text == "$N." else [])
+
+
+def test_values_have_the_types_of_compose() -> None:
+    service, _notes = of_service("""
+        ports: [22:22, '80', 127.0.0.1:8080:80, {target: 80, published: "${P}", host_ip: 0.0.0.0, name: web}]
+        init: ${I}
+        environment: {ON: on, DATE: 2026-01-02}
+        deploy: {replicas: "${P}", resources: {limits: {cpus: 1.5, memory: 2g}}}
+        configs: [{source: c, mode: 0440}]
+        volumes: [data:/data, /srv:/srv:ro, {type: tmpfs, target: /dev/shm, tmpfs: {size: 8gb}}]
+    """, P="3", I="true")  # fmt: skip
+    assert service["ports"] == ["22:22", "80", "8080:80", {"target": 80, "published": 3}]
+    assert service["init"] is True
+    assert service["environment"] == {"ON": "on", "DATE": "2026-01-02"}
+    assert service["deploy"] == {"replicas": 3, "resources": {"limits": {"cpus": "1.5", "memory": "2g"}}}
+    assert service["configs"][0]["mode"] == 0o440
+    assert service["volumes"][2]["tmpfs"] == {"size": 8 * 2**30}
+
+
+def test_files_are_carried() -> None:
+    stack = of_file(
+        """
+        services: {a: {image: i, configs: [c, d], secrets: [e]}}
+        configs: {c: {file: ./c.txt}, d: {content: "x=${X}"}, f: {external: true}}
+        secrets: {e: {environment: TOKEN, name: other}}
+        """,
+        {"./c.txt": b"\xff"}, X="1", TOKEN="t",
+    )  # fmt: skip
+    assert stack.files == {"configs/c": b"\xff", "configs/d": b"x=1", "secrets/e": b"t"}
+    assert stack.document["configs"] == {"c": {"file": "./configs/c"}, "d": {"file": "./configs/d"}, "f": {"external": True}}
+    assert stack.document["secrets"] == {"e": {"file": "./secrets/e", "name": "other"}}
+
+
+def test_a_request_without_a_reservation_is_named() -> None:
+    _service, notes = of_service("environment: {NVIDIA_VISIBLE_DEVICES: all}")
+    (note,) = notes
+    assert note.startswith("compose.yml: services.train sets NVIDIA_VISIBLE_DEVICES and reserves no GPU: it would see those of others.")
+    assert of_service("environment: {NVIDIA_VISIBLE_DEVICES: void}")[1] == []
+
+
+@pytest.mark.parametrize("value", ["on", "1e3", "0o14", "22:22", "1.10", "null", "~", "a: b", "two\nlines", "", "=", "<<", "é", "- a", "#a", "x #y"])
+def test_the_file_reads_back_as_what_was_meant(value: str) -> None:
+    text = written({"services": {"a": {"environment": {"A": value, value or "B": "1"}}}})
+    assert yaml.safe_load(text)["services"]["a"]["environment"]["A"] == value
+    assert f'A: "{value}"' in text or value in ("two\nlines",)
+
+
+def test_secrets_do_not_show() -> None:
+    stack = of_file("services: {a: {image: i, environment: {API_KEY: k1, PLAIN: p, URL: 'http://u:pw@h'}}}")
+    text, hidden = shown(stack.document)
+    assert "k1" not in text
+    assert "pw" not in text
+    assert "PLAIN: p" in text
+    assert hidden == ["services.a.environment.API_KEY", "services.a.environment.URL"]
