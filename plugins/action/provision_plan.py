@@ -62,13 +62,14 @@ class ActionModule(ActionBase):
             return result
         swarm = Swarm(where_it_begins(answers.found, hosts), answers.ledger, _by_node(args["evicted"]))
         try:
-            level = isolation.OFF if absent else isolation.level_of(settings[LEVEL], swarm.ledger)
+            chosen = settings[LEVEL] or (None if absent or args["maintain"] else isolation.by_default(swarm))
+            level = isolation.OFF if absent else isolation.level_of(chosen, swarm.ledger)
             steps, lost = _steps(hosts, swarm, args, settings, level)
             cut = in_batches(hosts, steps, settings["provision_batch"])
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from problem
         groups = _checked(steps) if self._task.check_mode else hosts_in(steps, cut)
-        setting = isolation_label.to_set(settings[LEVEL], hosts, steps)
+        setting = isolation_label.to_set(chosen, hosts, steps)
         change = {} if absent else isolation_label.change(setting, hosts, swarm.ledger)
         self._show(hosts, steps, swarm.nodes, absent, isolation_label.in_words(change, swarm.ledger))
         result.update(
@@ -83,7 +84,7 @@ class ActionModule(ActionBase):
             hosts_in=groups,
             batches=cut,
             to_change=to_change(groups),
-            isolation={"level": level, "set": bool(setting), "change": change},
+            isolation={"level": level, "set": bool(setting), "change": change, "label": isolation_label.at_first(level)},
             **_of_run(steps, args["state"], swarm.ledger, settings, self._task.check_mode),
         )
         return result

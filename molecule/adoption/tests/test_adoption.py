@@ -123,6 +123,12 @@ def test_it_is_still_the_swarm_that_was_made_by_hand(host: Host) -> None:
     ]
 
 
+def test_a_swarm_that_others_made_is_only_looked_at(host: Host) -> None:
+    labels = docker_json(host, "info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")
+    shown = json.loads(labels["gpu-swarm.isolation"])
+    assert (shown["level"], {level: len(ids) for level, ids in shown["nodes"].items()}) == ("audit", {"audit": len(NODES)})
+
+
 # -- what people had set ---------------------------------------------------------------------------------------------
 
 

@@ -4,18 +4,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from nodes import docker, docker_json, gpus, named
+from nodes import docker, docker_json, gpus, named, tasks_of
 from testinfra.host import Host
 
 testinfra_hosts = ["ansible://swarm_managers"]
 
 KIND = "NVIDIA-GPU"
 SERVICE = "molecule-probe"
+UNRESERVED = "molecule-unreserved"
 CONVERGE_S = 120
 
 
@@ -82,3 +84,22 @@ def test_a_task_sees_its_gpu_and_no_other(nodes: dict[str, Host], tasks: list[di
 def test_nvidia_smi_in_a_task_lists_its_gpu_and_no_other(tasks: list[dict[str, Any]], log: Callable[[dict[str, Any]], str]) -> None:
     for task in tasks:
         assert re.findall(r"\(UUID: (GPU-[0-9a-f-]+)\)", log(task)) == given(task)
+
+
+def test_a_swarm_that_provision_makes_isolates_tasks(host: Host, nodes: dict[str, Host], tasks: list[dict[str, Any]]) -> None:
+    labels = docker_json(host, "info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")
+    shown = json.loads(labels["gpu-swarm.isolation"])
+    assert (shown["level"], {level: sorted(ids) for level, ids in shown["nodes"].items()}) == ("reserved", {"reserved": sorted(nodes)})
+
+
+def test_without_a_reservation_a_task_sees_no_gpu(host: Host, nodes: dict[str, Host], log: Callable[[dict[str, Any]], str]) -> None:
+    options = f"--detach=false --quiet --no-resolve-image --name {UNRESERVED} --mode global --constraint node.role==worker"
+    host.check_output(f"timeout {CONVERGE_S} docker service create {options} lab/cuda")
+    try:
+        logs = [log(task) for task in tasks_of(host, UNRESERVED)]
+    finally:
+        docker(host, "service", "rm", UNRESERVED)
+    assert len(logs) == len(nodes)
+    for text in logs:
+        assert "devices:" in text
+        assert not re.findall(r"/dev/nvidia\d+|GPU-[0-9a-f-]+", text), text

@@ -97,7 +97,7 @@ def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
     listed, found = change.get("listed"), change.get("found")
     nodes = {**before.nodes, **(change.get("nodes") or {})}
     nodes = {node: one for node, one in nodes.items() if one != OFF and (listed is None or node in listed)}
-    since = before.since if level == before.level else now
+    since = before.since if level == before.level and before.since is not None else now  # a swarm that is made is labelled without
     if level != AUDIT:
         return Isolation(level, since, nodes)
     came = any(one == AUDIT and before.nodes.get(node) != AUDIT for node, one in nodes.items())

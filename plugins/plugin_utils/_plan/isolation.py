@@ -14,10 +14,23 @@ from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._gpu.record import device_of
+from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_seen
-from ...module_utils._swarm import isolation
+from ...module_utils._swarm import isolation, owned_labels
 from ...module_utils._swarm.isolation import OFF
-from .._fleet.model import Host
+from .._fleet.identity import LABEL_PREFIX
+from .._fleet.model import Host, Swarm
+
+
+def by_default(swarm: Swarm) -> str | None:
+    """The level that a run of provision sets where nobody has set one: that of a swarm that it makes, or that others made. Where earlier runs
+    have made nodes advertise GPUs without a level, it stays so."""
+    if swarm.error or of_swarm(swarm.ledger).get("label"):
+        return None
+    if not swarm.nodes:
+        return isolation.RESERVED
+    provisioned = any(owned_labels.bound_to(node["labels"], LABEL_PREFIX) and has_gpus(node) for node in swarm.nodes.values())
+    return None if provisioned else isolation.AUDIT
 
 
 def level_of(setting: str | None, ledger: Mapping[str, Any] | None) -> str:

@@ -34,6 +34,11 @@ def to_set(setting: str | None, hosts: Iterable[Host], steps: Mapping[str, Step]
     return None if clashing or stuck else setting
 
 
+def at_first(level: str) -> dict[str, str]:
+    """The labels that a swarm is made with."""
+    return {} if level == OFF else {isolation.LABEL: level}
+
+
 def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
     """What is to be written to the swarm before anything else is done: the option ``isolation`` of swarm_lease, empty for nothing."""
     shown = of_swarm(ledger)

@@ -51,8 +51,8 @@ PLAYBOOKS = (
     Setting(
         "gpu_swarm_isolation", "str", None, "what a task sees of its node's GPUs, one level for the whole swarm", choices=ISOLATION, empty=True,
         once=True, swarm=True,
-        details="It is kept in a label of the swarm, by which a run goes that has no such setting; where there is none either, it is `off`. "
-        "See ISOLATION.md.",
+        details="It is kept in a label of the swarm, by which a run goes that has no such setting. Where there is none either, it is `reserved` in "
+        "a swarm that the run makes, `audit` in one that others made, and `off` where nodes are provisioned without a level. See ISOLATION.md.",
     ),
     Setting(
         "provision_disrupt", "str", SERVICES, "what a change may do to what runs on a host", choices=DISRUPTIONS,

@@ -61,6 +61,32 @@ def test_without_a_swarm_it_is_the_setting_or_none():
     assert [isolation.level_of(setting, None) for setting in (None, "audit")] == ["off", "audit"]
 
 
+@pytest.mark.parametrize(
+    ("found", "shown", "level"),
+    [
+        ({"init_on": "m1"}, None, "reserved"),  # this run makes the swarm
+        ({"live": ["m1"]}, shows("", member(bound=False)), "audit"),  # others made it, and work there knows of no guard
+        ({"live": ["m1"]}, shows("", member()), None),  # an earlier run provisioned nodes, without a level
+        ({"live": ["m1"]}, shows("", member(shown=(), labels={})), "audit"),  # none of them with GPUs
+        ({"live": ["m1"]}, shows({"level": "audit"}, member(bound=False)), None),
+        ({"live": ["m1"]}, shows("tight", member(bound=False)), None),
+        ({"live": ["m1"]}, {"msg": "no Docker SDK"}, None),  # nobody knows
+        ({"error": "two swarms"}, None, None),
+    ],
+)
+def test_where_nobody_set_a_level_it_depends_on_who_made_the_swarm(found, shown, level):
+    swarm = Swarm({"live": [], "init_on": None, "error": None, **found}, shown)
+    assert isolation.by_default(swarm) == level
+
+
+def test_a_swarm_is_made_with_its_level_and_counts_from_the_first_run_that_writes_it():
+    assert (isolation_label.at_first("off"), isolation_label.at_first("reserved")) == ({}, {LABEL: "reserved"})
+    made = read({"Labels": isolation_label.at_first("audit")})
+    assert (made.level, made.since) == ("audit", None)
+    after = merged(made, {"nodes": {"n1": "audit"}, "listed": ["n1"]}, NOW)
+    assert (after.level, after.since, merged(after, {"listed": ["n1"]}, NOW + 5).since) == ("audit", NOW, NOW)
+
+
 def test_a_label_of_somebody_else_is_an_error_with_a_remedy():
     with pytest.raises(GpuSwarmError, match=r"gpu-swarm\.isolation of the swarm is 'tight'.* Set gpu_swarm_isolation to off, audit, reserved or"):
         isolation.level_of(None, shows("tight"))
