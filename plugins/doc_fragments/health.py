@@ -45,6 +45,13 @@ options:
     elements: int
     default: [13, 31, 43, 45, 63, 68, 92, 93, 94, 109, 121, 157]
     version_added: 0.3.0
+  idle_after:
+    description:
+      - After how many seconds without a process a GPU, slot or share that a task has is reported as not used, in C(books) of RV(health).
+      - V(0) leaves that out. What uses a card that it does not have is reported all the same.
+    type: int
+    default: 14400
+    version_added: 0.3.0
   on_loss:
     description:
       - What becomes of the node when a card is lost, or is unfit for work, or the driver cannot be read.

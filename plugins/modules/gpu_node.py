@@ -10,10 +10,9 @@ module: gpu_node
 short_description: Makes a Docker node advertise its NVIDIA GPUs to the swarm
 version_added: 0.1.0
 description:
-  - Reads the node's GPUs through NVML, decides what the node advertises, and merges that into C(daemon.json)
-    (C(default-runtime), C(runtimes.nvidia), C(node-generic-resources)) and into the NVIDIA Container Toolkit's
-    C(config.toml) (C(swarm-resource), derived from the kinds so that it can never name a wrong variable).
-    Everything else in both files stays as it is, byte for byte.
+  - Reads the node's GPUs through NVML, decides what the node advertises, and merges that into C(daemon.json) (C(default-runtime), C(runtimes.nvidia),
+    C(node-generic-resources)) and into the NVIDIA Container Toolkit's C(config.toml) (C(swarm-resource), derived from the kinds so that it can never
+    name a wrong variable). Everything else in both files stays as it is, byte for byte.
   - Options that dockerd is started with by hand are moved to where they belong (C(--default-runtime), C(--node-generic-resource),
     C(--add-runtime) for nvidia, in drop-ins and units of the administrator or in variables such as C(DOCKER_OPTS)), since dockerd
     refuses to start with both. A drop-in that contains nothing else is removed, one that contains more keeps the rest. This takes
@@ -318,7 +317,8 @@ swarm:
 health:
   description:
     - What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers cannot see it, or null; C(reasons);
-      C(report), as O(health_report); and C(shown), the label that the managers see, which may say for a while what is over.
+      C(report), as O(health_report); C(shown), the label that the managers see, which may say for a while what is over; and C(books), a list for each
+      finding of name, card, ids of the task and of the holder, who uses it, and since when (C(docs/ISOLATION.md)).
   returned: success; null where no watcher runs
   type: dict
   version_added: 0.3.0

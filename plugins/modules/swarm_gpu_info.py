@@ -81,9 +81,7 @@ swarm:
       description: Whether it is a manager, which is V(true).
       type: bool
       version_added: 0.2.0
-    autolocked:
-      description: Whether a manager is locked after each restart of its dockerd, until it is given the unlock key.
-      type: bool
+    autolocked: {type: bool, description: 'Whether a manager is locked after each restart of its dockerd, until it is given the unlock key.'}
     lease:
       description: Who may change the swarm just now, or could until lately; see M(fleet.gpu_swarm.swarm_lease). Null if nobody.
       type: dict
@@ -341,28 +339,29 @@ pending:
       type: list
       elements: str
   sample:
-    - service: train
-      count: 2
-      tasks: [1pnkjcn108mjfj51ruz41jgsw, 6xbb1e6wcyi0gbmektrvxx6nx]
-      node: null
-      hostname: null
-      state: pending
-      since: "2026-03-01T11:00:00.123456789Z"
-      age: 20
-      said: no suitable node (insufficient resources on 3 nodes)
-      wants:
-        NVIDIA-GPU: 2
-      missing:
-        - "wants 2 NVIDIA-GPU; most free on one node: 1 (gpu-03); 3 in all"
+    - {service: train, count: 2, tasks: [1pnkjcn108mjfj51ruz41jgsw, 6xbb1e6wcyi0gbmektrvxx6nx], node: null, hostname: null, state: pending,
+       since: "2026-03-01T11:00:00.123456789Z", age: 20, said: no suitable node (insufficient resources on 3 nodes), wants: {NVIDIA-GPU: 2},
+       missing: ["wants 2 NVIDIA-GPU; most free on one node: 1 (gpu-03); 3 in all"]}
+books:
+  description:
+    - Where processes on GPUs and reservations differ, as watchers found when a run of provision read them last, by the names in C(docs/ISOLATION.md).
+      What is of a task that has ended since is left out.
+    - Each has its C(name), C(node), C(hostname), C(card), the C(task), C(task_id) and C(service) whose process it is or which does not use it,
+      C(holder) and C(holder_id) of another task that has the card, C(by), who uses it, C(since), by the node's clock, and when it was C(read).
+  returned: success
+  type: list
+  elements: dict
+  version_added: 0.3.0
 findings:
-  description: What needs action, one for each known issue that the ledger shows. Each is also a warning.
+  description: What needs action, one for each known issue that the ledger shows, and for each name in RV(books). Each is also a warning.
   returned: success
   type: list
   elements: dict
   contains:
     id:
       description:
-        - The name in C(docs/TRAPS.md), V(new-leader-claims-again), V(finished-jobs-count), V(variable-set-by-hand) or V(no-reservation-sees-all).
+        - The name in C(docs/TRAPS.md), V(new-leader-claims-again), V(finished-jobs-count), V(variable-set-by-hand) or V(no-reservation-sees-all);
+          or the name in RV(books).
       type: str
     text: {type: str, description: 'What goes wrong, who is concerned (at most five are named), and the remedy.'}
 """

@@ -102,6 +102,11 @@ options:
         description: Whether O(isolation.found) was read on all nodes that have a guard.
         type: bool
         default: false
+      books:
+        description:
+          - What the watchers of nodes found where processes on their GPUs and reservations differ, by the ids of the nodes, as C(books) of
+            RV(fleet.gpu_swarm.gpu_node#module:health). It takes the place of what was known of these nodes.
+        type: dict
 seealso:
   - module: fleet.gpu_swarm.swarm_nodes
 """
@@ -204,6 +209,7 @@ def main():
                     listed=dict(type="list", elements="str"),
                     found=dict(type="dict"),
                     whole=dict(type="bool", default=False),
+                    books=dict(type="dict"),
                 ),
             ),
         ),

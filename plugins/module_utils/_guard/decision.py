@@ -64,7 +64,7 @@ def decide(settings: Settings, container: Container) -> Verdict:
     """By the level ``reserved``; what ``exclusive`` adds is what others hold, and ``audit`` reports this and does nothing."""
     if TASK not in container.labels:
         return Verdict(None)
-    if _is_allowed(settings.allow, container.labels):
+    if is_allowed(settings.allow, container.labels):
         return Verdict(_all_requested(settings, container))
     notes = {}
     if container.task is None:
@@ -91,7 +91,8 @@ def _at(settings: Settings, verdict: Verdict, parts: Sequence[reservation.Part])
     return verdict._replace(devices=None, refused=None, variables={}) if audited else verdict
 
 
-def _is_allowed(allow: Sequence[str], labels: Mapping[str, str]) -> bool:
+def is_allowed(allow: Sequence[str], labels: Mapping[str, str]) -> bool:
+    """Whether a container with these labels may see all GPUs."""
     for one in allow:
         kind, colon, wanted = one.partition(":")
         if colon and kind == "label":

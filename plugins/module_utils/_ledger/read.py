@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Collection, Mapping
 
+from .._swarm import isolation as kept
 from .._swarm import lease
 from .._swarm.manager import Manager
-from . import isolation
+from . import books, isolation
 from .keep import KEY
 from .ledger import ledger
 from .listed import Listed
@@ -24,7 +25,14 @@ def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_la
     """The result of a module: the ledger, and the swarm that it is of."""
     listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
     result = ledger(listed, prefix, explained)
+    result["books"] = books_of(manager.spec, result["nodes"])
+    result["findings"] += books.findings(result["books"])
     return dict(result, changed=False, swarm=dict(swarm_of(manager), **labels_of(manager.spec, manager.time, listed)))
+
+
+def books_of(spec: Mapping[str, Any], records: Collection[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Where processes and reservations differ, by the label of the swarm; ``records`` are the ledger's of all nodes."""
+    return books.books(records, kept.read(spec).books)
 
 
 def labels_of(spec: Mapping[str, Any], time: str | None, listed: Listed) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from .._health.label import parse, reported
 from .._ledger.explain import ALL
 from .._ledger.ledger import ledger
 from .._ledger.listed import Listed
-from .._ledger.read import labels_of
+from .._ledger.read import books_of, labels_of
 from .._ledger.tasks import epoch
 from .._swarm.owned_labels import PREFIX
 from . import file
@@ -83,6 +83,7 @@ class Keeper:
             spec, now = manager.cluster()
             listed = Listed(nodes, manager.tasks(), manager.services(), epoch(now))
             found = ledger(listed, PREFIX, [ALL], MOST_SERVICES)
+            found["books"] = books_of(spec["Spec"], found["nodes"])
             run = labels_of(spec["Spec"], now, listed)
             file.write(self._directory, rendered(dict(found, swarm=dict(run, id=manager.swarm_id)), epoch(now) or time.time(), file.REACTOR))
         finally:

@@ -9,8 +9,9 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping
+from typing import Any, Collection, Iterator, Mapping
 
+from .._health import books
 from .._ledger.isolation import level_of
 from .._ledger.tasks import epoch
 from .._ledger.unreserved import has_gpus
@@ -37,6 +38,7 @@ def samples(ledger: Mapping[str, Any], now: float, source: str) -> Iterator[Samp
     yield from of_nodes(ledger, now)
     yield from of_services(ledger, now)
     yield from _isolation(ledger, ledger["swarm"].get("isolation"))
+    yield from _books(ledger.get("books") or ())
     yield from _lease(ledger["swarm"].get("lease"), now)
     yield from _last_run(ledger["swarm"].get("last_run"))
 
@@ -60,6 +62,18 @@ def _isolation(ledger: Mapping[str, Any], shown: Mapping[str, Any] | None) -> It
     read = epoch(shown["read"])
     if read is not None:
         yield Sample(names.ISOLATION_READ, (), read)
+
+
+def _books(found: Collection[Mapping[str, Any]]) -> Iterator[Sample]:
+    for name in books.NAMES:
+        yield Sample(names.BOOKS, (name,), sum(1 for one in found if one["name"] == name))
+    since: dict[tuple[str, ...], float] = {}
+    for one in found:
+        labels = tuple(str(one[key] or "") for key in ("card", "hostname", "node", "name", "service"))
+        since[labels] = min(since.get(labels, float("inf")), epoch(one["since"]) or 0)
+    for of_one, began in since.items():
+        yield Sample(names.GPU_BOOKS, of_one, 1)
+        yield Sample(names.GPU_BOOKS_SINCE, of_one, began)
 
 
 def _lease(lease: Mapping[str, Any] | None, now: float) -> Iterator[Sample]:

@@ -70,6 +70,8 @@ def _in_daemon_json(case: Case, path: str) -> Edit:
     if advertisement["memory_kinds"]:
         # An amount of memory does not show which GPUs it is of.
         inserted["gpus"] = [one["uuid"] for one in advertisement["advertised"] if one["uuid"]]
+    if advertisement["map"]:
+        inserted["map"] = advertisement["map"]
     # What was moved before and is gone now, somebody took out.
     want = daemon_json.Want(inserted["resources"], inserted["kinds"], earlier.get("resources", ()), moved=case.coming)
     daemon = daemon_json.edit(unguarded(seen.daemon.data, path, earlier), path, want)

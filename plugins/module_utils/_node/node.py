@@ -91,7 +91,8 @@ class Node:
     def watcher(self) -> Watcher:
         from .watcher import Watcher  # as above
 
-        return Watcher(self.params, self.state, self._run, self.move, str(self.root), self._load)
+        data_root = (self.facts.get("engine") or {}).get("root_dir")
+        return Watcher(self.params, self.state, self._run, self.move, str(self.root), self._load, data_root)
 
     @property
     def guard(self) -> Guard:

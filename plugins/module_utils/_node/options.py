@@ -49,6 +49,7 @@ def argument_spec() -> dict[str, Any]:
         "health_report": {"type": "str", "choices": [ALL, FAULTS]},
         "health_faults": {"type": "list", "elements": "int", "default": list(numbers.FAULTS)},
         "health_ignored": {"type": "list", "elements": "int", "default": list(numbers.IGNORED)},
+        "idle_after": {"type": "int", "default": 14400},
         "on_loss": {"type": "str", "choices": ["pause", "report", "shrink"], "default": "pause"},
         "isolation": {"type": "str", "choices": list(LEVELS)},
         "isolation_allow": {"type": "list", "elements": "str", "default": []},

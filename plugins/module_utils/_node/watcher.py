@@ -28,8 +28,12 @@ from .watcher_seen import FAULTS, HOME, NOT_INSTALLED, WatcherSeen, is_wanted
 
 UNIT = "gpu-swarm-health.service"
 STATUS = "run/gpu-swarm/health.json"
+BOOKS = "run/gpu-swarm/books.json"
 # What of the module's options the watcher goes by.
-SETTINGS = ("daemon_config", "runtime_config", "docker_socket", "docker_unit", "nvml_path", "nvml_timeout", "health_faults", "health_ignored")
+SETTINGS = (
+    "daemon_config", "runtime_config", "docker_socket", "docker_unit", "nvml_path", "nvml_timeout", "health_faults", "health_ignored", "idle_after",
+    "isolation_allow",
+)  # fmt: skip
 
 _UNIT = """\
 # Made by the Ansible collection fleet.gpu_swarm; it is written anew. To stop it for work of your own on a GPU (a reset, a change of MIG, a
@@ -58,9 +62,12 @@ WantedBy=multi-user.target
 
 
 class Watcher:
-    """The service of one node. ``root`` is where its files lie, ``load`` imports the code that the service will run."""
+    """The service of one node. ``root`` is where its files lie, ``load`` imports the code that the service will run, ``data_root`` is dockerd's
+    directory, None where that is not known now."""
 
-    def __init__(self, params: Mapping[str, Any], state: State, run: Run, move: Move, root: str, load: Callable[[], Any]) -> None:
+    def __init__(
+        self, params: Mapping[str, Any], state: State, run: Run, move: Move, root: str, load: Callable[[], Any], data_root: str | None = None
+    ) -> None:
         self._params = params
         self._state = state
         self._move = move
@@ -68,13 +75,15 @@ class Watcher:
         self.home = os.path.join(state.directory, HOME)
         self._unit = Unit(UNIT, run, move, root)
         self._status = os.path.join(root, STATUS)
+        self._books = os.path.join(root, BOOKS)
+        self._data_root = data_root
 
     # -- reading -----------------------------------------------------------------------------------------------
 
     def inspect(self, blocked: str | None, label: str | None = None) -> WatcherSeen:
         """``label`` is what dockerd shows, ``blocked`` why that cannot be changed."""
         status = read(self._status)
-        return WatcherSeen(self._drift(status), blocked, status, label, self._errors())
+        return WatcherSeen(self._drift(status), blocked, status, label, self._errors(), (read(self._books) or {}).get("found") or ())
 
     def _drift(self, status: Mapping[str, Any] | None) -> list[str]:
         state = self._params["state"]
@@ -136,10 +145,12 @@ class Watcher:
             return pace.kept(read(os.path.join(self.home, pace.EVENTS)) or {}, stream.read().strip())
 
     def _settings(self) -> dict[str, Any]:
-        return {**{name: self._params.get(name) for name in SETTINGS}, "health_report": self._report()}
+        """Some are as they were, where nobody says: a single node cannot know who leads the swarm, nor a daemon that is down where its data is."""
+        kept = read(self._settings_path()) or {}
+        known = {"health_report": self._report(), "data_root": self._data_root or kept.get("data_root")}
+        return {**{name: self._params.get(name) for name in SETTINGS}, **known}
 
     def _report(self) -> str:
-        """As it was, where nobody says: a single node cannot know who leads the swarm."""
         return self._params.get("health_report") or (read(self._settings_path()) or {}).get("health_report") or FAULTS
 
     def _unit_text(self) -> bytes:

@@ -25,7 +25,7 @@ from %s._watch.main import main
 main()
 """ % _PACKAGE
 # Of the rooms, those that the watcher needs; the files beside them all.
-_ROOMS = ("_watch", "_node", "_health", "_dockerd", "_config", "_compat", "_policy", "_gpu", "_machine")
+_ROOMS = ("_watch", "_node", "_guard", "_health", "_dockerd", "_config", "_compat", "_policy", "_gpu", "_machine")
 
 
 def is_current(home: str) -> bool:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """The isolation of a swarm, in a label of the swarm itself (pure): its level, that of each node as the last run read or made it, and what the
-nodes counted at the level ``audit``.
+nodes counted at the level ``audit``; and what their watchers found where processes and reservations differ, at any level.
 
 Not in labels of nodes: at each update of a node an old leader may stop a task there, and a change of the level is to stop none.
 Private to this collection: no stability is promised to others.
@@ -12,7 +12,10 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from .._health import books
+from .._health.books import Finding
 
 LABEL = "gpu-swarm.isolation"
 OFF, AUDIT, RESERVED, EXCLUSIVE = LEVELS = ("off", "audit", "reserved", "exclusive")  # as the guard has them
@@ -30,6 +33,13 @@ class Found(NamedTuple):
     last: int  # in seconds since 1970
 
 
+class Books(NamedTuple):
+    """Of one node."""
+
+    read: int  # when a run read it
+    found: Sequence[Finding]
+
+
 class Isolation(NamedTuple):
     """Times are whole seconds since 1970."""
 
@@ -39,6 +49,7 @@ class Isolation(NamedTuple):
     found: Mapping[str, Found] = {}  # by service
     read: int | None = None  # when a run read what all of these nodes counted
     joined: int | None = None  # when a node came to the level ``audit`` last: before that it counted nothing
+    books: Mapping[str, Books] = {}  # by id, of each node that has any
 
 
 def read(spec: Mapping[str, Any]) -> Isolation:
@@ -56,7 +67,9 @@ def _parsed(kept: Mapping[str, Any]) -> Isolation:
     nodes = {str(one): level for level, ids in (kept.get("nodes") or {}).items() if level in LEVELS for one in ids}
     found = {str(name): Found(tuple(map(str, one["names"])), _time(one["last"])) for name, one in (kept.get("found") or {}).items()}
     level = kept["level"] if kept["level"] in LEVELS else UNKNOWN
-    return Isolation(level, _seconds(kept.get("since")), nodes, found, _seconds(kept.get("read")), _seconds(kept.get("joined")))
+    times = [_seconds(kept.get(name)) for name in ("since", "read", "joined")]
+    of_nodes = {str(node): Books(_time(one["read"]), tuple(books.checked(one["found"]))) for node, one in (kept.get("books") or {}).items()}
+    return Isolation(level, times[0], nodes, found, times[1], times[2], of_nodes)
 
 
 def _seconds(value: Any) -> int | None:
@@ -74,7 +87,7 @@ def _time(value: Any) -> int:
 def write(spec: dict[str, Any], isolation: Isolation) -> dict[str, Any]:
     """The spec with it; without a label where all is off."""
     labels = {key: value for key, value in (spec.get("Labels") or {}).items() if key != LABEL}
-    if isolation.level != OFF or isolation.nodes:
+    if isolation.level != OFF or isolation.nodes or isolation.books:
         labels[LABEL] = json.dumps(as_shown(isolation), separators=(",", ":"))
     return dict(spec, Labels=labels)
 
@@ -85,21 +98,23 @@ def as_shown(isolation: Isolation) -> dict[str, Any]:
     for node, level in sorted(isolation.nodes.items()):
         nodes.setdefault(level, []).append(node)
     found = {name: {"names": list(one.names), "last": one.last} for name, one in isolation.found.items()}
-    made = {**isolation._asdict(), "nodes": nodes, "found": found}
+    of_nodes = {node: {"read": one.read, "found": books.as_lists(one.found)} for node, one in sorted(isolation.books.items())}
+    made = {**isolation._asdict(), "nodes": nodes, "found": found, "books": of_nodes}
     return {key: value for key, value in made.items() if value not in (None, {})}
 
 
 def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
     """What it becomes. Of ``change``, ``level`` replaces that of the swarm, ``nodes`` are by id those of nodes, ``listed`` are the nodes of which
     anything is kept, and ``found`` is what nodes counted, by service (without names for one that exists no more), ``whole`` where it is of all that
-    have a guard; what is None says nothing."""
+    have a guard; ``books`` is by node what its watcher found; what is None says nothing."""
     level = change.get("level") or before.level
     listed, found = change.get("listed"), change.get("found")
     nodes = {**before.nodes, **(change.get("nodes") or {})}
     nodes = {node: one for node, one in nodes.items() if one != OFF and (listed is None or node in listed)}
     since = before.since if level == before.level and before.since is not None else now  # a swarm that is made is labelled without
+    kept = _books(before.books, change.get("books") or {}, listed, now)
     if level != AUDIT:
-        return Isolation(level, since, nodes)
+        return Isolation(level, since, nodes, books=kept)
     came = any(one == AUDIT and before.nodes.get(node) != AUDIT for node, one in nodes.items())
     return Isolation(
         level,
@@ -108,7 +123,21 @@ def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
         _found(before, found or {}, since or 0, now),
         now if change.get("whole") else before.read,
         now if came else before.joined,
+        kept,
     )
+
+
+def _books(before: Mapping[str, Books], read_now: Mapping[str, Any], listed: Sequence[str] | None, now: int) -> dict[str, Books]:
+    """Of each node what it found last. One that lies takes the place of no other's first finding."""
+    found = {**before, **{node: Books(now, tuple(_not_ahead(these, now))) for node, these in read_now.items()}}
+    there = {node: one for node, one in found.items() if one.found and (listed is None or node in listed)}
+    kept = sorted((place, node) for node, one in there.items() for place in range(len(one.found)))[: books.MOST_OF_ALL]
+    count = {node: sum(1 for dummy, other in kept if other == node) for node in there}
+    return {node: there[node]._replace(found=there[node].found[: count[node]]) for node in sorted(there) if count[node]}
+
+
+def _not_ahead(found: Any, now: int) -> list[Finding]:
+    return [one._replace(since=min(one.since, now)) for one in books.checked(found)]
 
 
 def _found(before: Isolation, found: Mapping[str, Any], since: int, now: int) -> dict[str, Found]:

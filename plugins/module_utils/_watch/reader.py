@@ -27,6 +27,8 @@ _CHUNK = 1 << 16
 _SLICE_S = 5
 _END_S = 1  # one that is killed ends at once, or hangs in the kernel
 _EVENTS_MS = 60000
+# What the child is to answer, a byte each.
+_READING, _PROCESSES = b"\n", b"p"
 _DRIVER_GONE = {"error": DRIVER, "text": "the process that reads NVML ended", "gpus": []}
 
 
@@ -42,7 +44,7 @@ class Reader:
         self._pipes = (-1, -1)  # to the child, and from it
         self._hangs = False
         self._came = b""  # of a line that has not ended
-        self._readings: list[dict[str, Any]] = []
+        self._answers: list[dict[str, Any]] = []
         self._events: list[xids.Event] = []
 
     def read(self) -> dict[str, Any]:
@@ -51,17 +53,15 @@ class Reader:
             return self._hanging()
         if self._child is None and not self._start():
             return self._hanging()
-        self._readings = []
-        try:
-            os.write(self._pipes[0], b"\n")
-            ended = not self._await_reading()
-        except BrokenPipeError:
-            ended = True
-        if self._readings:
-            return self._readings[-1]
-        self._hangs = not ended
-        self.end()
+        answer, ended = self._query(_READING)
+        if answer is not None:
+            return answer
         return dict(_DRIVER_GONE) if ended else self._hanging()
+
+    def processes(self) -> list[dict[str, Any]] | None:
+        """What _gpu/processes reads; None where there is no child that could, or it does not answer, which the next reading reports."""
+        answer = self._query(_PROCESSES)[0] if self.handles() else None
+        return answer["processes"] if answer else None
 
     def handles(self) -> list[int]:
         """What becomes readable once a card has an error that NVML reports, or the child has ended."""
@@ -111,10 +111,24 @@ class Reader:
         self._child, self._pipes, self._hangs = child, (to_child, from_child), False
         return True
 
-    def _await_reading(self) -> bool:
-        """Whether the child is there still; it gives a reading or not, in time."""
+    def _query(self, question: bytes) -> tuple[dict[str, Any] | None, bool]:
+        """(the child's answer or None, whether the child has ended). One that does not answer is ended."""
+        self._answers = []
+        try:
+            os.write(self._pipes[0], question)
+            ended = not self._await_answer()
+        except BrokenPipeError:
+            ended = True
+        if self._answers:
+            return self._answers[-1], False
+        self._hangs = not ended
+        self.end()
+        return None, ended
+
+    def _await_answer(self) -> bool:
+        """Whether the child is there still; it gives an answer or not, in time."""
         deadline = time.monotonic() + self._settings["nvml_timeout"]
-        while not self._readings and time.monotonic() < deadline:
+        while not self._answers and time.monotonic() < deadline:
             self._alive()
             left = min(_SLICE_S, max(0.0, deadline - time.monotonic()))
             if select.select([self._pipes[1]], [], [], left)[0] and not self._take():
@@ -122,7 +136,7 @@ class Reader:
         return True
 
     def _take(self) -> bool:
-        """Takes what the child has written: readings and errors, a line each. False where it has ended."""
+        """Takes what the child has written: answers and errors, a line each. False where it has ended."""
         part = os.read(self._pipes[1], _CHUNK)
         *lines, self._came = (self._came + part).split(b"\n")
         for line in lines:
@@ -130,7 +144,7 @@ class Reader:
             if "xid" in found:
                 self._events.append(xids.Event(xids.bus(found["pci"]), found["xid"], ""))
             else:
-                self._readings.append(found)
+                self._answers.append(found)
         return bool(part)
 
     def _reap(self) -> bool:
@@ -154,7 +168,7 @@ def _kept_pending(number: int) -> Iterator[None]:
 
 
 def _be_child(settings: Mapping[str, Any], state_dir: str, questions: int, answers: int, lock: int) -> NoReturn:
-    """Answers each line with a reading until the service is gone. The lock ends with this process, however that is."""
+    """Answers each question until the service is gone. The lock ends with this process, however that is."""
     try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
@@ -164,7 +178,13 @@ def _be_child(settings: Mapping[str, Any], state_dir: str, questions: int, answe
                     os.close(int(name))
         held: Any = None
         write = _writer(answers)
-        while os.read(questions, 1):
+        while True:
+            question = os.read(questions, 1)
+            if not question:
+                break
+            if question == _PROCESSES:
+                write({"processes": _processes(held)})
+                continue
             before = held
             reading, held = _reading(settings, state_dir, held)
             write(reading)
@@ -218,6 +238,16 @@ def _reading(settings: Mapping[str, Any], state_dir: str, held: Any) -> tuple[di
     except Exception as problem:
         return {"error": DRIVER, "text": "%s: %s" % (type(problem).__name__, problem), "gpus": []}, held
     return {"error": None, "text": None, "gpus": [_brief(gpu) for gpu in found["gpus"]]}, held
+
+
+def _processes(held: Any) -> list[dict[str, Any]] | None:
+    """None where NVML is not open, or says nothing; why, the readings show."""
+    from .._gpu import processes
+
+    try:
+        return processes.read(held) if held else None
+    except Exception:  # whatever a binding raises: this is not what the service is for
+        return None
 
 
 def _brief(gpu: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from .._health import pace, verdict, xids
 from .._health.label import FAULT, KEY, OK, Label, parse, text
 from .._systemd import Lifetime, notify
 from . import driver
+from .bookkeeper import Bookkeeper
 from .events import Events, Log
 from .reader import Reader
 from .written import Written, stamp
@@ -46,6 +47,7 @@ class Service:
         self._errors: list[xids.Event] = []  # of which nothing has come yet
         self._reader = Reader(home, settings, _alive)
         self._written = Written(home, settings)
+        self._books = Bookkeeper(settings, self._reader.processes)
         self._settled = pace.Settled()
         self._shown: Label | None = None
         self._wanted: Label | None = None
@@ -102,6 +104,7 @@ class Service:
         reading = self._read()
         if reading["error"] in verdict.NOT_LOADED and _uptime() < GRACE_S:
             return
+        self._books.look(reading["error"] is None, self._written.read())
         self._gpus = reading["gpus"] or self._gpus
         errors, self._errors = self._errors + self._new_errors(), []
         for error in self._events.add(errors, self._gpus, self._settings):

@@ -30,6 +30,7 @@ class Written:
         self._files = (settings["daemon_config"], settings["runtime_config"])
         self._seen: object = None
         self.expected: list[str] = []  # the UUIDs that the node advertises
+        self.inserted: Mapping[str, Any] = {}  # what is on record of daemon.json
         self.drift: str | None = None  # a digest of the files that have lost what was written there
 
     def read(self) -> Written:
@@ -46,7 +47,8 @@ class Written:
         except (OSError, ValueError, KeyError):
             files = {}
         entry = files.get(self._files[0]) or {}
-        self.expected = verdict.advertised(entry.get(INSERTED) or {})
+        self.inserted = entry.get(INSERTED) or {}
+        self.expected = verdict.advertised(self.inserted)
         found = [_files.Snapshot.take(path) for path in self._files if path in files]
         other = {one.path: one.sha256 for one in found if not is_kept(one.data, one.path, files[one.path][INSERTED])}
         if self._files[1] in files and not any(map(os.path.exists, TOOLKIT)):

@@ -131,6 +131,7 @@ PARTS: dict[str, Judge] = {
     "health": nullable(record({
         "label": optional(is_text), "blocked": optional(is_text), "reasons": optional(is_texts), "report": optional(is_text),
         "shown": optional(is_text),
+        "books": optional(lambda value: isinstance(value, list)),  # each is judged by itself, see _health/books
     })),
     "isolation": nullable(record({
         "level": nullable(is_text), "turned_off": is_bool,

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ...module_utils._health import books
 from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._swarm import isolation
 from ...module_utils._swarm.isolation import OFF
@@ -49,6 +50,7 @@ def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any]
     to_read = {*(shown.get("nodes") or {})} & {*ids} | {node["id"] for node in nodes if has_gpus(node)}
     read = [host for host in hosts if host.gpu and not host.failed and host.node_id in ids and host.assessed and host.assessed.get("gpus")]
     guarded = {host.node_id: host.assessed or {} for host in read if (host.assessed or {}).get("isolation")}
+    found = _books(read, _kept(shown))
     made = {
         **({"level": setting} if setting else {}),
         "nodes": {host.node_id: current(host.assessed) for host in read},
@@ -56,6 +58,7 @@ def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any]
         **({"found": _of_those_there(_found(guarded.values()), shown)} if guarded else {}),
         # Of a node that was not read, or has no guard, nobody knows that there is nothing to count.
         **({"whole": True} if guarded and to_read <= guarded.keys() else {}),
+        **({"books": found} if found else {}),
     }
     return made if _is_due(shown, made) else {}
 
@@ -69,13 +72,26 @@ def in_words(change: Mapping[str, Any], ledger: Mapping[str, Any] | None) -> str
 def _is_due(shown: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
     before, now = _kept(shown), int(shown.get("time") or 0)
     after = isolation.merged(before, made, now)
-    if (before.level, before.nodes) != (after.level, after.nodes):
+    if (before.level, before.nodes) != (after.level, after.nodes) or not _same_books(before, after):
+        return True
+    if any(one.read - before.books[node].read > FRESH_S for node, one in after.books.items()):
         return True
     if after.level != isolation.AUDIT or "found" not in made:
         return False
     gone = {service for service, one in made["found"].items() if not one["names"]}  # nobody is shown it, so that it is kept does not matter
     stays = {service: names for service, names in _names(before).items() if service not in gone}
     return stays != _names(after) or (after.read != before.read and (before.read is None or now - before.read > FRESH_S))
+
+
+def _books(read: Iterable[Host], before: isolation.Isolation) -> dict[str, Any]:
+    """By node what its watcher found, of those that have found anything, now or before."""
+    of_nodes = {host.node_id or "": books.checked(((host.assessed or {}).get("health") or {}).get("books")) for host in read}
+    return {node: books.as_lists(found) for node, found in of_nodes.items() if found or node in before.books}
+
+
+def _same_books(before: isolation.Isolation, after: isolation.Isolation) -> bool:
+    one, other = ({node: found.found for node, found in each.books.items()} for each in (before, after))
+    return books.alike(one, other)
 
 
 def _kept(shown: Mapping[str, Any]) -> isolation.Isolation:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...module_utils._gpu.record import device_of
 from ...module_utils._health.label import FAULT, OK, WARNING
-from ...module_utils._ledger import availability
+from ...module_utils._ledger import availability, books
 from ...module_utils._ledger.isolation import differs, level_of
 from ...module_utils._ledger.unreserved import is_of_gpus
 from ...module_utils._policy.labels import Options
@@ -36,6 +36,7 @@ def status(ledger: Mapping[str, Any]) -> dict[str, Any]:
         "free": list(_free(ledger["nodes"])),
         "pending": [_service(one) for one in ledger.get("explained") or []],
         "isolation": isolation(ledger),
+        "books": [_book(one) for one in ledger.get("books") or []],
     }
     found["faulty"] = list(_faulty(found["nodes"], ledger["held_twice"]))
     found["waiting"] = [*_named(found["nodes"], "node", Verdict.WAITING), *_named(found["pending"], "service", Verdict.WAITING)]
@@ -166,6 +167,10 @@ def _faulty(nodes: Iterable[Row], twice: Iterable[Mapping[str, Any]]) -> Iterabl
 
 
 # -- the whole swarm -------------------------------------------------------------------------------------------------
+
+
+def _book(one: Mapping[str, Any]) -> Row:
+    return {"node": one["hostname"], "card": one["card"], "finding": one["name"], "details": books.text(one), "read": one["read"]}
 
 
 def _totals(ledger: Mapping[str, Any]) -> list[Row]:

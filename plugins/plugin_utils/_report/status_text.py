@@ -43,13 +43,13 @@ class Screen:
     def show(self, found: Mapping[str, Any], what: str) -> str:
         """The sections that ``what`` names."""
         sections = {
-            "all": (self._nodes, self._totals, self._pending),
+            "all": (self._nodes, self._totals, self._pending, self._books),
             "free": (self._free, self._totals),
-            "holders": (self._holders,),
+            "holders": (self._holders, self._books),
             "pending": (self._pending,),
             "faulty": (self._faulty,),
         }[what]
-        return "\n\n".join([*(section(found) for section in sections), self._summary(found)])
+        return "\n\n".join(filter(None, [*(section(found) for section in sections), self._summary(found)]))
 
     def service(self, one: Mapping[str, Any]) -> str:
         """Why one service is pending, or where it fits."""
@@ -96,6 +96,11 @@ class Screen:
     def _faulty(self, found: Mapping[str, Any]) -> str:
         rows = [((row["node"], row["what"], row["details"]), Verdict.FAILED.value) for row in found["faulty"]]
         return self._table(("node", "what", "details"), rows) if rows else "Nothing is faulty."
+
+    def _books(self, found: Mapping[str, Any]) -> str:
+        """Where processes and reservations differ; nothing where they do not."""
+        rows = [((row["node"], row["card"], row["details"]), Verdict.WAITING.value) for row in found["books"]]
+        return self._table(("node", "GPU", "what uses it"), rows) if rows else ""
 
     def _summary(self, found: Mapping[str, Any]) -> str:
         ready = sum(row["verdict"] == Verdict.DONE.value for row in found["nodes"])

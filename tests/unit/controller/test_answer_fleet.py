@@ -57,6 +57,10 @@ def answer(**other):
         "cpu": {"machine": "x86_64", "vendor": "GenuineIntel", "implementer": None, "part": None, "model": None, "features": ["sse2"]},
         "isolation": {"level": "audit", "turned_off": False, "found": {"train": {"forged": {"count": 1, "last": 5, "text": "x"}}}},
         "isolation_level": "audit",
+        "health": {
+            "label": "ok", "blocked": None, "reasons": [], "report": "all", "shown": "ok",
+            "books": [["outside", "GPU-00000000-1111-2222-3333-444444444444", "", "", "alice (py)", 5]],
+        },
         "containers": [{"name": "c", "service": None, "task": None, "age": 7, "swarm_networks": ["mesh"]}],
     }
     found = {**assessed(shown=[*resources(0, 1), "VRAM=10"]), **rich, **other}

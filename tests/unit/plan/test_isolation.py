@@ -244,6 +244,42 @@ def test_a_node_that_lies_breaks_nothing(counted):
     assert isolation_label.change("audit", [at("audit", found=counted)], shows(""))["found"] == {}
 
 
+CARD = "GPU-00000000-1111-2222-3333-444444444444"
+FINDING = ["outside", CARD, "", "", "alice (py)", NOW - 60]
+
+
+def found_by(found, name="gpu-1", node_id="n1"):
+    one = at("off", name, node_id)
+    one.assessed["health"] = {"label": "ok", "books": found}
+    return one
+
+
+def known(found, read):
+    return {"level": "off", "books": {"n1": {"read": read, "found": found}}}
+
+
+@pytest.mark.parametrize(
+    ("found", "label", "written"),
+    [
+        ([], "", None),
+        ([FINDING], "", [FINDING]),
+        ([FINDING], known([FINDING], NOW - 60), None),
+        ([[*FINDING[:5], NOW - 5]], known([FINDING], NOW - 60), None),  # anew, after the watcher was
+        ([FINDING], known([FINDING], NOW - 90000), [FINDING]),
+        ([["not-held", CARD, "t1", "", "py", 5]], known([FINDING], NOW - 60), [["not-held", CARD, "t1", "", "py", 5]]),
+        ([], known([FINDING], NOW - 60), []),
+        (None, known([FINDING], NOW - 60), []),
+        ("x", "", None),
+        ([["\x1b", *FINDING[1:]], 5], "", None),
+    ],
+)
+def test_what_a_watcher_found_is_written_once_without_a_guard_too(found, label, written):
+    change = isolation_label.change(None, [found_by(found)], shows(label))
+    assert change.get("books") == (None if written is None else {"n1": written})
+    other = found_by([FINDING], "gpu-2", "n2")
+    assert isolation_label.change(None, [other], shows(known([FINDING], NOW - 90000), member(), member("n2")))["books"] == {"n2": [FINDING]}
+
+
 def test_a_host_that_is_no_member_yet_or_did_not_answer_is_none_of_it():
     assert isolation_label.change("audit", [at("audit", node_id="other"), host("x", failed=True)], shows(""))["nodes"] == {}
     assert isolation_label.change("audit", [at("off")], None) == {}

@@ -13,10 +13,12 @@ import pytest
 from swarm_api import cluster
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import decision
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import books
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.books import Finding
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_seen
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import isolation
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import lease as swarm_lease
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import Found, Isolation
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import Books, Found, Isolation
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings import declaration
 
 CLOCK = "2026-11-21T02:10:00.652836451Z"
@@ -193,3 +195,43 @@ def test_what_is_so_already_is_no_update():
     manager = Manager(**{isolation.LABEL: json.dumps({"level": "audit", "since": 5})})
     assert settled(manager, state="absent", isolation={"level": "audit"})["changed"] is False
     assert manager.updates == 0
+
+
+# -- what watchers found -------------------------------------------------------------------------------------------------
+
+CARD = "GPU-00000000-1111-2222-3333-444444444444"
+OUTSIDE = ["outside", CARD, "", "", "alice (py)", NOW - 5]
+
+
+def books_of(*found, read=NOW):
+    return Books(read, tuple(Finding(*one) for one in found))
+
+
+@pytest.mark.parametrize("level", ["off", "audit", "reserved"])
+def test_what_watchers_found_is_kept_by_node_at_any_level(level):
+    before = Isolation(level, 5, {}, books={"n1": books_of(OUTSIDE, read=7), "n2": books_of(OUTSIDE, read=7)})
+    after = isolation.merged(before, {"books": {"n1": [], "n3": [OUTSIDE, "x", [*OUTSIDE[:5], NOW + DAY]]}}, NOW).books
+    assert after == {"n2": books_of(OUTSIDE, read=7), "n3": books_of(OUTSIDE, [*OUTSIDE[:5], NOW])}  # a clock that is ahead
+    assert isolation.merged(before, {}, NOW).books == before.books
+    assert list(isolation.merged(before, {"listed": ["n2"]}, NOW).books) == ["n2"]
+    spec = isolation.write({"Labels": {}}, before)
+    assert isolation.read(spec).books == before.books
+    assert isolation.LABEL not in isolation.write(spec, isolation.merged(before, {"level": "off", "listed": []}, NOW))["Labels"]
+
+
+def test_nodes_that_lie_take_the_place_of_no_other_and_all_of_it_stays_small():
+    liars = {f"liar{place:03}": [["outside", CARD, "", "", f"{place} {other} " + "x" * 99, 1] for other in range(99)] for place in range(100)}
+    after = isolation.merged(Isolation(), {"books": {**liars, "true": [OUTSIDE]}}, NOW)
+    assert sum(len(one.found) for one in after.books.values()) == books.MOST_OF_ALL
+    assert after.books["true"] == books_of(OUTSIDE)
+    assert len(json.dumps(isolation.as_shown(after))) < 50000
+
+
+@pytest.mark.parametrize("kept", [5, ["x"], {"n1": 5}, {"n1": {"read": "x", "found": []}}, {"n1": {"found": []}}])
+def test_a_label_with_other_books_is_none_of_this_collection(kept):
+    assert isolation.read({"Labels": {isolation.LABEL: json.dumps({"level": "audit", "books": kept})}}) == Isolation("unknown")
+
+
+def test_of_a_label_that_somebody_edited_what_is_no_finding_is_left_out():
+    kept = {"n1": {"read": NOW, "found": ["x", OUTSIDE]}}
+    assert isolation.read({"Labels": {isolation.LABEL: json.dumps({"level": "off", "books": kept})}}).books == {"n1": books_of(OUTSIDE)}

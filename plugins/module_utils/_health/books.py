@@ -1,0 +1,80 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a node's watcher finds where processes on its cards and reservations differ (pure): the findings, and what is accepted as one.
+
+Whoever controls a node can answer anything, and processes choose their names: what is no finding is left out, texts are printable and short.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable, Mapping, NamedTuple
+
+from .._printable import printable
+
+# A card that a task holds is used by another, or by what is no task; a process of a task is on a card that it does not hold, and nobody else does;
+# what a task holds has had no process for long; a process that is of no task is on a card that nobody holds.
+USED_BY_ANOTHER, NOT_HELD, IDLE, OUTSIDE = NAMES = ("used-by-another", "not-held", "idle", "outside")
+# So many of one node, and of all.
+MOST, MOST_OF_ALL = 16, 200
+
+_CARD = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TASK = re.compile(r"[0-9a-z]{0,32}")
+_TEXT = 64
+_YEAR_10000 = 253402300800
+
+
+class Finding(NamedTuple):
+    """One of them."""
+
+    name: str
+    card: str  # the full UUID, of a MIG device too
+    task: str  # the id of the task whose process it is, or which holds it and does not use it; empty where it is none
+    holder: str  # the id of the task that holds the card, where that is another one
+    by: str  # who uses it: the name of a process, and before that whose it is where that is no task
+    since: int  # in seconds since 1970, by the node's clock
+
+
+def text_of(words: str) -> str:
+    """As it may be shown and kept."""
+    return printable(words[:_TEXT])[:_TEXT]
+
+
+def ordered(found: Iterable[Finding]) -> list[Finding]:
+    """The first ones, by what they mean."""
+    return sorted(found, key=lambda one: (NAMES.index(one.name), one))[:MOST]
+
+
+def as_lists(found: Iterable[Finding]) -> list[list[Any]]:
+    return [list(one) for one in found]
+
+
+def checked(value: Any) -> list[Finding]:
+    """What of this is findings, as a node has them or a label of the swarm."""
+    items = value[: 2 * MOST] if isinstance(value, (list, tuple)) else ()
+    return ordered({one for one in map(_finding, items) if one is not None})
+
+
+def _finding(item: Any) -> Finding | None:
+    if not isinstance(item, (list, tuple)) or len(item) != len(Finding._fields):
+        return None
+    *texts, since = item
+    if not all(isinstance(one, str) for one in texts) or not isinstance(since, int) or isinstance(since, bool):
+        return None
+    name, card, task, holder, by = texts
+    of_task = bool(task) or name in (USED_BY_ANOTHER, OUTSIDE)
+    if name not in NAMES or not _CARD.fullmatch(card) or not (_TASK.fullmatch(task) and _TASK.fullmatch(holder)) or not of_task:
+        return None
+    return Finding(name, card, task, holder, text_of(by), since) if 0 <= since < _YEAR_10000 else None
+
+
+def alike(one: Mapping[str, Iterable[Finding]], other: Mapping[str, Iterable[Finding]]) -> bool:
+    """Whether two swarms' findings by node differ in no more than since when they are."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(found: Mapping[str, Iterable[Finding]]) -> dict[str, set[Finding]]:
+    return {node: {one._replace(since=0) for one in these} for node, these in found.items() if these}

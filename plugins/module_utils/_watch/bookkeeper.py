@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What has the processes of the cards compared with what swarm gave to their tasks, and keeps what was found for who assesses this node.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, Callable, Iterator, Mapping, Sequence
+
+from .._guard.decision import is_allowed
+from .._health.books import Finding, as_lists, text_of
+from . import processes
+from .books import Books, Held, Look, Use, holdings
+from .containers import Container, Containers
+from .written import Written
+
+PATH = "/run/gpu-swarm/books.json"
+# A minute is enough for what is to last for hours, and each time costs more than all else that the service does.
+EVERY_S = 60
+DATA_ROOT = "/var/lib/docker"
+# It serves the tasks that share a card by MPS, and computes nothing itself. As much of its name as the kernel keeps.
+_MPS_SERVER = "nvidia-cuda-mps"
+
+
+class Bookkeeper:
+    """Looks once a minute. ``query()`` returns what _gpu/processes reads, or None."""
+
+    def __init__(self, settings: Mapping[str, Any], query: Callable[[], Sequence[Mapping[str, Any]] | None]) -> None:
+        self._query = query
+        self._allow = settings.get("isolation_allow") or ()
+        self._containers = Containers(settings.get("data_root") or DATA_ROOT)
+        self._users = processes.Users()
+        self._books = Books(settings.get("idle_after") or 0)
+        self._looked: float | None = None
+        self._published: list[list[Any]] = []
+
+    def look(self, readable: bool, written: Written) -> None:
+        """``readable``: whether the cards can be read at all."""
+        now = time.monotonic()
+        if self._looked is not None and now - self._looked < EVERY_S:
+            return
+        self._looked = now
+        cards = self._query() if readable else None
+        if cards is None:
+            self._publish([])
+            return
+        try:
+            running = self._containers.running()
+        except OSError:  # dockerd is not there, or keeps its data elsewhere by now, which the next run notes
+            self._publish([])
+            return
+        self._publish(self._books.look(self._seen(cards, running, written), now, int(time.time())))
+
+    def _seen(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container], written: Written) -> Look:
+        # What may see all cards has none, whatever its service reserves.
+        tasks = {one.task: self._is_allowed(one) for one in running.values() if one.task}
+        held = {task: () if allowed else self._held(task, written) for task, allowed in tasks.items()}
+        known = [card["uuid"] for card in cards if card["pids"] is not None]
+        return Look(list(self._uses(cards, running)), held, written.expected, known)
+
+    def _is_allowed(self, container: Container) -> bool:
+        return is_allowed(self._allow, container.labels)
+
+    def _held(self, task: str, written: Written) -> Sequence[Held] | None:
+        given = self._containers.given(task)
+        return None if given is None else holdings(given, written.inserted)
+
+    def _uses(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container]) -> Iterator[Use]:
+        for card in cards:
+            for pid in card["pids"] or ():
+                process = processes.read(pid)
+                use = self._use(card["uuid"], process, running) if process else None
+                if use:
+                    yield use
+
+    def _use(self, card: str, process: processes.Process, running: Mapping[str, Container]) -> Use | None:
+        # The outermost: one within another is what a task starts by a dockerd of its own.
+        container = next((running[one] for one in process.containers if one in running), None)
+        if container and container.task:
+            return None if self._is_allowed(container) else Use(card, container.task, process.name)
+        if process.name.startswith(_MPS_SERVER):
+            return None
+        whose = "container %s" % container.name if container else self._users.name(process.uid)
+        return Use(card, "", text_of("%s (%s)" % (whose, process.name)))
+
+    def _publish(self, found: Sequence[Finding]) -> None:
+        """Only what differs is written."""
+        lists = as_lists(found)
+        if lists == self._published:
+            return
+        with open(PATH + ".new", "w", encoding="utf-8") as stream:
+            json.dump({"found": lists}, stream)
+        os.replace(PATH + ".new", PATH)
+        self._published = lists

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The running containers of this machine as dockerd's files show them, and what swarm gave to their tasks.
+
+dockerd itself is not called: this is looked at each minute. Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from .._guard import bolt, engine_record
+from .._guard.task_record import RecordError, TaskRecord
+from .._health.books import text_of
+from .written import stamp
+
+TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
+_ID = re.compile(r"[0-9a-f]{64}")
+_CONFIG = "config.v2.json"
+
+
+class Container(NamedTuple):
+    """One that runs."""
+
+    name: str
+    task: str  # the id of its task, empty where it is of none
+    service: str
+    labels: Mapping[str, str]
+
+
+class Given(NamedTuple):
+    """One thing that swarm gave a task. ``amount``: its kind has no names, and it is a part of what the kind stands for."""
+
+    kind: str
+    value: str
+    amount: bool = False
+
+
+class Containers:
+    """Read anew where a file has changed."""
+
+    def __init__(self, data_root: str) -> None:
+        self._data_root = data_root
+        self._seen: dict[str, tuple[object, Container | None]] = {}
+        self._given: dict[str, Sequence[Given]] = {}
+
+    def running(self) -> dict[str, Container]:
+        """By their ids. Raises OSError where dockerd's directory cannot be read."""
+        folder = os.path.join(self._data_root, "containers")
+        there = [one for one in os.listdir(folder) if _ID.fullmatch(one)]
+        seen = {}
+        for one in there:
+            path = os.path.join(folder, one, _CONFIG)
+            now, known = stamp(path), self._seen.get(one)
+            seen[one] = known if known and known[0] == now and now is not None else (now, _read(path))
+        self._seen = seen
+        found = {one: container for one, (_stamp, container) in seen.items() if container}
+        tasks = {container.task for container in found.values()}
+        self._given = {task: given for task, given in self._given.items() if task in tasks}
+        return found
+
+    def given(self, task: str) -> Sequence[Given] | None:
+        """What swarm gave it; None where that cannot be read now."""
+        if task not in self._given:
+            try:
+                record = engine_record.task(self._data_root, task)
+            except (bolt.BoltError, RecordError, OSError):
+                return None
+            self._given[task] = _given(record) if record else ()
+        return self._given[task]
+
+
+def _given(record: TaskRecord) -> tuple[Given, ...]:
+    named = tuple(Given(kind, value) for kind, value in dict.fromkeys(record.named))
+    return named + tuple(Given(kind, "", True) for kind, amount in record.amounts if amount)
+
+
+def _read(path: str) -> Container | None:
+    """None for one that does not run, or of which nothing can be read: it is being made, or removed."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            found = json.load(stream)
+        return _container(found) if found["State"]["Running"] is True else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _container(found: Mapping[str, Any]) -> Container:
+    labels = {str(key): str(value) for key, value in (found["Config"].get("Labels") or {}).items()}
+    return Container(text_of(str(found["Name"]).lstrip("/")), labels.get(TASK, ""), labels.get(SERVICE, ""), labels)
