@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
 HOME = "/usr/local/libexec/gpu-swarm"
 GUARD = f"{HOME}/nvidia-guard"
 FOUND = "/run/gpu-swarm-guard/found.json"
+DROP_IN = "/run/systemd/system/docker.service.d/flag.conf"
 RESERVES = ("--generic-resource", "NVIDIA-GPU=1")
 SLEEP = ("sleep", "9999")
 COUNT = "set -- /dev/nvidia[0-9]; [ -e $1 ] && echo $# || echo 0"
@@ -155,6 +157,34 @@ def assert_verified(run: Run, level: str, closed: bool) -> None:
         assert "isolation proved: 2" in run.output
     assert {name: rows(run, name) for name in NODES} == dict.fromkeys(NODES, expected), run.output
     assert (f"isolation {level}" in run.output and "a task can see all GPUs of its node: i1, i2" in run.output) is not closed
+
+
+@contextmanager
+def with_flag(node: Node, flag: str) -> Iterator[None]:
+    """As long as this lasts, dockerd of the node runs with one flag more."""
+    started = node.run("sh", "-c", "tr '\\0' ' ' </proc/$(cat /run/docker.pid)/cmdline")
+    node.write(DROP_IN, f"[Service]\nExecStart=\nExecStart=/usr/sbin/dockerd {started.partition(' ')[2]} {flag}\n".encode())
+    try:
+        node.run("sh", "-c", "systemctl daemon-reload && systemctl restart docker")
+        yield
+    finally:
+        node.run("sh", "-c", f"rm {DROP_IN} && systemctl daemon-reload && systemctl reset-failed docker && systemctl restart docker")
+
+
+def test_a_guard_that_takes_a_restart_is_previewed_where_only_the_swarm_names_the_level(fleet: Fleet, inventory: Path) -> None:
+    """A reload would reset that flag (moby daemon/reload.go)."""
+    with with_flag(fleet["i1"], "--max-concurrent-downloads=2"):
+        run = fleet.playbook(inventory, "--check")
+        assert (run.rc, "restarts dockerd" in run.output) == (0, False), run.output
+        run = fleet.playbook(inventory, "--limit", "m1,i2", "--extra-vars", "gpu_swarm_isolation=reserved")
+        assert run.rc == 0, run.output
+        before = {name: fleet[name].started() for name in NODES}
+        run = fleet.playbook(inventory, "--check")
+        assert re.search("^i1 .*isolation off → reserved; restarts dockerd$", run.output, re.MULTILINE), run.output
+        assert not re.search("^i2 .*restarts dockerd", run.output, re.MULTILINE), run.output
+        run = fleet.playbook(inventory)
+        assert (run.rc, level_on(fleet["i1"])) == (0, "reserved"), run.output
+        assert {name: fleet[name].started() == before[name] for name in NODES} == {"i1": False, "i2": True}
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -320,6 +350,15 @@ def test_the_swarm_has_one_level_and_a_node_that_was_not_reached_is_drift(fleet:
     shown = status()
     assert (shown.rc, "isolation: audit; change before it is enforced: baked (hidden)" in shown.output) == (0, True), shown.output
     removed(fleet, "baked")
+
+    def known() -> Any:
+        return level_of_the_swarm(fleet), [(fleet[name].advertised(), level_on(fleet[name])) for name in NODES]
+
+    before = known()
+    divided = fleet.inventory({"i2": {"gpu_swarm_isolation": "reserved"}}, swarm_managers=["m1"], gpu_nodes=NODES)
+    run = fleet.playbook(divided, "--limit", "m1,i1")
+    assert (run.rc in (0, 75), known()) == (False, before), run.output
+    assert "gpu_swarm_isolation counts for the whole run, and is not set for m1, and 'reserved' for i2." in run.output
 
     run = fleet.playbook(inventory, "--limit", "m1,i1", "--extra-vars", "gpu_swarm_isolation=reserved")
     assert run.rc == 0, run.output
