@@ -23,10 +23,10 @@ TOOLKIT = ("/usr/bin/nvidia-ctk", "/usr/local/bin/nvidia-ctk")
 
 
 class Written:
-    """The record of a node, read anew when it or one of its files changes."""
+    """The record of a node, read anew when it or one of its files changes; not while a run changes them, one after the other."""
 
     def __init__(self, home: str, settings: Mapping[str, Any]) -> None:
-        self._record = os.path.join(os.path.dirname(home), "record.json")
+        self._record, self._journal = (os.path.join(os.path.dirname(home), name) for name in ("record.json", "journal.json"))
         self._files = (settings["daemon_config"], settings["runtime_config"])
         self._seen: object = None
         self.expected: list[str] = []  # the UUIDs that the node advertises
@@ -35,7 +35,7 @@ class Written:
 
     def read(self) -> Written:
         now = [stamp(path) for path in (self._record, *self._files, *TOOLKIT)]
-        if now != self._seen:
+        if now != self._seen and (self._seen is None or not os.path.exists(self._journal)):
             self._seen = now
             self._read()
         return self

@@ -132,6 +132,16 @@ def test_files_that_lost_what_was_written_there(node, tmp_path, name, content):
     assert node.read().drift is None
 
 
+def test_what_a_run_has_half_done_is_no_drift(node, tmp_path):
+    """It writes the files one after the other, and the record last."""
+    assert node.read().drift is None
+    (tmp_path / "journal.json").touch()
+    (tmp_path / "daemon.json").write_bytes(b"{}")
+    assert node.read().drift is None
+    (tmp_path / "journal.json").unlink()
+    assert node.read().drift is not None
+
+
 @pytest.mark.parametrize(("name", "content"), [("daemon.json", DAEMON.replace(b"{", b'{"debug": true, ', 1)), ("config.toml", b"# mine\n" + RUNTIME)])
 def test_an_edit_beside_that_is_no_drift(node, tmp_path, name, content):
     assert node.read().drift is None
