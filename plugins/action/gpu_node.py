@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from ansible.errors import AnsibleActionFail
+
 from ..plugin_utils._controller.answer import malformed, plain
 from ..plugin_utils._controller.delegation import refuse_facts
 from ..plugin_utils._controller.libraries import ASSESSED, CarryingAction
-from ..plugin_utils._controller.node_labels import judged, prefixes, with_on_loss
+from ..plugin_utils._controller.node_labels import judged, of_inventory, prefixes, without_prefix
 from ..plugin_utils._plan.warnings import NOTED, named
 from ..plugin_utils._settings.module_options import explained
 from ..plugin_utils._settings.values import of_run
@@ -24,6 +26,8 @@ class ActionModule(CarryingAction):
     MODULE = "fleet.gpu_swarm.gpu_node"
 
     def run(self, tmp=None, task_vars=None):
+        if without_prefix(self._task.args):
+            raise AnsibleActionFail(without_prefix(self._task.args))
         self._noted = (task_vars.get(ASSESSED) or {}).get(NOTED) or ()
         # Where a plan follows, it warns of all hosts together.
         self._later = self._task.check_mode and WARNS_LATER in task_vars
@@ -58,5 +62,5 @@ class ActionModule(CarryingAction):
         if wrong:
             return {"failed": True, "msg": NOT_ITS_ANSWER % (host, wrong)}
         answer = named(answer, host, self._noted, later=self._later)
-        answer = with_on_loss(judged(answer, host, *prefixes(self._task.args)), self._task.args)
+        answer = of_inventory(judged(answer, host, *prefixes(self._task.args)), self._task.args)
         return explained(answer, "gpu_node", self._task.args)

@@ -19,7 +19,7 @@ from ..plugin_utils._plan.first_manager import where_it_begins
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ..plugin_utils._plan.provision import hosts_in, in_batches, only_paused, plan, to_change, to_pause
 from ..plugin_utils._plan.reservations import without
-from ..plugin_utils._report import provision
+from ..plugin_utils._report import dedicated, provision
 from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.durations import restart_waits
 from ..plugin_utils._rollout.eviction import describe
@@ -30,7 +30,7 @@ from ..plugin_utils._settings.check import ReadOnce, as_message, check
 from ..plugin_utils._settings.values import of_run
 
 ASSESSED = ("gpu_node_assessed",)
-LEVEL = "gpu_swarm_isolation"
+LEVEL, DEDICATED = "gpu_swarm_isolation", "gpu_swarm_dedicated"
 SPEC = {
     "hosts": {"type": "list", "elements": "str", "required": True},
     "ledger": {"type": "dict"},
@@ -73,7 +73,7 @@ class ActionModule(ActionBase):
         change = {} if absent else isolation_label.change(setting, hosts, swarm.ledger)
         self._show(hosts, steps, swarm.nodes, absent, isolation_label.in_words(change, swarm.ledger))
         result.update(
-            warnings=_warnings(hosts, steps, swarm, task_vars["groups"].get(MANAGERS, []), settings),
+            warnings=_warnings(hosts, steps, swarm, task_vars["groups"].get(MANAGERS, []), settings, absent),
             settings=settings,
             steps={name: asdict(step) for name, step in steps.items()},
             # Nodes that leave take their room with them: no waiting brings it back.
@@ -115,12 +115,13 @@ class ActionModule(ActionBase):
         self._display.display("\n" + provision.table(rows) + "\n")
 
 
-def _warnings(hosts, steps, swarm, managers, settings):
+def _warnings(hosts, steps, swarm, managers, settings, absent):
     return [
         *leader_warnings(hosts, steps, swarm),
         *toolkit_warnings(hosts, steps),
         *warnings.together({host.name: host.assessed for host in hosts}),
         *warnings.even_managers(managers, {name: step.needs for name, step in steps.items()}),
+        *dedicated.warnings(settings[DEDICATED] and not absent, swarm.ledger),
         *warnings.unread_keeps(swarm.nodes.values()),
         *warnings.long_runners({name: step.long_running for name, step in steps.items()}, settings["provision_keep_label"]),
         *provision.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),

@@ -37,4 +37,12 @@ options:
     type: list
     elements: str
     default: ["12.0", "12.4", "13.0"]
+  dedicated:
+    description:
+      - Whether services without a reservation are to keep off this node. It then has the label C(gpu.dedicated=true), with O(label_prefix), which
+        keeps off whichever service has the constraint C(node.labels.gpu.dedicated!=true). The label alone changes nothing for the others.
+      - The node has it as long as it is to advertise GPUs by O(advertise), also while it has none. It needs a O(label_prefix).
+    type: bool
+    default: false
+    version_added: 0.3.0
 """

@@ -73,14 +73,8 @@ swarm:
   contains:
     id: {type: str, description: The swarm's id.}
     node_id: {type: str, description: The node id of the manager that answered.}
-    state:
-      description: The state of that node in its swarm, which is V(active).
-      type: str
-      version_added: 0.2.0
-    control_available:
-      description: Whether it is a manager, which is V(true).
-      type: bool
-      version_added: 0.2.0
+    state: {type: str, version_added: 0.2.0, description: 'The state of that node in its swarm, which is V(active).'}
+    control_available: {type: bool, version_added: 0.2.0, description: 'Whether it is a manager, which is V(true).'}
     autolocked: {type: bool, description: 'Whether a manager is locked after each restart of its dockerd, until it is given the unlock key.'}
     lease:
       description: Who may change the swarm just now, or could until lately; see M(fleet.gpu_swarm.swarm_lease). Null if nobody.
@@ -121,10 +115,7 @@ nodes:
           least it has had its state and availability.
       type: int
       version_added: 0.3.0
-    message:
-      description: What the manager says of the node's state, such as V(heartbeat failure); mostly empty.
-      type: str
-      version_added: 0.3.0
+    message: {type: str, version_added: 0.3.0, description: "What the manager says of the node's state, such as V(heartbeat failure); mostly empty."}
     health:
       description:
         - What the node reports of its own GPUs by the label C(fleet.gpu-swarm.health) of its engine; null where it reports nothing.
@@ -167,18 +158,14 @@ nodes:
       contains:
         id: {type: str, description: The task's id.}
         service: {type: str, description: The service's name; its id where the service is gone.}
-        name:
-          description: The task's name as C(docker service ps) has it, the service's name with the slot or the node's id.
-          type: str
+        name: {type: str, description: "Its name as C(docker service ps) has it, the service's name with the slot or the node's id."}
         state: {type: str, description: 'V(assigned), V(accepted), V(preparing), V(ready), V(starting) or V(running).'}
         since:
           description:
             - When it came into that state, as RFC 3339 with nanoseconds, by the clock of the node (of the manager for
               V(assigned)).
           type: str
-        age:
-          description: Whole seconds since then by the manager's clock (C(SystemTime) of C(GET /info)); null where that is not known.
-          type: int
+        age: {type: int, description: "Whole seconds since then by the manager's clock (C(SystemTime) of C(GET /info)); null where not known."}
         movable:
           description:
             - Whether swarm starts another task when this one is stopped, elsewhere or, for a global service, when the node
@@ -187,10 +174,7 @@ nodes:
             - False too where the service limits the attempts (C(--restart-max-attempts)) and RV(nodes[].tasks[].restarts_left) is 0. A drain
               is an attempt, but for global services, whose tasks are made anew when the node is back.
           type: bool
-        kept:
-          description: The label of its service (O(keep_label)) by which it is not to be moved, as C(KEY=VALUE); null where none keeps it, or no more.
-          type: str
-          version_added: 0.3.0
+        kept: {type: str, version_added: 0.3.0, description: 'The label of its service (O(keep_label)) that keeps it from being moved; else null.'}
         restarts_left:
           description:
             - How many times swarm would restart it, at least, where the service limits the attempts; null where it does not, and for global
@@ -295,6 +279,23 @@ unreserved:
       elements: str
   sample:
     - {service: notebook, variables: {NVIDIA_VISIBLE_DEVICES: all}, reserves: [], nodes: [gpu-01]}
+on_gpu_nodes:
+  description:
+    - Services that reserve no generic resource and have tasks on nodes with GPUs, ordered by name. C(service), C(mode) (V(replicated), V(global),
+      V(replicated-job) or V(global-job)), C(tasks) and C(nodes), how many there and on which, by host name.
+    - C(dedicated) is whether any of these nodes has the label of O(fleet.gpu_swarm.gpu_node#module:dedicated), and C(command) keeps the service off
+      nodes that have it. Null where it has the constraint already, for a global service, which is meant to be on each node, and for a job, which
+      would run again.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - service: web
+      mode: replicated
+      tasks: 2
+      nodes: [gpu-01]
+      dedicated: true
+      command: docker service update --constraint-add 'node.labels.gpu.dedicated!=true' web
 reservations:
   description:
     - The services of which tasks run or wait that reserve generic resources, each with what one task reserves. A service that is

@@ -374,6 +374,49 @@ def test_the_swarm_has_one_level_and_a_node_that_was_not_reached_is_drift(fleet:
     assert {name: fleet[name].started() for name in NODES} == started
 
 
+def dedicated(fleet: Fleet) -> list[str]:
+    """The nodes that have the label."""
+    nodes = fleet["m1"].docker_json("node", "inspect", *fleet["m1"].docker("node", "ls", "--quiet").split())
+    return sorted(node["Description"]["Hostname"] for node in nodes if node["Spec"]["Labels"].get("gpu.dedicated") == "true")
+
+
+def test_services_without_a_reservation_are_kept_off_dedicated_nodes_by_their_own_constraint(fleet: Fleet, inventory: Path) -> None:
+    def status() -> Run:
+        return fleet.playbook(inventory, playbook="fleet.gpu_swarm.status", env={"COLUMNS": "300"})
+
+    level = level_of_the_swarm(fleet)["level"]
+    create(fleet, "web", "--mode", "replicated", "--replicas", "3", "--restart-condition", "any")
+    create(fleet, "exporter")
+    create(fleet, "train", *RESERVES)
+    once = ("--constraint", "node.labels.gpu.dedicated!=true", "--constraint", f"node.hostname=={fleet['i2'].run('hostname')}")
+    create(fleet, "once", "--mode", "replicated", "--restart-condition", "none", *once)
+    names = ("web", "exporter", "train", "once")
+
+    def there() -> dict[str, list[str]]:
+        return {name: [container for service in names for container in containers(fleet[name], service)] for name in NODES}
+
+    before = wait_until("the tasks", lambda: [len(one) for one in there().values()] == [3, 4] and there(), SEEN_S, there)
+    assert "without a reservation on nodes with GPUs: once (i2), web (i1, i2); global: exporter" in status().output
+    run = fleet.playbook(inventory, "--extra-vars", json.dumps({"gpu_swarm_isolation": level, "gpu_swarm_dedicated": True}))
+    command = "docker service update --constraint-add 'node.labels.gpu.dedicated!=true' web"
+    assert (run.rc, command in run.output, there()) == (75, True, before), run.output
+    assert (dedicated(fleet), "once.1" in run.row("i2")) == (["i1"], True), run.output  # what its label would evict, and swarm not restart, stays
+    shown = status().output
+    assert f"\n  {command}\n" in shown, shown
+    assert "constraint-add 'node.labels.gpu.dedicated!=true' exporter" not in shown
+
+    fleet["m1"].docker("service", "rm", "once")
+    wait_until("its end", lambda: not containers(fleet["i2"], "once"))
+    at(fleet, inventory, level, gpu_swarm_dedicated=True)
+    assert (dedicated(fleet), [len(one) for one in there().values()]) == (["i1", "i2"], [3, 3])
+    fleet["m1"].run("sh", "-c", command + " --detach")
+    wait_until("web to leave", lambda: [len(one) for one in there().values()] == [2, 2] and len(containers(fleet["m1"], "web")) == 3, SEEN_S, there)
+    at(fleet, inventory, level)
+    assert dedicated(fleet) == []
+    fleet["m1"].docker("service", "rm", "web")
+    removed(fleet, "exporter", "train")
+
+
 def variables(node: Node, container: str) -> dict[str, str]:
     """Of its first process: dockerd gives `exec` those that the container was made with."""
     shown = node.docker("exec", container, "sh", "-c", "tr '\\0' '\\n' </proc/1/environ")

@@ -17,7 +17,7 @@ from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple
 
 from .._compat import checks
 from .._policy import generic_resources
-from . import claims, elsewhere, explain, findings, health, pending, unreserved
+from . import claims, elsewhere, explain, findings, health, on_gpu_nodes, pending, unreserved
 from . import reservations as service_reservations
 from .availability import FORMER, is_set_by_run, paused_for, read_mark, set_at, set_by
 from .census import Census
@@ -71,6 +71,7 @@ def ledger(listed: Listed, prefix: str, explained: Collection[str] = (), most: i
         "held_twice": claims.held_twice(records),
         "finished_jobs": claims.finished_jobs(records, reading.finished) if checks.affects("finished-jobs-count", leader) else [],
         "unreserved": unreserved.unreserved(nodes, records, services, reading.waiting),
+        "on_gpu_nodes": on_gpu_nodes.on_gpu_nodes(records, services),
         "reservations": service_reservations.records(reading.reserving, nodes),
         "pending": pending.pending(reading.waiting, nodes, records, reading.reserved, now),
     }

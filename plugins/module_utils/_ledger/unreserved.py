@@ -72,8 +72,13 @@ def has_gpus(record: Mapping[str, Any]) -> bool:
 
 def is_labelled(labels: Mapping[str, str]) -> bool:
     """Whether a node's labels say how many GPUs it has, with whichever prefix."""
+    return DEFAULT in labels or bool(prefixes(labels))
+
+
+def prefixes(labels: Mapping[str, str]) -> set[str]:
+    """What the keys of a node's labels about its GPUs begin with: one prefix, or none where it has no such labels of this collection."""
     owned = recorded(labels, PREFIX).intersection(labels)
-    return DEFAULT in labels or any(key.endswith(COUNT) and key[: -len(COUNT)] + BESIDE in owned for key in owned)
+    return {key[: -len(COUNT)] for key in owned if key.endswith(COUNT) and key[: -len(COUNT)] + BESIDE in owned}
 
 
 def _variables(service: Mapping[str, Any]) -> dict[str, str]:

@@ -35,6 +35,7 @@ def argument_spec() -> dict[str, Any]:
         "label_memory": {"type": "list", "elements": "int", "default": [16, 24, 40, 80]},
         "label_compute_capability": {"type": "list", "elements": "str", "default": ["7.0", "8.0", "9.0"]},
         "label_cuda": {"type": "list", "elements": "str", "default": ["12.0", "12.4", "13.0"]},
+        "dedicated": {"type": "bool", "default": False},
         "daemon_config": {"type": "path", "default": "/etc/docker/daemon.json"},
         "runtime_config": {"type": "path", "default": "/etc/nvidia-container-runtime/config.toml"},
         "nvml_path": {"type": "path"},

@@ -18,6 +18,8 @@ from . import generic_resources
 from .selection import in_mig_mode
 
 MIXED = "mixed"
+# Of a node that services without a reservation are to keep off, behind the prefix.
+DEDICATED = "dedicated"
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)?")
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
 

@@ -36,6 +36,7 @@ FILES = (
     "_ledger/ledger.py",
     "_ledger/listed.py",
     "_ledger/node_match.py",
+    "_ledger/on_gpu_nodes.py",
     "_ledger/pending.py",
     "_ledger/placement.py",
     "_ledger/read.py",

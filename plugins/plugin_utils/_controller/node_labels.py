@@ -15,7 +15,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...module_utils._policy.labels import Options
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ...module_utils._policy.labels import DEDICATED, Options
 from ...module_utils._react.decide import ON_LOSS
 from .._settings.declaration import PAUSE
 from .answer import is_cpu
@@ -54,13 +56,31 @@ def judged(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_prefix: str) 
     return {**answer, "warnings": [*(answer.get("warnings") or []), *warnings]} if warnings else answer
 
 
-def with_on_loss(answer: dict[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer with the label by which managers know what becomes of the node when a card is lost; none for the default. From the task's own
-    arguments: a node does not choose."""
-    on_loss = args.get("on_loss") or PAUSE
-    if on_loss == PAUSE or "labels" not in answer or args.get("state", "present") != "present" or not args.get("advertise", True):
+def of_inventory(answer: dict[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer with the labels that do not hang on the node's GPUs: by which managers know what becomes of it when a card is lost, none for the
+    default, and whether services without a reservation keep off. From the task's own arguments: a node does not choose."""
+    if "labels" not in answer:
         return answer
-    return {**answer, "labels": {**answer["labels"], ON_LOSS: on_loss}}
+    key, on_loss = prefixes(args)[0] + DEDICATED, args.get("on_loss") or PAUSE
+    labels = {name: value for name, value in answer["labels"].items() if name != key}
+    if args.get("state", "present") == "present" and args.get("advertise", True):
+        labels.update({ON_LOSS: on_loss} if on_loss != PAUSE else {})
+        labels.update({key: "true"} if is_dedicated(args) else {})
+    return {**answer, "labels": labels}
+
+
+def is_dedicated(args: Mapping[str, Any]) -> bool:
+    return boolean(args.get("dedicated") or False, strict=False)
+
+
+def without_prefix(args: Mapping[str, Any]) -> str | None:
+    """Why a node cannot be dedicated by these arguments."""
+    if not is_dedicated(args) or prefixes(args)[0] or args.get("state", "present") != "present" or not args.get("advertise", True):
+        return None
+    return (
+        "dedicated (gpu_swarm_dedicated) is a label of the node under label_prefix (gpu_node_label_prefix), which is empty. Set that, such as to "
+        "gpu., or leave dedicated out. Nothing was changed."
+    )
 
 
 def _may_be(key: Any, value: Any, prefix: str) -> bool:

@@ -43,7 +43,7 @@ CONFIGURED = {
     "connection_password_file": "CONNECTION_PASSWORD_FILE",
 }  # fmt: skip
 # Variables with these prefixes are no secrets. The values of other variables are not shown.
-SHOWN = ("provision_", "maintain_", "deprovision_", "verify_", "gpu_node_", "swarm_member_", "gpu_swarm_isolation")
+SHOWN = ("provision_", "maintain_", "deprovision_", "verify_", "gpu_node_", "swarm_member_", "gpu_swarm_isolation", "gpu_swarm_dedicated")
 
 
 class Again(NamedTuple):

@@ -37,6 +37,7 @@ def status(ledger: Mapping[str, Any]) -> dict[str, Any]:
         "pending": [_service(one) for one in ledger.get("explained") or []],
         "isolation": isolation(ledger),
         "books": [_book(one) for one in ledger.get("books") or []],
+        "on_gpu_nodes": ledger["on_gpu_nodes"],
     }
     found["faulty"] = list(_faulty(found["nodes"], ledger["held_twice"]))
     found["waiting"] = [*_named(found["nodes"], "node", Verdict.WAITING), *_named(found["pending"], "service", Verdict.WAITING)]

@@ -16,7 +16,7 @@ from typing import Any
 from ...module_utils._ledger.findings import shortened
 from ...module_utils._printable import printable
 from .._fleet.outcome import Verdict
-from . import isolation, status
+from . import dedicated, isolation, status
 from .table import Table, lines
 
 MARKS = {status.ALLOCATED: "■", status.FREE: "□", status.FAULTY: "×", status.NOT_ADVERTISED: "·"}
@@ -105,8 +105,14 @@ class Screen:
     def _summary(self, found: Mapping[str, Any]) -> str:
         ready = sum(row["verdict"] == Verdict.DONE.value for row in found["nodes"])
         parts = [f"nodes: {len(found['nodes'])}, ready: {ready}", isolation.in_words(found["isolation"])]
+        parts += filter(None, [dedicated.in_words(found["on_gpu_nodes"])])
         parts += [f"{word}: {shortened(found[word])}" for word in ("waiting", "wrong") if found[word]]
-        return "\n".join(self._fold(part) for part in parts)
+        return "\n".join([*(self._fold(part) for part in parts), *self._commands(found["on_gpu_nodes"])])
+
+    def _commands(self, found: Sequence[Mapping[str, Any]]) -> list[str]:
+        """To be copied: not folded."""
+        commands = dedicated.commands(found)
+        return ["to keep them off dedicated nodes:", *(f"  {printable(command)}" for command in commands)] if commands else []
 
     # -- layout ------------------------------------------------------------------------------------------------------
 

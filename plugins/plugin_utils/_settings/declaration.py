@@ -55,6 +55,12 @@ PLAYBOOKS = (
         "a swarm that the run makes, `audit` in one that others made, and `off` where nodes are provisioned without a level. See ISOLATION.md.",
     ),
     Setting(
+        "gpu_swarm_dedicated", "bool", False, "whether services without a reservation are to keep off nodes with GPUs", once=True, swarm=True,
+        details="These nodes get the label `gpu.dedicated=true`, which by itself keeps nobody off; a run and `status` name the services that are "
+        "there without a reservation, each with the command that gives it the constraint. What would be evicted by the label follows "
+        "`provision_disrupt`. See ISOLATION.md.",
+    ),
+    Setting(
         "provision_disrupt", "str", SERVICES, "what a change may do to what runs on a host", choices=DISRUPTIONS,
         details="`services` moves what swarm starts again elsewhere, and waits for one-shot tasks, jobs, plain containers and tasks that have "
         "used up their restart attempts (`--restart-max-attempts`). `never` leaves a host alone while anything runs there that the change would "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from fleet_lab import assessed
 from host_vars import HostVars
@@ -100,6 +100,33 @@ def test_a_manager_that_cannot_say_leaves_it_to_the_task_that_reports_why(monkey
     result, calls = run(monkeypatch, ledger={"failed": True, "msg": "the swarm has no leader"})
     assert "ledger" not in result
     assert [name for name, _args in calls] == ["swarm_gpu_info", "gpu_node"]
+
+
+@pytest.mark.parametrize(
+    ("args", "label"),
+    [
+        ({"dedicated": True}, {"gpu.dedicated": "true"}),
+        ({"dedicated": "yes", "label_prefix": "accel."}, {"accel.dedicated": "true"}),
+        ({"dedicated": "false"}, {}),
+        ({}, {}),
+        ({"dedicated": True, "advertise": []}, {}),
+        ({"dedicated": True, "state": "absent"}, {}),
+    ],
+)
+def test_whether_a_node_is_dedicated_is_said_by_the_inventory(monkeypatch, args, label):
+    """Never by the node's answer; and whether or not it has GPUs just now, since a label that comes back evicts."""
+    prefix = args.get("label_prefix", "gpu.")
+    assert run(monkeypatch, args=args, reads=False, labels={prefix + "dedicated": "true"})[0]["labels"] == label
+    assert run(monkeypatch, args=args, reads=False, labels={})[0]["labels"] == label
+
+
+def test_a_dedicated_node_without_a_prefix_is_refused_before_it_is_touched(monkeypatch):
+    calls = []
+    with pytest.raises(AnsibleActionFail, match=r"gpu_swarm_dedicated.*gpu_node_label_prefix\), which is empty.* Nothing was changed"):
+        run(monkeypatch, args={"dedicated": True, "label_prefix": ""}, execute=lambda *_args, **_named: calls.append(1))
+    assert calls == []
+    for args in ({"advertise": []}, {"state": "absent"}):  # of a host without GPUs, or one that is deprovisioned
+        assert run(monkeypatch, args={"dedicated": True, "label_prefix": "", **args}, reads=False)[0]["labels"] is not None
 
 
 @pytest.mark.parametrize(

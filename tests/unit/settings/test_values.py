@@ -99,6 +99,7 @@ def test_what_counts_for_the_whole_run():
     task_vars = {"inventory_hostname": "g1", "hostvars": HostVars({"g1": same, "m1": same})}
     assert of_run(task_vars, ["g1", "m1"], lambda value: value) == {
         "gpu_swarm_isolation": None,
+        "gpu_swarm_dedicated": False,
         "provision_keep_label": "gpu-swarm.keep",
         "provision_batch": None,
         "provision_max_failed": 2,

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Services without a reservation whose tasks are on nodes with GPUs (pure), and what keeps them off these nodes.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, Iterable, Mapping, Sequence
+
+from .._policy.labels import DEDICATED, Options
+from .tasks import is_global, is_job_service, reservations
+from .unreserved import has_gpus, prefixes
+
+# What a service's mode is called on the command line, by its name in the API.
+_MODES = {"Global": "global", "GlobalJob": "global-job", "ReplicatedJob": "replicated-job"}
+
+
+def on_gpu_nodes(records: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """[{service, mode, tasks, nodes, dedicated, command}], ordered by service."""
+    with_gpus = [record for record in records if has_gpus(record)]
+    keys = _keys(with_gpus)
+    dedicated = {record["id"] for record in with_gpus if any(record["labels"].get(key) == "true" for key in keys)}
+    places: dict[str, list[Mapping[str, Any]]] = {}
+    for record in with_gpus:
+        for task in record["tasks"]:
+            if not task["holding"]:
+                places.setdefault(task["service"], []).append(record)
+    found = []
+    for service in services if places else ():
+        name = service["Spec"]["Name"]
+        if name in places and not reservations(service["Spec"].get("TaskTemplate") or {}).get("GenericResources"):
+            nodes = {record["id"]: record["hostname"] for record in places[name]}
+            found.append(
+                {
+                    "service": name,
+                    "mode": next((mode for one, mode in _MODES.items() if one in service["Spec"].get("Mode", ())), "replicated"),
+                    "tasks": len(places[name]),
+                    "nodes": sorted(nodes.values()),
+                    "dedicated": not dedicated.isdisjoint(nodes),
+                    "command": _command(service, keys),
+                }
+            )
+    return sorted(found, key=lambda one: one["service"])
+
+
+def _keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The labels of dedicated nodes, with each prefix that the settings of these nodes name."""
+    found = {prefix for record in records for prefix in prefixes(record["labels"])}
+    return sorted(prefix + DEDICATED for prefix in found or {Options().prefix})
+
+
+def _command(service: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+    """What keeps the service off dedicated nodes; None where that is not shown: a global one is meant to be on each node, and an update has a job run
+    again (moby#53632)."""
+    if is_global(service) or is_job_service(service):
+        return None
+    placement = (service["Spec"].get("TaskTemplate") or {}).get("Placement") or {}
+    there = {"".join(constraint.split()) for constraint in placement.get("Constraints") or []}
+    missing = [one for one in ("node.labels.%s!=true" % key for key in keys) if one not in there]
+    added = " ".join("--constraint-add %s" % shlex.quote(one) for one in missing)
+    return "docker service update %s %s" % (added, shlex.quote(service["Spec"]["Name"])) if missing else None
