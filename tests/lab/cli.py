@@ -43,12 +43,13 @@ def up(lab: Lab, options: argparse.Namespace) -> int:
 
 def _create(lab: Lab, description: fleet.Fleet, keep: bool) -> list[Container]:
     """The fleet's nodes, not started. One fleet at a time, since the daemon, images, driver and addresses are there once."""
-    releases = {node.image for node in description.nodes}
     with daemon.locked(lab):
         daemon.start(lab)
         if nodes.find(lab, description.name):
             raise LabError(f"a fleet named {description.name} is up already; take it down, or give another --name")
-        say(f"images: {', '.join(sorted(releases))} (the first time takes about a minute)")
+        say(f"images: {', '.join(sorted({node.image for node in description.nodes}))} (the first time takes about a minute)")
+        description = images.built(description, say)
+        releases = {node.image for node in description.nodes}
         images.provide(lab, releases)
         packages.publish(lab, releases)
         nodes.build_driver(lab)

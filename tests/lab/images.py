@@ -11,7 +11,9 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import docker
@@ -19,7 +21,8 @@ import docker
 from . import lab as places
 from . import rootfs
 from .daemon import client, need
-from .lab import HERE, Lab
+from .fleet import Fleet
+from .lab import HERE, Lab, LabError
 
 # Docker keeps what lies in an image under a volume's path, so a node starts with an empty store of its own.
 CHANGES = ["VOLUME /var/lib/docker", 'CMD ["/usr/local/sbin/lab-init"]', "ENV container=docker"]
@@ -30,11 +33,31 @@ def tag(release: str) -> str:
     return f"lab/node:{release}-{rootfs.key(release)}"
 
 
+def built(fleet: Fleet, say: Callable[[str], None]) -> Fleet:
+    """The fleet with images that can be had: of a release that moves and cannot be built, nodes become of another one."""
+    wanted = sorted({node.image for node in fleet.nodes})
+    with ThreadPoolExecutor() as pool:
+        had = dict(zip(wanted, pool.map(lambda release: _build(release, say), wanted), strict=True))
+    return replace(fleet, nodes=tuple(replace(node, image=had[node.image]) for node in fleet.nodes))
+
+
+def _build(release: str, say: Callable[[str], None]) -> str:
+    other = rootfs.instead(release)
+    try:
+        rootfs.build(release)
+    except LabError as error:
+        if other is None:
+            raise
+        say(f"{release} cannot be built; its nodes are of {other}: {error}")
+        rootfs.build(other)
+        return other
+    return release
+
+
 def provide(lab: Lab, wanted: set[str]) -> None:
-    """Has the images of these releases, and those for tasks, in the lab's dockerd."""
+    """Has the images of these releases, which are built, and those for tasks, in the lab's dockerd."""
     need({"busybox": "busybox-static"})
     with ThreadPoolExecutor() as pool:
-        list(pool.map(rootfs.build, sorted(wanted)))
         engine = client(lab, timeout=600)
         list(pool.map(lambda release: _import(engine, release), sorted(wanted)))
     task_images(lab, engine)

@@ -12,6 +12,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+import time
 from functools import cache as once
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from .lab import HERE, LabError
 
 ROOTFS = HERE / "rootfs"
 NEEDED = {"debootstrap": "debootstrap", "tar": "tar"}
+TRY_AGAIN_S = 6 * 3600
 
 
 @once
@@ -30,14 +32,21 @@ def recipe() -> dict:
     return yaml.safe_load((HERE / "images.yml").read_text())
 
 
-def releases() -> list[str]:
-    return list(recipe()["releases"])
+def releases(*, moving: bool | None = None) -> list[str]:
+    """All, or those that move, or those that do not."""
+    return [name for name in recipe()["releases"] if moving is None or moving is (instead(name) is not None)]
+
+
+def instead(release: str) -> str | None:
+    """What nodes are of where a release that moves cannot be built."""
+    return recipe()["releases"][release].get("instead")
 
 
 def key(release: str) -> str:
     """Changes with anything that goes into the image."""
     files = sorted(path for path in ROOTFS.rglob("*") if path.is_file())
-    parts = [json.dumps([release, recipe()], sort_keys=True), Path(__file__).read_text()]
+    own = {**recipe(), "releases": recipe()["releases"][release]}
+    parts = [json.dumps([release, own], sort_keys=True), Path(__file__).read_text()]
     parts += [f"{path.relative_to(ROOTFS)} {path.stat().st_mode:o} {path.read_text()}" for path in files]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
@@ -72,9 +81,26 @@ def build(release: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with open(target.parent / f"{release}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the cache serves every lab of the user
-        if not target.exists():
-            need(NEEDED)
+        if target.exists():
+            return
+        need(NEEDED)
+        if instead(release) is None:
             _make(release, target)
+        else:
+            _make_what_moves(release, target)
+
+
+def _make_what_moves(release: str, target: Path) -> None:
+    """What has just failed is not tried again by each fleet: that takes minutes."""
+    failed = target.with_name(f"{target.name}.failed")
+    if failed.exists() and time.time() - failed.stat().st_mtime < TRY_AGAIN_S:
+        raise LabError(f"{failed.read_text()}\n(in a build of late; without {failed} it is tried at once)")
+    try:
+        _make(release, target)
+    except LabError as error:
+        failed.write_text(str(error))
+        raise
+    failed.unlink(missing_ok=True)
 
 
 def _make(release: str, target: Path) -> None:

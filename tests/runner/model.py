@@ -38,6 +38,8 @@ class Stage:
     lock: str | None = None
     # Sets something up, and is counted only when it fails.
     setup: bool = False
+    # Where it fails, what needs it goes on without what it sets up: that is reported, and counted only in CI.
+    spare: bool = False
     # Runs beside the others without taking one of the places, since it mostly waits.
     background: bool = False
     cwd: Path = ROOT

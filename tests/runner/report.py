@@ -19,7 +19,7 @@ def paint(text: str, colour: int) -> str:
 def failures(results: list[Result]) -> str:
     parts = []
     for result in results:
-        if result.ok:
+        if result.ok and not result.reason:
             continue
         log = result.stage.log
         parts.append(paint(f"\n--- {result.stage.name} failed{': ' if result.reason else ''}{result.reason}", 31))
@@ -33,7 +33,7 @@ def table(results: list[Result]) -> str:
     width = max(len(result.stage.name) for result in results)
     rows = [f"\n{'stage':<{width}}  {'passed':>6}  {'failed':>6}  {'seconds':>7}"]
     for result in results:
-        mark = paint("ok", 32) if result.ok else paint("FAILED", 31)
+        mark = paint("FAILED", 31) if not result.ok else paint("not counted", 33) if result.reason else paint("ok", 32)
         rows.append(f"{result.stage.name:<{width}}  {result.count.passed:>6}  {result.count.failed:>6}  {result.seconds:>7.1f}  {mark}")
     return "\n".join(rows)
 

@@ -87,6 +87,16 @@ def test_a_failed_need_fails_what_needs_it_without_running_it(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(("ci", "failed"), [("", 0), ("true", 1)])
+def test_a_spare_setup_that_failed_is_reported_and_counted_in_ci_only(monkeypatch, tmp_path, ci, failed):
+    monkeypatch.setattr("tests.runner.report.ROOT", tmp_path)
+    monkeypatch.setenv("CI", ci)
+    results = run(python("spare", "raise SystemExit('no such suite')", setup=True, spare=True), python("after", "pass", needs=("spare",)))
+    assert (results["spare"].count, results["after"].count) == (Count(0, failed), Count(1, 0))
+    shown = report.failures(list(results.values()))
+    assert ("spare failed" in shown, "no such suite" in shown, "after" in shown) == (True, True, False)
+
+
 def test_a_setup_that_worked_is_no_test():
     assert run(python("setup", "pass", setup=True))["setup"].count == Count()
 

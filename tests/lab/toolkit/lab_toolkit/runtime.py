@@ -59,7 +59,8 @@ def inject(spec: dict[str, Any], gpus: list[Gpu], settings: Settings, conf: Path
         rules.append({"allow": True, "type": "c", "major": NVIDIA_MAJOR, "minor": minor, "access": "rwm"})
     linux["devices"], linux["resources"]["devices"] = devices, rules
     for source, destination in mounts(conf):
-        bind = {"destination": destination, "source": source, "type": "bind", "options": ["ro", "rbind", "rprivate"]}
+        # A user namespace may not take away what the source is mounted with.
+        bind = {"destination": destination, "source": source, "type": "bind", "options": ["ro", "nosuid", "nodev", "rbind", "rprivate"]}
         spec["mounts"].append(bind)
     if not settings.legacy:  # what a CDI specification does, so that nobody adds devices a second time
         env = [item for item in spec["process"]["env"] if not item.startswith("NVIDIA_VISIBLE_DEVICES=")]
