@@ -247,6 +247,11 @@ gpus:
           description: NVLinks that the card has.
           type: int
           sample: 18
+        nvlink_peers:
+          description: For each other GPU that it reaches over NVLink, by UUID, the links from one to the other. V(0) is by NVSwitches.
+          type: dict
+          sample: {GPU-7020a5d0-4fbf-5b4d-ae4c-8cd10e1f7e89: 0}
+          version_added: 0.3.0
         topology:
           description:
             - For each other GPU, by UUID, what the way to it passes through.

@@ -13,7 +13,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Collection, Sequence
 
 from .. import _bounded
 from . import record as gpu_record
@@ -25,6 +25,7 @@ _END_OF_LINKS = (2, 3, 13)  # INVALID_ARGUMENT: no such link
 _NOT_FOUND = 6
 _NUMA_WORDS = 4  # 256 nodes
 _RECOVERY_ACTION = (230,)  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, whose name older bindings do not have
+_P2P_BY_NVLINK, _P2P_OK = 2, 0  # NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK
 _UNKNOWN_FIELD = (*_UNKNOWN_TO_CARD, 2)  # INVALID_ARGUMENT: the driver is older than the field
 
 
@@ -78,7 +79,8 @@ def _read_machine(nvml: Any) -> dict[str, Any]:
     gpus = [_Gpu(calls, index) for index in range(nvml.nvmlDeviceGetCount())]
     for gpu in gpus:
         gpu.read()
-    _read_topology(nvml, [gpu for gpu in gpus if gpu.record["health"]["state"] != "failed"])
+    _read_topology(nvml, [gpu for gpu in gpus if not gpu.is_failed()])
+    _read_nvlink_peers([gpu for gpu in gpus if not gpu.is_failed() and gpu.record["links"]["nvlink_active"]])
     return {
         "driver_version": _text(nvml.nvmlSystemGetDriverVersion()),
         "nvml_version": _text(nvml.nvmlSystemGetNVMLVersion()),
@@ -114,6 +116,19 @@ def _read_topology(nvml: Any, gpus: Sequence[_Gpu]) -> None:
                     other.still_there()
                 continue
             topology[other.record["uuid"]] = other.record["links"]["topology"][uuid] = level
+
+
+def _read_nvlink_peers(gpus: Sequence[_Gpu]) -> None:
+    """Which cards reach each other over NVLink, and by how many links from one to the other: by none where NVSwitches are between them."""
+    addresses = [gpu.address for gpu in gpus]
+    ends = [gpu.far_ends(addresses) for gpu in gpus]
+    for place, one in enumerate(gpus):
+        for behind, other in enumerate(gpus[place + 1 :], place + 1):
+            links = max(ends[place].count(other.address), ends[behind].count(one.address))
+            reached = one.reaches(other)
+            if reached or (reached is None and links):
+                peers, uuid = one.record["links"]["nvlink_peers"], one.record["uuid"]
+                peers[other.record["uuid"]] = other.record["links"]["nvlink_peers"][uuid] = links
 
 
 class _Gone(Exception):
@@ -167,6 +182,8 @@ class _Gpu(_Unit):
 
     def __init__(self, calls: _Calls, index: int) -> None:
         super().__init__(calls, None, gpu_record.blank(index))
+        self.address: tuple[int, int, int] | None = None  # domain, bus and device on PCI
+        self.links_up: list[int] = []
 
     def read(self) -> None:
         """Fills the record as far as the GPU answers."""
@@ -180,6 +197,9 @@ class _Gpu(_Unit):
             gpu_record.fail(self.record, str(exc))
         else:
             gpu_record.judge(self.record)
+
+    def is_failed(self) -> bool:
+        return self.record["health"]["state"] == "failed"
 
     def still_there(self) -> None:
         """A question about two GPUs failed: is it this one that is gone?"""
@@ -203,6 +223,7 @@ class _Gpu(_Unit):
         record, query = self.record, self.query
         pci = query("PciInfo")
         record["pci_bus_id"] = pci and _text(pci.busId)
+        self.address = pci and _address(pci)
         record["minor_number"] = query("MinorNumber")
         memory = query("MemoryInfo")
         record["memory_mib"] = memory and memory.total >> 20
@@ -298,4 +319,35 @@ class _Gpu(_Unit):
         except self.error as exc:
             if exc.value not in _END_OF_LINKS:
                 self.refused("NvLinkState", exc)
-        return (sum(states), len(states)) if states else (None, None)
+        self.links_up = [link for link, state in enumerate(states) if state]
+        return (len(self.links_up), len(states)) if states else (None, None)
+
+    def far_ends(self, addresses: Collection[Any]) -> list[Any]:
+        """Of these cards those at the other end of its links, up to one that leads elsewhere: where one goes to an NVSwitch, all do."""
+        found: list[Any] = []
+        try:
+            for link in self.links_up:
+                end = self.calls["NvLinkRemotePciInfo"](self.handle, link)
+                if end is None or _address(end) not in addresses:
+                    break
+                found.append(_address(end))
+        except self.error as exc:
+            if exc.value in gpu_record.GONE:
+                self.still_there()
+        return found
+
+    def reaches(self, other: _Gpu) -> bool | None:
+        """Whether tasks may go from card to card over NVLink; None where that is not known."""
+        try:
+            status = self.calls["P2PStatus"](self.handle, other.handle, _P2P_BY_NVLINK)
+        except self.error as exc:
+            if exc.value in gpu_record.GONE:
+                self.still_there()
+                other.still_there()
+                return False
+            return None
+        return None if status is None else status == _P2P_OK
+
+
+def _address(pci: Any) -> tuple[int, int, int]:
+    return pci.domain, pci.bus, pci.device

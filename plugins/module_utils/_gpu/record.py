@@ -91,7 +91,7 @@ def blank(index: int) -> Gpu:
             "retired_pages": None,
             "recovery_action": None,
         },
-        "links": {"nvlink_active": None, "nvlink_total": None, "topology": {}},
+        "links": {"nvlink_active": None, "nvlink_total": None, "nvlink_peers": {}, "topology": {}},
         "power": {"limit_w": None, "persistence_mode": None},
     }
 

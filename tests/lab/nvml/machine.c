@@ -184,15 +184,12 @@ static int span(const char *text, int *first, int *last)
 }
 
 /* "0-3 = hostbridge": every pair within the span; "0,5 = single": that pair; "default = node". */
-static int set_topology(struct machine *machine, const char *pair, const char *value)
+static int set_pairs(long table[MAX_GPUS][MAX_GPUS], const char *pair, long value)
 {
-    long level;
     int a, b, used = 0;
-    if (number_of(LEVELS, value, &level))
-        return -1;
     if (sscanf(pair, "%d,%d%n", &a, &b, &used) == 2 && !pair[used] && a >= 0 && b >= 0 && a < MAX_GPUS &&
         b < MAX_GPUS) {
-        machine->topology[a][b] = machine->topology[b][a] = level;
+        table[a][b] = table[b][a] = value;
         return 0;
     }
     if (strcmp(pair, "default") == 0)
@@ -201,12 +198,24 @@ static int set_topology(struct machine *machine, const char *pair, const char *v
         return -1;
     for (int i = a; i <= b; i++)
         for (int j = a; j <= b; j++)
-            machine->topology[i][j] = level;
+            table[i][j] = value;
     return 0;
 }
 
+static int set_topology(struct machine *machine, const char *pair, const char *value)
+{
+    long level;
+    return number_of(LEVELS, value, &level) ? -1 : set_pairs(machine->topology, pair, level);
+}
+
+static int set_nvlinks(struct machine *machine, const char *pair, const char *value)
+{
+    long count;
+    return decimal(value, &count) ? -1 : set_pairs(machine->nvlinks, pair, count);
+}
+
 struct place {
-    enum { TOP, GPUS, TOPOLOGY } section;
+    enum { TOP, GPUS, TOPOLOGY, NVLINK } section;
     int first, last;
 };
 
@@ -214,6 +223,10 @@ static int enter(struct machine *machine, struct place *place, char *header)
 {
     if (strcmp(header, "topology") == 0) {
         place->section = TOPOLOGY;
+        return 0;
+    }
+    if (strcmp(header, "nvlink") == 0) {
+        place->section = NVLINK;
         return 0;
     }
     if (strncmp(header, "gpu ", 4) || span(header + 4, &place->first, &place->last))
@@ -240,6 +253,8 @@ static int assign(struct machine *machine, const struct place *place, const char
         return set(MACHINE_KEYS, key, value, machine);
     if (place->section == TOPOLOGY)
         return set_topology(machine, key, value);
+    if (place->section == NVLINK)
+        return set_nvlinks(machine, key, value);
     for (int i = place->first; i <= place->last; i++) {
         char copy[256];
         if (strlen(value) >= sizeof copy)

@@ -56,6 +56,7 @@ struct machine {
     struct unit gpus[MAX_GPUS];
     struct unit mig_devices[MAX_GPUS][MAX_MIG];
     long topology[MAX_GPUS][MAX_GPUS];
+    long nvlinks[MAX_GPUS][MAX_GPUS]; /* links from card to card; a card without any has its links to NVSwitches */
 };
 
 struct name {

@@ -265,16 +265,21 @@ nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minor)
     return give(device->minor, minor);
 }
 
-nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *info)
+static nvmlReturn_t give_address(const char *address, nvmlPciInfo_t *info)
 {
-    WHOLE(device);
     memset(info, 0, sizeof *info);
-    if (sscanf(device->pci, "%x:%x:%x", &info->domain, &info->bus, &info->device) != 3)
+    if (sscanf(address, "%x:%x:%x", &info->domain, &info->bus, &info->device) != 3)
         return NVML_ERROR_UNKNOWN;
-    snprintf(info->busId, sizeof info->busId, "%s", device->pci);
+    snprintf(info->busId, sizeof info->busId, "%s", address);
     snprintf(info->busIdLegacy, sizeof info->busIdLegacy, "%04X:%02X:%02X.0", info->domain & 0xffff, info->bus & 0xff,
              info->device & 0xff);
     return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *info)
+{
+    WHOLE(device);
+    return give_address(device->pci, info);
 }
 
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
@@ -326,14 +331,67 @@ nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int size,
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link, unsigned int *active)
+/* Is this link up? An error for one that the card has not. */
+static nvmlReturn_t link_of(const struct unit *device, unsigned int link, unsigned int *active)
 {
-    WHOLE(device);
     if (!device->nvlinks)
         return NVML_ERROR_NOT_SUPPORTED;
     if (link >= (unsigned int)device->nvlinks)
         return NVML_ERROR_INVALID_ARGUMENT;
     *active = link < (unsigned int)device->nvlinks_active;
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link, unsigned int *active)
+{
+    WHOLE(device);
+    return link_of(device, link, active);
+}
+
+/* The place of the card at the other end, or -1 for an NVSwitch: links to cards come first, in the order of these. */
+static int other_end(int place, long link)
+{
+    for (int i = 0; i < machine.gpu_count; i++) {
+        if (i == place)
+            continue;
+        if (link < machine.nvlinks[place][i])
+            return i;
+        link -= machine.nvlinks[place][i];
+    }
+    return -1;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *info)
+{
+    WHOLE(device);
+    unsigned int active;
+    nvmlReturn_t answer = link_of(device, link, &active);
+    if (answer)
+        return answer;
+    if (!active)
+        return NVML_ERROR_NOT_SUPPORTED;
+    int end = other_end(place_of(device), link);
+    return give_address(end < 0 ? "00000000:05:00.0" : machine.gpus[end].pci, info);
+}
+
+/* Whether any link that is up goes from this card to that place (-1: to a switch). */
+static int reaches(const struct unit *device, int place)
+{
+    for (long link = 0; link < device->nvlinks_active; link++)
+        if (other_end(place_of(device), link) == place)
+            return 1;
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t one, nvmlDevice_t other, int what, int *status)
+{
+    WHOLE(one);
+    WHOLE(other);
+    if (one == other || what < 0 || what > 4)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    int linked = (reaches(one, -1) && reaches(other, -1)) ||
+                 (reaches(one, place_of(other)) && reaches(other, place_of(one)));
+    *status = what == NVML_P2P_CAPS_INDEX_NVLINK && linked ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_NOT_SUPPORTED;
     return NVML_SUCCESS;
 }
 

@@ -44,6 +44,7 @@ def machine(tmp_path, text, base="h100x8"):
         ("rtx4090x2", 2, "NVIDIA-GeForce-RTX-4090", 24564, "8.9", "ada"),
         ("l40s-t4", 2, "NVIDIA-L40S", 46068, "8.9", "ada"),
         ("t4x4", 4, "Tesla-T4", 15360, "7.5", "turing"),
+        ("a6000x4", 4, "NVIDIA-RTX-A6000", 49140, "8.6", "ampere"),
         ("v100x4", 4, "Tesla-V100-SXM2-16GB", 16160, "7.0", "volta"),
         ("k80x2", 2, "Tesla-K80", 11441, "3.7", "kepler"),
         ("gb10", 1, "NVIDIA-GB10", None, "12.1", "blackwell"),
@@ -97,7 +98,32 @@ def test_every_field_of_an_h100(monkeypatch):
     }
     assert (links["nvlink_active"], links["nvlink_total"]) == (18, 18)
     assert links["topology"] == {gpu["uuid"]: "node" if gpu["index"] < 4 else "system" for gpu in gpus[1:]}
+    assert links["nvlink_peers"] == {gpu["uuid"]: 0 for gpu in gpus[1:]}  # by NVSwitches
     assert gpus[7]["numa_node"] == 1
+
+
+CHAIN = "[gpu 0-3]\nnvlinks = 0\n[nvlink]\n0-3 = 0\n0,1 = 2\n1-3 = 1\n1,3 = 0"
+NO_ENDS = "[gpu 0-3]\nfault = nvmlDeviceGetNvLinkRemotePciInfo_v2:not-supported"
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "peers"),
+    [
+        pytest.param("a6000x4", "", [{2: 4}, {3: 4}, {0: 4}, {1: 4}], id="bridges"),
+        pytest.param("v100x4", "", [{other: 2 for other in range(4) if other != one} for one in range(4)], id="each to each"),
+        pytest.param("v100x4", CHAIN, [{1: 2}, {0: 2, 2: 1}, {1: 1, 3: 1}, {2: 1}], id="a chain"),
+        pytest.param("a6000x4", "[gpu 2]\nnvlinks-active = 3", [{2: 4}, {3: 4}, {0: 4}, {1: 4}], id="one of four links down"),
+        pytest.param("a6000x4", "[gpu 2]\nnvlinks-active = 0", [{}, {3: 4}, {}, {1: 4}], id="all links of a card down"),
+        pytest.param("a6000x4", "[gpu 2]\nfault = lost", [{}, {3: 4}, {}, {1: 4}], id="a card lost"),
+        pytest.param("t4x4", "", [{}] * 4, id="no NVLink"),
+        pytest.param("a6000x4", "[gpu 0-3]\nfault = nvmlDeviceGetP2PStatus:function-not-found", [{2: 4}, {3: 4}, {0: 4}, {1: 4}], id="an old driver"),
+        pytest.param("a6000x4", NO_ENDS, [{2: 0}, {3: 0}, {0: 0}, {1: 0}], id="no ends"),
+    ],
+)
+def test_which_cards_reach_each_other_over_nvlink(monkeypatch, tmp_path, name, more, peers):
+    gpus = read(monkeypatch, machine(tmp_path, f"\n{more}\n", base=name))["gpus"]
+    index = {gpu["uuid"]: gpu["index"] for gpu in gpus}
+    assert [{index[uuid]: links for uuid, links in gpu["links"]["nvlink_peers"].items()} for gpu in gpus] == peers
 
 
 def test_what_a_card_does_not_know_is_none(monkeypatch):
@@ -105,7 +131,7 @@ def test_what_a_card_does_not_know_is_none(monkeypatch):
     assert gpu["memory_mib"] is None
     assert gpu["numa_node"] is None
     assert gpu["mig"] == {"mode": None, "pending": None}
-    assert gpu["links"] == {"nvlink_active": None, "nvlink_total": None, "topology": {}}
+    assert gpu["links"] == {"nvlink_active": None, "nvlink_total": None, "nvlink_peers": {}, "topology": {}}
     assert gpu["power"]["limit_w"] is None
     assert gpu["health"] == {
         "state": "ok",
@@ -166,7 +192,8 @@ def test_a_gpu_lost_after_any_call_is_the_only_one_that_suffers(monkeypatch, tmp
         states.append(gpus[5]["health"]["state"])
         assert gpus[5]["health"]["reasons"] == ([] if states[-1] == "ok" else ["GPU is lost"])
         for now, before in zip(gpus, copy.deepcopy(healthy), strict=True):
-            assert now["links"].pop("topology").items() <= before["links"].pop("topology").items()
+            for peers in ("topology", "nvlink_peers"):
+                assert now["links"].pop(peers).items() <= before["links"].pop(peers).items()
             assert now["index"] == 5 or now == before
     lost = states.index("ok")
     assert lost > 30  # properties, health, links and topology are each hit somewhere
