@@ -31,17 +31,21 @@ options:
             bus, such as C(VRAM-C1), or C(VRAM-00-1E) where the device on the bus is not 0.
           - With V(slots), slots of a card. Tasks share the card, each is one named resource of O(advertise[].kind), and a task sees the card that
             its slot is of. It takes O(isolation), since NVIDIA's runtime knows no slot.
+          - With V(group), neighbouring GPUs as one unit, O(advertise[].size) of them each. Each group is one named resource of O(advertise[].kind),
+            and a task sees all GPUs of its group. A GPU that is left over is not advertised, which is a warning. Groups that the node advertises stay
+            as they are while their GPUs are fit and neighbours, so that one that fails changes no other group. It takes O(isolation), since NVIDIA's
+            runtime knows no group.
           - With V(mig), MIG devices, a kind per profile, such as C(MIG-1g.10gb). Each is one named resource. The rule is for
             cards in MIG mode only, the others go on to the next rule. Without such a rule, a card in MIG mode is left out.
           - With V(none), left to the host.
         type: str
-        choices: [gpu, model, vram, slots, mig, none]
+        choices: [gpu, model, vram, slots, group, mig, none]
         required: true
       kind:
         description:
           - The generic resource's kind, or what the kinds begin with.
           - The default is V(NVIDIA-GPU) with O(advertise[].as=gpu), V(VRAM) with O(advertise[].as=vram), V(NVIDIA-SLOT) with
-            O(advertise[].as=slots) and V(MIG) with O(advertise[].as=mig).
+            O(advertise[].as=slots), V(NVIDIA-GROUP) with O(advertise[].as=group) and V(MIG) with O(advertise[].as=mig).
           - Printable ASCII characters without blanks, C(=), commas and quotes.
         type: str
       kinds:
@@ -68,6 +72,19 @@ options:
           - With O(advertise[].as=slots), whether a task is refused to which swarm gave slots of several cards. By default it starts, sees them all,
             and RV(isolation) counts it.
         type: bool
+        version_added: 0.3.0
+      size:
+        description: With O(advertise[].as=group), how many GPUs are one unit, from 2 on. Such a rule takes it.
+        type: int
+        version_added: 0.3.0
+      by:
+        description:
+          - With O(advertise[].as=group), which GPUs are neighbours. Each GPU of a group is one of each other, and all are of one model.
+          - With V(nvlink), which is the default, those that reach each other over NVLink, directly or by NVSwitches. Those with the most links from
+            one to the other go first, then those that are the nearest on PCIe.
+          - With V(pcie), those of one socket, the nearest on PCIe first.
+        type: str
+        choices: [nvlink, pcie]
         version_added: 0.3.0
       sum:
         description:

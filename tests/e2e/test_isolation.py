@@ -455,6 +455,36 @@ def test_a_task_with_a_share_of_a_card_sees_that_card_and_finds_its_share(fleet:
     removed(fleet, "apart", "memory", "slot")
 
 
+PAIRS = [{"as": "group", "kind": "PAIR", "size": 2}]
+
+
+def test_a_task_with_a_group_sees_its_gpus_and_no_others(fleet: Fleet, inventory: Path) -> None:
+    """Bridges of NVLink join the first card and the third, and the second and the fourth."""
+    for name in NODES:
+        fleet.swap_gpus(name, "a6000x4")
+    run = at(fleet, inventory, "exclusive", gpu_node_advertise=PAIRS)
+    assert "+2 PAIR" in run.output, run.output
+    pairs = {name: ["+".join(fleet[name].gpus()[first::2]) for first in (0, 1)] for name in NODES}
+    assert {name: advertised(fleet[name]) for name in NODES} == pairs
+    create(fleet, "forges", "--generic-resource", "PAIR=1", "--env", "DOCKER_RESOURCE_PAIR=all")
+    assert refused(seen(fleet, "forges"), "it sets DOCKER_RESOURCE_PAIR=all itself")
+    create(fleet, "pair", "--generic-resource", "PAIR=1", "--mode", "replicated", "--replicas", "3", image="lab/cuda")
+    wait_until("the pairs", lambda: sum(len(containers(fleet[name], "pair")) for name in NODES) == 3, SEEN_S, lambda: tasks(fleet, "pair"))
+    seen_by = {name: ["+".join(cards(fleet[name], container)) for container in containers(fleet[name], "pair")] for name in NODES}
+    assert all(set(found) <= set(pairs[name]) and len(found) == len(set(found)) for name, found in seen_by.items()), seen_by
+    for name in NODES:
+        holds = fleet[name].run("sh", "-c", "for one in /run/gpu-swarm-guard/holds/*; do cat $one; echo; done").splitlines()
+        assert sorted("+".join(json.loads(one)["devices"]) for one in holds) == sorted(seen_by[name]), holds
+    (free,) = [name for name in NODES if len(seen_by[name]) == 1]
+    run = fleet.playbook(inventory, "--extra-vars", '{"verify_image": "lab/cuda"}', playbook="fleet.gpu_swarm.verify")
+    assert "1 PAIR  2  passed: sees the GPUs allocated to it and no others" in rows(run, free), run.output
+    run = at(fleet, inventory, "exclusive", gpu_node_advertise=PAIRS)
+    assert set(run.changed().values()) == {0}, run.output
+    removed(fleet, "forges", "pair")
+    for name in NODES:
+        fleet.swap_gpus(name, "t4x4")
+
+
 def test_it_is_removed_while_a_container_runs_which_can_be_stopped(
     fleet: Fleet, inventory: Path, before: dict[str, tuple[dict[str, bytes | None], str]]
 ) -> None:

@@ -62,7 +62,7 @@ _ARCHITECTURES = (
     ((10, 0), "blackwell"),
     ((13, 0), None),
 )
-_SLOT = ".slot"
+_SLOT, _GROUP = ".slot", "+"
 _PROFILE = re.compile(r"\bMIG ((?:\d+c\.)?\d+g\.\d+gb\S*)")
 
 
@@ -108,9 +108,18 @@ def slot_name(uuid: str, number: int) -> str:
     return "%s%s%d" % (uuid, _SLOT, number)
 
 
-def device_of(value: str) -> str:
-    """The GPU or MIG device that a generic resource's value names, or is a slot of."""
-    return value.partition(_SLOT)[0]
+def group_name(uuids: Iterable[str]) -> str:
+    """The value of several cards that are one unit. It names them all, so that whoever reads it needs no map; to NVIDIA's runtime it is no device."""
+    return _GROUP.join(uuids)
+
+
+def devices_of(value: str) -> list[str]:
+    """The GPUs or MIG devices that a generic resource's value names: one where it is a device or a slot of it, several where it is a group."""
+    return value.partition(_SLOT)[0].split(_GROUP)
+
+
+def is_slot(value: str) -> bool:
+    return _SLOT in value
 
 
 def architecture_of(capability: Any) -> str | None:

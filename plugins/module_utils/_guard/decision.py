@@ -13,7 +13,7 @@ from collections import namedtuple
 
 from . import bundle, reservation
 from . import share as shares
-from .share import is_slot
+from .share import is_mapped, is_slot
 
 TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
 if TYPE_CHECKING:
@@ -82,12 +82,12 @@ def decide(settings: Settings, container: Container) -> Verdict:
     wants = bundle.requests(container.entries, settings.listed)
     if not devices and wants and OLD not in notes:
         notes[HIDDEN] = "its image requests %s, and it has no reservation" % _requested(settings, container)
-    return _at(settings, Verdict(devices, None, notes, _names(parts), share.variables), parts)
+    return _at(settings, Verdict(devices, None, notes, _holds(parts), share.variables), parts)
 
 
 def _at(settings: Settings, verdict: Verdict, parts: Sequence[reservation.Part]) -> Verdict:
-    """A task with a slot starts by the guard only, whatever the level."""
-    audited = settings.level == AUDIT and not any(is_slot(part) for part in parts)
+    """A task with a slot or a group starts by the guard only, whatever the level."""
+    audited = settings.level == AUDIT and not any(is_mapped(part) for part in parts)
     return verdict._replace(devices=None, refused=None, variables={}) if audited else verdict
 
 
@@ -105,14 +105,20 @@ def is_allowed(allow: Sequence[str], labels: Mapping[str, str]) -> bool:
 
 
 def _all_requested(settings: Settings, container: Container) -> tuple[str, ...] | None:
-    """What a service that may see all GPUs requests, where it reserved a slot, which NVIDIA's runtime would take for the name of a device."""
-    slotted = any(is_slot(part) for part in reservation.parts(settings, container))
-    return tuple(bundle.last(container.entries, bundle.VISIBLE) or ("all",)) if slotted else None
+    """What a service that may see all GPUs requests, where it reserved what NVIDIA's runtime would take for the name of a device."""
+    mapped = any(is_mapped(part) for part in reservation.parts(settings, container))
+    return tuple(bundle.last(container.entries, bundle.VISIBLE) or ("all",)) if mapped else None
 
 
 def _names(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
     """What no other task can have: an amount of memory leaves the rest of its card to others."""
     return tuple(part.value for part in parts if part.value != reservation.AMOUNT)
+
+
+def _holds(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
+    """The same by device, where that is no share of one: of a group each of its cards."""
+    named = [part for part in parts if part.value != reservation.AMOUNT]
+    return tuple(one for part in named for one in (part.devices if len(part.devices) > 1 else (part.value,)))
 
 
 def _apart(parts: Sequence[reservation.Part]) -> str:

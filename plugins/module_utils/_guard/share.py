@@ -55,9 +55,13 @@ def share(parts: Sequence[Part], own: Sequence[str], card_mib: Mapping[str, int]
     return Share(variables, ", ".join(beyond))
 
 
-def is_slot(part: Part) -> bool:
-    """Whether it stands for a device, and is none."""
+def is_mapped(part: Part) -> bool:
+    """Whether it stands for devices, as a slot or a group of cards does, and is none: NVIDIA's runtime does not know its name."""
     return bool(part.value) and bool(part.devices) and part.value not in part.devices
+
+
+def is_slot(part: Part) -> bool:
+    return is_mapped(part) and len(part.devices) == 1
 
 
 def _reserved(parts: Sequence[Part]) -> int | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from .._gpu.record import device_of
+from .._gpu.record import devices_of
 from .label import FAULT, OK, WARNING, Label
 
 # The words for a driver that cannot be read, as `error` of a reading, and as the label's `reason`.
@@ -94,4 +94,5 @@ def _of_card(gpu: Mapping[str, Any], given: bool, events: Sequence[Mapping[str, 
 def advertised(record: Mapping[str, Any]) -> list[str]:
     """The UUIDs that a node advertises, by what is on record of its daemon.json (what this collection put in)."""
     values = [entry.partition("=")[2] for entry in record.get("resources") or []]
-    return list(dict.fromkeys([device_of(value) for value in values if value.startswith(("GPU-", "MIG-"))] + list(record.get("gpus") or [])))
+    devices = [device for value in values if value.startswith(("GPU-", "MIG-")) for device in devices_of(value)]
+    return list(dict.fromkeys(devices + list(record.get("gpus") or [])))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Iterator, Mapping
 
-from .._gpu.record import device_of
+from .._gpu.record import devices_of
 from .._health.books import IDLE, NAMES, NOT_HELD, OUTSIDE, USED_BY_ANOTHER, Finding
 from .._swarm.isolation import Books
 from .._swarm.lease import in_words
@@ -44,7 +44,7 @@ def books(records: Iterable[Mapping[str, Any]], of_nodes: Mapping[str, Books]) -
 
 
 def _cards(record: Mapping[str, Any]) -> Iterator[str]:
-    return (device_of(value) for entry in record["resources"].values() for value in entry["values"] or ())
+    return (card for entry in record["resources"].values() for value in entry["values"] or () for card in devices_of(value))
 
 
 def _of_node(record: Mapping[str, Any], found: Books, owners: Mapping[str, set[str]]) -> Iterator[dict[str, Any]]:

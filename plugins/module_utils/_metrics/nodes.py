@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Collection, Iterable, Iterator, Mapping
 
-from .._gpu.record import device_of
+from .._gpu.record import devices_of
 from .._health.label import FAULT
 from .._ledger.availability import ACTIVE, DRAINED, PAUSED, closed_as
 from .._ledger.tasks import epoch
@@ -100,10 +100,10 @@ def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = No
     reported = record["health"]
     if not _is_unfit(reported) or not is_of_gpus(entry):
         return 0
-    values = [device_of(value) for value in (entry["values"] if among is None else among)]
+    values = entry["values"] if among is None else among
     if reported["card"] is None:
         return len(values)
-    of_card = values.count(reported["card"])  # several where these are slots
+    of_card = len([value for value in values if reported["card"] in devices_of(value)])  # several where these are slots
     return of_card if among is not None or not of_card else max(of_card, min(reported["cards"], len(values)))
 
 
@@ -116,8 +116,9 @@ def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
     who, reported = _who(record), record["health"]
     for kind, entry in record["resources"].items():
         if entry["type"] == "named" and all(item["value"].startswith(("GPU-", "MIG-")) for item in entry["held"]):
-            # Several slots of a card are one GPU.
-            for card, service in dict.fromkeys((device_of(item["value"]), item["service"] or "") for item in entry["held"]):
+            # Several slots of a card are one GPU, and a group is several.
+            held = ((card, item["service"] or "") for item in entry["held"] for card in devices_of(item["value"]))
+            for card, service in dict.fromkeys(held):
                 yield Sample(names.GPU_ALLOCATED, (card, *who, kind, service), 1)
     if _is_unfit(reported):
         card = reported["card"] or ""
@@ -133,7 +134,8 @@ def _twice(found: Iterable[Mapping[str, Any]]) -> Iterator[Sample]:
     yield Sample(names.TWICE, (), len(found))
     most: Counter[tuple[str, ...]] = Counter()
     for one in found:
-        labels = (device_of(one["value"]), one["hostname"], one["node"], one["kind"])
-        most[labels] = max(most[labels], len(one["holders"]))
+        for card in devices_of(one["value"]):
+            labels = (card, one["hostname"], one["node"], one["kind"])
+            most[labels] = max(most[labels], len(one["holders"]))
     for of_card, count in most.items():
         yield Sample(names.GPU_TWICE, of_card, count)

@@ -33,16 +33,16 @@ def is_wanted(params: Mapping[str, Any]) -> bool:
 
 
 def slots_without_guard(kinds: Iterable[str]) -> str:
-    """The error of slots on a node without a guard."""
+    """The error of slots or groups on a node without a guard."""
     return (
-        "advertise: %s would be slots of a card, which a task gets by the guard of the GPUs only, and isolation is off. Set gpu_swarm_isolation"
-        " (isolation) to audit, reserved or exclusive, or advertise whole GPUs with 'as: gpu'." % ", ".join(kinds)
+        "advertise: %s would be slots or groups of cards, which a task gets by the guard of the GPUs only, and isolation is off. Set"
+        " gpu_swarm_isolation (isolation) to audit, reserved or exclusive, or advertise whole GPUs with 'as: gpu'." % ", ".join(kinds)
     )
 
 
 def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], may_come: bool = False) -> None:
-    """Raises GpuSwarmError for slots that no task could use: they are too small, or there is to be no guard, and NVIDIA's runtime knows no slot.
-    ``may_come``: a guard may be wanted, though none is named yet."""
+    """Raises GpuSwarmError for what no task could use: slots that are too small, and slots or groups where there is to be no guard, since
+    NVIDIA's runtime knows neither. ``may_come``: a guard may be wanted, though none is named yet."""
     slots = {kind: values for kind, values in advertisement["map"].items() if AMOUNT not in values}
     _check_sizes(slots, params.get("cuda_overhead_mib") or 0)
     if slots and not may_come and (params.get("isolation") or OFF) == OFF:

@@ -14,7 +14,7 @@ from typing import Any
 from .._compat.checks import LOWERABLE
 from .._health import numbers
 from .._libraries import LIBRARIES
-from .._policy.forms import DEFAULT_RULES, FORMS
+from .._policy.forms import DEFAULT_RULES, FORMS, Option
 from .guard_seen import LEVELS
 from .watcher_seen import ALL, FAULTS
 
@@ -60,6 +60,10 @@ def argument_spec() -> dict[str, Any]:
     }
 
 
+def _argument(option: Option) -> dict[str, Any]:
+    return {"type": option.type, **({"choices": list(option.choices)} if option.choices else {})}
+
+
 def _advertise() -> dict[str, Any]:
     """The rules: the options of all forms, beside those of every rule."""
     return {
@@ -68,7 +72,7 @@ def _advertise() -> dict[str, Any]:
         "default": [dict(rule) for rule in DEFAULT_RULES],
         "options": {
             "as": {"type": "str", "choices": list(FORMS), "required": True},
-            **{name: {"type": option.type} for form in FORMS.values() for name, option in form.options.items()},
+            **{name: _argument(option) for form in FORMS.values() for name, option in form.options.items()},
             "select": {
                 "type": "dict",
                 "options": {

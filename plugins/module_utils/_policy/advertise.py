@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Container, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
-from .._gpu.record import Gpu, device_of
+from .._gpu.record import Gpu, devices_of, is_slot
 from . import generic_resources
 from .allocation import Shares
 from .forms import DEFAULT_RULES, advertise
@@ -44,7 +44,7 @@ def decide(
     owned by the rules, under whatever name.
     """
     check_rules(rules)
-    shares = Shares(system_memory_mib)
+    shares = Shares(system_memory_mib, present)
     forgotten: list[Gpu] = []
     owned: list[list[Gpu]] = [[] for _rule in rules]
     for gpu in sorted(gpus, key=lambda one: one["index"]):
@@ -115,7 +115,7 @@ def _taken_over(present: Mapping[str, Any], rules: Sequence[Rule], shares: Share
     hosts_own = [uuid for gpu, _reason in unselected for uuid in _uuids(gpu)]
     found = []
     for kind, values in present.items():
-        named = [device_of(value).lower() for value in values] if isinstance(values, list) else []
+        named = [device.lower() for value in values for device in devices_of(value)] if isinstance(values, list) else []
         about_gpus = bool(named) and all(value.startswith(("gpu-", "mig-")) and len(value) > len("gpu-") for value in named)
         if in_family(kind, rules) or (about_gpus and _names_any(named, advertised) and not _names_any(named, hosts_own)):
             found.append(kind)
@@ -142,7 +142,8 @@ def drift(advertisement: Mapping[str, Any], shown: Sequence[Any] | None, listed:
     running_owned = {kind: value for kind, value in running.items() if kind.upper() in owned}
     reasons = {gpu["uuid"]: gpu["reason"] for gpu in advertisement["left_out"] + advertisement["unselected"]}
     named = {kind: values for kind, values in decided.items() if isinstance(values, list)}
-    reasons.update({value: f"it is decided to be {kind}" for kind, values in named.items() for value in values})
+    for kind, values in named.items():
+        reasons.update({one: f"it is decided to be {kind}" for value in values for one in [*devices_of(value), value]})
     differences: list[str] = []
     for kind in dict.fromkeys(list(decided) + sorted(running_owned)):
         compare = _drift_of_amount if isinstance(decided.get(kind), int) else _drift_of_kind
@@ -176,20 +177,24 @@ def _drift_of_kind(kind: str, decided: Any, running: Any, reasons: Mapping[str, 
 
 def _counted(values: Sequence[str]) -> str:
     noun = "GPU" if values[0].startswith("GPU-") else "MIG device" if values[0].startswith("MIG-") else "value"
-    noun = noun if device_of(values[0]) == values[0] else "slot"
+    noun = "slot" if is_slot(values[0]) else noun if devices_of(values[0]) == values[:1] else "group"
     return f"{len(values)} {noun}{'' if len(values) == 1 else 's'}"
 
 
 def _why_not(kind: str, value: str, decided: Iterable[str], reasons: Mapping[str, str]) -> str:
     full = [uuid for uuid in decided if uuid.startswith(value)]
-    if any(device_of(one) == value for one in full):
+    if any(is_slot(one) and devices_of(one) == [value] for one in full):
         return f"{value} is advertised as {kind} but should not be: its slots are"
+    if any(value in devices_of(one) for one in decided):
+        return f"{value} is advertised as {kind} but should not be: its group is"
     if full:
         return f"{value} is advertised as {kind}, a shortened UUID of {' and '.join(full)}"
-    card = device_of(value)
-    if card != value and any(device_of(one) == card for one in decided):
+    cards = devices_of(value)
+    if is_slot(value) and any(devices_of(one) == cards for one in decided):
         return f"{value} is advertised as {kind} but should not be: its card has fewer slots"
-    reason = reasons.get(value) or reasons.get(card)
+    if len(cards) > 1 and any(set(cards).intersection(devices_of(one)) for one in decided):
+        return f"{value} is advertised as {kind} but should not be: its cards are in other groups"
+    reason = next(filter(None, map(reasons.get, [value, *cards])), None)
     if reason:
         return f"{value} is advertised as {kind} but should not be: {reason}"
     return f"{value} is gone, but advertised as {kind}"

@@ -11,9 +11,9 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
-from .._gpu.record import Gpu, label_safe, slot_name
+from .._gpu.record import Gpu, devices_of, label_safe, slot_name
 from . import generic_resources
 from .selection import FULL_UUID, MIG_UUID, PolicyError, Rule, in_mig_mode, matches_model, place_name
 
@@ -26,8 +26,9 @@ MOST_SLOTS = 100  # of one card: each is an entry in daemon.json and in the mana
 class Shares:
     """What is advertised so far of one node, and what could not be."""
 
-    def __init__(self, system_memory_mib: int | None = None) -> None:
+    def __init__(self, system_memory_mib: int | None = None, present: Mapping[str, Any] | None = None) -> None:
         self.system_memory_mib = system_memory_mib
+        self.present = present or {}  # by kind, what the node has now
         self.left_out: list[dict[str, Any]] = []
         self.to_host: list[Gpu] = []  # GPUs that a rule leaves to the host
         self.warnings: list[str] = []
@@ -69,7 +70,8 @@ class Shares:
 
     def parts(self, gpu: Gpu) -> list[str]:
         """The MIG devices of this card that are advertised."""
-        return [value for _kind, value in self._given[gpu["index"]][1] if isinstance(value, str) and value.startswith("MIG-")]
+        values = [value for _kind, value in self._given[gpu["index"]][1] if isinstance(value, str) and value.startswith("MIG-")]
+        return list(dict.fromkeys(device for value in values for device in devices_of(value)))
 
     def contains(self, uuid: str) -> bool:
         return any(gpu.get("uuid") == uuid for gpu, _pairs in self._given.values())
@@ -80,7 +82,7 @@ class Shares:
 
 def whole(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     for gpu in gpus:
-        reason = _unfit(gpu, shares)
+        reason = unfit(gpu, shares)
         if reason:
             shares.leave(gpu, reason)
         else:
@@ -93,7 +95,7 @@ def by_model(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     for gpu in gpus:
         mapped = [kind for pattern, kind in (rule.get("kinds") or {}).items() if matches_model(gpu, pattern)]
         kind = mapped[0] if mapped else derived_kind(gpu.get("name") or gpu.get("model"))
-        reason = _unfit(gpu, shares) or (None if kind else "its model could not be read")
+        reason = unfit(gpu, shares) or (None if kind else "its model could not be read")
         if reason:
             shares.leave(gpu, reason)
             continue
@@ -120,7 +122,7 @@ def _failure(gpu: Gpu) -> str | None:
     return ("; ".join(health.get("reasons") or []) or "it failed") if health.get("state") == "failed" else None
 
 
-def _unfit(gpu: Gpu, shares: Shares) -> str | None:
+def unfit(gpu: Gpu, shares: Shares) -> str | None:
     """Why this GPU cannot be advertised whole, or None."""
     uuid = gpu.get("uuid")
     if _failure(gpu):
@@ -221,7 +223,7 @@ def slots(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     """So many named shares of each card, all those of a card in one row: swarm takes from the front of the list, so that tasks fill a card
     before they begin another."""
     for gpu in gpus:
-        reason = _unfit(gpu, shares)
+        reason = unfit(gpu, shares)
         if reason:
             shares.leave(gpu, reason)
             continue

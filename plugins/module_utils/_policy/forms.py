@@ -14,7 +14,7 @@ import re
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from .._gpu.record import Gpu
-from . import allocation, generic_resources
+from . import allocation, generic_resources, groups
 from .allocation import Shares
 from .selection import HEX, PolicyError, Rule, in_mig_mode, is_text, is_whole_number
 
@@ -27,6 +27,7 @@ class Option(NamedTuple):
 
     type: str  # as in an argument spec
     check: Callable[[Any, str], None]  # (value, where): raises PolicyError
+    choices: Sequence[str] | None = None  # what it may be, where that is a list
 
 
 class Form(NamedTuple):
@@ -196,6 +197,18 @@ FORMS = {
             check=check_slots,
             takes=_any_gpu,
             advertise=allocation.slots,
+        ),
+        Form(
+            name="group",
+            text="neighbouring GPUs as one unit",
+            options={**_KIND_OPTION, "size": Option("int", groups.check_size), "by": Option("str", groups.check_by, groups.BY)},
+            default_kind="NVIDIA-GROUP",
+            kinds=_its_kind,
+            family=_no_family,
+            amounts=False,
+            check=groups.check_group,
+            takes=_any_gpu,
+            advertise=groups.group,
         ),
         Form(
             name="mig",

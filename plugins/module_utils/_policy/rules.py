@@ -13,9 +13,12 @@ import re
 from typing import Any, Iterable, Sequence
 
 from .._gpu.record import Gpu
-from . import generic_resources, selection
-from .forms import FORMS, check_kind, form_of
+from . import generic_resources, groups, selection
+from .forms import FORMS, check_kind, form_of, kind_of
 from .selection import PolicyError, Rule, listed
+
+# Forms whose values stand for something else than one device each, so that none of another form can be of their kinds.
+_OF_THEIR_OWN = {"slots": "slots of a card", "group": "groups of GPUs"}
 
 
 def check_rules(rules: Any) -> None:
@@ -56,10 +59,12 @@ def _check_clash(rules: Sequence[Rule]) -> None:
                 f"advertise: the kind {kind} is a list of GPUs in one rule and an amount of memory in another; a kind is"
                 " one of the two. Rename one."
             )
-    slots = owned_kinds([rule for rule in rules if rule["as"] == "slots"])
-    for kind in owned_kinds([rule for rule in rules if rule["as"] != "slots"]):
-        if kind in slots:
-            raise PolicyError(f"advertise: the kind {kind} is slots in one rule and whole GPUs in another; a kind is one of the two. Rename one.")
+    for form, what in _OF_THEIR_OWN.items():
+        own = owned_kinds([rule for rule in rules if rule["as"] == form])
+        for kind in owned_kinds([rule for rule in rules if rule["as"] != form]):
+            if kind in own:
+                raise PolicyError(f"advertise: the kind {kind} is {what} in one rule and something else in another. Rename one.")
+    groups.check_sizes([rule for rule in rules if rule["as"] == "group"], kind_of)
 
 
 def check_alike(kinds: Iterable[str], where: str = "advertise") -> None:

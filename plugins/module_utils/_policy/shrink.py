@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from .._gpu.record import device_of
+from .._gpu.record import devices_of
 from . import generic_resources
 
 # Its name in 'refused' of a result, and in the table of known traps.
@@ -36,7 +36,7 @@ def before(running: Sequence[Any] | None, record: Mapping[str, Any], owned_kinds
     resources = {kind: value for kind, value in generic_resources.from_info(running).items() if kind.upper() in owned}
     values = [one for value in resources.values() if isinstance(value, list) for one in value]
     values += [generic_resources.split(entry)[1] for entry in record.get("resources", ())]
-    values = [device_of(one) for one in values if one.startswith(("GPU-", "MIG-"))] + record.get("gpus", [])
+    values = [device for one in values if one.startswith(("GPU-", "MIG-")) for device in devices_of(one)] + record.get("gpus", [])
     amounts = [] if "gpus" in record else [value for value in resources.values() if isinstance(value, int)]
     return Before(list(dict.fromkeys(values)), sum(amounts))
 

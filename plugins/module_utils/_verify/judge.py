@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from .._gpu.record import device_of
+from .._gpu import record
 from .._ledger.tasks import ENDED, assigned
 from .._policy import generic_resources
 from .images import THERE
@@ -148,7 +148,7 @@ def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log:
     if not seen:
         return "sees no GPU. %s" % _runtime(check)
     if more and not unseen:
-        return "NOT ISOLATED: %d allocated and %d seen, also %s. %s" % (len(reserved), len(seen), some(more), _runtime(check))
+        return "NOT ISOLATED: %d allocated and %d seen, also %s. %s" % (len(devices), len(seen), some(more), _runtime(check))
     if more:
         return "NOT ISOLATED: sees other GPUs than were allocated to it, %s instead of %s. %s" % (some(more), some(unseen), _runtime(check))
     if unseen:
@@ -158,7 +158,7 @@ def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log:
 
 def devices_of(reserved: Iterable[str]) -> list[str]:
     """The GPUs and MIG devices that a task with these values is to see."""
-    return list(dict.fromkeys(device_of(value) for value in reserved))
+    return list(dict.fromkeys(device for value in reserved for device in record.devices_of(value)))
 
 
 def _runtime(check: Check) -> str:

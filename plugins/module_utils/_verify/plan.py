@@ -15,7 +15,7 @@ import shlex
 from typing import Any, Callable, Dict, Iterable, Mapping, Sequence
 
 from .._errors import GpuSwarmError
-from .._gpu.record import device_of
+from .._gpu.record import is_slot
 from .._guard.decision import PROBE
 from .._ledger.unreserved import has_gpus
 from .._policy.quantity import count_of
@@ -120,7 +120,7 @@ def _is_guarded(node: Mapping[str, Any], level: str | None) -> bool:
 def _check_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: int | None, total: int) -> Check:
     if not free:
         return dict(_check(node["id"], node, UNTESTED, "nothing free to test with"), kind=kind)
-    if any(device_of(value) != value for value in node["resources"][kind]["values"]):
+    if any(map(is_slot, node["resources"][kind]["values"])):
         per_kind = 1  # several slots may be of several cards, which their rule may refuse
     count = free if per_kind is None else min(per_kind, free)
     return {**_check(node["id"], node, PLANNED, ""), "kind": kind, "count": count, "others": total - count}

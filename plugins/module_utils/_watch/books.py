@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
-from .._gpu.record import device_of
+from .._gpu.record import devices_of
 from .._health.books import IDLE, NOT_HELD, OUTSIDE, USED_BY_ANOTHER, Finding, ordered
 from .._policy.generic_resources import AMOUNT
 from .containers import Given
@@ -58,7 +58,7 @@ def _devices(one: Given, inserted: Mapping[str, Any]) -> Sequence[str]:
         return tuple(known["devices"])
     if one.amount:  # a record of before there was a map has no more than the cards of all such kinds
         return tuple(inserted.get("gpus") or ()) if one.kind in (inserted.get("kinds") or ()) else ()
-    return (device_of(one.value),) if one.value.startswith(_NAMED_BY_CARD) else ()
+    return devices_of(one.value) if one.value.startswith(_NAMED_BY_CARD) else ()
 
 
 def judge(uses: Iterable[Use], held: Mapping[str, Sequence[Held] | None], advertised: Collection[str]) -> set[Finding]:

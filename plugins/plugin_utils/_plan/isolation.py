@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
-from ...module_utils._gpu.record import device_of
+from ...module_utils._gpu.record import devices_of
 from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_seen
 from ...module_utils._swarm import isolation, owned_labels
@@ -108,5 +108,5 @@ def clash(host: Host) -> str | None:
 def slots_without_guard(host: Host) -> str | None:
     """Why slots cannot be advertised here: what a node says of itself without a level leaves that to the plan."""
     entries = [entry.partition("=") for entry in (host.assessed or {}).get("resources") or ()]
-    kinds = dict.fromkeys(kind for kind, _equals, value in entries if value.startswith("GPU-") and device_of(value) != value)
+    kinds = dict.fromkeys(kind for kind, _equals, value in entries if value.startswith(("GPU-", "MIG-")) and devices_of(value) != [value])
     return guard_seen.slots_without_guard(kinds) if kinds and host.isolation == OFF else None

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...module_utils._gpu.record import device_of
+from ...module_utils._gpu.record import devices_of
 from ...module_utils._policy import generic_resources
 
 # By node id and kind, how much there is of it.
@@ -54,8 +54,8 @@ def decided_totals(assessed: Mapping[str, Any], node: Mapping[str, Any] | None) 
     failed = [one["uuid"] for one in assessed.get("left_out") or []]
     there = [uuid.lower() for gpu in assessed.get("gpus") or [] for uuid in _uuids(gpu) if gpu["uuid"] not in failed]
     for kind, entry in ((node or {}).get("resources") or {}).items():
-        gpus = [device_of(value).lower() for value in entry["values"] or () if value.startswith(("GPU-", "MIG-"))]
-        gone = [value for value in gpus if not any(uuid.startswith(value) for uuid in there)]
+        gpus = [devices_of(value.lower()) for value in entry["values"] or () if value.startswith(("GPU-", "MIG-"))]
+        gone = [devices for devices in gpus if not all(any(uuid.startswith(one) for uuid in there) for one in devices)]
         if gone and assessed.get("gpus"):
             counts[kind] = min(counts.get(kind, 0) + len(gone), max(entry["total"], counts.get(kind, 0)))
     return counts

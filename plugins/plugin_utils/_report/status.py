@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...module_utils._gpu.record import device_of
+from ...module_utils._gpu.record import devices_of
 from ...module_utils._health.label import FAULT, OK, WARNING
 from ...module_utils._ledger import availability, books
 from ...module_utils._ledger.isolation import differs, level_of
@@ -118,7 +118,7 @@ def _marks(kind: str, entry: Mapping[str, Any], node: Mapping[str, Any]) -> Row:
         return {"total": entry["total"], FREE: entry["free"], ALLOCATED: held, "states": None}
     card = node["health"]["card"] if _is_unfit(node.get("health") or {}) else None
     taken = [item.get("value") for item in entry["held"]]
-    states = [FAULTY if device_of(value) == card else ALLOCATED if value in taken else FREE for value in entry["values"]]
+    states = [FAULTY if card in devices_of(value) else ALLOCATED if value in taken else FREE for value in entry["values"]]
     states += [NOT_ADVERTISED for value in taken if value not in entry["values"]]
     if is_of_gpus(entry) and node["labels"].get(Options().prefix + "healthy") == "false" and FAULTY not in states:
         states.append(NOT_ADVERTISED)

@@ -118,10 +118,11 @@ def slot(card, mib=4000, together=False):
 SLOT = "NVIDIA-SLOT"
 A1, A2, B1 = f"{A}.slot1", f"{A}.slot2", f"{B}.slot1"
 SLOTTED = {SLOT: {A1: slot(A), A2: slot(A), B1: slot(B)}, "TOGETHER": {A1: slot(A, None, True), B1: slot(B, None, True)}}
+SLOTTED["TWO"] = {"pair": {"devices": [A, B], "mib": None, "together": False}}
 
 
 def of_slots(level="reserved", **other):
-    return Settings(level, (), [], [SLOT, "TOGETHER"], [f"DOCKER_RESOURCE_{SLOT}"], SLOTTED, {A: 16000, B: 16000}, 300)._replace(**other)
+    return Settings(level, (), [], [SLOT, "TOGETHER", "TWO"], [f"DOCKER_RESOURCE_{SLOT}"], SLOTTED, {A: 16000, B: 16000}, 300)._replace(**other)
 
 
 def with_slots(*given, own=(), kind=SLOT, **other):
@@ -166,6 +167,45 @@ def test_a_kind_whose_slots_are_to_be_together_says_nothing_of_another():
 )
 def test_slots_that_a_task_cannot_have(it, name, words, level):
     verdict = decide(of_slots(level), it)
+    assert (verdict.devices, name in verdict.found) == (None, True)
+    assert words in verdict.refused
+
+
+GROUP, C = "NVIDIA-GROUP", "GPU-cccccccc"
+AB = f"{A}+{B}"
+
+
+def grouped(level="reserved", **other):
+    both = {AB: {"devices": [A, B], "mib": None, "together": False}, f"{C}+GPU-d": {"devices": [C, "GPU-d"], "mib": None, "together": False}}
+    return of_slots(level)._replace(kinds=[GROUP, "NVIDIA-GPU"], listed=[f"DOCKER_RESOURCE_{GROUP}", VARIABLE], map={GROUP: both}, **other)
+
+
+@pytest.mark.parametrize("level", ["audit", "reserved", "exclusive"])
+@pytest.mark.parametrize(
+    ("it", "devices", "names"),
+    [
+        pytest.param(with_slots(AB, kind=GROUP), (A, B), [], id="one"),
+        pytest.param(with_slots(f"{C}+GPU-d", AB, kind=GROUP), (C, "GPU-d", A, B), [], id="two"),
+        pytest.param(with_slots(AB, kind=GROUP, own=["NVIDIA_VISIBLE_DEVICES=all"]), (A, B), [], id="a service that names all"),
+        pytest.param(with_slots(AB, kind=GROUP, task=None, unread="torn"), (A, B), ["unread"], id="the environment, where the file cannot be read"),
+    ],
+)
+def test_a_task_sees_and_holds_each_gpu_of_its_group_at_every_level(it, devices, names, level):
+    verdict = decide(grouped(level), it)
+    assert (verdict.devices, verdict.refused, verdict.holds, sorted(verdict.found)) == (devices, None, devices, names)
+    assert verdict.variables == {}  # cards of its own, and no share of one
+
+
+@pytest.mark.parametrize(
+    ("it", "name", "words"),
+    [
+        pytest.param(with_slots(AB, kind=GROUP, own=[f"{VARIABLE}={C}"]), "forged", f"swarm gave it {AB}", id="another card"),
+        pytest.param(with_slots(AB, kind=GROUP, own=[f"DOCKER_RESOURCE_{GROUP}={C}+GPU-d"]), "forged", f"swarm gave it {AB}", id="another group"),
+        pytest.param(with_slots(f"{B}+{C}", kind=GROUP), "unknown-device", f"it requests {B}+{C}, which this node does not", id="none of its"),
+    ],
+)
+def test_a_group_that_a_task_cannot_have(it, name, words):
+    verdict = decide(grouped(), it)
     assert (verdict.devices, name in verdict.found) == (None, True)
     assert words in verdict.refused
 
@@ -230,6 +270,7 @@ def test_the_services_that_are_allowed_see_what_they_ask_for(allow, labels, pass
         pytest.param(with_slots(A1)._replace(entries=[f"DOCKER_RESOURCE_{SLOT}={A1}"]), ("all",), id="an image that requests nothing"),
         pytest.param(with_slots(A1, own=[f"NVIDIA_VISIBLE_DEVICES={B}"])._replace(entries=[f"NVIDIA_VISIBLE_DEVICES={B}"]), (B,), id="one card"),
         pytest.param(with_slots(f"{A}.slot9"), None, id="a slot that is not of this node"),
+        pytest.param(with_slots(A1)._replace(task=TaskRecord((("TWO", "pair"),), (), ())), ("all",), id="a group"),
     ],
 )
 def test_a_service_that_is_allowed_and_reserves_a_slot_passes_no_slot_on(it, devices, level):

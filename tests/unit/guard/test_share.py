@@ -36,6 +36,7 @@ def slot(number, mib=4000, card=A):
         pytest.param([slot(1)], [], {SLOTS: f"{A}.slot1", MEMORY: "4000", FRACTION: "0.231250"}, id="a slot"),
         pytest.param([slot(1), slot(2)], [], {SLOTS: f"{A}.slot1,{A}.slot2", MEMORY: "8000", FRACTION: "0.481250"}, id="two slots of a card"),
         pytest.param([slot(1), slot(1, card=B)], [], {SLOTS: f"{A}.slot1,{B}.slot1"}, id="slots of two cards"),
+        pytest.param([Part("NVIDIA-GROUP", f"{A}+{B}", (A, B))], [], {}, id="a group"),
         pytest.param([slot(1, None)], [], {SLOTS: f"{A}.slot1"}, id="a slot of memory that is not known"),
         pytest.param([memory(8000), memory(8000, B)], [], {}, id="memory of two cards"),
         pytest.param([memory(8000, A, B)], [], {}, id="memory of a sum"),

@@ -66,6 +66,7 @@ def test_what_a_reading_means(case):
 def test_what_a_node_advertises_is_on_record():
     assert verdict.advertised({"resources": [f"NVIDIA-GPU={A}", f"MIG-1g.10gb={MIG}", "SSD=1", "VRAM=8000"], "gpus": [A, B]}) == [A, MIG, B]
     assert verdict.advertised({"resources": [f"NVIDIA-SLOT={B}.slot1", f"NVIDIA-SLOT={B}.slot2"]}) == [B]
+    assert verdict.advertised({"resources": [f"NVIDIA-GROUP={B}+{A}"]}) == [B, A]
     assert verdict.advertised({}) == []
 
 

@@ -137,6 +137,12 @@ def test_all_slots_of_a_faulty_card_are_faulty():
     assert amounts(read([reports(one, f"fault {A} reason=lost")], tasks, [service()])) == (3, 1, 2, 1, 2)
 
 
+def test_a_group_with_a_faulty_card_is_faulty():
+    one = node(resources=named(f"{A}+{B}", "GPU-c+GPU-d"))
+    tasks = [task("t0", given=named(f"{A}+{B}"))]
+    assert amounts(read([reports(one, f"fault {B} reason=lost")], tasks, [service()])) == (2, 1, 1, 1, 1)
+
+
 def test_an_amount_and_what_is_no_longer_advertised():
     found = read([node(resources=discrete(16000))], [task("t1", given=[*discrete(6000), *named(A)])], [service()])
     assert amounts(found, "VRAM") == (16000, 6000, 10000, 10000, 0)
@@ -196,6 +202,14 @@ def test_slots_go_by_their_card():
     assert [key for key in found if key[0] == "gpu_allocated"] == [("gpu_allocated", card, GPU, "train") for card in (A, B)]
     assert found["resources_allocated_twice",] == 2
     assert {key: value for key, value in found.items() if key[0] == "gpu_allocated_twice"} == {("gpu_allocated_twice", A, GPU): 3}
+
+
+def test_a_group_is_each_of_its_cards():
+    tasks = [task("t1", given=named(f"{A}+{B}")), task("t2", given=named(f"{A}+{B}"), slot=2)]
+    found = read([node(resources=named(f"{A}+{B}"))], tasks, [service()])
+    assert [key for key in found if key[0] == "gpu_allocated"] == [("gpu_allocated", card, GPU, "train") for card in (A, B)]
+    twice = {("gpu_allocated_twice", card, GPU): 2 for card in (A, B)}
+    assert {key: value for key, value in found.items() if key[0] == "gpu_allocated_twice"} == twice
 
 
 # -- services --------------------------------------------------------------------------------------------------------

@@ -371,7 +371,7 @@ def test_it_knows_the_card_of_each_kind_of_memory(tmp_path):
 def test_slots_take_a_guard(tmp_path):
     it = advertising(tmp_path).option(advertise=[{"as": "slots", "slots": 2}])
     before = it.everything()
-    with pytest.raises(GpuSwarmError, match="NVIDIA-SLOT would be slots of a card, .* isolation is off. Set gpu_swarm_isolation"):
+    with pytest.raises(GpuSwarmError, match="NVIDIA-SLOT would be slots or groups of cards, .* isolation is off. Set gpu_swarm_isolation"):
         it.converge()
     assert it.everything() == before
     with pytest.raises(GpuSwarmError, match="isolation is off"):
@@ -397,6 +397,40 @@ def test_slots_take_a_guard(tmp_path):
         it.option(isolation="off").converge()
     assert it.option(advertise=[{"as": "gpu"}]).converge()["changed"] is True
     assert it.shown() == [*(f"NVIDIA-GPU={one}" for one in UUIDS[:2]), "SSD=1"]
+
+
+def paired(*numbers):
+    """Cards with NVLink from the first to the last, and from the second to the last but one."""
+    peers = {0: 3, 3: 0, 1: 2, 2: 1}
+    return [gpu(one, links={"nvlink_total": 4, "nvlink_active": 4, "nvlink_peers": {UUIDS[peers[one]]: 4}, "topology": {}}) for one in numbers]
+
+
+def test_groups_take_a_guard_and_stay_when_a_card_dies(tmp_path):
+    it = advertising(tmp_path).option(advertise=[{"as": "group", "kind": "PAIR", "size": 2}])
+    it.gpus = paired(0, 1, 2, 3)
+    before = it.everything()
+    with pytest.raises(GpuSwarmError, match="PAIR would be slots or groups of cards, .* isolation is off. Set gpu_swarm_isolation"):
+        it.converge()
+    assert it.everything() == before
+    pairs = ["+".join((UUIDS[0], UUIDS[3])), "+".join((UUIDS[1], UUIDS[2]))]
+    it.option(isolation="reserved")
+    assert it.converge()["restarted"] is True
+    assert it.shown() == [*(f"PAIR={one}" for one in pairs), "SSD=1"]
+    assert settings(it)["map"] == {"PAIR": {one: {"devices": one.split("+"), "mib": None, "together": False} for one in pairs}}
+    assert (settings(it)["devices"], settings(it)["kinds"]) == ([], ["PAIR"])
+    assert b'swarm-resource = "DOCKER_RESOURCE_PAIR"' in it.content("runtime_config")
+    assert it.converge()["changed"] is False
+    it.gpus = paired(1, 2, 3)
+    assert [one["id"] for one in it.assess()["refused"]] == ["shrink"]
+    assert f"fault {UUIDS[0]} reason=lost" in it.assess()["fault"]
+    it.option(allow_shrink=True).converge()
+    assert it.shown() == [f"PAIR={pairs[1]}", "SSD=1"]
+    assert it.converge()["changed"] is False
+    it.gpus = paired(0, 1, 2, 3)
+    it.converge()
+    assert sorted(it.shown()) == sorted([*(f"PAIR={one}" for one in pairs), "SSD=1"])
+    assert it.option(advertise=[{"as": "gpu"}], isolation="off").converge()["changed"] is True
+    assert it.shown() == [*(f"NVIDIA-GPU={one}" for one in UUIDS[:4]), "SSD=1"]
 
 
 @pytest.mark.parametrize("rule", [{"slots": 64}, {"slot_mib": 1274}])

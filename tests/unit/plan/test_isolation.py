@@ -96,9 +96,10 @@ def test_a_label_of_somebody_else_is_an_error_with_a_remedy():
 
 
 @pytest.mark.parametrize("level", ["off", "reserved"])
-def test_slots_go_by_the_level_of_the_swarm(level):
-    step = planned(host(resources=["NVIDIA-SLOT=GPU-1.slot1", "FPGA=x.slot1"]), level)
-    assert (step.error or "").startswith("advertise: NVIDIA-SLOT would be slots" if level == "off" else "")
+@pytest.mark.parametrize("value", ["GPU-1.slot1", "MIG-1.slot1", "GPU-1+GPU-2"])
+def test_slots_and_groups_go_by_the_level_of_the_swarm(level, value):
+    step = planned(host(resources=[f"NVIDIA-X={value}", "FPGA=x.slot1"]), level)
+    assert (step.error or "").startswith("advertise: NVIDIA-X would be slots or groups" if level == "off" else "")
     assert bool(step.error) is (level == "off")
 
 

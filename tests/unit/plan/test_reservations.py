@@ -110,6 +110,13 @@ def test_the_slots_of_a_card_that_is_gone_were_not_taken_away():
     assert decided_totals({**answer, "advertised": [f"SLOT={values[0]}"]}, member("n1", resources=entry)) == {"SLOT": 3}
 
 
+def test_a_group_with_a_card_that_is_gone_was_not_taken_away():
+    values = ["+".join(UUIDS[:2]), "GPU-x+GPU-y"]
+    entry = {"PAIR": {"type": "named", "total": 2, "values": values, "free": []}}
+    assert decided_totals({"gpus": [gpu(0)], "advertised": []}, member("n1", resources=entry)) == {"PAIR": 2}
+    assert decided_totals({"gpus": [gpu(0), gpu(1)], "advertised": []}, member("n1", resources=entry)) == {"PAIR": 1}
+
+
 # --- in a plan ------------------------------------------------------------------------------------------------------
 
 

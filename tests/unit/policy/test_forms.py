@@ -79,7 +79,7 @@ def test_a_new_form_is_accepted(monkeypatch, slots):
     advertise.check_rules([{"as": "slot", "width": 2}])
     with pytest.raises(GpuSwarmError, match="a rule with as=slot does not know sum; it takes: as, select, kind, width"):
         advertise.check_rules([{"as": "slot", "sum": True}])
-    with pytest.raises(GpuSwarmError, match="use one of: gpu, model, vram, slots, mig, none, slot"):
+    with pytest.raises(GpuSwarmError, match="use one of: gpu, model, vram, slots, group, mig, none, slot"):
         advertise.check_rules([{"as": "bays"}])
 
 
@@ -110,9 +110,10 @@ def test_the_kinds_of_a_new_form_stay_its_own_when_its_last_gpu_died(tmp_path, s
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_kinds_stay_the_rule_s_when_its_last_gpu_died(form):
     """What each form makes of a GPU is the rule's own also when no GPU is left to make it of."""
-    needed = {"kinds": {"*": "NVIDIA-H100"}, "slots": 2}
+    needed = {"kinds": {"*": "NVIDIA-H100"}, "slots": 2, "size": 2, "by": "pcie"}
     rule = {"as": form.name, **{name: value for name, value in needed.items() if name in form.options}}
-    cards = [gpu(0, pci_bus_id="00000000:C1:00.0"), gpu(1, pci_bus_id="00000000:C2:00.0")]
+    links = {"topology": {UUIDS[0]: "single", UUIDS[1]: "single"}}
+    cards = [gpu(0, pci_bus_id="00000000:C1:00.0", links=links), gpu(1, pci_bus_id="00000000:C2:00.0", links=links)]
     device = {"uuid": UUIDS[0].replace("GPU-", "MIG-"), "profile": "1g.10gb"}
     cards.append(gpu(2, mig={"mode": "enabled"}, mig_devices=[device]))
     made = advertise.decide(cards, [rule])

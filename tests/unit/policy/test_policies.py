@@ -353,7 +353,7 @@ def test_what_others_made_of_our_gpus_is_taken_over(present, rules, taken):
         ([{"as": "slots", "slots": 101}], "101 is not a number of slots"),
         ([{"as": "slots", "slot_mib": 0}], "slot_mib: 0 is not a number of MiB from 1 on"),
         ([{"as": "slots", "slots": 2, "slots_together": "yes"}], "neither true nor false"),
-        ([{"as": "slots", "slots": 2, "kind": "X"}, {"as": "gpu", "kind": "X"}], "X is slots in one rule and whole GPUs in another"),
+        ([{"as": "slots", "slots": 2, "kind": "X"}, {"as": "gpu", "kind": "X"}], "X is slots of a card in one rule and something else in another"),
         ([{"as": "slots", "slots": 2, "kind": "VRAM"}, {"as": "vram"}], "VRAM is a list of GPUs in one rule and an amount"),
         ([{"as": "vram", "kind": "X"}, {"as": "gpu", "kind": "X"}], "X is a list of GPUs in one rule and an amount"),
         ([{"as": "model", "kinds": {"*": "vram"}}, {"as": "vram"}], "'vram' and 'VRAM'"),

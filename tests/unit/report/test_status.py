@@ -119,6 +119,11 @@ def test_gpus_by_what_each_is():
     assert row["gpus"][GPU]["states"] == ["allocated", "free", "faulty", "not advertised"]
 
 
+def test_a_group_of_a_faulty_card_is_faulty():
+    one = claims(node(resources=named(f"GPU-x+{A}", f"{B}+GPU-y")), f"fault {A} xid=79")
+    assert of(one)["gpus"][GPU]["states"] == ["faulty", "free"]
+
+
 def test_a_slot_of_a_faulty_card_is_faulty():
     one = claims(node(resources=named(f"{A}.slot1", f"{A}.slot2", f"{B}.slot1")), f"fault {A} xid=79")
     assert of(one)["gpus"][GPU]["states"] == ["faulty", "faulty", "free"]

@@ -68,6 +68,12 @@ def test_a_task_that_sees_what_was_allocated_to_it():
     assert found == dict(check(2), reserved=[A, B], seen=[B, A], state="passed", verdict=GOOD)
 
 
+def test_a_group_is_seen_as_the_cards_that_it_stands_for():
+    assert judged(done(f"{A}+{B}"), smi(A, B)) == ("passed", GOOD)
+    assert "does not see %s" % B in judged(done(f"{A}+{B}"), smi(A))[1]
+    assert "NOT ISOLATED: 2 allocated and 3 seen" in judged(done(f"{A}+{B}"), smi(A, B, f"{B[:-1]}f"))[1]
+
+
 def test_a_slot_is_seen_as_the_card_that_it_is_of():
     assert judged(done(A + ".slot2"), smi(A)) == ("passed", GOOD)
     assert judged(done(A + ".slot1", A + ".slot2"), smi(A), gpus=2) == ("passed", GOOD)

@@ -52,6 +52,11 @@ def test_only_what_is_free_is_reserved(gpus, allocated, count):
     assert (check["state"], check["count"], check["others"]) == ("planned", count, 3 - count)
 
 
+def test_groups_are_reserved_as_whole_gpus_are():
+    groups = named(f"{A}+{B}", f"{C}+GPU-d", kind="NVIDIA-GROUP")
+    assert brief(checks(nodes(node(resources=groups)), gpus="all")) == [("n1", "NVIDIA-GROUP", "planned", 2, 0, "")]
+
+
 def test_one_slot_is_reserved_since_several_may_be_of_several_cards():
     slots = named(f"{A}.slot1", f"{A}.slot2", f"{B}.slot1", kind="NVIDIA-SLOT")
     assert brief(checks(nodes(node(resources=slots)), gpus="all")) == [("n1", "NVIDIA-SLOT", "planned", 1, 2, "")]

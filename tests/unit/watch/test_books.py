@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import TimedOut
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu.record import slot_name
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu.record import group_name, slot_name
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.books import Finding
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import bookkeeper, processes
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.books import Books, Held, Look, Use, holdings, judge
@@ -135,6 +135,7 @@ OLD = {key: value for key, value in RECORD.items() if key != "map"}
         (Given("VRAM-C1", "", True), RECORD, [(C,)]),
         (Given("VRAM-C1", "", True), OLD, [(A, B, C)]),  # which of them is on no record
         (Given("NVIDIA-SLOT", slot_name(B, 1)), OLD, [(B,)]),
+        (Given("PAIR", group_name([A, B])), OLD, [(A, B)]),
         (Given("SSD", "", True), OLD, []),
         (Given("SSD", "nvme0"), RECORD, []),
         (Given("NVIDIA-GPU", A), {}, [(A,)]),
