@@ -30,7 +30,8 @@ options:
             the node, the kind is O(advertise[].kind). Where it owns several, each GPU is a kind of its own, named by its PCI
             bus, such as C(VRAM-C1), or C(VRAM-00-1E) where the device on the bus is not 0.
           - With V(slots), slots of a card. Tasks share the card, each is one named resource of O(advertise[].kind), and a task sees the card that
-            its slot is of. It takes O(isolation), since NVIDIA's runtime knows no slot.
+            its slot is of. Of a card in MIG mode, each of its MIG devices has slots as a card has. It takes O(isolation), since NVIDIA's runtime
+            knows no slot.
           - With V(group), neighbouring GPUs as one unit, O(advertise[].size) of them each. Each group is one named resource of O(advertise[].kind),
             and a task sees all GPUs of its group. A GPU that is left over is not advertised, which is a warning. Groups that the node advertises stay
             as they are while their GPUs are fit and neighbours, so that one that fails changes no other group. It takes O(isolation), since NVIDIA's

@@ -11,7 +11,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Sequence, Tuple
 
 from .._gpu.record import Gpu, devices_of, label_safe, slot_name
 from . import generic_resources
@@ -21,6 +21,9 @@ _IN_MIG_MODE = (
     "it is in MIG mode, where a card cannot be advertised whole; a rule with 'as: mig' in front of this one advertises its parts"
 )
 MOST_SLOTS = 100  # of one card: each is an entry in daemon.json and in the manager's record of the node
+
+# A card or MIG device, and its memory.
+Sized = Tuple[Mapping[str, Any], "int | None"]
 
 
 class Shares:
@@ -46,9 +49,9 @@ class Shares:
             self.amounts.add(kind)
         self._given.setdefault(gpu["index"], (gpu, []))[1].append((kind, value))
 
-    def stand_for(self, kind: str, value: str, sizes: Sequence[tuple[Gpu, int | None]], mib: int | None = None, together: bool = False) -> None:
-        """What a task sees that has this value: these cards, with the MiB of each."""
-        known = {gpu["uuid"]: size for gpu, size in sizes if gpu.get("uuid")}
+    def stand_for(self, kind: str, value: str, sizes: Sequence[Sized], mib: int | None = None, together: bool = False) -> None:
+        """What a task sees that has this value: these cards or MIG devices, with the MiB of each."""
+        known = {one["uuid"]: size for one, size in sizes if one.get("uuid")}
         self.map.setdefault(kind, {})[value] = {"devices": list(known), "mib": mib, "together": together}
         self.card_mib.update({uuid: size for uuid, size in known.items() if size})
 
@@ -220,23 +223,40 @@ def _give_sum(rule: Rule, sizes: Sequence[tuple[Gpu, int]], reserve: int, shares
 
 
 def slots(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
-    """So many named shares of each card, all those of a card in one row: swarm takes from the front of the list, so that tasks fill a card
-    before they begin another."""
+    """So many named shares of each card, or of each MIG device where a card is divided into these, all those of one in one row: swarm takes from
+    the front of the list, so that tasks fill one before they begin another."""
     for gpu in gpus:
+        if in_mig_mode(gpu):
+            _slots_of_parts(rule, gpu, shares)
+            continue
         reason = unfit(gpu, shares)
         if reason:
             shares.leave(gpu, reason)
             continue
-        count, mib = _slots_of(rule, gpu)
-        for number in range(1, count + 1):
-            value = slot_name(gpu["uuid"], number)
-            shares.give(gpu, rule["kind"], value)
-            shares.stand_for(rule["kind"], value, [(gpu, gpu.get("memory_mib"))], mib, bool(rule.get("slots_together")))
+        _give_slots(rule, gpu, gpu, _slots_of(rule, gpu.get("memory_mib"), f"GPU {gpu['index']} ({gpu.get('name')})"), shares)
 
 
-def _slots_of(rule: Rule, gpu: Gpu) -> tuple[int, int | None]:
-    """How many a card has, and the MiB of each, None where the card has no memory of its own."""
-    size, reserve, who = gpu.get("memory_mib"), int(rule.get("reserve_mib", 0)), f"GPU {gpu['index']} ({gpu.get('name')})"
+def _slots_of_parts(rule: Rule, gpu: Gpu, shares: Shares) -> None:
+    for device in _mig_devices(gpu, shares):
+        size, who = device.get("memory_mib"), f"the MIG device {device.get('profile') or device['uuid']} of GPU {gpu['index']} ({gpu.get('name')})"
+        if size is not None and "slot_mib" in rule and size - int(rule.get("reserve_mib", 0)) < int(rule["slot_mib"]):
+            # The card cannot be given to another rule for one of its devices.
+            shares.leave(gpu, f"{who} has {size} MiB, which is no room for a slot of {rule['slot_mib']} MiB", device["uuid"])
+            continue
+        _give_slots(rule, gpu, device, _slots_of(rule, size, who), shares)
+
+
+def _give_slots(rule: Rule, gpu: Gpu, device: Mapping[str, Any], slots_of_it: tuple[int, int | None], shares: Shares) -> None:
+    count, mib = slots_of_it
+    for number in range(1, count + 1):
+        value = slot_name(device["uuid"], number)
+        shares.give(gpu, rule["kind"], value)
+        shares.stand_for(rule["kind"], value, [(device, device.get("memory_mib"))], mib, bool(rule.get("slots_together")))
+
+
+def _slots_of(rule: Rule, size: int | None, who: str) -> tuple[int, int | None]:
+    """How many a card or MIG device of this size has, and the MiB of each, None where it has no memory of its own."""
+    reserve = int(rule.get("reserve_mib", 0))
     if size is None:
         if "slots" in rule:
             return int(rule["slots"]), None
@@ -262,19 +282,28 @@ def _slots_of(rule: Rule, gpu: Gpu) -> tuple[int, int | None]:
 def mig(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     """A kind per profile; the parent is not advertised."""
     for gpu in gpus:
-        devices = gpu.get("mig_devices") or []
-        if _failure(gpu):
-            shares.leave(gpu, _failure(gpu))
-        elif not devices:
-            shares.leave(gpu, "it is in MIG mode but divided into nothing; 'nvidia-smi mig -lgip' lists what 'nvidia-smi mig -cgi … -C' can make")
-        for device in [] if _failure(gpu) else devices:
-            uuid, profile = device.get("uuid"), device.get("profile")
-            if not uuid or not MIG_UUID.fullmatch(uuid):
-                shares.leave(gpu, f"{generic_resources.shorten(uuid)} is not a full MIG UUID, the toolkit would refuse it", uuid)
-            elif not profile:
-                shares.leave(gpu, "the profile of this MIG device could not be read", uuid)
+        for device in _mig_devices(gpu, shares):
+            if not device.get("profile"):
+                shares.leave(gpu, "the profile of this MIG device could not be read", device["uuid"])
             else:
-                shares.give(gpu, f"{rule['kind']}-{label_safe(profile.replace('+', '.'))}", uuid)
+                shares.give(gpu, f"{rule['kind']}-{label_safe(device['profile'].replace('+', '.'))}", device["uuid"])
+
+
+def _mig_devices(gpu: Gpu, shares: Shares) -> list[dict[str, Any]]:
+    """Those of a card that can be advertised; why the card or one of the others cannot is noted."""
+    reason, found = _failure(gpu), []
+    if not reason and not gpu.get("mig_devices"):
+        reason = "it is in MIG mode but divided into nothing; 'nvidia-smi mig -lgip' lists what 'nvidia-smi mig -cgi … -C' can make"
+    if reason:
+        shares.leave(gpu, reason)
+        return []
+    for device in gpu["mig_devices"]:
+        uuid = device.get("uuid")
+        if uuid and MIG_UUID.fullmatch(uuid):
+            found.append(device)
+        else:
+            shares.leave(gpu, f"{generic_resources.shorten(uuid)} is not a full MIG UUID, the toolkit would refuse it", uuid)
+    return found
 
 
 # --- nothing --------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.reservation
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.share import FRACTION, MEMORY, SLOTS, share
 
 A, B = "GPU-aaaa", "GPU-bbbb"
-CARDS = {A: 16000, B: 80000}
+CARDS = {A: 16000, B: 80000, "MIG-cccc": 20000}
 OVERHEAD = 300
 
 
@@ -36,6 +36,8 @@ def slot(number, mib=4000, card=A):
         pytest.param([slot(1)], [], {SLOTS: f"{A}.slot1", MEMORY: "4000", FRACTION: "0.231250"}, id="a slot"),
         pytest.param([slot(1), slot(2)], [], {SLOTS: f"{A}.slot1,{A}.slot2", MEMORY: "8000", FRACTION: "0.481250"}, id="two slots of a card"),
         pytest.param([slot(1), slot(1, card=B)], [], {SLOTS: f"{A}.slot1,{B}.slot1"}, id="slots of two cards"),
+        pytest.param([slot(1, 9000, "MIG-cccc")], [], {SLOTS: "MIG-cccc.slot1", MEMORY: "9000", FRACTION: "0.435000"}, id="a slot of a MIG device"),
+        pytest.param([Part("MIG-1g.10gb", "MIG-cccc", ("MIG-cccc",))], [], {}, id="a whole MIG device"),
         pytest.param([Part("NVIDIA-GROUP", f"{A}+{B}", (A, B))], [], {}, id="a group"),
         pytest.param([slot(1, None)], [], {SLOTS: f"{A}.slot1"}, id="a slot of memory that is not known"),
         pytest.param([memory(8000), memory(8000, B)], [], {}, id="memory of two cards"),

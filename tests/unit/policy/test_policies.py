@@ -180,7 +180,6 @@ SLOTTED = {
     "a kind of its own": ([t4(0)], {"as": "slots", "kind": "VRAM-8G", "slot_mib": "7000"}, of_slots(0, kind="VRAM-8G"), 7000),
     "no memory of its own": ([unified(0)], SLOTS, of_slots(0), None),
     "a failed card": ([gpu(0, **FAILED), gpu(1)], SLOTS, of_slots(1), 40779),
-    "a card in MIG mode": ([cut(0, "1g.10gb"), gpu(1)], SLOTS, of_slots(1), 40779),
     "none": ([], SLOTS, [], None),
 }
 
@@ -197,6 +196,42 @@ def test_slots(gpus, rule, resources, mib):
     # Listed, so that a toolkit without the guard takes such a value for no device, and refuses the task.
     assert decided["swarm_resource"] == (f"DOCKER_RESOURCE_{kind}" if resources else "")
     assert len(decided["advertised"]) + len(decided["left_out"]) == len(gpus)
+
+
+def parts(*sizes):
+    """A card in MIG mode, with devices of these sizes."""
+    card = cut(0, *(f"{number}g.{size // 1000}gb" for number, size in enumerate(sizes, 1)))
+    return dict(card, mig_devices=[dict(one, memory_mib=size) for one, size in zip(card["mig_devices"], sizes, strict=True)])
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected", "mib", "left"),
+    [
+        pytest.param(SLOTS, [(0, 1), (0, 2), (1, 1), (1, 2)], [10000, 10000, 4750, 4750], [], id="by number"),
+        pytest.param(dict(SLOTS, reserve_mib=500), [(0, 1), (0, 2), (1, 1), (1, 2)], [9750, 9750, 4500, 4500], [], id="less a reserve"),
+        pytest.param({"as": "slots", "slot_mib": 9500}, [(0, 1), (0, 2), (1, 1)], [9500] * 3, [], id="by memory"),
+        pytest.param({"as": "slots", "slot_mib": 10000}, [(0, 1), (0, 2)], [10000] * 2, [1], id="one that has no room"),
+    ],
+)
+def test_slots_of_mig_devices(rule, expected, mib, left):
+    card = parts(20000, 9500)
+    decided = decide([card], [rule, {"as": "mig"}])
+    values = [f"{mig_uuid(device)}.slot{slot}" for device, slot in expected]
+    assert decided["resources"] == [f"NVIDIA-SLOT={value}" for value in values]
+    assert {value: (one["devices"], one["mib"]) for value, one in decided["map"]["NVIDIA-SLOT"].items()} == {
+        value: ([value.partition(".")[0]], size) for value, size in zip(values, mib, strict=True)
+    }
+    assert decided["card_mib"] == {mig_uuid(device): (20000, 9500)[device] for device, dummy in expected}  # not the card's
+    assert [one["uuid"] for one in decided["left_out"]] == [mig_uuid(device) for device in left]
+    assert all("which is no room for a slot of 10000 MiB" in one["reason"] for one in decided["left_out"])
+    assert decided["advertised"][0]["devices"] == list(dict.fromkeys(mig_uuid(device) for device, dummy in expected))
+
+
+def test_slots_of_a_card_in_mig_mode_that_has_no_devices_or_failed():
+    found = decide([cut(0), cut(1, "1g.10gb", **FAILED)], [SLOTS])
+    assert [one["reason"].partition(";")[0] for one in found["left_out"]] == ["it is in MIG mode but divided into nothing", "GPU is lost"]
+    with pytest.raises(PolicyError, match="slots=2 with reserve_mib=9600 makes no slot of the 9500 MiB of the MIG device 1g.9gb of GPU 0"):
+        decide([parts(9500)], [dict(SLOTS, reserve_mib=9600)])
 
 
 def test_slots_that_are_to_be_on_one_card():
