@@ -228,7 +228,7 @@ held_twice:
   elements: dict
   contains:
     kind: {type: str, description: The kind.}
-    value: {type: str, description: "The resource's name, a GPU's UUID."}
+    value: {type: str, description: "The resource's name, such as a GPU's UUID, or those of a group with C(+) between."}
     node: {type: str, description: The node's id.}
     hostname: {type: str, description: The node's host name.}
     holders: {type: list, elements: dict, description: 'The tasks that have it, as in C(held) of RV(nodes[].resources).'}
