@@ -41,7 +41,7 @@ _Meta = namedtuple("_Meta", ["page_size", "root", "transaction"])
 
 
 def read(path: str, buckets: Sequence[bytes], key: bytes) -> bytes | None:
-    """The value of a key in nested buckets, or None where one of them is not there. Raises BoltError, or OSError."""
+    """The value of a key in nested buckets, or None where it or the innermost bucket is not there. Raises BoltError, or OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for dummy in range(_TRIES):
@@ -92,7 +92,9 @@ def _lookup(handle: int, meta: _Meta, buckets: Sequence[bytes], key: bytes) -> b
     for name in buckets:
         bucket = _find(handle, meta, page, name, _BUCKET)
         if bucket is None:
-            return None
+            if name == buckets[-1]:
+                return None
+            raise BoltError("it has no bucket %s" % name.decode("ascii", "replace"))
         root, dummy_sequence = _HEADER.unpack_from(bucket)
         page = _page(handle, meta, root) if root else bucket[_HEADER.size :]
     return _find(handle, meta, page, key, 0)

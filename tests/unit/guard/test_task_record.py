@@ -26,6 +26,7 @@ KIND = "NVIDIA-GPU"
 RELEASES = {
     "20.10.24": ("yccc6rdh271akys7e34nmh2z3", "GPU-9e4dd2e4-144c-500c-9a7a-2a058b4346aa", "jf5giqkeks1j604yf9dy2hdax"),
     "26.1.5": ("os4h3yhd38lmqy77fykgvxym7", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b", "sznzfnmgku8fpv6rmqqbwynu1"),
+    "28.5.2": ("tcxv2adwomktojqg4o3n3x8yw", "GPU-bfc71c33-9f8a-5879-b127-2d85a4819e0b", "704jdn2uygti7u673933a1s9s"),
 }
 
 
@@ -61,6 +62,13 @@ def test_a_file_that_is_none_is_an_error(tmp_path, content, problem):
     path.write_bytes(content)
     with pytest.raises(bolt.BoltError, match=problem):
         bolt.read(str(path), (b"v1",), b"x")
+
+
+def test_a_file_of_another_layout_is_an_error_and_no_task_that_is_over(tmp_path):
+    path = root(tmp_path, "26.1.5") / "swarm" / "worker" / "tasks.db"
+    for buckets in ((b"v2", b"tasks", b"x"), (b"v1", b"jobs", b"x")):
+        with pytest.raises(bolt.BoltError, match="has no bucket"):
+            bolt.read(str(path), buckets, b"data")
 
 
 @given(places=st.lists(st.tuples(st.integers(0, 32767), st.integers(0, 255)), min_size=1, max_size=40))
@@ -100,8 +108,8 @@ class Writer(threading.Thread):
         return struct.unpack_from("<IIIIQQQQQQ", self.data, 4096 * number + 16)
 
 
-def test_it_is_read_while_it_is_written(tmp_path):
-    release = "20.10.24"
+@pytest.mark.parametrize("release", RELEASES)
+def test_it_is_read_while_it_is_written(tmp_path, release):
     with_gpu, uuid, _without = RELEASES[release]
     data_root = root(tmp_path, release)
     path = data_root / "swarm" / "worker" / "tasks.db"
