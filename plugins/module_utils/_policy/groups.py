@@ -107,18 +107,25 @@ def _are_near(members: Sequence[Gpu], near: Near) -> bool:
 
 
 def formed(free: list[Gpu], size: int, near: Near) -> list[list[Gpu]]:
-    """Groups of which each card is a neighbour of each other. Who has the fewest neighbours goes first: the others have more to choose from."""
+    """Groups of which each card is a neighbour of each other. Who has the fewest neighbours goes first: the others have more to choose from. Of
+    several that have as few, those that are the nearest to each other do: nobody takes another's."""
     found: list[list[Gpu]] = []
     while True:
-        count = {one["uuid"]: len(_neighbours(one, free, near)) for one in free}
-        for first in sorted(free, key=lambda one: count[one["uuid"]]):
-            members = _completed([first], _neighbours(first, free, near), size, near)
-            if members:
-                found.append(members)
-                free = [one for one in free if one not in members]
-                break
-        else:
+        members = _next(free, size, near)
+        if not members:
             return found
+        found.append(members)
+        free = [one for one in free if one not in members]
+
+
+def _next(free: list[Gpu], size: int, near: Near) -> list[Gpu] | None:
+    count = {one["uuid"]: len(_neighbours(one, free, near)) for one in free}
+    for fewest in sorted(set(count.values())):
+        of_these = [_completed([one], _neighbours(one, free, near), size, near) for one in free if count[one["uuid"]] == fewest]
+        made = [members for members in of_these if members]
+        if made:
+            return max(made, key=lambda members: _sum([near(one, other) for one in members for other in members if one is not other]))
+    return None
 
 
 def _neighbours(gpu: Gpu, among: Sequence[Gpu], near: Near) -> list[Gpu]:

@@ -63,10 +63,11 @@ PCIE = {"as": "group", "size": 2, "by": "pcie"}
 FORMED = {
     "bridges": (machine(4, BRIDGES), PAIRS, [[0, 2], [1, 3]], []),
     "NVSwitches, by the nearest on PCIe": (machine(8, None, sockets(8)), PAIRS, [[0, 1], [2, 3], [4, 5], [6, 7]], []),
+    "NVSwitches, one card gone": ([one for one in machine(8, None, sockets(8)) if one["index"] != 1], PAIRS, [[2, 3], [4, 5], [6, 7]], [0]),
     "NVSwitches, fours": (machine(8, None, sockets(8)), dict(PAIRS, size="4"), [[0, 1, 2, 3], [4, 5, 6, 7]], []),
     "NVSwitches, all": (machine(8, None, sockets(8)), dict(PAIRS, size=8), [list(range(8))], []),
     "NVSwitches, sixteen": (machine(16, None, sockets(16)), dict(PAIRS, size=8), [list(range(8)), list(range(8, 16))], []),
-    "a mesh": (machine(8, MESH, sockets(8)), PAIRS, [[0, 3], [1, 2], [4, 7], [5, 6]], []),
+    "a mesh": (machine(8, MESH, sockets(8)), PAIRS, [[0, 4], [1, 5], [2, 3], [6, 7]], []),  # two links each
     "a mesh, fours": (machine(8, MESH), dict(PAIRS, size=4), [[0, 1, 2, 3], [4, 5, 6, 7]], []),
     "a chain begins at its ends": (machine(4, {(0, 1): 1, (1, 2): 2, (2, 3): 1}), PAIRS, [[0, 1], [2, 3]], []),
     "an odd number": (machine(5, None), PAIRS, [[0, 1], [2, 3]], [4]),
