@@ -5,14 +5,19 @@
 from __future__ import annotations
 
 import json
+import re
 
-from nodes import docker
+from nodes import UUID, docker, gpus
 from testinfra.host import Host
 
 testinfra_hosts = ["ansible://gpu_nodes"]
 
 # By service; none of those that verify tried.
 FOUND = {"baked": ["hidden"], "forges": ["forged"], "requests": ["unreserved"]}
+
+
+def tasks(host: Host, service: str) -> list[str]:
+    return docker(host, "ps", "--quiet", "--filter", f"label=com.docker.swarm.service.name={service}").split()
 
 
 def test_the_guard_stands_before_the_runtime(host: Host) -> None:
@@ -22,6 +27,20 @@ def test_the_guard_stands_before_the_runtime(host: Host) -> None:
 def test_what_it_hid_and_refused_is_counted(host: Host) -> None:
     found = json.loads(host.file("/run/gpu-swarm-guard/found.json").content_string)
     assert {service: sorted(names) for service, names in found.items()} == FOUND
+
+
+def card_of(host: Host, container: str) -> tuple[str, str]:
+    """The slot that a task was given, and the only card that it sees."""
+    variables = docker(host, "exec", container, "sh", "-c", "tr '\\0' '\\n' </proc/1/environ")
+    (card,) = UUID.findall(docker(host, "logs", container))
+    return "".join(re.findall("^GPU_SWARM_SLOTS=(.*)$", variables, re.MULTILINE)), card
+
+
+def test_a_share_of_a_card_is_that_card(host: Host) -> None:
+    first, second = gpus(host)[:2]
+    found = {service: tasks(host, service) for service in ("memory", "slot")}
+    assert [card_of(host, container) for container in found["memory"]] == [("", first)]
+    assert sorted(card_of(host, container) for container in found["slot"]) == [(f"{second}.slot{number}", second) for number in (1, 2)]
 
 
 def test_a_container_of_the_operators_sees_what_it_requests(host: Host) -> None:
