@@ -69,7 +69,7 @@ def _prune_cache(used: set[str]) -> None:
     for release in used:
         os.utime(rootfs.cached(release))
     for folder in places.cache().glob("debian*-*"):
-        if time.time() - folder.stat().st_mtime > UNUSED:
+        if folder.is_dir() and time.time() - folder.stat().st_mtime > UNUSED:
             shutil.rmtree(folder)
 
 

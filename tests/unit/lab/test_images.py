@@ -77,3 +77,17 @@ def test_a_release_has_the_same_image_whatever_others_there_are(monkeypatch: pyt
     fewer = {**recipe, "releases": {name: one for name, one in recipe["releases"].items() if name != MOVES}}
     monkeypatch.setattr(rootfs, "recipe", lambda: fewer)
     assert {name: rootfs.key(name) for name in rootfs.releases()} == {name: one for name, one in before.items() if name != MOVES}
+
+
+def test_trees_that_are_not_used_are_removed_after_a_month_and_nothing_else_is(tried: list[str], tmp_path: Path) -> None:
+    rootfs.build("debian12")
+    long_ago = time.time() - images.UNUSED - 1
+    (tmp_path / "debian12-0123456789ab").mkdir()
+    for name in ("debian12-0123456789ab", "debian-testing.lock", "debian-testing-0123456789ab.failed"):
+        path = tmp_path / name
+        if not path.is_dir():
+            path.touch()
+        os.utime(path, (long_ago, long_ago))
+    images._prune_cache({"debian12"})
+    kept = {rootfs.cached("debian12").name, "debian12.lock", "debian-testing.lock", "debian-testing-0123456789ab.failed"}
+    assert {path.name for path in tmp_path.iterdir()} == kept
