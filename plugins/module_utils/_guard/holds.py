@@ -22,7 +22,7 @@ TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the ti
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterator
 
-_EVERY_S = 0.1
+_EVERY_S, _OF_THOSE_THAT_STAY_S = 0.1, 1.0
 _STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted behind the name in parentheses
 # Where runc and crun keep what they know of a container (libcontainer/container_linux.go; src/libcrun/status.c), and its first process and when
 # that began.
@@ -34,16 +34,20 @@ _STATES = (("state.json", "init_process_pid", "init_process_start"), ("status", 
 Hold = namedtuple("Hold", ["container", "service", "task", "devices", "pid", "started", "root"])
 
 
-def claim(folder: str, mine: Hold, patience_s: float, wait: Callable[[float], Any] = time.sleep) -> Hold | None:
-    """Holds these devices, or returns who holds one of them still after this time: whoever is about to stop gets that long."""
-    end = time.monotonic() + patience_s
+def claim(
+    folder: str, mine: Hold, patience_s: float, stays: Callable[[Hold], bool] = lambda dummy: False, wait: Callable[[float], Any] = time.sleep
+) -> Hold | None:
+    """Holds these devices, or returns who holds one of them still after this time: whoever is about to stop gets that long. Who is to stay
+    (``stays``) gets less: swarm gave the devices out twice, and the sooner this attempt ends, the sooner it tries another node."""
+    began = time.monotonic()
     while True:
         with _locked(folder):
             holder = _holder(folder, mine)
             if holder is None:
                 _write(folder, mine)
                 return None
-        if time.monotonic() >= end:
+        waited = time.monotonic() - began
+        if waited >= patience_s or (waited >= _OF_THOSE_THAT_STAY_S and stays(holder)):
             return holder
         wait(_EVERY_S)
 

@@ -89,7 +89,7 @@ def _guard(made: Call, given: Given) -> None:
     if verdict.refused:
         raise Refused("the service %s is refused on this node (isolation: %s): %s" % (service, settings.level, verdict.refused))
     if verdict.holds:
-        _hold(made, given, labels, verdict.holds)
+        _hold(made, given, labels, root, verdict.holds)
     if verdict.devices is not None:
         entries = bundle.with_values(bundle.rewritten(container.entries, settings.listed, verdict.devices), verdict.variables)
         if entries != container.entries:
@@ -123,11 +123,20 @@ def _container(document: dict[str, Any], labels: dict[str, str], root: str) -> C
     return Container(labels, bundle.environment(document), bundle.device_mounts(document), task, unread)
 
 
-def _hold(made: Call, given: Given, labels: dict[str, str], devices: tuple[str, ...]) -> None:
+def _stays(root: str, name: str) -> bool:
+    """Whether swarm wants a task to run on, by its agent's record."""
+    try:
+        record = engine_record.task(root, name)
+    except (BoltError, RecordError, OSError):
+        return False
+    return bool(record and record.stays)
+
+
+def _hold(made: Call, given: Given, labels: dict[str, str], root: str, devices: tuple[str, ...]) -> None:
     service, front, folder = decision.service_of(labels), os.getppid(), os.path.join(given.run, "holds")
     mine = holds.Hold(made.container, service, labels[decision.TASK], devices, front, holds.started(front) or 0, made.root)
     refuses = given.settings.level == decision.EXCLUSIVE
-    holder = holds.claim(folder, mine, given.patience_s) if refuses else holds.share(folder, mine)
+    holder = holds.claim(folder, mine, given.patience_s, lambda one: _stays(root, one.task)) if refuses else holds.share(folder, mine)
     if holder:
         findings.add(given.run, service, {TWICE: _held(holder, devices)})
     if holder and refuses:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from typing import Iterator
 
 # Numbers of fields.
-_SPEC, _GIVEN = 3, 15  # of Task: the service's specification, and assigned_generic_resources
+_SPEC, _DESIRED, _GIVEN = 3, 10, 15  # of Task: the service's specification, desired_state, and assigned_generic_resources
+_TO_RUN = (512, 576)  # of TaskState: the task is to run, or to come to its end by itself
 _CONTAINER = 1  # of TaskSpec
 _ENVIRONMENT = 5  # of ContainerSpec
 _NAMED, _DISCRETE = 1, 2  # of GenericResource
@@ -31,13 +32,13 @@ class RecordError(Exception):
 
 
 # One task: (kind, value) of each generic resource that has a name, (kind, how many) of the others, and what the service itself sets, and not
-# its image.
-TaskRecord = namedtuple("TaskRecord", ["named", "amounts", "environment"])
+# its image; stays: whether swarm wants it to run on.
+TaskRecord = namedtuple("TaskRecord", ["named", "amounts", "environment", "stays"], defaults=[False])
 
 
 def parse(data: bytes) -> TaskRecord:
     """Raises RecordError."""
-    named, amounts, environment = [], [], []
+    named, amounts, environment, stays = [], [], [], False
     for number, value in _fields(data):
         if number == _GIVEN:
             for what, given in _fields(_message(value)):
@@ -48,7 +49,9 @@ def parse(data: bytes) -> TaskRecord:
                     amounts.append((kind, amount if isinstance(amount, int) else 0))
         elif number == _SPEC:
             environment += list(_environment(_message(value)))
-    return TaskRecord(tuple(named), tuple(amounts), tuple(environment))
+        elif number == _DESIRED:
+            stays = value in _TO_RUN
+    return TaskRecord(tuple(named), tuple(amounts), tuple(environment), stays)
 
 
 def _resource(data: bytes) -> tuple[str, int | bytes]:

@@ -67,6 +67,11 @@ class Node:
         path.chmod(0o755)
         return path
 
+    def stops_its_tasks(self):
+        """Swarm's agent has written that they are to stop: desired_state, field 10 of swarmkit's Task, from RUNNING to SHUTDOWN."""
+        tasks = self.home / "docker" / "swarm" / "worker" / "tasks.db"
+        tasks.write_bytes(tasks.read_bytes().replace(b"\x50\x80\x04", b"\x50\x80\x05"))
+
     def container(self, name, *env, task=None, **document):
         """What dockerd and containerd have written when they call the runtime."""
         bundle = self.bundles / name
@@ -315,12 +320,26 @@ def test_a_task_that_is_about_to_stop_is_waited_for(tmp_path):
     first = node.start(*node.arguments("c1"), lives="1")
     node.await_call()
     node.set(patience_s=60)
+    node.stops_its_tasks()
     second = node.start(*node.arguments("c2"))
     with pytest.raises(subprocess.TimeoutExpired):
         second.wait(0.5)
     first.kill()
     first.wait()
     assert second.wait(60) == 0
+
+
+def test_a_task_that_is_to_stay_is_not_waited_for(tmp_path):
+    """By the record that swarm's agent keeps of it."""
+    node = Node(tmp_path, "exclusive")
+    for name in ("c1", "c2"):
+        node.container(name, f"{VARIABLE}={UUID}", task=WITH_GPU)
+    first = node.start(*node.arguments("c1"), lives="1")
+    node.await_call()
+    node.set(patience_s=3600)
+    assert node.start(*node.arguments("c2")).wait(60) == 1
+    first.kill()
+    first.wait()
 
 
 def test_below_exclusive_what_is_held_twice_is_counted(node):

@@ -96,7 +96,14 @@ def test_one_that_is_being_made_holds_what_it_will_have(folder, tmp_path, first)
 def test_who_is_about_to_stop_is_waited_for(folder, tmp_path):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         claimed(folder, hold(tmp_path, pid=process.pid, started=holds.started(process.pid)))
-        assert holds.claim(folder, another(tmp_path), 60.0, lambda seconds: process.communicate()) is None
+        assert holds.claim(folder, another(tmp_path), 60.0, wait=lambda seconds: process.communicate()) is None
+
+
+def test_who_is_to_stay_is_not_waited_for_as_long(folder, tmp_path, first):
+    claimed(folder, hold(tmp_path, pid=first, started=holds.started(first)))
+    queried = []
+    assert holds.claim(folder, another(tmp_path), 3600.0, lambda holder: queried.append(holder.task) is None).task == "t1"
+    assert queried == ["t1"]  # after its second
 
 
 def test_a_share_is_reported_and_not_refused(folder, tmp_path, first):

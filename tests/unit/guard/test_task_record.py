@@ -42,8 +42,8 @@ def root(folder, release):
 def test_an_engines_file_says_what_the_scheduler_gave_and_what_the_service_sets(tmp_path, release):
     with_gpu, uuid, without = RELEASES[release]
     data_root = str(root(tmp_path, release))
-    assert engine_record.task(data_root, with_gpu) == TaskRecord(((KIND, uuid),), (), ("A=b",))
-    assert engine_record.task(data_root, without) == TaskRecord((), (), ("DOCKER_RESOURCE_NVIDIA-GPU=all",))
+    assert engine_record.task(data_root, with_gpu) == TaskRecord(((KIND, uuid),), (), ("A=b",), stays=True)
+    assert engine_record.task(data_root, without) == TaskRecord((), (), ("DOCKER_RESOURCE_NVIDIA-GPU=all",), stays=True)
     assert engine_record.task(data_root, "nobody") is None
 
 
@@ -151,6 +151,13 @@ def test_amounts_several_resources_and_fields_of_other_kinds():
     data = field(1, b"id") + resource("GPU", "GPU-a") + fixed + resource("VRAM", 8000) + environment + resource("GPU", "GPU-b")
     found = task_record.parse(data)
     assert found == TaskRecord((("GPU", "GPU-a"), ("GPU", "GPU-b")), (("VRAM", 8000),), ("A=b", "NVIDIA_VISIBLE_DEVICES=all"))
+
+
+@pytest.mark.parametrize(("desired", "stays"), [(512, True), (576, True), (640, False), (800, False), (0, False), (b"512", False), (None, False)])
+def test_whether_swarm_wants_it_to_run_on(desired, stays):
+    """RUNNING and COMPLETE of swarmkit's api/types.proto; SHUTDOWN and REMOVE, as when it is to stop."""
+    data = resource("GPU", "GPU-a") + (b"" if desired is None else field(10, desired))
+    assert task_record.parse(data).stays is stays
 
 
 @given(data=st.binary(max_size=200))
