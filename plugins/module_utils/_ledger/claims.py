@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Dict, Iterable, Mapping, Tuple
 
+from .._policy import generic_resources
+from .tasks import ALLOCATED, assigned
+
 # What the amounts of a discrete kind are counted under, as names are under themselves.
 AMOUNT = None
 
@@ -33,6 +36,26 @@ def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             for value, items in holders.items():
                 if len(items) > max(1, entry["values"].count(value)):
                     found.append({"kind": kind, "value": value, "node": record["id"], "hostname": record["hostname"], "holders": items})
+    return found
+
+
+def claimed_anew(nodes: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """By task what it has and a leader counts as free that begins now: it counts how many its nodes' tasks have, from the front of each list."""
+    held: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for task in tasks:
+        if task["Status"]["State"] in ALLOCATED and task.get("NodeID"):
+            for kind, given in assigned(task).items():
+                if isinstance(given, list):
+                    held.setdefault((task["NodeID"], kind), []).extend((value, task["ID"]) for value in given)
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        listed = generic_resources.from_info((node.get("Description") or {}).get("Resources", {}).get("GenericResources"))
+        for kind, values in listed.items():
+            holders = held.get((node["ID"], kind), [])
+            free = values[len(holders) :] if isinstance(values, list) else []
+            for value, task_id in holders:
+                if value in free:
+                    found.setdefault(task_id, []).append(value)
     return found
 
 

@@ -32,6 +32,7 @@ def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> 
         ],
         # By which a run leaves out what exists no more. At another level nothing is counted.
         "services": sorted(there) if found.level == isolation.AUDIT else None,
+        "again": {task: list(values) for task, values in found.again.items()},
         "read": in_words(found.read),
         "clear_for": _clear_for(found, there),
         "label": (spec.get("Labels") or {}).get(isolation.LABEL) or "",

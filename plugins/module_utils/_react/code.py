@@ -61,6 +61,7 @@ FILES = (
     "_printable.py",
     "_react/decide.py",
     "_react/events.py",
+    "_react/leader_claims.py",
     "_react/main.py",
     "_react/service.py",
     "_swarm/isolation.py",

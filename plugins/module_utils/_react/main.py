@@ -11,6 +11,7 @@ import os
 import sys
 
 from .._metrics.keeper import Keeper
+from .leader_claims import LeaderClaims
 from .service import Service, say
 
 
@@ -18,4 +19,4 @@ def main() -> None:
     home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link: what the service was started with
     with open(os.path.join(home, "settings.json"), encoding="utf-8") as stream:
         settings = json.load(stream)
-    Service(settings, [Keeper(settings["metrics_directory"], say)]).run()
+    Service(settings, [LeaderClaims(say), Keeper(settings["metrics_directory"], say)]).run()

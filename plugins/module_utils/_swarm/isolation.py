@@ -50,6 +50,8 @@ class Isolation(NamedTuple):
     read: int | None = None  # when a run read what all of these nodes counted
     joined: int | None = None  # when a node came to the level ``audit`` last: before that it counted nothing
     books: Mapping[str, Books] = {}  # by id, of each node that has any
+    leader: str | None = None  # which leader of the managers counted the tasks last, and since when its dockerd runs
+    again: Mapping[str, tuple[str, ...]] = {}  # by task what it has and that leader counts as free
 
 
 def read(spec: Mapping[str, Any]) -> Isolation:
@@ -69,7 +71,8 @@ def _parsed(kept: Mapping[str, Any]) -> Isolation:
     level = kept["level"] if kept["level"] in LEVELS else UNKNOWN
     times = [_seconds(kept.get(name)) for name in ("since", "read", "joined")]
     of_nodes = {str(node): Books(_time(one["read"]), tuple(books.checked(one["found"]))) for node, one in (kept.get("books") or {}).items()}
-    return Isolation(level, times[0], nodes, found, times[1], times[2], of_nodes)
+    leader, again = kept.get("leader"), {str(task): tuple(map(str, values)) for task, values in (kept.get("again") or {}).items()}
+    return Isolation(level, times[0], nodes, found, times[1], times[2], of_nodes, None if leader is None else str(leader), again)
 
 
 def _seconds(value: Any) -> int | None:
@@ -99,7 +102,8 @@ def as_shown(isolation: Isolation) -> dict[str, Any]:
         nodes.setdefault(level, []).append(node)
     found = {name: {"names": list(one.names), "last": one.last} for name, one in isolation.found.items()}
     of_nodes = {node: {"read": one.read, "found": books.as_lists(one.found)} for node, one in sorted(isolation.books.items())}
-    made = {**isolation._asdict(), "nodes": nodes, "found": found, "books": of_nodes}
+    again = {task: list(values) for task, values in isolation.again.items()}
+    made = {**isolation._asdict(), "nodes": nodes, "found": found, "books": of_nodes, "again": again}
     return {key: value for key, value in made.items() if value not in (None, {})}
 
 
@@ -111,19 +115,18 @@ def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
     listed, found = change.get("listed"), change.get("found")
     nodes = {**before.nodes, **(change.get("nodes") or {})}
     nodes = {node: one for node, one in nodes.items() if one != OFF and (listed is None or node in listed)}
-    since = before.since if level == before.level and before.since is not None else now  # a swarm that is made is labelled without
-    kept = _books(before.books, change.get("books") or {}, listed, now)
+    known = level == before.level and (before.since is not None or level == UNKNOWN)
+    since = before.since if known else now  # a swarm that is made is labelled without
+    kept = Isolation(level, since, nodes, books=_books(before.books, change.get("books") or {}, listed, now))
+    if level != OFF:
+        kept = kept._replace(leader=before.leader, again=before.again)
     if level != AUDIT:
-        return Isolation(level, since, nodes, books=kept)
+        return kept
     came = any(one == AUDIT and before.nodes.get(node) != AUDIT for node, one in nodes.items())
-    return Isolation(
-        level,
-        since,
-        nodes,
-        _found(before, found or {}, since or 0, now),
-        now if change.get("whole") else before.read,
-        now if came else before.joined,
-        kept,
+    return kept._replace(
+        found=_found(before, found or {}, since or 0, now),
+        read=now if change.get("whole") else before.read,
+        joined=now if came else before.joined,
     )
 
 

@@ -41,6 +41,13 @@ def shown_by(ledger: Mapping[str, Any]) -> Mapping[str, Any]:
     return (ledger.get("swarm") or {}).get("isolation") or {}
 
 
+def allocated_again(task: Mapping[str, Any], shown: Mapping[str, Any]) -> list[str]:
+    """What of a task's GPUs swarm may give to another one: its leader, which began anew since, counts it as free."""
+    wrong = (shown.get("again") or {}).get(task["id"]) or []
+    held = [value for given in task["holding"].values() if isinstance(given, list) for value in given]
+    return [value for value in wrong if value in held]
+
+
 def _is_recent(one: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
     return shown["time"] - (epoch(one["last"]) or 0) < SAFE_S
 

@@ -15,12 +15,13 @@ from typing import Any
 from ...module_utils._gpu.record import devices_of
 from ...module_utils._health.label import FAULT, OK, WARNING
 from ...module_utils._ledger import availability, books
+from ...module_utils._ledger.findings import shortened
 from ...module_utils._ledger.isolation import differs, level_of
 from ...module_utils._ledger.unreserved import is_of_gpus
 from ...module_utils._policy.labels import Options
 from .._fleet.model import in_words
 from .._fleet.outcome import Verdict
-from .isolation import isolation, shown_by
+from .isolation import allocated_again, isolation, shown_by
 
 ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
 RETURNED = " until a run returned it; its watcher reports that when no task runs there"
@@ -39,7 +40,7 @@ def status(ledger: Mapping[str, Any]) -> dict[str, Any]:
         "books": [_book(one) for one in ledger.get("books") or []],
         "on_gpu_nodes": ledger["on_gpu_nodes"],
     }
-    found["faulty"] = list(_faulty(found["nodes"], ledger["held_twice"]))
+    found["faulty"] = [*_faulty(found["nodes"], ledger["held_twice"]), *_again(ledger)]
     found["waiting"] = [*_named(found["nodes"], "node", Verdict.WAITING), *_named(found["pending"], "service", Verdict.WAITING)]
     found["wrong"] = [
         *_named(found["nodes"], "node", Verdict.FAILED),
@@ -91,6 +92,8 @@ def _state(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> tuple[str, V
         return closed, Verdict.WAITING, "; ".join(filter(None, [claim, former]))
     notes = ["a GPU is left out"] if node["labels"].get(Options().prefix + "healthy") == "false" else []
     other = _other_isolation(node, of_swarm)
+    again = [value for task in node["tasks"] for value in allocated_again(task, of_swarm)]
+    notes += [f"may be allocated again: {shortened(again)} (what=faulty)"] if again else []
     attention = bool(reported) and (not (reported["state"] in (OK, WARNING) or reported["returned"]) or reported["drift"])
     return "ready", Verdict.WAITING if attention or other else Verdict.DONE, "; ".join([*filter(None, [claim, other]), *notes])
 
@@ -165,6 +168,17 @@ def _faulty(nodes: Iterable[Row], twice: Iterable[Mapping[str, Any]]) -> Iterabl
     for one in twice:
         tasks = " and ".join(holder["name"] for holder in one["holders"])
         yield {"node": one["hostname"], "what": "allocated twice", "details": f"{one['kind']} {one['value']}: {tasks}"}
+
+
+def _again(ledger: Mapping[str, Any]) -> Iterable[Row]:
+    """What the leader counts as free and a task has."""
+    of_swarm = shown_by(ledger)
+    for node in ledger["nodes"]:
+        for task in node["tasks"]:
+            for value in allocated_again(task, of_swarm):
+                remedy = f"Restart it (docker service update --force {task['service']}), or pause the node until it ends"
+                text = f"{value}: {task['name']} has it, and the managers' leader, which began anew since, counts it as free. {remedy}"
+                yield {"node": node["hostname"], "what": "may be allocated again", "details": text}
 
 
 # -- the whole swarm -------------------------------------------------------------------------------------------------

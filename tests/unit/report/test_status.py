@@ -292,3 +292,24 @@ def test_many_gpus_are_counted():
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+# -- what a leader that began anew counts wrong ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("again", "shown"), [({"t1": ["GPU-2"]}, True), ({"t1": ["GPU-1"]}, False), ({"gone": ["GPU-2"]}, False), ({}, False), (None, False)]
+)
+def test_a_gpu_that_the_leader_counts_as_free_is_named_with_the_task_that_has_it(again, shown):
+    found = read([node(resources=gpus(1, 2))], [task("t1", given=gpus(2))])
+    found["swarm"] = {"isolation": {"level": "exclusive", "nodes": {"n1": "exclusive"}, "again": again}}
+    made = status.status(found)
+    (row,) = made["nodes"]
+    assert row["why"] == ("may be allocated again: GPU-2 (what=faulty)" if shown else "")
+    assert made["wrong"] == made["waiting"] == []  # nothing is wrong before a task is given it
+    assert [(one["node"], one["what"]) for one in made["faulty"]] == ([("host-n1", "may be allocated again")] if shown else [])
+    if shown:
+        assert made["faulty"][0]["details"] == (
+            "GPU-2: train.1 has it, and the managers' leader, which began anew since, counts it as free. Restart it (docker service update "
+            "--force train), or pause the node until it ends"
+        )
