@@ -11,9 +11,8 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
 from ..plugin_utils._settings.check import NOTHING_CHANGED, ReadOnce, as_message, check
-from ..plugin_utils._settings.declaration import PLAYBOOKS
 from ..plugin_utils._settings.judge import converted, problem
-from ..plugin_utils._settings.roles import ROLES
+from ..plugin_utils._settings.roles import ROLES, declared
 from ..plugin_utils._settings.values import values
 
 
@@ -36,19 +35,19 @@ class ActionModule(ActionBase):
         problems = check(variables, args["hosts"], self._templar.template, args["roles"])
         if problems.run or problems.hosts:
             raise AnsibleActionFail(as_message(problems))
-        result.update(changed=False, settings=self._settings(variables, args["hosts"][:1], args["short"]))
+        result.update(changed=False, settings=self._settings(variables, args["hosts"][:1], args["short"], args["roles"]))
         return result
 
-    def _settings(self, task_vars, host, short):
+    def _settings(self, task_vars, host, short, roles):
         """The values of the settings that have a short name, which counts on the command line alone: an inventory may have it for its own ends."""
-        found = values(task_vars, host, short.values(), self._templar.template).get("".join(host), {})
-        declared = {setting.name: setting for setting in PLAYBOOKS}
+        known = declared(roles)
+        found = values(task_vars, host, short.values(), self._templar.template, roles).get("".join(host), {})
         given = load_extra_vars(self._loader) if short else {}
         for name, of in short.items():
             if name not in given:
                 continue
-            wrong = problem(replace(declared[of], name=name), given[name])
+            wrong = problem(replace(known[of], name=name), given[name])
             if wrong:
                 raise AnsibleActionFail(f"{wrong} {NOTHING_CHANGED}")
-            found[of] = converted(declared[of], given[name])
+            found[of] = converted(known[of], given[name])
         return found

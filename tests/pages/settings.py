@@ -27,7 +27,7 @@ Every variable that the playbooks and roles read. Set them where Ansible finds v
 - The playbooks read all settings once, when they plan. Facts that a host returns take the place of none.
 """
 COLUMNS = ("setting", "value", "default", "of", "what it means")
-ROLES = (*roles.ROLES, "verify")
+ROLES = (*roles.ROLES, "verify", "gpu_stack")
 
 
 def page() -> str:

@@ -260,6 +260,20 @@ class Manager:
         except NotFound:
             return
 
+    def configs_labelled(self, label: str) -> list[dict[str, Any]]:
+        """With what is in them."""
+        return self._call("list configs", lambda: self._client.configs(filters={"label": [label]}))
+
+    def create_config(self, name: str, data: bytes, labels: Mapping[str, str]) -> None:
+        self._call("create config %s" % name, self._client.create_config, name, data, labels)
+
+    def remove_config(self, config_id: str) -> None:
+        """Remove a config, unless somebody did."""
+        try:
+            self._call("remove config %s" % config_id, self._client.remove_config, config_id)
+        except NotFound:
+            return
+
     def service_log(self, service_id: str) -> str:
         """The last lines of the logs of a service's tasks."""
         return self._call("read the log of service %s" % service_id, self._read_log, service_id)

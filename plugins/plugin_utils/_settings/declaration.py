@@ -178,12 +178,15 @@ PLAYBOOKS = (
 )  # fmt: skip
 
 # Of the roles' settings, those of which not every number makes sense: argument specs know no limits.
-LIMITS: dict[str, tuple[int, int | None]] = {"swarm_member_react_limit": (1, 100)}
+LIMITS: dict[str, tuple[int, int | None]] = {"swarm_member_react_limit": (1, 100), "gpu_stack_wait_timeout": (0, None)}
 
 # The names of settings begin with these. Users may have variables of their own with them, unless one is nearly a setting.
-PREFIXES = ("provision_", "maintain_", "deprovision_", "gpu_node_", "nvidia_container_toolkit_", "swarm_member_", "swarm_manager_", "verify_")
+PREFIXES = (
+    "provision_", "maintain_", "deprovision_", "gpu_node_", "nvidia_container_toolkit_", "swarm_member_", "swarm_manager_", "verify_",
+    "gpu_stack_",
+)  # fmt: skip
 # What the playbooks register under such a name themselves.
-FACTS = ("gpu_node_assessed", "gpu_node_applied", "swarm_member_state", "swarm_member_waits_for")
+FACTS = ("gpu_node_assessed", "gpu_node_applied", "swarm_member_state", "swarm_member_waits_for", "gpu_stack_deployed")
 
 
 def default_of(name: str) -> Any:

@@ -21,7 +21,7 @@ from ansible.errors import AnsibleError
 
 from .declaration import PLAYBOOKS, Setting
 from .judge import contains_template, converted
-from .roles import declared
+from .roles import ROLES, declared
 
 Template = Callable[[Any], Any]
 
@@ -41,9 +41,11 @@ def of_run(task_vars: Mapping[str, Any], names: list[str], template: Template) -
     return values(task_vars, names[:1], FOR_RUN, template).get("".join(names[:1]), {})
 
 
-def values(task_vars: Mapping[str, Any], names: Iterable[str], wanted: Iterable[str], template: Template) -> dict[str, dict[str, Any]]:
+def values(
+    task_vars: Mapping[str, Any], names: Iterable[str], wanted: Iterable[str], template: Template, roles: Iterable[str] = ROLES
+) -> dict[str, dict[str, Any]]:
     """By host the settings ``wanted``. ``template(value)`` is the value of a template that stands at the play."""
-    known, hostvars = declared(), task_vars["hostvars"]
+    known, hostvars = declared(roles), task_vars["hostvars"]
     settings = [replace(known[key], default=None) if key in LEFT_OPEN else known[key] for key in wanted]
     of_play = _of_play(task_vars, settings, template)
     of_hosts = [setting for setting in settings if setting.name not in of_play]

@@ -19,7 +19,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.names im
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import of_roles
 
 CHECKOUT = Path(__file__).parents[3]
-DECLARED = {setting.name: setting for setting in [*PLAYBOOKS, *of_roles([*ROLES, "verify"])]}
+DECLARED = {setting.name: setting for setting in [*PLAYBOOKS, *of_roles([*ROLES, "verify", "gpu_stack"])]}
 
 RIGHT = [
     ("provision_wait", [0, 300, "300", 2.0]),

@@ -26,6 +26,7 @@ OF = {
     # A host that leaves takes its GPUs with it: no policy changes.
     "deprovision.yml": (OF_ALL - {"provision_allow_pending", "provision_note_run"}) | {name for name in DECLARED if name.startswith("deprovision_")},
     "status.yml": {name for name in DECLARED if name.startswith("status_")},
+    "deploy.yml": {name for name in DECLARED if name.startswith("gpu_stack_")},
     "verify.yml": {name for name in DECLARED if name.startswith("verify_")},
 }
 

@@ -1,0 +1,197 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import re
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._printable import printable
+from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..plugin_utils._controller.delegation import answered
+from ..plugin_utils._controller.libraries import zipped
+from ..plugin_utils._rollout.poll import apart, poll
+from ..plugin_utils._stack import text, verdict
+from ..plugin_utils._stack.document import load
+from ..plugin_utils._stack.folder import Folder
+from ..plugin_utils._stack.specification import specifications
+from ..plugin_utils._stack.translate import DEFAULT_KIND, translate
+
+OPTIONS = {
+    "name": {"type": "str", "required": True},
+    "compose": {"type": "path"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "kind": {"type": "str", "default": DEFAULT_KIND},
+    "allow_pending": {"type": "bool", "default": False},
+    "wait_timeout": {"type": "int", "default": 300},
+    "prune": {"type": "bool", "default": True},
+    "with_registry_auth": {"type": "bool", "default": False},
+}
+# docker's own rule, for names of services and of what belongs to a stack.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+# docker_stack has an option of each of these.
+SHARED = ("docker_host", "tls", "validate_certs", "ca_path", "client_cert", "client_key", "api_version", "timeout")
+FILE = "stack.yml"
+REMOVAL_S = 60
+
+
+class ActionModule(ActionBase):
+    """Translates on the controller, and deploys on the manager; see the documentation of the module of this name."""
+
+    TRANSFERS_FILES = True
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        _validation, self._args = self.validate_argument_spec(argument_spec={**OPTIONS, **CONNECTION_OPTIONS})
+        _own, self._api = apart(self._task.args, tuple(OPTIONS))
+        self._vars, self._who = task_vars, self._task.delegate_to or task_vars["inventory_hostname"]
+        # Whether it makes sense to try another manager.
+        result["answered"] = True
+        try:
+            self._refuse_arguments()
+            change = self._present if self._args["state"] == "present" else self._absent
+            result.update(change())
+        except NoManager as problem:
+            result.update(failed=True, answered=False, msg=problem.message)
+        except GpuSwarmError as problem:
+            result.update(failed=True, msg=printable(problem.message), **problem.details)
+        except AnsibleError as problem:
+            result.update(failed=True, msg=printable(f"{self._who}: {problem}"))
+        finally:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
+        return result
+
+    def _refuse_arguments(self):
+        name = self._args["name"]
+        if not NAME.fullmatch(name):
+            raise GpuSwarmError(f"The name of the stack is {name!r}. Write at most 40 letters, digits and _ - that begin with a letter or digit.")
+        if self._args["state"] == "present" and not self._args["compose"]:
+            raise GpuSwarmError(f"There is no Compose file for the stack {name}. Name it in compose: -e compose=compose.yml.")
+
+    # -- there -----------------------------------------------------------------------------------------------------
+
+    def _present(self):
+        name, folder = self._args["name"], Folder(self._args["compose"])
+        stack = translate(folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"])
+        specs = specifications(stack.document, name)
+        for note in stack.notes:
+            self._say(f"note: {note}")
+        before = self._look(services=specs)
+        for line in verdict.fitting(before):
+            self._say(line)
+        result = self._described(stack, before)
+        refused = verdict.refusal(name, before, specs, self._args["allow_pending"])
+        if refused:
+            raise GpuSwarmError(refused, **{**result, "changed": False})
+        if self._task.check_mode:
+            self._display.display(f"\n# {FILE}\n{result['stack_file']}")
+            return result
+        answer = self._deploy(stack)
+        self._look(keep=text.written(stack.document))
+        return {**result, "changed": bool(answer.get("changed")), **self._awaited()}
+
+    def _described(self, stack, before):
+        """The stack file beside the deployed one, without its secrets."""
+        shown, hidden = text.shown(stack.document)
+        former = None if before["kept"] is None else "\n".join(before["kept"])
+        deployed = text.shown(load(former, "the deployed stack file"))[0] if former else ""
+        if hidden and (self._task.check_mode or self._task.diff):
+            self._say(f"hidden below: {', '.join(hidden)}")
+        changed = former != text.written(stack.document) or len(before["progress"]) < len(stack.document["services"])
+        return {
+            "changed": changed,
+            "stack_file": shown,
+            "hidden": hidden,
+            "notes": stack.notes,
+            "services": [{key: one[key] for key in ("service", "fits", "possible", "text")} for one in before["preflight"]],
+            "diff": {"before_header": "deployed", "after_header": FILE, "before": deployed, "after": shown},
+        }
+
+    def _deploy(self, stack):
+        """Carries the files to the manager, where 'docker stack deploy' reads them."""
+        directory = self._make_tmp_path()
+        place = self._connection._shell.join_path
+        for folder in sorted({os.path.dirname(path) for path in stack.files} - {""}):
+            self._low_level_execute_command(f"mkdir -p {place(directory, folder)}", sudoable=False)
+        content = {FILE: text.written(stack.document).encode("utf-8"), **stack.files}
+        paths = [self._carry(data, place(directory, path)) for path, data in content.items()]
+        self._fixup_perms2([directory, *paths])
+        options = {"prune": self._args["prune"], "with_registry_auth": self._args["with_registry_auth"]}
+        return self._docker_stack(directory, state="present", compose=[place(directory, FILE)], **options)
+
+    def _carry(self, content, path):
+        return self._transfer_data(path, content)
+
+    def _docker_stack(self, directory, **options):
+        lacking = self._absent_libraries
+        former = self._task.environment
+        if lacking:
+            archive = self._connection._shell.join_path(directory, "libraries.zip")
+            self._carry(zipped(lacking), archive)
+            self._fixup_perms2([archive])
+            self._task.environment = [*(former or []), {"PYTHONPATH": archive}]
+        api = {key: value for key, value in self._api.items() if key in SHARED}
+        try:
+            # It cannot check, and this stands in front of it.
+            answer = self._call("community.docker.docker_stack", {**api, "name": self._args["name"], **options})
+        finally:
+            self._task.environment = former
+        if answer.get("failed"):
+            said = printable(" ".join(str(answer.get("stderr") or answer.get("msg") or "no reason given").split()))
+            what = f"{self._who}: the stack {self._args['name']} could not be deployed or removed as a whole"
+            raise GpuSwarmError(f"{what}: {said.rstrip('.')}. Correct that, and run this again.")
+        return answer
+
+    def _awaited(self):
+        """Waits until all run, with a line for each service whenever there is something new of it."""
+        said: dict[str, str] = {}
+
+        def query():
+            answer = self._look()
+            for service, line in verdict.lines(answer).items():
+                if said.get(service) != line:
+                    said[service] = line
+                    self._say(f"{service}: {line}")
+            return answer
+
+        answer = poll(query, verdict.left, self._args["wait_timeout"], lambda _text: None)
+        waiting, wrong = verdict.outcome(answer)
+        return {"progress": verdict.lines(answer), "waiting": waiting, "not_ready": wrong}
+
+    # -- gone ------------------------------------------------------------------------------------------------------
+
+    def _absent(self):
+        before = self._look()
+        names = [one["service"] for one in before["progress"]]
+        result = {"changed": bool(names), "services": [{"service": name} for name in names], "waiting": [], "not_ready": []}
+        result["diff"] = {"before": "".join(f"{name}\n" for name in names), "after": ""}
+        if self._task.check_mode or not names:
+            return result
+        self._docker_stack(self._make_tmp_path(), state="absent", absent_retries=REMOVAL_S, absent_retries_interval=1)
+        return result
+
+    # -- the manager -----------------------------------------------------------------------------------------------
+
+    def _look(self, **options):
+        answer = self._call("fleet.gpu_swarm.swarm_stack_info", {**self._api, "stack": self._args["name"], **options})
+        if "progress" not in answer:
+            raise NoManager(f"{self._who}: {answer.get('msg') or 'no reason given'}")
+        self._absent_libraries = answer["absent"]
+        return answer
+
+    def _call(self, module, arguments):
+        return answered(
+            lambda: self._execute_module(module_name=module, module_args=arguments, task_vars=self._vars), self._who, None, self._connection
+        )
+
+    def _say(self, line):
+        self._display.display(f"  {printable(line)}")
+
+
+class NoManager(GpuSwarmError):
+    """This one does not answer; another may."""

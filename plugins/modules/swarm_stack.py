@@ -1,0 +1,124 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: swarm_stack
+short_description: Deploys an ordinary Compose file with GPUs on a swarm
+version_added: 0.3.0
+description:
+  - Translates a Compose file of the controller into a stack file. Variables, C(.env), C(env_file), configs and secrets are read there. GPUs of
+    C(gpus) and of C(deploy.resources.reservations.devices) become generic resources, and what has no meaning on Swarm is listed.
+  - Looks whether each service of it fits, with the filters of swarm's scheduler, and deploys nothing where one does not.
+  - Deploys with M(community.docker.docker_stack) on the host of the task, which is a manager with the C(docker) command, and waits until all
+    tasks run. What that module needs of Python comes along where the manager lacks it.
+  - Of a service that does not run in time it says why. The task fails only where nothing could be deployed; see RV(waiting) and RV(not_ready).
+notes:
+  - In check mode the stack file is printed, which can be deployed by hand. Values of variables that look like secrets are hidden.
+  - The stack file that was deployed is kept in a config of the swarm, with which the next run compares.
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.docker_client
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: partial
+    details: Where the tag of an image stands for another image by now, that one is deployed. A service that is a job runs again at each update.
+options:
+  name:
+    description: The name of the stack, with which the names of its services begin.
+    type: str
+    required: true
+  compose:
+    description: The Compose file, on the controller. Required with O(state=present).
+    type: path
+  state:
+    description: Whether the stack is deployed or removed. Its volumes stay.
+    type: str
+    choices: [present, absent]
+    default: present
+  kind:
+    description: The kind of generic resources that the GPUs of the Compose file are.
+    type: str
+    default: NVIDIA-GPU
+  allow_pending:
+    description: Whether a service is deployed for which there is no room now. One that no node could ever run is refused all the same.
+    type: bool
+    default: false
+  wait_timeout:
+    description: For how many seconds the services are waited for until they run.
+    type: int
+    default: 300
+  prune:
+    description: Whether services of the stack are removed that the Compose file has no more.
+    type: bool
+    default: true
+  with_registry_auth:
+    description: Whether the manager's login to a registry is passed on to the nodes.
+    type: bool
+    default: false
+seealso:
+  - module: fleet.gpu_swarm.swarm_explain
+  - module: community.docker.docker_stack
+"""
+
+EXAMPLES = r"""
+- name: Deploy a Compose file
+  fleet.gpu_swarm.swarm_stack:
+    name: train
+    compose: compose.yml
+  register: stack
+
+- name: All of it runs
+  ansible.builtin.assert:
+    that: not stack.waiting and not stack.not_ready
+"""
+
+RETURN = r"""
+stack_file:
+  description: The stack file, in which values that look like secrets are hidden.
+  returned: with O(state=present)
+  type: str
+hidden:
+  description: The paths of these values.
+  returned: with O(state=present)
+  type: list
+  elements: str
+notes:
+  description: What of the Compose file has no meaning on Swarm, with what to write instead.
+  returned: with O(state=present)
+  type: list
+  elements: str
+services:
+  description: The services of the stack, each with C(service), and with O(state=present) with C(fits), C(possible) and C(text).
+  returned: always
+  type: list
+  elements: dict
+progress:
+  description: By service how far it is.
+  returned: with O(state=present), not in check mode
+  type: dict
+  sample: {train_web: 2 of 2 running}
+waiting:
+  description: The services that are pending.
+  returned: success, not in check mode
+  type: list
+  elements: str
+not_ready:
+  description: The services with which something is wrong, or that did not run in time.
+  returned: success, not in check mode
+  type: list
+  elements: str
+answered:
+  description: Whether another manager need not be tried.
+  returned: always
+  type: bool
+"""

@@ -1,0 +1,151 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: swarm_stack_info
+short_description: Where the services of a stack fit, and how far they are (internal)
+version_added: 0.3.0
+description:
+  - Looks at a stack for M(fleet.gpu_swarm.swarm_stack), which calls it. It reads the swarm, and with O(keep) notes there what was deployed.
+options:
+  stack:
+    description: The name of the stack.
+    type: str
+    required: true
+  services:
+    description: Specifications of services as Docker's API has them, which are compared with the nodes as if they were deployed.
+    type: list
+    elements: dict
+    default: []
+  keep:
+    description:
+      - The text of the stack file that was deployed, which is kept in a config of the swarm. The next run shows what has changed since.
+      - Empty to keep none.
+    type: str
+  prefix:
+    description: What the keys of M(fleet.gpu_swarm.swarm_nodes)'s own records begin with.
+    type: str
+    default: gpu-swarm.
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.no_diff
+  - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.docker_client
+seealso:
+  - module: fleet.gpu_swarm.swarm_stack
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: How far is it?
+  fleet.gpu_swarm.swarm_stack_info:
+    stack: train
+"""
+
+RETURN = r"""
+nodes:
+  description: As of M(fleet.gpu_swarm.swarm_gpu_info), and so are C(kinds) and the others.
+  returned: success
+  type: list
+  elements: dict
+preflight:
+  description: Each of O(services), as M(fleet.gpu_swarm.swarm_explain) explains it.
+  returned: success
+  type: list
+  elements: dict
+pending_now:
+  description: Those services of the stack that have fewer tasks than they are to have, explained likewise.
+  returned: success
+  type: list
+  elements: dict
+progress:
+  description: How far each service of the stack is.
+  returned: success
+  type: list
+  elements: dict
+taken:
+  description: Names of O(services) that services outside of the stack have.
+  returned: success
+  type: list
+  elements: str
+kept:
+  description: The lines of the stack file that was deployed last, null where none was kept.
+  returned: success
+  type: list
+  elements: str
+absent:
+  description: What this machine's Python lacks for M(community.docker.docker_stack).
+  returned: success
+  type: list
+  elements: str
+"""
+
+import importlib.util
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._ledger import stack
+from ..module_utils._ledger.ledger import ledger
+from ..module_utils._ledger.listed import Listed
+from ..module_utils._ledger.tasks import epoch
+from ..module_utils._swarm import stack_file
+from ..module_utils._swarm.manager import connect, unprotected
+from ..module_utils._swarm.options import CONNECTION_OPTIONS
+
+# What community.docker.docker_stack imports.
+NEEDED = ("jsondiff", "yaml")
+
+
+def run(params, check_mode):
+    manager, name = connect(params), params["stack"]
+    tasks, services = list(manager.tasks()), manager.services()
+    listed = Listed(manager.nodes(), tasks, services, epoch(manager.time))
+    own = stack.of_stack(name, services)
+    found = stack.preflight(name, params["services"], listed, params["prefix"])
+    explained = ledger(listed, params["prefix"], [service["ID"] for service in own])["explained"] if own else []
+    kept = stack_file.kept(manager, name)
+    changed = params["keep"] is not None and params["keep"] != (kept or "")
+    if changed and not check_mode:
+        stack_file.keep(manager, name, params["keep"])
+    return {
+        "changed": changed,
+        "nodes": found["nodes"],
+        "kinds": found["kinds"],
+        "preflight": found["explained"],
+        "pending_now": [one for one in explained if one["needed"] or one["without_tasks"]],
+        "progress": stack.progress(own, tasks),
+        "taken": stack.taken(name, [spec["Name"] for spec in params["services"]], services),
+        "kept": None if kept is None else kept.split("\n"),
+        "absent": [one for one in NEEDED if importlib.util.find_spec(one) is None],
+    }
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            CONNECTION_OPTIONS,
+            stack=dict(type="str", required=True),
+            services=dict(type="list", elements="dict", default=[]),
+            keep=dict(type="str", no_log=True),
+            prefix=dict(type="str", default="gpu-swarm."),
+        ),
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.check_mode)
+    except GpuSwarmError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+    for text in unprotected(module.params):
+        module.warn(text)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is made of a manager's answer (pure): may the stack be deployed, how far is it, and what becomes of the run.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+NOTHING = "Nothing was deployed."
+
+
+def refusal(stack: str, answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]], allow_pending: bool) -> str | None:
+    """Why this stack is not deployed; None where it is."""
+    if answer["taken"]:
+        return f"The swarm has {', '.join(answer['taken'])} already, which the stack {stack} does not own. Give the stack another name. {NOTHING}"
+    unknown = sorted({kind for spec in specs for kind in _kinds(spec)} - set(answer["kinds"]))
+    if unknown:
+        there = f"; there are {', '.join(sorted(answer['kinds']))}" if answer["kinds"] else ""
+        return (
+            f"No node of the swarm advertises {', '.join(unknown)}{there}. Write the kind under generic_resources, or set gpu_stack_kind to the one "
+            f"that devices and gpus stand for. {NOTHING}"
+        )
+    never = [one for one in answer["preflight"] if not one["fits"] and not one["possible"]]
+    if never:
+        return f"{_reasons(never)}. No node could ever run it: reserve less, or change its constraints. {NOTHING}"
+    later = [one for one in answer["preflight"] if not one["fits"]]
+    if later and not allow_pending:
+        return f"{_reasons(later)}. Make room, or let it wait for some: gpu_stack_allow_pending: true. {NOTHING}"
+    return None
+
+
+def _kinds(spec: Mapping[str, Any]) -> list[str]:
+    generic = spec["TaskTemplate"]["Resources"]["Reservations"].get("GenericResources") or []
+    return [item["DiscreteResourceSpec"]["Kind"] for item in generic]
+
+
+def _reasons(services: Iterable[Mapping[str, Any]]) -> str:
+    return "; ".join(f"{one['service']} {one['text']}" for one in services)
+
+
+def fitting(answer: Mapping[str, Any]) -> list[str]:
+    """A line for each service: on which nodes it would fit."""
+    names = {node["id"]: node["hostname"] for node in answer["nodes"]}
+    return [
+        f"{one['service']}: {_where([names.get(node, node) for node in one['feasible']]) if one['fits'] else one['text']}"
+        for one in answer["preflight"]
+    ]
+
+
+def _where(names: list[str]) -> str:
+    shown = sorted(names)
+    return f"fits on {', '.join(shown[:5])}{f' and {len(shown) - 5} more' if len(shown) > 5 else ''}" if shown else "runs on no node now"
+
+
+def lines(answer: Mapping[str, Any]) -> dict[str, str]:
+    """By service what is to be said of it now."""
+    pending = {one["service"]: one["text"] for one in answer["pending_now"]}
+    return {one["service"]: _line(one, pending.get(one["service"])) for one in answer["progress"]}
+
+
+def _line(one: Mapping[str, Any], pending: str | None) -> str:
+    ended = f", {one['complete']} complete" if one["complete"] else ""
+    words = [f"{one['running']} of {one['wanted']} {'complete' if one['job'] else 'running'}{ended}"]
+    if one["done"]:
+        return words[0]
+    if one["update"] in ("paused", "rollback_paused", "rollback_started"):
+        words.append(f"its update is {one['update'].replace('_', ' ')}")
+    if pending and one["running"] < one["wanted"]:
+        words.append(pending)
+    if one["failed"]:
+        words.append(f"{one['failures']} failed, the last with: {one['failed']}")
+    return "; ".join(words)
+
+
+def left(answer: Mapping[str, Any]) -> list[str]:
+    """The services that are still waited for: a task that failed for good is not."""
+    return [one["service"] for one in answer["progress"] if not one["done"] and not one["over"]]
+
+
+def outcome(answer: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """(what is pending, with what something is wrong), by the names of services."""
+    short = [one for one in answer["progress"] if not one["done"]]
+    pending = {one["service"] for one in answer["pending_now"] if one["possible"] and one["waiting"]}
+    waiting = [one["service"] for one in short if one["service"] in pending and not one["failed"]]
+    return waiting, [one["service"] for one in short if one["service"] not in waiting]

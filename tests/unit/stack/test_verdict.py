@@ -1,0 +1,187 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Before a deployment: does each service of a stack fit, beside the others of it? After it: does it run?"""
+
+from __future__ import annotations
+
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from swarm_api import A, B, named, node, service, task
+
+from plugins.module_utils._errors import GpuSwarmError
+from plugins.module_utils._ledger import stack as on_swarm
+from plugins.module_utils._ledger.listed import Listed
+from plugins.plugin_utils._stack import verdict
+from plugins.plugin_utils._stack.specification import specifications
+from plugins.plugin_utils._stack.translate import translate
+
+FLEET = [node("n1", resources=named(A, B)), node("n2", resources=named("GPU-c"), labels={"rack": "7"})]
+
+
+def specs(text: str) -> list[dict[str, Any]]:
+    return specifications(translate(dedent(text), "c.yml", lambda _path: None, {}).document, "s")
+
+
+def gpus(name: str, count: int, more: str = "") -> str:
+    return f"{name}: {{image: i, gpus: [{{count: {count}}}], deploy: {{{more}}}}}"
+
+
+def answer(text: str, nodes: Any = None, tasks: Any = (), services: Any = ()) -> dict[str, Any]:
+    wanted = specs("services: {" + text + "}")
+    listed = Listed(nodes or FLEET, list(tasks), list(services), None)
+    found = on_swarm.preflight("s", wanted, listed, "gpu-swarm.")
+    taken = on_swarm.taken("s", [one["Name"] for one in wanted], listed.services)
+    return {"nodes": found["nodes"], "kinds": found["kinds"], "preflight": found["explained"], "taken": taken}
+
+
+def refused(text: str, allow_pending: bool = False, **options: Any) -> str | None:
+    return verdict.refusal("s", answer(text, **options), specs("services: {" + text + "}"), allow_pending)
+
+
+BUSY = [task("t1", "n1", given=named(A, B), service="other", reserves={"NVIDIA-GPU": 2})]
+OTHER = [service("other", "batch", reserves={"NVIDIA-GPU": 2})]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (gpus("a", 1), None),
+        (gpus("a", 2), None),
+        (gpus("a", 3), "s_a needs 3 NVIDIA-GPU on one node: wants 3 NVIDIA-GPU; the most that a node has: 2 (host-n1); "),
+        (gpus("a", 1, "replicas: 3"), None),
+        (gpus("a", 1, "replicas: 4"), "there is room for 3 of 4 tasks"),
+        (gpus("a", 2) + ", " + gpus("b", 1), None),
+        (gpus("a", 2) + ", " + gpus("b", 1, "replicas: 2"), "s_b needs 1 NVIDIA-GPU on one node: there is room for 1 of 2 tasks"),
+        (gpus("a", 1, "placement: {constraints: [node.labels.rack==7]}"), None),
+        (gpus("a", 1, "placement: {constraints: [node.labels.rack==8]}"), "does not meet node.labels.rack==8. No node could ever run it"),
+        ("a: {image: i, deploy: {resources: {reservations: {generic_resources: [{discrete_resource_spec: {kind: VRAM, value: 1}}]}}}}",
+         "No node of the swarm advertises VRAM; there are NVIDIA-GPU."),
+        ("a: {image: i, deploy: {resources: {reservations: {memory: 900g}}}}", "No node could ever run it"),
+        ("a: {image: i, deploy: {mode: global}}", None),
+        ("a: {image: i, deploy: {replicas: 0}}", None),
+    ],
+)  # fmt: skip
+def test_preflight(text: str, message: str | None) -> None:
+    found = refused(text)
+    assert found is message or (message in found and found.endswith("Nothing was deployed."))
+
+
+def test_what_could_run_later_is_deployed_only_on_request() -> None:
+    text = gpus("a", 2)
+    assert "host-n1 has 0 NVIDIA-GPU free and would have 2 if batch.1 ended. Make room" in refused(text, tasks=BUSY, services=OTHER)
+    assert refused(text, allow_pending=True, tasks=BUSY, services=OTHER) is None
+    assert refused(gpus("a", 3), allow_pending=True) is not None
+
+
+def own(name: str = "s_a", **more: Any) -> dict[str, Any]:
+    made = service("own", name, reserves={"NVIDIA-GPU": 2})
+    made["Spec"]["TaskTemplate"]["ContainerSpec"] = task("t", "n1")["Spec"]["ContainerSpec"]  # as in what a manager answers
+    made["Spec"]["Labels"] = {on_swarm.NAMESPACE: "s"}
+    made.update(more)
+    return made
+
+
+def test_a_stack_that_is_there_has_its_own_gpus_back() -> None:
+    mine = [task("t1", "n1", given=named(A, B), service="own", reserves={"NVIDIA-GPU": 2})]
+    assert refused(gpus("a", 2), tasks=mine, services=[own()]) is None
+
+
+def test_a_name_that_is_taken() -> None:
+    assert refused(gpus("a", 1), services=[service("x", "s_a")]).startswith("The swarm has s_a already, which the stack s does not own.")
+
+
+def test_what_fits_where() -> None:
+    fits, does_not = verdict.fitting(answer(gpus("a", 1) + ", " + gpus("b", 3)))
+    assert fits == "s_a: fits on host-n1, host-n2"
+    assert does_not.startswith("s_b: needs 3 NVIDIA-GPU on one node: wants 3 NVIDIA-GPU; the most that a node has: 2 (host-n1)")
+
+
+def test_specifications() -> None:
+    (found,) = specs("""
+        services:
+          a:
+            image: i
+            logging: {driver: gelf}
+            ports: [{target: 80, published: 8080, mode: host}, '81:81']
+            volumes: [data:/data, /srv:/srv, other:/o]
+            deploy:
+              mode: replicated-job
+              replicas: 3
+              placement: {constraints: [node.labels.x==$$y], max_replicas_per_node: 2}
+              resources: {reservations: {cpus: 0.5, memory: 2g}}
+        volumes: {data: {driver: rexray}, other: }
+    """)
+    assert found["Mode"] == {"ReplicatedJob": {"TotalCompletions": 3, "MaxConcurrent": 3}}
+    assert [port["PublishedPort"] for port in found["EndpointSpec"]["Ports"]] == [8080]
+    template = found["TaskTemplate"]
+    assert [mount["VolumeOptions"]["DriverConfig"]["Name"] for mount in template["ContainerSpec"]["Mounts"]] == ["rexray"]
+    assert template["Resources"]["Reservations"] == {"NanoCPUs": 500_000_000, "MemoryBytes": 2 * 2**30}
+    assert template["Placement"] == {"Constraints": ["node.labels.x==$y"], "MaxReplicas": 2}
+    assert template["LogDriver"] == {"Name": "gelf"}
+
+
+@pytest.mark.parametrize(
+    ("deploy", "message"),
+    [
+        ("replicas: -1", "deploy.replicas is -1"),
+        ("replicas: many", "deploy.replicas is 'many'"),
+        ("mode: gobal", "deploy.mode is 'gobal'"),
+        ("resources: {reservations: {cpus: half}}", "reservations.cpus is 'half'"),
+        ("resources: {reservations: {memory: much}}", "reservations.memory is 'much'"),
+    ],
+)
+def test_what_no_service_can_have(deploy: str, message: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        specs(f"services: {{a: {{image: i, deploy: {{{deploy}}}}}}}")
+    assert message in raised.value.message
+
+
+# -- afterwards ------------------------------------------------------------------------------------------------------
+
+
+def far(tasks: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    (found,) = on_swarm.progress([own(**more)], tasks)
+    return found
+
+
+def of_own(task_id: str, state: str, desired: str = "running", said: str = "started") -> dict[str, Any]:
+    return task(task_id, "n1", service="own", state=state, desired=desired, said=said, reserves={"NVIDIA-GPU": 2})
+
+
+def line(one: dict[str, Any], pending: list[dict[str, Any]] | None = None) -> str:
+    return verdict.lines({"progress": [one], "pending_now": pending or []})["s_a"]
+
+
+def test_it_runs() -> None:
+    found = far([of_own("t1", "running")])
+    assert (found["done"], line(found)) == (True, "1 of 1 running")
+
+
+def test_it_is_not_done_while_its_update_goes_on_or_an_older_task_runs() -> None:
+    assert not far([of_own("t1", "running")], UpdateStatus={"State": "updating"})["done"]
+    assert far([of_own("t1", "running")], UpdateStatus={"State": "completed"})["done"]
+    older = of_own("t1", "running")
+    older["Spec"] = {**older["Spec"], "ContainerSpec": {"Image": "older"}}
+    assert far([older])["running"] == 0
+
+
+def test_it_waits_for_room() -> None:
+    found = far([task("t1", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})])
+    pending = [{"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}]
+    assert line(found, pending) == "0 of 1 running; needs 2"
+    assert verdict.outcome({"progress": [found], "pending_now": pending}) == (["s_a"], [])
+    assert verdict.left({"progress": [found], "pending_now": pending}) == ["s_a"]
+
+
+def test_it_fails() -> None:
+    found = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)"), of_own("t2", "starting")])
+    assert line(found) == "0 of 1 running; 1 failed, the last with: task: non-zero exit (1)"
+    assert verdict.outcome({"progress": [found], "pending_now": []}) == ([], ["s_a"])
+    # A next task is about to start; where none is, there is nothing to wait for.
+    assert verdict.left({"progress": [found], "pending_now": []}) == ["s_a"]
+    over = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])
+    assert verdict.left({"progress": [over], "pending_now": []}) == []
