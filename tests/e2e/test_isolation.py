@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .fleet import DAEMON_JSON, Fleet, Node, Run, lab, wait_until
+from .tasks_db import COMMITS, read_under_writes, unreadable
 
 NAME = "e2e-isolation"
 FLEET = """
@@ -225,6 +227,45 @@ def test_a_run_with_nothing_to_change_changes_nothing(fleet: Fleet, inventory: P
     run = at(fleet, inventory, "exclusive")
     assert set(run.changed().values()) == {0}, run.output
     assert {name: (fleet[name].files(), fleet[name].run("sh", "-c", f"find {HOME} -type f | xargs md5sum")) for name in NODES} == files
+
+
+def test_what_swarm_gave_is_read_while_swarm_writes(fleet: Fleet, inventory: Path) -> None:
+    """The agent writes each step of the tasks that come and go beside it."""
+    at(fleet, inventory, "reserved")
+    create(fleet, "stays", *RESERVES)
+    assert seen(fleet, "stays") == dict.fromkeys(NODES, 1)
+    create(fleet, "churns", "--restart-condition", "any", "--restart-delay", "0s", command=("true",))
+
+    def read(name: str) -> dict[str, Any]:
+        (container,) = containers(fleet[name], "stays")
+        task = fleet[name].docker("inspect", "--format", '{{index .Config.Labels "com.docker.swarm.task.id"}}', container)
+        return {**read_under_writes(fleet[name], HOME, task), "sees": cards(fleet[name], container)}
+
+    with ThreadPoolExecutor() as pool:
+        found = dict(zip(NODES, pool.map(read, NODES), strict=True))
+    for one in found.values():
+        assert (one["problems"], one["answers"]) == ([], [[["NVIDIA-GPU", *one["sees"]]]]), found
+        assert one["commits"] == COMMITS < one["reads"], found
+    removed(fleet, "stays", "churns")
+
+
+def test_where_it_cannot_be_read_the_variables_decide_and_that_is_counted(fleet: Fleet, inventory: Path) -> None:
+    at(fleet, inventory, "reserved")
+    with ExitStack() as stack:
+        for name in NODES:
+            fleet[name].run("rm", "-rf", "/run/gpu-swarm-guard")
+            stack.enter_context(unreadable(fleet[name]))
+        create(fleet, "reserves", *RESERVES, "--env", "NVIDIA_VISIBLE_DEVICES=all", image="lab/cuda")
+        create(fleet, "forges", "--env", f"{VARIABLE}=all")
+        create(fleet, "baked", image="lab/cuda")
+        assert seen(fleet, "reserves") == dict.fromkeys(NODES, 1)
+        assert seen(fleet, "baked") == dict.fromkeys(NODES, 0)
+        assert refused(seen(fleet, "forges"), "it requests all, which this node does not advertise")
+    for name in NODES:
+        assert {service: "unread" in names for service, names in counted(fleet[name]).items()} == dict.fromkeys(("reserves", "forges", "baked"), True)
+    removed(fleet, "reserves", "forges", "baked")
+    for name in NODES:
+        fleet[name].run("rm", "-rf", "/run/gpu-swarm-guard")
 
 
 def test_an_operators_container_and_an_allowed_service_see_what_they_request(fleet: Fleet, inventory: Path) -> None:
