@@ -24,6 +24,8 @@ from .written import Written
 PATH = "/run/gpu-swarm/books.json"
 # A minute is enough for what is to last for hours, and each time costs more than all else that the service does.
 EVERY_S = 60
+# The second of two looks that have to agree comes sooner.
+CONFIRM_S = 10
 DATA_ROOT = "/var/lib/docker"
 # It serves the tasks that share a card by MPS, and computes nothing itself. As much of its name as the kernel keeps.
 _MPS_SERVER = "nvidia-cuda-mps"
@@ -40,11 +42,20 @@ class Bookkeeper:
         self._books = Books(settings.get("idle_after") or 0)
         self._looked: float | None = None
         self._published: list[list[Any]] = []
+        self._failure = ""
 
-    def look(self, readable: bool, written: Written) -> None:
-        """``readable``: whether the cards can be read at all."""
+    def look(self, readable: bool, written: Written) -> str:
+        """``readable``: whether the cards can be read at all. Returns what went wrong, once, which is no reason to watch the cards no more."""
+        try:
+            self._look(readable, written)
+        except Exception as problem:
+            before, self._failure = self._failure, "processes cannot be compared with reservations: %r" % problem
+            return self._failure if self._failure != before else ""
+        return ""
+
+    def _look(self, readable: bool, written: Written) -> None:
         now = time.monotonic()
-        if self._looked is not None and now - self._looked < EVERY_S:
+        if self._looked is not None and now - self._looked < (EVERY_S if self._books.settled else CONFIRM_S):
             return
         self._looked = now
         cards = self._query() if readable else None
@@ -60,7 +71,7 @@ class Bookkeeper:
 
     def _seen(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container], written: Written) -> Look:
         # What may see all cards has none, whatever its service reserves.
-        tasks = {one.task: self._is_allowed(one) for one in running.values() if one.task}
+        tasks = {one.task: self._is_allowed(one) for one in running.values() if one.task and not self._containers.is_over(one.task)}
         held = {task: () if allowed else self._held(task, written) for task, allowed in tasks.items()}
         known = [card["uuid"] for card in cards if card["pids"] is not None]
         return Look(list(self._uses(cards, running)), held, written.expected, known)
@@ -83,7 +94,7 @@ class Bookkeeper:
     def _use(self, card: str, process: processes.Process, running: Mapping[str, Container]) -> Use | None:
         # The outermost: one within another is what a task starts by a dockerd of its own.
         container = next((running[one] for one in process.containers if one in running), None)
-        if container and container.task:
+        if container and container.task and not self._containers.is_over(container.task):
             return None if self._is_allowed(container) else Use(card, container.task, process.name)
         if process.name.startswith(_MPS_SERVER):
             return None

@@ -93,6 +93,7 @@ class Books:
         self._idle_after_s = idle_after_s  # 0: what is held and not used is no finding
         self._looked: float | None = None
         self._before: set[Finding] = set()  # what the last look found
+        self.settled = True  # whether the last two looks found the same
         self._since: dict[Finding, int] = {}
         self._used: dict[tuple[str, str, str], tuple[float, int]] = {}  # by task, kind and value: when it was used last, or seen first
 
@@ -103,7 +104,7 @@ class Books:
         self._looked = now
         found = judge(look.uses, look.held, look.advertised)
         # A process may outlast its container by a moment: two looks in a row have to agree.
-        agreed, self._before = found & self._before, found
+        agreed, self.settled, self._before = found & self._before, found == self._before, found
         self._since = {one: self._since.get(one, clock) for one in found}
         return ordered([*(one._replace(since=self._since[one]) for one in agreed), *self._idle(look, now, clock)])
 

@@ -48,6 +48,7 @@ class Containers:
         self._data_root = data_root
         self._seen: dict[str, tuple[object, Container | None]] = {}
         self._given: dict[str, Sequence[Given]] = {}
+        self._over: set[str] = set()
 
     def running(self) -> dict[str, Container]:
         """By their ids. Raises OSError where dockerd's directory cannot be read."""
@@ -62,6 +63,7 @@ class Containers:
         found = {one: container for one, (_stamp, container) in seen.items() if container}
         tasks = {container.task for container in found.values()}
         self._given = {task: given for task, given in self._given.items() if task in tasks}
+        self._over &= tasks
         return found
 
     def given(self, task: str) -> Sequence[Given] | None:
@@ -72,7 +74,13 @@ class Containers:
             except (bolt.BoltError, RecordError, OSError):
                 return None
             self._given[task] = _given(record) if record else ()
+            if record is None:
+                self._over.add(task)
         return self._given[task]
+
+    def is_over(self, task: str) -> bool:
+        """Whether swarm knows a task no more whose container runs: somebody started that by hand, or an image has the label of one."""
+        return self.given(task) is not None and task in self._over
 
 
 def _given(record: TaskRecord) -> tuple[Given, ...]:

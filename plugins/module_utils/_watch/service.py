@@ -104,7 +104,9 @@ class Service:
         reading = self._read()
         if reading["error"] in verdict.NOT_LOADED and _uptime() < GRACE_S:
             return
-        self._books.look(reading["error"] is None, self._written.read())
+        failure = self._books.look(reading["error"] is None, self._written.read())
+        if failure:
+            _say(failure)
         self._gpus = reading["gpus"] or self._gpus
         errors, self._errors = self._errors + self._new_errors(), []
         for error in self._events.add(errors, self._gpus, self._settings):

@@ -164,6 +164,7 @@ def test_the_containers_that_run_and_what_their_tasks_have(tmp_path):
     }  # fmt: skip
     assert it.given("os4h3yhd38lmqy77fykgvxym7") == (Given("NVIDIA-GPU", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b"),)
     assert it.given("sznzfnmgku8fpv6rmqqbwynu1") == it.given("nobody") == ()
+    assert [it.is_over(task) for task in ("os4h3yhd38lmqy77fykgvxym7", "sznzfnmgku8fpv6rmqqbwynu1", "nobody")] == [False, False, True]
     container(tmp_path, ONE, "os4h3yhd38lmqy77fykgvxym7", "train", running=False)
     assert list(it.running()) == [TWO]
 
@@ -314,11 +315,17 @@ def test_a_process_outside_containers_is_named_with_its_user(keeper, sleeper):
     assert keeper(None) == []  # NVML says nothing
 
 
-def test_looks_are_a_minute_apart_and_none_where_cards_cannot_be_read(keeper, sleeper):
+def test_looks_are_a_minute_apart_the_one_that_has_to_agree_comes_sooner_and_none_where_cards_cannot_be_read(keeper, sleeper):
     keeper(on(A, sleeper))
-    keeper.clock.now -= 1
+    keeper.clock.now -= 51  # nine seconds later
     assert keeper(on(A, sleeper)) == []
+    keeper.clock.now -= 59
     assert keeper(on(A, sleeper)) != []
+    keeper.clock.now -= 1
+    assert keeper(on(A)) != []
+    assert keeper(on(A)) == []
+    keeper.clock.now += 60
+    assert len([keeper(on(A, sleeper)) for _look in range(2)][1]) == 1
     assert keeper(on(A, sleeper), readable=False) == []
 
 
@@ -326,8 +333,9 @@ def test_looks_are_a_minute_apart_and_none_where_cards_cannot_be_read(keeper, sl
     ("task", "service", "found"),
     [
         ("", "", ["outside", A, "", "", "container it (sleep)", 1000]),
-        ("t1", "train", ["not-held", A, "t1", "", "sleep", 1000]),
-        ("t1", "exporter", None),
+        ("sznzfnmgku8fpv6rmqqbwynu1", "train", ["not-held", A, "sznzfnmgku8fpv6rmqqbwynu1", "", "sleep", 1000]),
+        ("sznzfnmgku8fpv6rmqqbwynu1", "exporter", None),
+        ("over", "train", ["outside", A, "", "", "container it (sleep)", 1000]),
     ],
 )
 def test_a_process_of_a_container_is_that_of_its_task(keeper, sleeper, monkeypatch, task, service, found):
@@ -338,6 +346,16 @@ def test_a_process_of_a_container_is_that_of_its_task(keeper, sleeper, monkeypat
     monkeypatch.setattr(processes, "read", lambda pid: read(pid)._replace(containers=[TWO, ONE]))  # TWO is of a dockerd around this one
     keeper(on(A, sleeper))
     assert keeper(on(A, sleeper)) == ([found] if found else [])
+
+
+def test_what_goes_wrong_is_said_once_and_ends_nothing(tmp_path, monkeypatch):
+    def broken():
+        raise ValueError("x")
+
+    it = bookkeeper.Bookkeeper({}, broken)
+    monkeypatch.setattr(bookkeeper, "EVERY_S", 0)
+    said = [it.look(True, Written()) for _time in range(3)]
+    assert said == ["processes cannot be compared with reservations: ValueError('x')", "", ""]
 
 
 def test_the_server_of_mps_is_nobodys_use(keeper, sleeper, monkeypatch):
