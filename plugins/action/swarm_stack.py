@@ -29,13 +29,13 @@ OPTIONS = {
     "kind": {"type": "str", "default": DEFAULT_KIND},
     "allow_pending": {"type": "bool", "default": False},
     "wait_timeout": {"type": "int", "default": 300},
-    "prune": {"type": "bool", "default": True},
+    "prune": {"type": "bool", "default": False},
     "with_registry_auth": {"type": "bool", "default": False},
 }
 # docker's own rule, for names of services and of what belongs to a stack.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-# docker_stack has an option of each of these.
-SHARED = ("docker_host", "tls", "validate_certs", "ca_path", "client_cert", "client_key", "api_version", "timeout")
+# Of the connection, what the docker command does not have.
+NOT_SHARED = ("timeout",)
 FILE = "stack.yml"
 REMOVAL_S = 60
 
@@ -52,12 +52,13 @@ class ActionModule(ActionBase):
         self._vars, self._who = task_vars, self._task.delegate_to or task_vars["inventory_hostname"]
         # Whether it makes sense to try another manager.
         result["answered"] = True
+        self._deployed = False
         try:
             self._refuse_arguments()
             change = self._present if self._args["state"] == "present" else self._absent
             result.update(change())
         except NoManager as problem:
-            result.update(failed=True, answered=False, msg=problem.message)
+            result.update(failed=True, answered=self._deployed, msg=problem.message)
         except GpuSwarmError as problem:
             result.update(failed=True, msg=printable(problem.message), **problem.details)
         except AnsibleError as problem:
@@ -69,7 +70,9 @@ class ActionModule(ActionBase):
     def _refuse_arguments(self):
         name = self._args["name"]
         if not NAME.fullmatch(name):
-            raise GpuSwarmError(f"The name of the stack is {name!r}. Write at most 40 letters, digits and _ - that begin with a letter or digit.")
+            raise GpuSwarmError(
+                f"The name of the stack is {name!r}. Write at most 40 letters, digits and _ - that begin with a letter or digit: -e stack=train."
+            )
         if self._args["state"] == "present" and not self._args["compose"]:
             raise GpuSwarmError(f"There is no Compose file for the stack {name}. Name it in compose: -e compose=compose.yml.")
 
@@ -85,12 +88,18 @@ class ActionModule(ActionBase):
         for line in verdict.fitting(before):
             self._say(line)
         result = self._described(stack, before)
+        orphans = verdict.orphans(before, specs)
+        if orphans and not self._args["prune"]:
+            self._say(f"note: the stack has {', '.join(orphans)}, of which {folder.name} says nothing; -e gpu_stack_prune=true removes them")
         refused = verdict.refusal(name, before, specs, self._args["allow_pending"])
         if refused:
             raise GpuSwarmError(refused, **{**result, "changed": False})
         if self._task.check_mode:
             self._display.display(f"\n# {FILE}\n{result['stack_file']}")
             return result
+        if not result["changed"] and verdict.jobs(specs):
+            self._say("nothing has changed, and it is not deployed again: its jobs would run once more")
+            return {**result, **self._awaited()}
         answer = self._deploy(stack)
         self._look(keep=text.written(stack.document))
         return {**result, "changed": bool(answer.get("changed")), **self._awaited()}
@@ -121,6 +130,7 @@ class ActionModule(ActionBase):
         content = {FILE: text.written(stack.document).encode("utf-8"), **stack.files}
         paths = [self._carry(data, place(directory, path)) for path, data in content.items()]
         self._fixup_perms2([directory, *paths])
+        self._deployed = True
         options = {"prune": self._args["prune"], "with_registry_auth": self._args["with_registry_auth"]}
         return self._docker_stack(directory, state="present", compose=[place(directory, FILE)], **options)
 
@@ -135,7 +145,7 @@ class ActionModule(ActionBase):
             self._carry(zipped(lacking), archive)
             self._fixup_perms2([archive])
             self._task.environment = [*(former or []), {"PYTHONPATH": archive}]
-        api = {key: value for key, value in self._api.items() if key in SHARED}
+        api = {key: value for key, value in self._api.items() if key not in NOT_SHARED}
         try:
             # It cannot check, and this stands in front of it.
             answer = self._call("community.docker.docker_stack", {**api, "name": self._args["name"], **options})

@@ -60,7 +60,7 @@ options:
   prune:
     description: Whether services of the stack are removed that the Compose file has no more.
     type: bool
-    default: true
+    default: false
   with_registry_auth:
     description: Whether the manager's login to a registry is passed on to the nodes.
     type: bool

@@ -46,6 +46,7 @@ def translated(name: str, found: Any, file: str, context: Context) -> dict[str, 
         built = "Build it, push it to a registry that the nodes reach, and write" if "build" in service else "Write"
         raise GpuSwarmError(f"{where} has no image. {built} its name there.")
     made.update(_changed(service, where, context))
+    mapping(service.get("logging"), f"{where}.logging")
     _look_for_unreserved(made, where, context.notes)
     return {key: value for key, value in made.items() if value is not None}
 
@@ -108,6 +109,10 @@ def _deploy(service: dict[str, Any], where: str, context: Context) -> dict[str, 
         made["resources"] = {key: value for key, value in (("limits", limits), ("reservations", reservations)) if value}
     if made.get("labels") is not None:
         made["labels"] = {key: value or "" for key, value in pairs(made["labels"], f"{where}.deploy.labels").items()}
+    placement = mapping(deploy.get("placement"), f"{where}.deploy.placement")
+    if isinstance(placement.get("constraints"), str):
+        raise GpuSwarmError(f"{where}.deploy.placement.constraints is text, and has to be a list. Begin each constraint with '- '.")
+    texts(placement.get("constraints"), f"{where}.deploy.placement.constraints")
     return {key: value for key, value in made.items() if value not in (None, {})} or None
 
 

@@ -43,7 +43,7 @@ def _service(name: str, service: dict[str, Any], document: dict[str, Any]) -> di
 
 def _mode(deploy: dict[str, Any], name: str) -> dict[str, Any]:
     mode, replicas = deploy.get("mode") or "replicated", deploy.get("replicas", 1)
-    if mode not in _MODES:
+    if not isinstance(mode, str) or mode not in _MODES:
         raise GpuSwarmError(f"{name}: deploy.mode is {mode!r}, and has to be {', '.join(_MODES)}. Write one of them, or leave it out.")
     if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 0:
         raise GpuSwarmError(f"{name}: deploy.replicas is {replicas!r}, and has to be a whole number of 0 or more. Write one.")
@@ -78,5 +78,5 @@ def _mount(one: Any, document: dict[str, Any]) -> dict[str, Any] | None:
     source, kind = (one.get("source"), one.get("type")) if isinstance(one, dict) else (one.partition(":")[0] if ":" in one else None, "volume")
     if kind == "cluster":
         return {"Type": "cluster", "Source": source, "Target": "/"}
-    driver = ((document.get("volumes") or {}).get(source) or {}).get("driver") if kind == "volume" else None
+    driver = ((document.get("volumes") or {}).get(str(source)) or {}).get("driver") if kind == "volume" else None
     return {"Type": "volume", "Source": source, "Target": "/", "VolumeOptions": {"DriverConfig": {"Name": driver}}} if driver else None

@@ -44,6 +44,17 @@ def _reasons(services: Iterable[Mapping[str, Any]]) -> str:
     return "; ".join(f"{one['service']} {one['text']}" for one in services)
 
 
+def jobs(specs: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether any of the services is a job, which any update has run again."""
+    return any(mode.endswith("Job") for spec in specs for mode in spec["Mode"])
+
+
+def orphans(answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Services of the stack that are not among these."""
+    names = {spec["Name"] for spec in specs}
+    return [one["service"] for one in answer["progress"] if one["service"] not in names]
+
+
 def fitting(answer: Mapping[str, Any]) -> list[str]:
     """A line for each service: on which nodes it would fit."""
     names = {node["id"]: node["hostname"] for node in answer["nodes"]}

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from textwrap import dedent, indent
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from plugins.module_utils._errors import GpuSwarmError
+from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.text import shown, written
 from plugins.plugin_utils._stack.translate import Stack, translate
 
@@ -279,3 +281,62 @@ def test_secrets_do_not_show() -> None:
     assert "pw" not in text
     assert "PLAIN: p" in text
     assert hidden == ["services.a.environment.API_KEY", "services.a.environment.URL"]
+
+
+WHOLE = """
+services:
+  a:
+    image: i
+    env_file: [{path: a.env}]
+    environment: {A: b}
+    labels: [a=b]
+    logging: {driver: gelf}
+    depends_on: {b: {condition: service_healthy}}
+    networks: {n: {aliases: [x]}}
+    healthcheck: {test: [CMD, x], retries: 1}
+    ports: ['1:2', {target: 1, published: 2, mode: host}]
+    volumes: ['a:/b', {type: volume, source: v, target: /c, volume: {nocopy: true}}, {type: tmpfs, target: /t, tmpfs: {size: 1}}]
+    configs: [{source: c, target: /c, mode: 0440}]
+    deploy:
+      mode: replicated
+      replicas: 1
+      labels: {x: y}
+      placement: {constraints: [node.role==worker], max_replicas_per_node: 1}
+      resources:
+        limits: {cpus: 1, memory: 1g}
+        reservations:
+          devices: [{count: 1, capabilities: [gpu]}]
+          generic_resources: [{discrete_resource_spec: {kind: K, value: 1}}]
+          cpus: 0.5
+          memory: 1m
+  b: {image: i, gpus: [{count: 1}]}
+networks: {n: {driver: bridge}}
+volumes: {v: {driver: d}}
+configs: {c: {content: x}}
+secrets: {s: {file: a.env}}
+"""
+JUNK = [None, True, 0, -1, 1.5, "", "text", "$", "${", "a:b:c", [], [None], [1], ["x"], [[]], {}, {"x": None}, {"x": {}}, [{}], [{"x": 1}]]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(one for key, item in items for one in places(item, (*path, key)))]
+
+
+@pytest.mark.parametrize(("number", "path"), list(enumerate(places(yaml.safe_load(WHOLE))[1:])))
+def test_whatever_stands_at_a_place_it_is_translated_or_one_error(number: int, path: tuple[Any, ...]) -> None:
+    for step in range(4):  # at each place others
+        junk = JUNK[(7 * number + 5 * step) % len(JUNK)]
+        found = yaml.safe_load(WHOLE)
+        above = found
+        for key in path[:-1]:
+            above = above[key]
+        above[path[-1]] = junk
+        with suppress(GpuSwarmError):  # and nothing else is raised
+            specifications(of_file(yaml.safe_dump(found), {"a.env": b"X=1"}).document, "s")
+
+
+@pytest.mark.parametrize("deploy", ["mode: [x]", "replicas: []", "placement: text", "placement: {constraints: text}"])
+def test_what_deploy_cannot_be(deploy: str) -> None:
+    with pytest.raises(GpuSwarmError):
+        specifications(of_file(f"services: {{a: {{image: i, deploy: {{{deploy}}}}}}}").document, "s")

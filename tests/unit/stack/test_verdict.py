@@ -185,3 +185,10 @@ def test_it_fails() -> None:
     assert verdict.left({"progress": [found], "pending_now": []}) == ["s_a"]
     over = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])
     assert verdict.left({"progress": [over], "pending_now": []}) == []
+
+
+def test_jobs_and_services_that_the_file_has_no_more() -> None:
+    assert not verdict.jobs(specs("services: {a: {image: i}}"))
+    job = specs("services: {a: {image: i, deploy: {mode: global-job}}}")
+    assert verdict.jobs(job)
+    assert verdict.orphans({"progress": [{"service": "s_a"}, {"service": "s_b"}]}, job) == ["s_b"]
