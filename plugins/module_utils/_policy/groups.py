@@ -179,6 +179,8 @@ def _why_left(gpu: Gpu, fit: Sequence[Gpu], size: int, by: str) -> str:
         why = "it has no NVLink"
     elif by == NVLINK and not links.get("nvlink_active"):
         why = "its NVLinks are down"
+    elif by == NVLINK and not links.get("nvlink_peers"):
+        why = "by its NVLinks it reaches no GPU that works; where these lead to NVSwitches, nvidia-fabricmanager has to run"
     elif len(_neighbours(gpu, fit, _NEAR[by])) < size - 1:
         why = f"of the GPUs of its model that the rule can advertise it {_REACHES[by]} fewer than {size - 1}"
     else:

@@ -112,6 +112,10 @@ REASONS = {
         machine(4, {(0, 1): 4, (2, 3): 4})[:3],
         "of the GPUs of its model that the rule can advertise it reaches over NVLink fewer than 1",
     ),
+    "no Fabric Manager": (
+        [dict(one, links={**one["links"], "nvlink_active": 4}) for one in machine(2, {})],
+        "by its NVLinks it reaches no GPU that works; where these lead to NVSwitches, nvidia-fabricmanager has to run",
+    ),
     "one too many": (machine(3, None), "the GPUs that it reaches over NVLink make no other group"),
 }
 
