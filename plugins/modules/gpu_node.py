@@ -206,7 +206,7 @@ left_out:
 missing:
   description:
     - What the node lacks. V(nvml_binding), V(toml_parser), V(toolkit), V(toolkit_packages), V(engine), V(docker_sdk).
-    - With V(toolkit_packages), dpkg was killed while it installed the toolkit, and apt refuses any work until that is fixed.
+    - With V(toolkit_packages), the package manager was killed while it installed the toolkit. apt refuses any work until that is fixed.
     - In check mode this is information. When applying, what is needed for the change is an error.
   returned: success, and with an error for want of one of these
   type: list

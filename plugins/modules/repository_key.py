@@ -14,6 +14,7 @@ description:
     file has to be that one; its subkeys are its own affair. A file with anything besides keys, such as text around the armor, is refused.
   - What is installed is written anew from what was compared, not the fetched bytes.
   - Where the right key is installed already, nothing is fetched. Needs no gpg.
+  - The directory of O(path) is made where it is not there yet, as on distributions that bring no such directory.
 options:
   path:
     description:
@@ -31,6 +32,10 @@ options:
   src:
     description: A file on the node with the key, which is removed.
     type: path
+  content:
+    description: The key itself, encoded in base64.
+    type: str
+    version_added: 0.3.0
   fingerprint:
     description:
       - The key's fingerprint, 40 or 64 hexadecimal digits, blanks and colons aside.
@@ -69,6 +74,7 @@ problem:
   type: str
 """
 
+import base64
 import os
 import tempfile
 
@@ -80,7 +86,16 @@ from ..module_utils._machine.signing_key import checked, fetch, form, installed,
 from ..module_utils._mask import mask
 
 
+def make_folder(path):
+    """Readable for all, whatever the umask: apt reads keys as a user of its own."""
+    if not os.path.isdir(path):
+        make_folder(os.path.dirname(path))
+        os.mkdir(path)
+        os.chmod(path, 0o755)
+
+
 def install(module, data):
+    make_folder(os.path.dirname(os.path.abspath(module.params["path"])))
     handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
     with os.fdopen(handle, "wb") as file:
         file.write(data)
@@ -89,12 +104,15 @@ def install(module, data):
 
 
 def converge(module, url):
-    path, src, armored = module.params["path"], module.params["src"], module.params["armored"]
+    path, src, content, armored = (module.params[name] for name in ("path", "src", "content", "armored"))
     wanted = pinned(module.params["fingerprint"])
     there = installed(path, wanted, armored)
-    if wanted and there and not src:
+    if wanted and there and url:
         return {"changed": False, "fingerprints": there.fingerprints}
-    keys = checked(fetch(module, url) if url else read(src), wanted, url or src)
+    if content:
+        keys = checked(base64.b64decode(content), wanted, "the key from the controller")
+    else:
+        keys = checked(fetch(module, url) if url else read(src), wanted, url or src)
     changed = there is None or there.blocks != keys.blocks
     if changed and not module.check_mode:
         install(module, form(path, keys, armored))
@@ -108,11 +126,12 @@ def main():
             "armored": {"type": "bool", "default": False},
             "url": {"type": "str"},
             "src": {"type": "path"},
+            "content": {"type": "str", "no_log": False},  # a public key
             "fingerprint": {"type": "str", "required": True},
             "timeout": {"type": "int", "default": 30},
         },
-        mutually_exclusive=[("url", "src")],
-        required_one_of=[("url", "src")],
+        mutually_exclusive=[("url", "src", "content")],
+        required_one_of=[("url", "src", "content")],
         supports_check_mode=True,
     )
     url = module.params["url"]
@@ -123,6 +142,8 @@ def main():
         module.fail_json(msg=mask(problem.message), **problem.details)
     except OSError as problem:
         module.fail_json(msg="%s: %s" % (problem.filename, problem.strerror), problem="file")
+    except ValueError as problem:
+        module.fail_json(msg="content is not encoded in base64: %s" % problem, problem="fingerprint")
     finally:
         if module.params["src"] and not module.check_mode and os.path.exists(module.params["src"]):
             os.remove(module.params["src"])

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from docker.models.containers import Container
 
-from . import daemon, demo, fleet, images, inventory, nodes, packages
+from . import daemon, demo, fleet, images, inventory, nodes, packages, rpms
 from .lab import Lab, LabError
 
 
@@ -52,6 +52,7 @@ def _create(lab: Lab, description: fleet.Fleet, keep: bool) -> list[Container]:
         releases = {node.image for node in description.nodes}
         images.provide(lab, releases)
         packages.publish(lab, releases)
+        rpms.publish(lab, description.nodes)
         nodes.build_driver(lab)
         with _whole(lab, description, keep):
             return nodes.create_all(lab, description)

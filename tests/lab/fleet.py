@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 import yaml
 
-from . import rootfs
+from . import families, rootfs
 from .lab import HERE, LabError
 
 PRESETS = HERE / "presets"
@@ -30,6 +30,7 @@ class Node:
     gpus: str | None = None  # the text that the stand-in for NVML reads; None: no driver
     toolkit: str | None = None  # a version that is there from the start
     retired: tuple[str, ...] = ()  # packages from before the toolkit that are there from the start
+    family: str | None = None  # of distributions, such as rhel; None: Debian
     docker_sdk: bool = True
     daemon_json: str | None = None
     vars: dict[str, Any] = field(default_factory=dict)
@@ -73,6 +74,8 @@ def node(name: str, words: dict[str, Any], path: Path) -> Node:
     image = words.get("image", Node.image)
     if image not in rootfs.releases():
         raise LabError(f"{path}: node {name}: image {image!r} is none of {', '.join(rootfs.releases())}")
+    if words.get("family") not in (None, *families.table()):
+        raise LabError(f"{path}: node {name}: family {words['family']!r} is none of {', '.join(families.table())}")
     gpus = words.get("gpus")
     groups = tuple(words.get("groups") or (["gpu_nodes"] if gpus else ["swarm_workers"]))
     for group in groups:

@@ -16,7 +16,7 @@ import docker
 from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 
-from . import variants
+from . import rpms, variants
 from .archive import Files, archive
 from .daemon import NETWORK, client
 from .fleet import Fleet, Node, seeded
@@ -86,7 +86,7 @@ def build_driver(lab: Lab) -> None:
 
 def node_files(lab: Lab, node: Node) -> Files:
     files = {"usr/share/gpu-lab/images.tar": ((lab.root / "images.tar").read_bytes(), 0o644)}
-    files.update(apt_files(lab, node.image))
+    files.update(rpms.node_files(lab, node.image, node.family) if node.family else apt_files(lab, node.image))
     if node.gpus is not None:
         files.update(driver_files(lab, node.gpus, node.name))
     if node.daemon_json is not None:

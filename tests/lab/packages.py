@@ -30,9 +30,11 @@ from .toolkit.lab_toolkit.versions import does
 
 SOURCES = HERE / "toolkit"
 NEEDED = {"dpkg-deb": "dpkg", "apt-ftparchive": "apt-utils", "gpg": "gpg", "gpgconf": "gpgconf"}
+GPG = ("gpg", "--batch", "--yes", "--armor")
 NVIDIA = "libnvidia-container"  # the folder's name under the repository's root
 URL = f"http://{REPOSITORY_HOST}/{NVIDIA}"
 KEYRING = "usr/share/keyrings/gpu-swarm-lab.asc"
+BASE = "nvidia-container-toolkit-base"  # has the program nvidia-ctk
 MAINTAINER = "the fleet.gpu_swarm lab <lab@localhost>"
 
 
@@ -72,29 +74,34 @@ def _deb(name: str, version: str, package: dict, folder: Path) -> None:
         (tree / "DEBIAN").mkdir()
         (tree / "DEBIAN/control").write_text(_control(name, version, package))
         (tree / "DEBIAN/conffiles").write_text("".join(f"{path}\n" for path in package.get("conffiles", [])))
-        scripts = {source: f"DEBIAN/{script}" for script, source in package.get("scripts", {}).items()}
-        for source, target in {**package["files"], **scripts}.items():
-            (tree / target).parent.mkdir(parents=True, exist_ok=True)
-            if (SOURCES / source).is_dir():
-                shutil.copytree(SOURCES / source, tree / target, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy2(SOURCES / source, tree / target)
-        if name == "nvidia-container-toolkit-base":
-            _base_extras(tree, version)
+        lay_out(name, version, package, tree)
+        for script, text in scripts(name, version, package).items():
+            (tree / "DEBIAN" / script).write_text(text)
+            (tree / "DEBIAN" / script).chmod(0o755)
         tree.chmod(0o755)
         run("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(tree), str(folder / deb(name, version)))
 
 
-def _base_extras(tree: Path, version: str) -> None:
-    (tree / "usr/lib/gpu-lab/toolkit/version").write_text(version.split("-")[0] + "\n")
-    template = jinja2.Template((SOURCES / "postinst.base").read_text(), keep_trailing_newline=True)
-    scripts = {
-        "postinst": template.render(reloads=does(version, "reloads-systemd")),
-        "prerm": "#!/bin/sh\nset -e\nrm -rf /usr/lib/gpu-lab/toolkit/lab_toolkit/__pycache__\n",
-    }
-    for name, text in scripts.items():
-        (tree / "DEBIAN" / name).write_text(text)
-        (tree / "DEBIAN" / name).chmod(0o755)
+def lay_out(name: str, version: str, package: dict, tree: Path) -> None:
+    """A package's files, as they lie on a node."""
+    for source, target in package["files"].items():
+        (tree / target).parent.mkdir(parents=True, exist_ok=True)
+        if (SOURCES / source).is_dir():
+            shutil.copytree(SOURCES / source, tree / target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(SOURCES / source, tree / target)
+    if name == BASE:
+        (tree / "usr/lib/gpu-lab/toolkit/version").write_text(version.split("-")[0] + "\n")
+
+
+def scripts(name: str, version: str, package: dict) -> dict[str, str]:
+    """What dpkg runs, by its names for it."""
+    found = {script: (SOURCES / source).read_text() for script, source in package.get("scripts", {}).items()}
+    if name == BASE:
+        template = jinja2.Template((SOURCES / "postinst.base").read_text(), keep_trailing_newline=True)
+        found["postinst"] = template.render(reloads=does(version, "reloads-systemd"))
+        found["prerm"] = "#!/bin/sh\nset -e\nrm -rf /usr/lib/gpu-lab/toolkit/lab_toolkit/__pycache__\n"
+    return found
 
 
 def _wanted() -> Iterator[tuple[str, str, dict]]:
@@ -121,10 +128,17 @@ def _sign(lab: Lab, folder: Path) -> None:
 def sign(lab: Lab, folder: Path) -> None:
     """Vouches for a repository's Release as it is now."""
     home = {"GNUPGHOME": str(lab.run / "signing")}
-    command = ("gpg", "--batch", "--yes", "--armor")
     try:
-        run(*command, "--output", "InRelease", "--clearsign", "Release", cwd=folder, env=home)
-        run(*command, "--output", "Release.gpg", "--detach-sign", "Release", cwd=folder, env=home)
+        run(*GPG, "--output", "InRelease", "--clearsign", "Release", cwd=folder, env=home)
+        run(*GPG, "--output", "Release.gpg", "--detach-sign", "Release", cwd=folder, env=home)
+    finally:
+        _end_agent(lab)
+
+
+def sign_file(lab: Lab, path: Path) -> None:
+    """Beside it, as repositories of rpm's have it."""
+    try:
+        run(*GPG, "--detach-sign", str(path), env={"GNUPGHOME": str(lab.run / "signing")})
     finally:
         _end_agent(lab)
 
@@ -199,8 +213,13 @@ def apt_files(lab: Lab, release: str) -> dict[str, tuple[bytes, int]]:
 
 
 def debs(lab: Lab, toolkit: str | None, retired: Iterable[str]) -> list[Path]:
-    """The four packages of one version of the toolkit, and some of what came before it, in an order that dpkg can install."""
+    """What is on a node from the start."""
     folder = lab.repository / NVIDIA / "stable" / "deb" / architecture()
+    return [folder / deb(name, version) for name, version in chosen(toolkit, retired)]
+
+
+def chosen(toolkit: str | None, retired: Iterable[str]) -> list[tuple[str, str]]:
+    """The four packages of one version of the toolkit, and some of what came before it, in an order that dpkg can install."""
     document = table()
     unknown = [name for name in retired if name not in document["retired"]]
     if unknown:
@@ -209,5 +228,4 @@ def debs(lab: Lab, toolkit: str | None, retired: Iterable[str]) -> list[Path]:
     if full and full not in document["versions"]:
         raise LabError(f"there is no toolkit {toolkit}; there are: {', '.join(document['versions'])}")
     wanted = [(name, full) for name in reversed(document["packages"]) if full]
-    wanted += [(name, document["retired"][name]["version"]) for name in retired]
-    return [folder / deb(name, version) for name, version in wanted]
+    return wanted + [(name, document["retired"][name]["version"]) for name in retired]

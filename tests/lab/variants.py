@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import docker
 
-from . import images
-from .archive import archive
+from . import families, images, rpms
+from .archive import Files, archive
 from .fleet import Node
 from .lab import Lab, LabError
 from .packages import debs, key
@@ -17,19 +19,21 @@ from .packages import debs, key
 
 def tag(node: Node) -> str:
     """Of nodes that are alike, the same."""
+    family = [node.family, families.key(node.image, node.family), rpms.key()] if node.family else []
     packages = ([f"toolkit{node.toolkit}"] if node.toolkit else []) + list(node.retired)
-    return "-".join([images.tag(node.image), *packages, *([key()] if packages else []), *([] if node.docker_sdk else ["nosdk"])])
+    return "-".join([images.tag(node.image), *family, *packages, *([key()] if packages else []), *([] if node.docker_sdk else ["nosdk"])])
 
 
 def provide(lab: Lab, engine: docker.DockerClient, node: Node) -> None:
     if engine.images.list(name=tag(node)):
         return
-    commands = []
-    files = {}
-    packages = debs(lab, node.toolkit, node.retired)
+    files, commands = _of_family(lab, node)
+    packages = rpms.chosen(lab, node.toolkit, node.retired) if node.family else debs(lab, node.toolkit, node.retired)
     if packages:
-        files = {f"root/{path.name}": (path.read_bytes(), 0o644) for path in packages}
-        commands += ["dpkg --install " + " ".join(f"/root/{path.name}" for path in packages), "rm /root/*.deb"]
+        files.update(_in_root(packages))
+        install = "rpm --install" if node.family else "dpkg --install"
+        commands.append(f"{install} {' '.join(f'/root/{path.name}' for path in packages)}")
+    commands.append("rm --force /root/*.deb /root/*.rpm")
     if not node.docker_sdk:
         commands.append("dpkg --purge python3-docker")
     builder = engine.containers.create(images.tag(node.image), ["sh", "-ec", "\n".join(commands)], network_mode="none")
@@ -41,3 +45,14 @@ def provide(lab: Lab, engine: docker.DockerClient, node: Node) -> None:
         builder.commit(*tag(node).split(":"), changes="\n".join(images.CHANGES))
     finally:
         builder.remove(force=True, v=True)
+
+
+def _of_family(lab: Lab, node: Node) -> tuple[Files, list[str]]:
+    if not node.family:
+        return {}, []
+    manager, base = families.debs(node.image, node.family), rpms.base(lab, node.image, node.family)
+    return {**families.files(node.family), **_in_root([*manager, base])}, families.commands(base.name)
+
+
+def _in_root(paths: list[Path]) -> Files:
+    return {f"root/{path.name}": (path.read_bytes(), 0o644) for path in paths}

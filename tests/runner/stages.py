@@ -33,6 +33,7 @@ E2E_SWARM = [f"{E2E}/test_swarm_faults.py"]
 E2E_APART = [f"{E2E}/test_{name}.py" for name in ("deprovision", "leave_no_trace")]
 E2E_HEALTH = [f"{E2E}/test_health.py"]
 E2E_ISOLATION = [f"{E2E}/test_isolation.py"]
+E2E_RPM = [f"{E2E}/test_rpm_nodes.py"]
 
 
 def pytest(name: str, *words: str, **options: object) -> Stage:
@@ -68,7 +69,7 @@ def molecule(scenario: str) -> Stage:
 
 def stages() -> list[Stage]:
     """After what takes seconds come the longest first, so that none of them is what all others have been waiting for."""
-    apart = [*E2E_MEMBERS, *E2E_APART, *E2E_HEALTH, *E2E_ISOLATION, *E2E_SWARM]
+    apart = [*E2E_MEMBERS, *E2E_APART, *E2E_HEALTH, *E2E_ISOLATION, *E2E_RPM, *E2E_SWARM]
     return [
         # debootstrap mostly waits for the network and the disk: it may run beside the rest. What needs no fleet begins meanwhile.
         Stage("images", [PYTHON, "-m", "tests.runner.images"], setup=True, background=True, timeout_s=1800),
@@ -83,6 +84,7 @@ def stages() -> list[Stage]:
         pytest("e2e-apart", *E2E_APART, needs=("images",)),
         pytest("e2e-health", *E2E_HEALTH, needs=("images",)),
         pytest("e2e-isolation", *E2E_ISOLATION, needs=("images", "images-moving")),
+        pytest("e2e-rpm", *E2E_RPM, needs=("images",)),
         # Together these take as long as either of the first two.
         *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
         pytest("e2e-swarm", *E2E_SWARM, needs=("images",)),

@@ -29,6 +29,9 @@ HELD = (
 HALF = ("half-installed", "unpacked", "half-configured")
 STATE = r"\nPackage: (%s)\nStatus: \S+ \S+ (\S+)$"
 
+# rpm records no such state: the role nvidia_container_toolkit leaves this there while it changes them with dnf or zypper.
+UNFINISHED = "var/lib/gpu-swarm/packages-unfinished"
+
 
 def held(root: str = "/") -> list[str]:
     """The names of the packages that are kept at their version, in the order of PACKAGES."""
@@ -37,7 +40,9 @@ def held(root: str = "/") -> list[str]:
 
 
 def half_installed(root: str = "/") -> bool:
-    """Whether dpkg was killed while it worked on the packages: apt refuses any work until that is fixed."""
+    """Whether the package manager was killed while it worked on the packages. apt refuses any work until that is fixed."""
+    if os.path.exists(os.path.join(root, UNFINISHED)):
+        return True
     dpkg = os.path.join(root, "var/lib/dpkg")
     # After its status, what dpkg has done since it wrote that, in files with numbers for names.
     files = [os.path.join(dpkg, "status"), *sorted(glob.glob(os.path.join(glob.escape(dpkg), "updates", "[0-9]*")))]

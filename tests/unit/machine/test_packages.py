@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import HELD, PACKAGES, half_installed, held
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import HELD, PACKAGES, UNFINISHED, half_installed, held
 
 DPKG, DNF4, DNF5, ZYPP = (path for path, _line in HELD)
 BASE, OTHER = "nvidia-container-toolkit-base", "busybox"
@@ -81,6 +81,16 @@ def test_packages_that_dpkg_was_killed_over(tmp_path: Path, status: str, updates
     for name, text in updates.items():
         write(tmp_path, f"var/lib/dpkg/updates/{name}", text)
     assert half_installed(str(tmp_path)) == half
+
+
+def test_packages_that_rpm_was_killed_over(tmp_path: Path) -> None:
+    """Which rpm does not record, so that the role has a mark there meanwhile."""
+    write(tmp_path, UNFINISHED, "")
+    assert half_installed(str(tmp_path))
+    role = yaml.safe_load(ROLE.read_text(encoding="utf-8"))
+    directory, name = "{{ _nvidia_container_toolkit_state_dir }}", Path(UNFINISHED).name
+    assert role["_nvidia_container_toolkit_unfinished"] == f"{directory}/{name}"
+    assert role["_nvidia_container_toolkit_state_dir"] == str(Path("/") / Path(UNFINISHED).parent)
 
 
 def test_where_there_is_no_package_manager_that_is_known(tmp_path: Path) -> None:

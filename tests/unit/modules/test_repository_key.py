@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.server
 import io
@@ -143,6 +144,20 @@ def test_a_file_from_the_controller(tmp_path):
     answer = module(key, src=str(brought))
     assert NVIDIA in answer["msg"]
     assert (key.read_bytes(), brought.exists()) == (content, False)
+
+
+def test_a_key_in_the_call_and_a_directory_that_is_not_there(tmp_path):
+    key, content = tmp_path / "etc/pki/key.asc", base64.b64encode(ARMORED).decode()
+    umask = os.umask(0o077)
+    try:
+        assert [module(key, content=content, _ansible_remote_tmp=str(tmp_path))["changed"] for _time in "12"] == [True, False]
+    finally:
+        os.umask(umask)
+    assert [path.stat().st_mode & 0o777 for path in (key, key.parent, key.parents[1])] == [0o644, 0o755, 0o755]
+    other = base64.b64encode(OTHER_KEY).decode()
+    assert "the key from the controller is not taken for" in module(key, content=other)["msg"]
+    assert "content is not encoded in base64" in module(key, content="=a")["msg"]
+    assert key.read_bytes() == ARMORED
 
 
 def test_without_a_fingerprint_any_key_but_none_over_http(server, tmp_path):

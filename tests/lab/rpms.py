@@ -1,0 +1,197 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The same stand-in packages as packages.py makes, for rpm: in a repository whose metadata is signed, laid out like NVIDIA's.
+
+Beside it lies what a node's own distribution would have: a repository for each release and family that a fleet has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jinja2
+
+from . import families, packages
+from .archive import Files
+from .daemon import need
+from .fleet import Node
+from .lab import REPOSITORY_HOST, Lab
+from .packages import BASE, NVIDIA, SOURCES, run
+
+NEEDED = {"rpmbuild": "rpm", "createrepo_c": "createrepo-c", "dpkg-deb": "dpkg", "gpg": "gpg", "gpgconf": "gpgconf"}
+KEY = "etc/lab-key.asc"
+# Nothing of what rpmbuild does by itself to files: they are stand-ins.
+PLAIN = ("--define", "debug_package %{nil}", "--define", "__os_install_post %{nil}", "--define", "_binary_payload w1.gzdio")
+OPERATORS = {"<<": "<"}
+# What dpkg brought counts as installed for rpm too, and names the release: $releasever comes from there.
+SYSTEM = ("Provides: /bin/sh", "Provides: python3", "Provides: system-release = 9.6")
+VERSIONLOCK = (
+    "etc/dnf/plugins/versionlock.*",
+    "usr/lib/python3/dist-packages/dnf-plugins/versionlock.py",
+    "usr/lib/python3/dist-packages/dnfpluginscore",
+)
+# The program that runs a script is gone in the middle of its transaction, once, where a test wants it.
+KILL = "/run/lab-kill-rpm"
+KILLED = f"[ ! -e {KILL} ] || {{ rm {KILL}; kill -KILL $PPID; exit 1; }}\n"
+REPO = """\
+[lab]
+name=Of this distribution
+baseurl=http://{host}/{folder}
+enabled=1
+repo_gpgcheck=1
+gpgcheck=0
+gpgkey=file:///{key}
+"""
+
+
+@dataclass(frozen=True)
+class Package:
+    name: str
+    version: str
+    relations: tuple[str, ...] = ()
+    scripts: dict[str, str] = field(default_factory=dict)
+    tree: Path | None = None
+
+    @property
+    def files(self) -> list[str]:
+        found = sorted(path for path in self.tree.rglob("*") if not path.is_dir()) if self.tree else []
+        return [f"{'%config ' if path.parts[-3:-2] == ('etc',) else ''}/{path.relative_to(self.tree or path)}" for path in found]
+
+
+def architecture() -> str:
+    return run("rpm", "--eval", "%_arch").strip()
+
+
+def key() -> str:
+    """Changes with anything that goes into these packages."""
+    return hashlib.sha256((packages.key() + Path(__file__).read_text()).encode()).hexdigest()[:12]
+
+
+def repository(lab: Lab) -> Path:
+    return lab.repository / NVIDIA / "stable" / "rpm" / architecture()
+
+
+def file_name(name: str, version: str) -> str:
+    return f"{name}-{version}.{architecture()}.rpm"
+
+
+def chosen(lab: Lab, toolkit: str | None, retired: Iterable[str]) -> list[Path]:
+    return [repository(lab) / file_name(name, version) for name, version in packages.chosen(toolkit, retired)]
+
+
+def publish(lab: Lab, nodes: Sequence[Node]) -> None:
+    """What http://lab-repo/ serves besides, where a fleet has nodes that want it."""
+    own = {(node.image, node.family) for node in nodes if node.family}
+    if not own:
+        return
+    need(NEEDED)
+    stamp = repository(lab) / ".key"
+    if not stamp.exists() or stamp.read_text() != key():
+        shutil.rmtree(repository(lab), ignore_errors=True)
+        with tempfile.TemporaryDirectory() as work:
+            _build(_nvidia(Path(work)), repository(lab))
+        index(lab, repository(lab))
+        stamp.write_text(key())
+    for release, family in sorted(own):
+        if not distribution(lab, release, family).exists():
+            _publish_distribution(lab, release, family)
+
+
+def distribution(lab: Lab, release: str, family: str) -> Path:
+    return lab.repository / f"{release}-{family}-{families.key(release, family)}-{key()}"
+
+
+def _publish_distribution(lab: Lab, release: str, family: str) -> None:
+    folder = distribution(lab, release, family)
+    with tempfile.TemporaryDirectory() as work:
+        wanted = [Package("lab-system", "1-1", SYSTEM)]
+        for position, archive in enumerate(families.aside(release, family)):
+            wanted.append(_versionlock(archive, Path(work), position))
+        partial = folder.with_name(f".{folder.name}")
+        shutil.rmtree(partial, ignore_errors=True)
+        _build([wanted], partial)
+    index(lab, partial)
+    partial.rename(folder)
+
+
+def _versionlock(archive: Path, work: Path, position: int) -> Package:
+    """The real one, out of Debian's package of all plugins."""
+    whole, tree = work / f"whole-{position}", work / f"tree-{position}"
+    run("dpkg-deb", "--extract", str(archive), str(whole))
+    for pattern in VERSIONLOCK:
+        for path in whole.glob(pattern):
+            target = tree / path.relative_to(whole)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(target)
+    return Package("python3-dnf-plugin-versionlock", "1-1", ("Provides: dnf-command(versionlock)",), tree=tree)
+
+
+def _nvidia(work: Path) -> list[list[Package]]:
+    """In groups, each of which has a name once."""
+    document = packages.table()
+    groups = [[(name, version, package) for name, package in document["packages"].items()] for version in document["versions"]]
+    groups.append([(name, package["version"], package) for name, package in document["retired"].items()])
+    return [[_package(*one, work / one[0] / one[1]) for one in group] for group in groups]
+
+
+def _package(name: str, version: str, package: dict, tree: Path) -> Package:
+    tree.mkdir(parents=True)
+    packages.lay_out(name, version, package, tree)
+    found = packages.scripts(name, version, package)
+    scripts = {"post": _as_of_rpm("configure", found["postinst"])} if "postinst" in found else {}
+    if "prerm" in found:
+        scripts["preun"] = ('[ "$1" = 0 ] || exit 0\n' if name != BASE else "") + _as_of_rpm("remove", found["prerm"])
+    relations = _relations("Requires", package["depends"], version) + _relations("Conflicts", package.get("breaks") or "", version)
+    return Package(name, version, relations, scripts, tree)
+
+
+def _as_of_rpm(action: str, text: str) -> str:
+    """A script of dpkg's, which is called with a word; that of rpm's with a number."""
+    return f"{KILLED}set -- {action}\n" + text.replace("%", "%%")
+
+
+def _relations(word: str, debian: str, version: str) -> tuple[str, ...]:
+    found = re.findall(r"([^\s,]+)(?: \((\S+) (\S+)\))?", debian.replace("VERSION", version))
+    return tuple(f"{word}: {name} {OPERATORS.get(operator, operator)} {number}".strip() for name, operator, number in found)
+
+
+def _build(groups: list[list[Package]], folder: Path) -> None:
+    folder.mkdir(parents=True)
+    template = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string((SOURCES / "rpms.spec.j2").read_text())
+    with tempfile.TemporaryDirectory() as work:
+        for position, group in enumerate(groups):
+            spec = Path(work) / f"{position}.spec"
+            spec.write_text(template.render(packages=group))
+            run("rpmbuild", "-bb", "--quiet", *PLAIN, "--define", f"_topdir {work}/{position}", str(spec))
+        for path in Path(work).glob("*/RPMS/*/*.rpm"):
+            shutil.move(path, folder)
+
+
+def index(lab: Lab, folder: Path) -> None:
+    """The metadata of a folder of packages, and the signature of that."""
+    run("createrepo_c", "--quiet", str(folder))
+    packages.sign_file(lab, folder / "repodata/repomd.xml")
+    shutil.copy2(lab.repository / NVIDIA / "gpgkey", folder / "repodata/repomd.xml.key")
+
+
+def base(lab: Lab, release: str, family: str) -> Path:
+    """What is in a node's database of rpm's from the start."""
+    return distribution(lab, release, family) / file_name("lab-system", "1-1")
+
+
+def node_files(lab: Lab, release: str, family: str) -> Files:
+    """Makes the lab's repository a node's only one."""
+    folder = distribution(lab, release, family).name
+    definition = REPO.format(host=REPOSITORY_HOST, folder=folder, key=KEY)
+    return {
+        KEY: ((lab.repository / NVIDIA / "gpgkey").read_bytes(), 0o644),
+        f"{families.table()[family]['repositories']}/lab.repo": (definition.encode(), 0o644),
+    }
