@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What tasks see of a node's GPUs at each level of isolation, on both releases of Docker: the leak is there with `off`, and closed by the guard."""
+"""What tasks see of a node's GPUs at each level of isolation, on the oldest and the newest release of Docker: the leak is there with `off`, and
+closed by the guard. On one node containers are in a user namespace, and dockerd keeps its records in a folder of that namespace's. Docker 26.1 is in
+Molecule's scenario `isolation`."""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ NAME = "e2e-isolation"
 FLEET = """
 nodes:
   m1: {groups: [swarm_managers]}
-  i1: {gpus: t4x4, toolkit: 1.20.0}
-  i2: {gpus: t4x4, toolkit: 1.20.0, image: debian12}
+  i1: {gpus: t4x4, toolkit: 1.20.0, image: debian-testing}
+  i2: {gpus: t4x4, toolkit: 1.20.0, image: debian12, daemon_json: '{"userns-remap": "default"}'}
 """
 NODES = ["i1", "i2"]
 ALL, LEVELS = 4, ("off", "audit", "reserved", "exclusive")
