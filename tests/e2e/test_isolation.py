@@ -34,6 +34,7 @@ VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
 HOME = "/usr/local/libexec/gpu-swarm"
 GUARD = f"{HOME}/nvidia-guard"
 FOUND = "/run/gpu-swarm-guard/found.json"
+BOOKS, PROCESSES = "/run/gpu-swarm/books.json", "/etc/gpu-lab/nvml.conf.processes"
 DROP_IN = "/run/systemd/system/docker.service.d/flag.conf"
 RESERVES = ("--generic-resource", "NVIDIA-GPU=1")
 SLEEP = ("sleep", "9999")
@@ -189,6 +190,49 @@ def test_a_guard_that_takes_a_restart_is_previewed_where_only_the_swarm_names_th
         run = fleet.playbook(inventory)
         assert (run.rc, level_on(fleet["i1"])) == (0, "reserved"), run.output
         assert {name: fleet[name].started() == before[name] for name in NODES} == {"i1": False, "i2": True}
+
+
+def test_the_books_are_checked_without_a_guard(fleet: Fleet, inventory: Path) -> None:
+    """With cgroups as both releases of Docker make them. NVML shows a process of a task on another one's card and on a card that nobody has, and
+    one outside containers."""
+    at(fleet, inventory, "off", gpu_node_idle_after=5)
+    create(fleet, "train", *RESERVES)
+    create(fleet, "leak", image="lab/cuda")
+    assert [seen(fleet, service) for service in ("train", "leak")] == [dict.fromkeys(NODES, number) for number in (1, ALL)]
+    tasks_of = {service: {node_of(fleet, one): one["ID"] for one in tasks(fleet, service)} for service in ("train", "leak")}
+    wrong = {}
+    for name in NODES:
+        node, (container,) = fleet[name], containers(fleet[name], "leak")
+        task = fleet["m1"].docker_json("inspect", "--type", "task", tasks_of["train"][name])[0]
+        held = task["GenericResources"][0]["NamedResourceSpec"]["Value"]
+        other, free = [card for card in node.gpus() if card != held][:2]
+        leak, host = node.docker("inspect", "--format", "{{.State.Pid}}", container), node.run("pgrep", "--oldest", "systemd-journal")
+        node.write(PROCESSES, f"{held} compute {leak}\n{other} mps {leak}\n{free} graphics {host}\n".encode())
+        train, leaks = tasks_of["train"][name], tasks_of["leak"][name]
+        first = [["used-by-another", held, leaks, train, "sleep"], ["not-held", other, leaks, "", "sleep"]]
+        wrong[name] = [*first, ["idle", held, train, "", ""], ["outside", free, "", "", "root (systemd-journal)"]]
+        node.run("systemctl", "restart", "gpu-swarm-health.service")  # it finds all of it by its first two looks
+    for name in NODES:
+        found = wait_until("the findings", lambda name=name: books(fleet[name]), 60, lambda name=name: fleet[name].read(BOOKS))
+        assert [one[:5] for one in found] == wrong[name]
+    assert set(at(fleet, inventory, "off", gpu_node_idle_after=5).changed().values()) == {0}
+    shown = status(fleet, inventory)
+    assert sorted((one["card"], one["finding"]) for one in shown) == sorted((one[1], one[0]) for name in NODES for one in wrong[name])
+    assert {"root (systemd-journal) uses it, which nobody has"} < {one["details"].partition(", since")[0] for one in shown}
+    removed(fleet, "train", "leak")
+    assert {one["finding"] for one in status(fleet, inventory)} == {"outside"}  # before any run has read the nodes anew
+    for name in NODES:
+        fleet[name].run("rm", PROCESSES)
+
+
+def books(node: Node) -> list[list[Any]]:
+    return json.loads(node.read(BOOKS) or b"{}").get("found", [])
+
+
+def status(fleet: Fleet, inventory: Path) -> list[dict[str, Any]]:
+    run = fleet.playbook(inventory, "--extra-vars", "output=json", playbook="fleet.gpu_swarm.status")
+    assert run.rc == 0, run.output
+    return json.loads(next(line for line in run.output.splitlines() if line.startswith("{")))["books"]
 
 
 @pytest.mark.parametrize("level", LEVELS)
