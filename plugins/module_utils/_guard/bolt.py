@@ -102,6 +102,8 @@ def _lookup(handle: int, meta: _Meta, buckets: Sequence[bytes], key: bytes) -> b
 
 def _page(handle: int, meta: _Meta, number: int) -> bytes:
     at = number * meta.page_size
+    if at >= os.fstat(handle).st_size:  # which may be more than the kernel takes for a place in a file
+        raise BoltError("page %d is behind the end of the file" % number)
     page, dummy_flags, dummy_count, more = _PAGE.unpack(os.pread(handle, _PAGE.size, at))
     if page != number or more > _LONG:
         raise BoltError("page %d is not what its tree says" % number)

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import bolt, engine_record, task_record
@@ -72,6 +72,7 @@ def test_a_file_of_another_layout_is_an_error_and_no_task_that_is_over(tmp_path)
 
 
 @given(places=st.lists(st.tuples(st.integers(0, 32767), st.integers(0, 255)), min_size=1, max_size=40))
+@example(places=[(12332, 1)])  # a page that no file can have
 def test_a_broken_file_is_an_error_or_no_answer_and_never_anything_else(tmp_path_factory, places):
     data = bytearray(gzip.decompress((DATA / "tasks-26.1.5.db.gz").read_bytes()))
     for place, value in places:
