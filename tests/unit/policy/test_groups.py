@@ -132,8 +132,8 @@ EIGHT = machine(8, None, sockets(8))
 BEFORE = decide(EIGHT, [PAIRS])
 
 
-def after(gpus, present=BEFORE, rule=PAIRS):
-    return decide(gpus, [rule], present=generic_resources.parse(present["resources"]))
+def after(gpus, present=None, rule=None):
+    return decide(gpus, [rule or PAIRS], present=generic_resources.parse((present or BEFORE)["resources"]))
 
 
 @pytest.mark.parametrize("dead", range(8))

@@ -50,7 +50,7 @@ def test_everybody_has_the_same_levels():
         (Isolation("audit", 5, {"n1": "audit"}, joined=7), {"level": "reserved"}, Isolation("reserved", NOW, {"n1": "audit"})),
         (Isolation("audit", 5, {"n1": "audit", "n2": "off"}), {"listed": ["n1"]}, Isolation("audit", 5, {"n1": "audit"})),
         (Isolation("audit", 5, {"n1": "audit"}), {"level": "off", "listed": []}, Isolation("off", NOW)),
-        (Isolation("unknown"), {"nodes": {"n1": "audit"}}, Isolation("unknown", NOW, {"n1": "audit"})),
+        (Isolation("unknown"), {"nodes": {"n1": "audit"}}, Isolation("unknown", None, {"n1": "audit"})),
         (Isolation("unknown"), {"level": "reserved"}, Isolation("reserved", NOW)),
     ],
 )

@@ -234,8 +234,8 @@ def test_two_looks_have_to_agree_and_a_finding_keeps_its_time():
 def test_what_is_held_and_not_used_for_long():
     books = Books(600)
 
-    def look(now, uses=(), known=(A, B), held=HELD):
-        return [(one.task, one.card, one.since) for one in books.look(Look(list(uses), held, [A, B], known), now, now)]
+    def look(now, uses=(), known=(A, B), held=None):
+        return [(one.task, one.card, one.since) for one in books.look(Look(list(uses), held or HELD, [A, B], known), now, now)]
 
     for now in range(0, 600, 60):
         assert look(now, [Use(A, "a", "py")]) == []
