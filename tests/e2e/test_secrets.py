@@ -21,7 +21,12 @@ PLACES = {"output", "log", "fact cache", "temporary files", "node's files", "nod
 SEARCH = """
 import os, subprocess, sys
 wanted, since = sys.argv[1].encode(), float(sys.argv[2])
-places = {"/": ["/proc", "/sys", "/dev"], "/run": ["/run/log/journal", "/run/docker/netns"], "/tmp": [], "/var/lib/docker": ["/var/lib/docker/swarm"]}
+places = {
+    "/": ["/proc", "/sys", "/dev"],
+    "/run": ["/run/log/journal", "/run/docker/netns", "/run/gpu-lab/proc"],
+    "/tmp": [],
+    "/var/lib/docker": ["/var/lib/docker/swarm"],
+}
 for top, apart in places.items():
     for folder, folders, names in os.walk(top):
         inside = {name: os.path.join(folder, name) for name in folders}
