@@ -48,7 +48,11 @@ def check_members(fleet: Fleet) -> None:
         assert fleet[name].started(), f"dockerd is down on {name}"
         assert fleet[name].run("systemctl", "--failed", "--no-legend") == ""
     assert {name: away(fleet, name) for name in NODES} == {name: (found, None) for name, found in AVAILABILITY.items()}
-    assert set(fleet[MANAGER].docker_json("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")) <= {"gpu-swarm.last-run"}
+    labels = fleet[MANAGER].docker_json("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")
+    assert labels.keys() <= {"gpu-swarm.last-run", "gpu-swarm.isolation"}
+    isolation = json.loads(labels["gpu-swarm.isolation"])
+    reached = {level: sorted(ids) for level, ids in isolation["nodes"].items()}
+    assert (isolation["level"], reached) == ("reserved", {"reserved": sorted(member(fleet, name)["ID"] for name in GPU_NODES)})
 
 
 def check(yard: Yard, settings: dict[str, dict[str, Any]], there: dict[str, list[str]]) -> None:
