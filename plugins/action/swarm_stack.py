@@ -195,9 +195,15 @@ class ActionModule(ActionBase):
         return answer
 
     def _call(self, module, arguments):
-        return answered(
-            lambda: self._execute_module(module_name=module, module_args=arguments, task_vars=self._vars), self._who, None, self._connection
-        )
+        """The answers have the environment of services, where secrets may be, and ssh prints what it reads at -vvv."""
+        context = self._connection._play_context
+        former, context.no_log = context.no_log, True
+        try:
+            return answered(
+                lambda: self._execute_module(module_name=module, module_args=arguments, task_vars=self._vars), self._who, None, self._connection
+            )
+        finally:
+            context.no_log = former
 
     def _say(self, line):
         self._display.display(f"  {printable(line)}")
