@@ -5,7 +5,7 @@
 # The front door. Each target sets up what it needs; everything it makes lies under build/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test check unit lint sanity docs-lint galaxy molecule e2e alerts chaos gpu bench venv lock packages promtool clean
+.PHONY: help demo demo-down test test-all check unit lint sanity docs-lint galaxy molecule e2e alerts chaos gpu bench venv lock packages promtool clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -27,6 +27,9 @@ demo-down: venv ## Remove the demo fleet and every trace of it but packages and 
 
 test: venv packages promtool ## Every test; ends with "N passed, N failed"
 	@$(bin)/python -m tests.run $(ARGS)
+
+test-all: venv packages promtool ## All of that, and the rare combinations, which take half an hour more
+	@$(bin)/python -m tests.run --rare $(ARGS)
 
 check: venv ## Lint, types and the unit tests of what changed since the branch began, or since the last commit (at most 90 s)
 	@$(bin)/python -m tests.run --changed

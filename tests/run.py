@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the project's tests in stages: python -m tests.run [--only unit,ruff | --changed] [--list]."""
+"""Runs the project's tests in stages: python -m tests.run [--rare] [--only unit,ruff | --changed] [--list]."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ def lab_of_our_own() -> Iterator[None]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", metavar="STAGES", help="a comma list of stages")
+    parser.add_argument("--rare", action="store_true", help="with the tests of rare combinations")
     parser.add_argument("--changed", action="store_true", help="lint, types and the unit tests of what was changed")
     parser.add_argument("--list", action="store_true", help="name the stages")
     options = parser.parse_args()
@@ -70,7 +71,7 @@ def main() -> int:
         say("\n".join(stage.name for stage in stages()))
         return 0
 
-    selected = changes() if options.changed else select(stages(), options.only)
+    selected = changes() if options.changed else select(stages(rare=options.rare), options.only)
     summary = OUT / "summary.txt"
     summary.unlink(missing_ok=True)
     started = time.monotonic()

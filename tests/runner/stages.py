@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stages of `make test`, in the order in which they are started."""
+"""The stages of `make test` and `make test-all`, in the order in which they are started."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ E2E_ISOLATION = [f"{E2E}/test_isolation.py"]
 E2E_RPM = [f"{E2E}/test_rpm_nodes.py"]
 
 
+# Combinations that are rare, and examples that take long, carry the mark `rare`: they run in `make test-all`.
+OFTEN = ("-m", "not rare")
+
+
 def pytest(name: str, *words: str, **options: object) -> Stage:
     report = OUT / f"{name}.xml"
     command = [PYTHON, "-m", "pytest", "-p", "no:cacheprovider", *words, f"--junitxml={report}"]
@@ -67,9 +71,10 @@ def molecule(scenario: str) -> Stage:
     )
 
 
-def stages() -> list[Stage]:
+def stages(*, rare: bool = False) -> list[Stage]:
     """After what takes seconds come the longest first, so that none of them is what all others have been waiting for."""
     apart = [*E2E_MEMBERS, *E2E_APART, *E2E_HEALTH, *E2E_ISOLATION, *E2E_RPM, *E2E_SWARM]
+    which = () if rare else OFTEN
     return [
         # debootstrap mostly waits for the network and the disk: it may run beside the rest. What needs no fleet begins meanwhile.
         Stage("images", [PYTHON, "-m", "tests.runner.images"], setup=True, background=True, timeout_s=1800),
@@ -79,15 +84,15 @@ def stages() -> list[Stage]:
         Stage("vermin-nodes", vermin("3.8", NODE_CODE, "--exclude=tomllib")),
         Stage("vermin-controller", vermin("3.10", CONTROLLER_CODE)),
         Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh")),
-        pytest("e2e", E2E, *(f"--ignore={path}" for path in apart), needs=("images",), timeout_s=3600),
-        pytest("e2e-members", *E2E_MEMBERS, "--name=e2e-members", needs=("images",), timeout_s=3600),
-        pytest("e2e-apart", *E2E_APART, needs=("images",)),
-        pytest("e2e-health", *E2E_HEALTH, needs=("images",)),
-        pytest("e2e-isolation", *E2E_ISOLATION, needs=("images", "images-moving")),
-        pytest("e2e-rpm", *E2E_RPM, needs=("images",)),
+        pytest("e2e", *which, E2E, *(f"--ignore={path}" for path in apart), needs=("images",), timeout_s=3600),
+        pytest("e2e-members", *which, *E2E_MEMBERS, "--name=e2e-members", needs=("images",), timeout_s=3600),
+        pytest("e2e-apart", *which, *E2E_APART, needs=("images",)),
+        pytest("e2e-health", *which, *E2E_HEALTH, needs=("images",)),
+        pytest("e2e-isolation", *which, *E2E_ISOLATION, needs=("images", "images-moving")),
+        pytest("e2e-rpm", *which, *E2E_RPM, needs=("images",)),
         # Together these take as long as either of the first two.
         *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
-        pytest("e2e-swarm", *E2E_SWARM, needs=("images",)),
+        pytest("e2e-swarm", *which, *E2E_SWARM, needs=("images",)),
         Stage(
             "sanity",
             tool("ansible-test", "sanity", "--python", PYTHON_VERSION, "--color", "no"),

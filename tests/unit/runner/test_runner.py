@@ -111,6 +111,17 @@ def test_no_end_to_end_test_is_left_out_or_run_twice():
     assert [path for path in named if not (ROOT / path).is_file()] == []
 
 
+def test_only_rare_tests_are_left_out_and_not_of_make_test_all():
+    """The end-to-end tests alone have such tests; whatever else a stage does is the same."""
+    often, every = ({stage.name: stage.command for stage in stages.stages(rare=rare)} for rare in (False, True))
+    fewer = {name: command for name, command in often.items() if command != every[name]}
+    assert {name for name in every if name.startswith("e2e")} == set(fewer)
+    assert {name: [word for word in command if word not in stages.OFTEN] for name, command in fewer.items()} == {
+        name: [word for word in every[name] if word != "-m"] for name in fewer
+    }
+    assert not any("-m" in command[3:] for command in every.values())
+
+
 def test_a_lock_keeps_stages_apart(tmp_path):
     code = f"import os, time; os.mkdir({str(tmp_path / 'held')!r}); time.sleep(0.2); os.rmdir({str(tmp_path / 'held')!r})"
     assert all(result.ok for result in run(python("one", code, lock="lab"), python("two", code, lock="lab")).values())
