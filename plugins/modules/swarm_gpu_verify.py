@@ -48,7 +48,9 @@ options:
     type: str
     default: all
   gpus:
-    description: How many GPUs of each kind to reserve on a node, or V(all) that are free. Where fewer are free, those.
+    description:
+      - How many GPUs of each kind to reserve on a node, or V(all) that are free. Where fewer are free, those.
+      - Of slots, so many are tested, each by a task of its own.
     type: str
     default: "1"
   image:

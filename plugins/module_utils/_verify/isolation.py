@@ -9,6 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Iterator, Mapping, Sequence
 
 from .._guard.bundle import VISIBLE
@@ -30,8 +31,10 @@ def of_nothing(node_kinds: Mapping[str, Any]) -> dict[str, Any]:
 
 def beside(node_kinds: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Of a task that requests more than it reserved, where ``checks`` leave a GPU free for it."""
-    used = {check["kind"]: check["count"] for check in checks}
-    kind = next((kind for kind in sorted(node_kinds) if len(node_kinds[kind]["free"]) > used.get(kind, 0)), None)
+    used: Counter[str] = Counter()
+    for check in checks:
+        used[check["kind"]] += check["count"]
+    kind = next((kind for kind in sorted(node_kinds) if len(node_kinds[kind]["free"]) > used[kind]), None)
     if kind is not None:
         variables = [VISIBLE, generic_resources.env_name(kind)]
         yield {"probe": BESIDE, "variables": variables, "kind": kind, "count": 1, "others": _total(node_kinds) - 1}

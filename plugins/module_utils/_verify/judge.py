@@ -28,6 +28,7 @@ NO_GLIBC = (
     "Choose an image of CUDA, Debian, Ubuntu or the like (verify_image)"
 )
 SILENT = "the task printed nothing. Give a command that lists the GPUs it sees (verify_command), such as 'nvidia-smi -L'"
+SAME_SLOT = "swarm gave a slot to two tests, one after the other, and so none to another slot. Run it again"
 PROVISION = "Run fleet.gpu_swarm.provision for this node, with --check first to see what differs"
 
 
@@ -74,6 +75,19 @@ def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = No
         problem = unread or _holders(reserved, node) or _difference(check, reserved, seen, log)
         state, verdict = (FAILED, problem) if problem else (PASSED, "sees the GPUs allocated to it and no others")
     return dict(check, reserved=reserved, seen=seen, state=state, verdict=verdict)
+
+
+def once_each(checks: Iterable[Check]) -> list[Check]:
+    """The same checks, but that a slot counts once: where a task had ended, swarm may have given its slot to the next one.
+
+    Else it would look as if as many slots had been tested as there were tasks."""
+    found: list[Check] = []
+    tested: set[tuple[str, str]] = set()
+    for check in checks:
+        slots = {(check["node"], value) for value in check["reserved"] if record.is_slot(value)} if check["state"] == PASSED else set()
+        found.append(dict(check, state=UNTESTED, verdict=SAME_SLOT) if slots and slots <= tested else check)
+        tested |= slots
+    return found
 
 
 def not_through(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> tuple[str, str] | None:

@@ -4,7 +4,7 @@
 
 """Which GPUs of a swarm are to be tested, and by which services (pure).
 
-A check is a plain dict: one kind of one node, tested by one service, or the reason why it is not.
+A check is a plain dict: one kind of one node (of slots: one of them), tested by one service, or the reason why it is not.
 Private to this collection: no stability is promised to others.
 """
 
@@ -105,7 +105,7 @@ def _checks_of(node_id: str, node: Mapping[str, Any] | None, per_kind: int | Non
     if node["availability"] != "active":
         return [_check(node_id, node, UNTESTED, "it takes no tasks (availability %s)" % node["availability"])]
     total = sum(entry["total"] for entry in kinds.values())
-    made = [_check_of_kind(node, kind, len(kinds[kind]["free"]), per_kind, total) for kind in sorted(kinds)]
+    made = [check for kind in sorted(kinds) for check in _checks_of_kind(node, kind, len(kinds[kind]["free"]), per_kind, total)]
     probes = [isolation.of_nothing(kinds), *isolation.beside(kinds, made)] if guarded else []
     # Of memory alone nothing is reserved for a test; that nobody sees a GPU without a reservation needs none.
     made = made or [_check(node_id, node, UNTESTED, NONE_NAMED)]
@@ -117,13 +117,13 @@ def _is_guarded(node: Mapping[str, Any], level: str | None) -> bool:
     return level in isolation.ENFORCED and has_gpus(node)
 
 
-def _check_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: int | None, total: int) -> Check:
+def _checks_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: int | None, total: int) -> list[Check]:
     if not free:
-        return dict(_check(node["id"], node, UNTESTED, "nothing free to test with"), kind=kind)
-    if any(map(is_slot, node["resources"][kind]["values"])):
-        per_kind = 1  # several slots may be of several cards, which their rule may refuse
+        return [dict(_check(node["id"], node, UNTESTED, "nothing free to test with"), kind=kind)]
     count = free if per_kind is None else min(per_kind, free)
-    return {**_check(node["id"], node, PLANNED, ""), "kind": kind, "count": count, "others": total - count}
+    # Each slot by a task of its own: several may be of several cards, which their rule may refuse.
+    counts = [1] * count if any(map(is_slot, node["resources"][kind]["values"])) else [count]
+    return [{**_check(node["id"], node, PLANNED, ""), "kind": kind, "count": one, "others": total - one} for one in counts]
 
 
 def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: str) -> Check:

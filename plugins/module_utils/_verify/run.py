@@ -94,7 +94,7 @@ def judge(
     nodes = {}
     if any(one.task and (judgement.is_unplaced(one.task) or _has_any(one.task, allocated)) for one in outcomes):
         nodes = {node["id"]: node for node in inspect()}
-    return [_judged(one, timeout_s, nodes.get(one.check["node"])) for one in outcomes]
+    return judgement.once_each([_judged(one, timeout_s, nodes.get(one.check["node"])) for one in outcomes])
 
 
 def _judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> plan.Check:

@@ -9,6 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,8 +114,13 @@ def _named(check: Mapping[str, Any]) -> str:
 
 
 def rows(name: str, found: Found) -> list[list[str]]:
-    """A line for each kind that was tested, and one for what is wrong with the node itself. The remedies are reported elsewhere."""
-    lines = [_row(name, check) for check in found.checks]
+    """A line for each kind that was tested, slots of which the same is true together, and one for what is wrong with the node itself.
+
+    The remedies are reported elsewhere."""
+    equal = Counter(tuple(_row(name, check)) for check in found.checks)
+    lines = [
+        [name, f"{count} × {reserved}" if count > 1 and reserved != NOTHING else reserved, *rest] for (_name, reserved, *rest), count in equal.items()
+    ]
     return lines + [[name, NOTHING, NOTHING, f"FAILED: {_begin(text)}"] for text in found.node]
 
 
@@ -164,7 +170,7 @@ def summary(
     """The table, and under it the sum, and the images that were used."""
     checks = tested.get("checks") or []
     allocated = [check for check in checks if check["probe"] == ALLOCATED and check["state"] == PASSED]
-    seen = sum(len(check["seen"]) for check in allocated)
+    seen = len({device for check in allocated for device in check["seen"]})  # slots of one card see that card
     passed = {check["node"] for check in allocated}
     parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}", f"proved by a task: {len(passed)}", f"GPUs allocated and seen: {seen}"]
     probes = [check for check in checks if check["probe"] != ALLOCATED]

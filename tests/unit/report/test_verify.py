@@ -39,6 +39,16 @@ def test_a_node_that_works():
     assert report.rows("gpu-1", found) == [["gpu-1", "1 NVIDIA-GPU", "1", "passed: sees the GPUs allocated to it and no others"]]
 
 
+def test_slots_of_which_the_same_is_true_are_one_line():
+    bad = check("failed", "NOT ISOLATED: sees 2", seen=("a", "b"))
+    free = check("untested", "nothing free to test with", reserved=(), seen=())
+    assert report.rows("gpu-1", about(checks=[check(), check(), bad, check(), free, free])) == [
+        ["gpu-1", "3 × 1 NVIDIA-GPU", "1", "passed: sees the GPUs allocated to it and no others"],
+        ["gpu-1", "1 NVIDIA-GPU", "2", "FAILED: NOT ISOLATED: sees 2"],
+        ["gpu-1", "–", "–", "not tested: nothing free to test with (NVIDIA-GPU)"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("given", "row"),
     [
@@ -146,7 +156,7 @@ def test_which_image_was_used_where_and_why_is_reported_under_the_table():
 
 def test_the_sum_under_the_table():
     lines = [["a", "1 NVIDIA-GPU", "1", "passed"]]
-    tested = {"checks": [check(), check(kind="MIG"), check("failed", node="n2")]}
+    tested = {"checks": [check(), check(kind="MIG", seen=("MIG-b",)), check(seen=("MIG-b",)), check("failed", node="n2")]}
     text = report.summary(lines, ["a", "b"], {"b": ["x"]}, tested)
     assert text.splitlines()[-1] == "nodes: 2; with something wrong: 1; proved by a task: 1; GPUs allocated and seen: 2"
     planned = report.summary(lines, ["a"], {}, {"checks": [check("planned")]})

@@ -74,6 +74,17 @@ def test_a_group_is_seen_as_the_cards_that_it_stands_for():
     assert "NOT ISOLATED: 2 allocated and 3 seen" in judged(done(f"{A}+{B}"), smi(A, B, f"{B[:-1]}f"))[1]
 
 
+def test_a_slot_that_two_tasks_had_in_turn_is_tested_once():
+    def had(*slots, state="passed", node="n1"):
+        return dict(check(kind="NVIDIA-SLOT"), node=node, reserved=list(slots), state=state, verdict=GOOD)
+
+    given = [had(A + ".slot1"), had(A + ".slot1"), had(A + ".slot2"), had(A + ".slot1", node="n2"), had(A + ".slot2", state="failed"), had(A), had(A)]
+    found = judge.once_each(given)
+    assert [one["state"] for one in found] == ["passed", "untested", "passed", "passed", "failed", "passed", "passed"]
+    assert "none to another slot. Run it again" in found[1]["verdict"]
+    assert [one for one in found if one["state"] != "untested"] == [*given[:1], *given[2:]]
+
+
 def test_a_slot_is_seen_as_the_card_that_it_is_of():
     assert judged(done(A + ".slot2"), smi(A)) == ("passed", GOOD)
     assert judged(done(A + ".slot1", A + ".slot2"), smi(A), gpus=2) == ("passed", GOOD)

@@ -57,9 +57,14 @@ def test_groups_are_reserved_as_whole_gpus_are():
     assert brief(checks(nodes(node(resources=groups)), gpus="all")) == [("n1", "NVIDIA-GROUP", "planned", 2, 0, "")]
 
 
-def test_one_slot_is_reserved_since_several_may_be_of_several_cards():
+@pytest.mark.parametrize(("gpus", "tasks", "tested"), [("1", [], 1), ("2", [], 2), ("8", [], 3), ("all", [], 3), ("all", [f"{A}.slot2"], 2)])
+def test_each_slot_has_a_task_of_its_own_since_several_may_be_of_several_cards(gpus, tasks, tested):
     slots = named(f"{A}.slot1", f"{A}.slot2", f"{B}.slot1", kind="NVIDIA-SLOT")
-    assert brief(checks(nodes(node(resources=slots)), gpus="all")) == [("n1", "NVIDIA-SLOT", "planned", 1, 2, "")]
+    busy = [task("t1", given=named(*tasks, kind="NVIDIA-SLOT"))] if tasks else []
+    found = brief(checks(nodes(node(resources=slots), tasks=busy), gpus=gpus))
+    assert found == [("n1", "NVIDIA-SLOT", "planned", 1, 2, "")] * tested
+    probes = checks(nodes(node(resources=slots), tasks=busy), gpus=gpus, levels={"n1": "reserved"})[tested:]
+    assert [check["probe"] for check in probes] == ["unreserved", *["beside"] * (gpus in "12")]
 
 
 @pytest.mark.parametrize(
