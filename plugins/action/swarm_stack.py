@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 
@@ -14,13 +15,14 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._printable import printable
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..plugin_utils._controller.delegation import answered
-from ..plugin_utils._controller.libraries import zipped
+from ..plugin_utils._controller.libraries import zip_file, zipped
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import text, verdict
 from ..plugin_utils._stack.document import load
 from ..plugin_utils._stack.folder import Folder
 from ..plugin_utils._stack.specification import specifications
 from ..plugin_utils._stack.translate import DEFAULT_KIND, translate
+from ..plugin_utils._stack.versions import versioned
 
 OPTIONS = {
     "name": {"type": "str", "required": True},
@@ -36,14 +38,12 @@ OPTIONS = {
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 # Of the connection, what the docker command does not have.
 NOT_SHARED = ("timeout",)
-FILE = "stack.yml"
+FILE, LIBRARIES = "stack.yml", "libraries.zip"
 REMOVAL_S = 60
 
 
 class ActionModule(ActionBase):
     """Translates on the controller, and deploys on the manager; see the documentation of the module of this name."""
-
-    TRANSFERS_FILES = True
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -80,7 +80,7 @@ class ActionModule(ActionBase):
 
     def _present(self):
         name, folder = self._args["name"], Folder(self._args["compose"])
-        stack = translate(folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"])
+        stack = versioned(translate(folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"]), name)
         specs = specifications(stack.document, name)
         for note in stack.notes:
             self._say(f"note: {note}")
@@ -123,39 +123,38 @@ class ActionModule(ActionBase):
 
     def _deploy(self, stack):
         """Carries the files to the manager, where 'docker stack deploy' reads them."""
-        directory = self._make_tmp_path()
-        place = self._connection._shell.join_path
-        for folder in sorted({os.path.dirname(path) for path in stack.files} - {""}):
-            self._low_level_execute_command(f"mkdir -p {place(directory, folder)}", sudoable=False)
-        content = {FILE: text.written(stack.document).encode("utf-8"), **stack.files}
-        paths = [self._carry(data, place(directory, path)) for path, data in content.items()]
-        self._fixup_perms2([directory, *paths])
-        self._deployed = True
+        files = {FILE: text.written(stack.document).encode("utf-8"), **stack.files}
         options = {"prune": self._args["prune"], "with_registry_auth": self._args["with_registry_auth"]}
-        return self._docker_stack(directory, state="present", compose=[place(directory, FILE)], **options)
+        return self._docker_stack(files, lambda directory: {"state": "present", "compose": [f"{directory}/{FILE}"], **options})
 
-    def _carry(self, content, path):
-        return self._transfer_data(path, content)
-
-    def _docker_stack(self, directory, **options):
-        lacking = self._absent_libraries
-        former = self._task.environment
-        if lacking:
-            archive = self._connection._shell.join_path(directory, "libraries.zip")
-            self._carry(zipped(lacking), archive)
-            self._fixup_perms2([archive])
-            self._task.environment = [*(former or []), {"PYTHONPATH": archive}]
+    def _docker_stack(self, files, options):
+        """Calls docker_stack, which cannot check, and before which this stands. ``options`` by the directory of the files."""
+        lacking, former = self._absent_libraries, self._task.environment
         api = {key: value for key, value in self._api.items() if key not in NOT_SHARED}
+        directory = self._carry({**files, **({LIBRARIES: zipped(lacking)} if lacking else {})})
+        self._deployed = True
+        if lacking:
+            self._task.environment = [*(former or []), {"PYTHONPATH": f"{directory}/{LIBRARIES}"}]
         try:
-            # It cannot check, and this stands in front of it.
-            answer = self._call("community.docker.docker_stack", {**api, "name": self._args["name"], **options})
+            answer = self._call("community.docker.docker_stack", {**api, "name": self._args["name"], **options(directory)})
         finally:
             self._task.environment = former
+            self._files(state="absent")
         if answer.get("failed"):
-            said = printable(" ".join(str(answer.get("stderr") or answer.get("msg") or "no reason given").split()))
-            what = f"{self._who}: the stack {self._args['name']} could not be deployed or removed as a whole"
-            raise GpuSwarmError(f"{what}: {said.rstrip('.')}. Correct that, and run this again.")
+            said = printable(str(answer.get("stderr") or answer.get("msg") or "no reason given"))
+            raise GpuSwarmError(f"{self._who}: the stack {self._args['name']} could not be deployed or removed as a whole: {verdict.failure(said)}")
         return answer
+
+    def _carry(self, files):
+        """Where the files are on the manager: in the arguments of a module, so that with pipelining they are in no file of Ansible's."""
+        answer = self._files(state="present", archive=base64.b64encode(zip_file(files)).decode("ascii"))
+        if "directory" not in answer:
+            raise NoManager(f"{self._who}: {answer.get('msg') or 'no reason given'}")
+        return answer["directory"]
+
+    def _files(self, **options):
+        swarm = str(self._api.get("docker_host") or "")
+        return self._call("fleet.gpu_swarm.swarm_stack_files", {"stack": self._args["name"], "swarm": swarm, **options})
 
     def _awaited(self):
         """Waits until all run, with a line for each service whenever there is something new of it."""
@@ -180,9 +179,12 @@ class ActionModule(ActionBase):
         names = [one["service"] for one in before["progress"]]
         result = {"changed": bool(names), "services": [{"service": name} for name in names], "waiting": [], "not_ready": []}
         result["diff"] = {"before": "".join(f"{name}\n" for name in names), "after": ""}
-        if self._task.check_mode or not names:
+        if self._task.check_mode:
             return result
-        self._docker_stack(self._make_tmp_path(), state="absent", absent_retries=REMOVAL_S, absent_retries_interval=1)
+        if not names:
+            self._files(state="absent")  # of a run that was killed
+            return result
+        self._docker_stack({}, lambda _directory: {"state": "absent", "absent_retries": REMOVAL_S, "absent_retries_interval": 1})
         return result
 
     # -- the manager -----------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ module: swarm_stack_info
 short_description: Where the services of a stack fit, and how far they are (internal)
 version_added: 0.3.0
 description:
-  - Looks at a stack for M(fleet.gpu_swarm.swarm_stack), which calls it. It reads the swarm, and with O(keep) notes there what was deployed.
+  - Looks at a stack for M(fleet.gpu_swarm.swarm_stack), which calls it. It reads the swarm, and with O(keep) notes there what was deployed and
+    removes what no service of the stack uses any more of the configs and secrets that are named by their content.
 options:
   stack:
     description: The name of the stack.
@@ -95,7 +96,7 @@ from ..module_utils._ledger import stack
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.listed import Listed
 from ..module_utils._ledger.tasks import epoch
-from ..module_utils._swarm import stack_file
+from ..module_utils._swarm import stack_file, stack_versions
 from ..module_utils._swarm.manager import connect, unprotected
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
@@ -114,8 +115,9 @@ def run(params, check_mode):
     changed = params["keep"] is not None and params["keep"] != (kept or "")
     if changed and not check_mode:
         stack_file.keep(manager, name, params["keep"])
+    unused = [] if params["keep"] is None or check_mode else stack_versions.remove_unused(manager, name)
     return {
-        "changed": changed,
+        "changed": changed or bool(unused),
         "nodes": found["nodes"],
         "kinds": found["kinds"],
         "preflight": found["explained"],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -213,6 +214,19 @@ class Fleet:
             text=True, check=False, timeout=LIMIT_S,
         )  # fmt: skip
         return Run(done.returncode, done.stdout)
+
+    def killed_when(self, what: str, condition: Callable[[], Any], inventory: Path, *arguments: str, playbook: str) -> None:
+        """A playbook that is killed with all its processes once the condition holds."""
+        command = [*self.network, str(BIN / "ansible-playbook"), "--inventory", str(inventory), *arguments, playbook]
+        with (self.work / "killed.log").open("w+") as log:
+            started = subprocess.Popen(
+                command, cwd=self.work, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            try:
+                wait_until(what, condition, shown=lambda: Path(log.name).read_text())
+            finally:
+                os.killpg(started.pid, signal.SIGKILL)
+                started.wait(LIMIT_S)
 
     def inside(self) -> Fleet:
         """The same fleet with the controller in its network: elsewhere the nodes' addresses lead nowhere."""

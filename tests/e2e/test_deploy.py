@@ -14,6 +14,8 @@ import pytest
 from .conftest import Loud
 from .fleet import Fleet, wait_until
 
+# Where the manager has the files of a stack while it is deployed.
+CARRIED = "/run/gpu-swarm-stacks"
 PLAYBOOK = "fleet.gpu_swarm.deploy"
 STACK = "e2e"
 COMPOSE = """
@@ -23,8 +25,9 @@ services:
     image: lab/task
     restart: unless-stopped
     env_file: own.env
-    command: ["sh", "-c", "echo $$SAYS; cat /note; nvidia-smi -L; exec sleep 100000"]
+    command: ["sh", "-c", "echo $$SAYS; cat /note /key; nvidia-smi -L; exec sleep 100000"]
     configs: [{source: note, target: /note}]
+    secrets: [{source: key, target: /key}]
     depends_on: {web: {condition: service_started}}
     stop_grace_period: 1s
     deploy:
@@ -35,13 +38,24 @@ services:
   web: {image: lab/task, command: ["sleep", "100000"], stop_grace_period: 1s}
 configs:
   note: {file: note.txt}
+secrets:
+  key: {environment: E2E_KEY}
 """
+
+
+def left_behind(fleet: Fleet) -> list[str]:
+    return fleet["m1"].run("find", CARRIED, "-type", "f").splitlines()
+
+
+def versions(fleet: Fleet, kind: str) -> list[str]:
+    return fleet["m1"].docker(kind, "ls", "--format", "{{.Name}}", "--filter", "label=gpu-swarm.version-of").split()
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
-    files = {"compose.yml": COMPOSE, ".env": "REPLICAS=2\n", "own.env": "SAYS='it costs $5'\nAPI_KEY=k3y\n", "note.txt": "carried\n"}
+    files = {"compose.yml": COMPOSE, ".env": "REPLICAS=2\nE2E_KEY=first-of-all\n", "own.env": "SAYS='it costs $5'\nAPI_KEY=k3y\n"}
+    files["note.txt"] = "carried\n"
     for name, text in files.items():
         (folder / name).write_text(text)
     (folder / "large.yml").write_text(COMPOSE.replace("count: 1", "count: 64"))
@@ -74,9 +88,36 @@ def test_a_compose_file_runs(fleet: Fleet, inventory: Path, project: Path) -> No
         return fleet["m1"].docker("service", "logs", "--raw", f"{STACK}_train")
 
     wait_until("both tasks to write", lambda: log().count("GPU-") == 2)
-    assert log().count("it costs $5") == log().count("carried") == 2
+    assert log().count("it costs $5") == log().count("carried") == log().count("first-of-all") == 2
+    assert left_behind(fleet) == []
     again = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
     assert (again.rc, again.changed()["m1"]) == (0, 0), again.output
+
+
+def test_what_is_carried_may_change(fleet: Fleet, inventory: Path, project: Path) -> None:
+    """Docker changes neither configs nor secrets: each content has a name of its own. The one before stays for 'docker service rollback'."""
+    arguments = ["-e", f"compose={project / 'compose.yml'}", "-e", f"stack={STACK}"]
+    seen = []
+    for content in ("second", "third"):
+        (project / "note.txt").write_text(f"{content}\n")
+        (project / ".env").write_text(f"REPLICAS=2\nE2E_KEY={content}-key\n")
+        run = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
+        assert run.rc == 0, run.output
+        seen.append({kind: versions(fleet, kind) for kind in ("config", "secret")})
+        assert [len(names) for names in seen[-1].values()] == [2, 2]
+    assert all(set(seen[0][kind]) != set(seen[1][kind]) for kind in seen[0])
+    task = fleet["g1"].docker("ps", "--quiet", "--filter", f"name={STACK}_train").split()[0]
+    assert fleet["g1"].docker("exec", task, "cat", "/note", "/key").split() == ["third", "third-key"]
+
+
+def test_a_killed_run_leaves_nothing_for_long(fleet: Fleet, inventory: Path, project: Path) -> None:
+    (project / ".env").write_text("REPLICAS=1\nE2E_KEY=of-a-killed-run\n")
+    arguments = ["-e", f"compose={project / 'compose.yml'}", "-e", f"stack={STACK}"]
+    fleet.killed_when("the files to be carried", lambda: left_behind(fleet), inventory, *arguments, playbook=PLAYBOOK)
+    assert any(path.endswith("/secrets/key") for path in left_behind(fleet))
+    run = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
+    assert run.rc == 0, run.output
+    assert left_behind(fleet) == []
 
 
 def test_what_no_node_could_run_is_not_deployed(fleet: Fleet, inventory: Path, project: Path) -> None:
@@ -90,5 +131,5 @@ def test_what_no_node_could_run_is_not_deployed(fleet: Fleet, inventory: Path, p
 def test_it_is_removed(fleet: Fleet, inventory: Path) -> None:
     run = fleet.playbook(inventory, "-e", f"stack={STACK}", "-e", "state=absent", playbook=PLAYBOOK)
     assert run.rc == 0, run.output
-    for kind in ("service", "config"):
+    for kind in ("service", "config", "secret"):
         assert not fleet["m1"].docker(kind, "ls", "--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}").strip()

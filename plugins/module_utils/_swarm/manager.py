@@ -274,6 +274,16 @@ class Manager:
         except NotFound:
             return
 
+    def secrets_labelled(self, label: str) -> list[dict[str, Any]]:
+        return self._call("list secrets", lambda: self._client.secrets(filters={"label": [label]}))
+
+    def remove_secret(self, secret_id: str) -> None:
+        """Remove a secret, unless somebody did."""
+        try:
+            self._call("remove secret %s" % secret_id, self._client.remove_secret, secret_id)
+        except NotFound:
+            return
+
     def service_log(self, service_id: str) -> str:
         """The last lines of the logs of a service's tasks."""
         return self._call("read the log of service %s" % service_id, self._read_log, service_id)

@@ -25,6 +25,8 @@ PAUSED_FOR = "paused-for"
 # Which maintenances were finished on a node: "<prefix>maintained", the latest ids with commas between, the newest last.
 MAINTAINED = "maintained"
 LATEST = 10
+# Of a config or secret of a stack that is named by its content: the name without the digest.
+VERSION_OF = PREFIX + "version-of"
 
 # What a placement constraint can name, and "/" which others use in label keys. A comma would break the record.
 KEY = re.compile(r"[A-Za-z0-9_./-]+\Z")

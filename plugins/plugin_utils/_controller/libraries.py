@@ -93,11 +93,15 @@ def pack(names: Iterable[str]) -> str:
 
 def zipped(names: Iterable[str]) -> bytes:
     """The zip file itself, from which Python can import as well."""
+    return zip_file({inside: source.read_bytes() for name in sorted(names) for inside, source in LIBRARIES[name]().items()})
+
+
+def zip_file(files: Mapping[str, bytes]) -> bytes:
+    """The same bytes for the same files."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(names):
-            for inside, source in LIBRARIES[name]().items():
-                archive.writestr(zipfile.ZipInfo(inside), source.read_bytes(), zipfile.ZIP_DEFLATED)
+        for inside, content in files.items():
+            archive.writestr(zipfile.ZipInfo(inside), content, zipfile.ZIP_DEFLATED)
     return packed.getvalue()
 
 

@@ -9,10 +9,13 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 NOTHING = "Nothing was deployed."
+# swarmkit's controlapi has the second half, and docker/cli's compose deployment the first.
+_UNCHANGED = re.compile(r"failed to update (config|secret) ([^\s:]+): .*only updates to Labels are allowed")
 
 
 def refusal(stack: str, answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]], allow_pending: bool) -> str | None:
@@ -33,6 +36,19 @@ def refusal(stack: str, answer: Mapping[str, Any], specs: Iterable[Mapping[str, 
     if later and not allow_pending:
         return f"{_reasons(later)}. Make room, or let it wait for some: gpu_stack_allow_pending: true. {NOTHING}"
     return None
+
+
+def failure(said: str) -> str:
+    """What 'docker stack deploy' said, with what to do."""
+    words = " ".join(said.split())
+    unchanged = _UNCHANGED.search(words)
+    if unchanged:
+        kind, name = unchanged.groups()
+        return (
+            f"the swarm has a {kind} {name} with another content already, and Docker changes none. Take its name out of the Compose file, which then "
+            "has a name for each content, or write another one there. No service was changed."
+        )
+    return f"{words.rstrip('.')}. Correct that, and run this again."
 
 
 def _kinds(spec: Mapping[str, Any]) -> list[str]:

@@ -26,6 +26,8 @@ MODULES = [
     "modules.swarm_member_plan",
     "modules.swarm_members",
     "modules.swarm_react",
+    "modules.swarm_stack_files",
+    "modules.swarm_stack_info",
     "modules.verify_report",
 ]
 

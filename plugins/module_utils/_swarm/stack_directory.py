@@ -1,0 +1,89 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The files of a stack on the machine that deploys it, for as long as 'docker stack deploy' reads them.
+
+They have secrets in them. So they are in memory (tmpfs) where that is possible, nobody else can read them, and what a run left that was killed
+is removed by the next one.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import os
+import shutil
+import stat
+import tempfile
+import time
+import zipfile
+from typing import Iterator
+
+from .._errors import GpuSwarmError
+
+FOLDER = "gpu-swarm-stacks"
+# Those of other stacks: no deployment reads its files for as long.
+ABANDONED_S = 3600
+
+
+def home() -> str:
+    """Where the directories are: in memory for root. What others have in memory of their own, systemd removes when they log out."""
+    user = os.geteuid()
+    return os.path.join("/run", FOLDER) if user == 0 else os.path.join(tempfile.gettempdir(), "%s-%d" % (FOLDER, user))
+
+
+def carry(folder: str, stack: str, swarm: str, archive: str) -> str:
+    """Unpacks the zip file, in base64, and returns where; ``swarm`` distinguishes swarms that one machine deploys to."""
+    _own(folder)
+    path = _path(folder, stack, swarm)
+    clear(folder, stack, swarm)
+    try:
+        os.mkdir(path, 0o700)
+        _unpack(base64.b64decode(archive), path)
+    except OSError as exc:
+        shutil.rmtree(path, ignore_errors=True)
+        raise GpuSwarmError("The files of the stack cannot be written to %s: %s. Make room there." % (path, exc.strerror or exc)) from exc
+    return path
+
+
+def clear(folder: str, stack: str, swarm: str) -> list[str]:
+    """Removes the files of this stack, and those of others that were abandoned; the names of the directories."""
+    removed = []
+    for path in _directories(folder):
+        if path == _path(folder, stack, swarm) or time.time() - os.lstat(path).st_mtime > ABANDONED_S:
+            shutil.rmtree(path, ignore_errors=True)
+            removed.append(os.path.basename(path))
+    return sorted(removed)
+
+
+def _directories(folder: str) -> Iterator[str]:
+    if os.path.isdir(folder) and os.lstat(folder).st_uid == os.geteuid():
+        yield from (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
+
+
+def _path(folder: str, stack: str, swarm: str) -> str:
+    return os.path.join(folder, "%s-%s" % (stack, hashlib.sha256(swarm.encode("utf-8")).hexdigest()[:8]))
+
+
+def _own(folder: str) -> None:
+    """Makes the folder, or sees that it is one that nobody else can write to."""
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        found = os.lstat(folder)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise GpuSwarmError("%s is not a directory of this user's alone, and secrets are to be put there. Remove it." % folder) from None
+    except OSError as exc:
+        raise GpuSwarmError("%s cannot be made: %s. Correct that." % (folder, exc.strerror or exc)) from exc
+
+
+def _unpack(data: bytes, path: str) -> None:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for name in archive.namelist():
+            place = os.path.join(path, *[part for part in name.split("/") if part not in ("", ".", "..")])
+            os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+            with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+                stream.write(archive.read(name))

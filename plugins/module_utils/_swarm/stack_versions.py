@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Configs and secrets of a stack that are named by their content: the ones that no service uses any more.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Iterator, Mapping
+
+from .manager import Manager, SwarmError
+from .owned_labels import VERSION_OF
+from .stack_file import NAMESPACE
+
+
+def remove_unused(manager: Manager, stack: str) -> list[str]:
+    """Removes the versions of this stack that no service uses, nor would after 'docker service rollback'; their names."""
+    used = set(references(manager.services()))
+    removed = []
+    kinds: Iterable[tuple[Callable[[str], list], Callable[[str], None]]] = (
+        (manager.configs_labelled, manager.remove_config),
+        (manager.secrets_labelled, manager.remove_secret),
+    )
+    for labelled, remove in kinds:
+        for one in labelled(VERSION_OF):
+            if (one["Spec"].get("Labels") or {}).get(NAMESPACE) != stack or one["ID"] in used:
+                continue
+            try:
+                remove(one["ID"])
+            except SwarmError:  # a service that has just come uses it: the next deployment removes it
+                continue
+            removed.append(one["Spec"]["Name"])
+    return sorted(removed)
+
+
+def references(services: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The ids of configs and secrets in what services are, and in what they were before."""
+    for service in services:
+        for spec in (service["Spec"], service.get("PreviousSpec") or {}):
+            container = (spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
+            yield from (one.get("ConfigID", "") for one in container.get("Configs") or [])
+            yield from (one.get("SecretID", "") for one in container.get("Secrets") or [])
+            privileges = container.get("Privileges") or {}
+            yield (privileges.get("CredentialSpec") or {}).get("Config") or ""
