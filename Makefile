@@ -5,7 +5,7 @@
 # The front door. Each target sets up what it needs; everything it makes lies under build/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-all check unit lint sanity docs-lint galaxy molecule e2e alerts chaos gpu bench venv lock packages promtool clean
+.PHONY: help demo demo-down test test-all check unit lint sanity docs-lint galaxy tarball molecule e2e alerts chaos gpu bench venv lock packages promtool clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -48,6 +48,9 @@ docs-lint: venv ## antsibull-docs over plugins, roles and links
 
 galaxy: venv ## Build the collection, install the tarball, run it, check it with galaxy-importer
 	@$(bin)/python -m tests.run --only galaxy
+
+tarball: venv ## The tarball of a release in build/, the same bytes wherever it is built, and its SHA-256
+	@$(bin)/python -m tests.release.tarball
 
 molecule: venv packages ## Molecule scenarios on the lab fleet
 	@$(bin)/python -m tests.run --only images,molecule

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Builds the collection from a copy of the tree and installs the tarball, as a user's machine would."""
+"""Builds the tarball of a release from a copy of the tree and installs it, as a user's machine would."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.release.tarball import released_at, tarball
 from tests.runner.tree import copy_to
 
 BIN = Path(sys.executable).parent
@@ -24,6 +25,7 @@ class Installed:
     root: Path
     tarball: Path
     galaxy: dict
+    mtime: int
 
     @property
     def collection(self) -> Path:
@@ -58,11 +60,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     source = root / "source"
     copy_to(source)
     galaxy = yaml.safe_load((source / "galaxy.yml").read_text())
-    built = run(source, "ansible-galaxy", "collection", "build", "--output-path", str(root))
-    assert built.returncode == 0, built.stderr
-    tarball = root / f"{galaxy['namespace']}-{galaxy['name']}-{galaxy['version']}.tar.gz"
+    mtime = released_at(os.environ)
+    built = tarball(source, root, mtime)
+    assert built.name == f"{galaxy['namespace']}-{galaxy['name']}-{galaxy['version']}.tar.gz"
     # Not next to the checkout that ANSIBLE_COLLECTIONS_PATH may name: there, nothing would be left to install.
     target = str(root / "installed")
-    done = run(root, "ansible-galaxy", "collection", "install", str(tarball), "-p", target, "--no-deps", "--offline", ANSIBLE_COLLECTIONS_PATH=target)
+    done = run(root, "ansible-galaxy", "collection", "install", str(built), "-p", target, "--no-deps", "--offline", ANSIBLE_COLLECTIONS_PATH=target)
     assert done.returncode == 0, done.stderr
-    return Installed(root, tarball, galaxy)
+    return Installed(root, built, galaxy, mtime)
