@@ -104,6 +104,7 @@ def test_a_card_is_gone_and_comes_back(fleet: Fleet, bench: Bench) -> None:
     assert gone in shown(fleet, NODE)[KIND]
 
 
+@pytest.mark.rare
 def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
     """Until the reboot nothing can be read, and nothing is touched; the watcher has the node paused. After it, another driver is another label and
     no restart."""
@@ -135,6 +136,7 @@ def test_a_card_is_swapped_and_another_falls_sick(fleet: Fleet, bench: Bench) ->
     bench.everyone_runs_on_a_gpu_that_is_there(4)
 
 
+@pytest.mark.rare
 def test_mig_is_switched_on_and_off(fleet: Fleet, bench: Bench) -> None:
     cut = (MACHINES / "a100-mig.conf").read_text()
     bench.put("\n".join(line.replace("mig = on", "mig = off") for line in cut.splitlines() if not line.startswith("mig-device")) + "\n")

@@ -70,6 +70,7 @@ def test_the_label_comes_with_the_restart_and_a_second_run_has_nothing_to_do(fle
     assert {name: fleet[name].files() for name in NODES} == files
 
 
+@pytest.mark.rare
 def test_under_an_old_leader_only_a_new_fault_is_an_update_of_a_node_on_which_tasks_run(fleet: Fleet, before: dict[str, bytes]) -> None:
     """The leader here is of 26.1, which may stop a task, or run a finished job again, at any update of the node."""
     node, manager, sick = fleet["h2"], fleet["h1"], "\n[gpu %d]\necc-uncorrected = 3\n"
@@ -165,6 +166,7 @@ def test_status_writes_it_all_for_prometheus(fleet: Fleet, inventory: Path, befo
         fleet["h1"].docker("service", "rm", "train")
 
 
+@pytest.mark.rare
 def test_what_the_driver_reports_and_requires_of_cards_that_answer(fleet: Fleet, before: dict[str, bytes]) -> None:
     """An error as an NVML event, and a reset that the driver requires."""
     cards = {name: fleet[name].gpus() for name in NODES}
@@ -231,6 +233,7 @@ def test_a_stopped_one_says_so_and_the_next_run_starts_it_whatever_is_left_of_it
     wait_until("its status", lambda: status(node).get("label") == "ok", 30, lambda: status(node))
 
 
+@pytest.mark.rare
 def test_off_and_on_again_takes_no_restart_and_it_reports_again(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """On both releases of Docker: what dockerd has loaded stays known."""
     started = {name: fleet[name].started() for name in NODES}
@@ -265,6 +268,7 @@ def test_drift_is_what_the_next_run_writes_anew_and_nothing_else(fleet: Fleet, i
     fleet["h1"].write(CONFIG_TOML, was["h1"])
 
 
+@pytest.mark.rare
 def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """As after an upgrade from 0.2.0, which noted nothing of what dockerd has loaded. The leader here may stop a task at an update of its node."""
     manager = fleet["h1"]

@@ -131,6 +131,7 @@ def test_a_killed_lab_leaves_no_process_and_down_removes_its_files(lab: Lab, tmp
     assert changes(before) == {}
 
 
+@pytest.mark.rare
 def test_a_fleet_that_goes_leaves_the_others(lab: Lab, tmp_path: Path) -> None:
     start(tmp_path)
     second = tmp_path / "second.yml"

@@ -128,6 +128,7 @@ def done(name: str) -> dict[str, Any]:
     return {"name": f"Do {name}", "ansible.builtin.command": {"argv": ["touch", f"/run/{name}"]}}
 
 
+@pytest.mark.rare
 def test_a_call_that_is_lost_says_nothing_of_the_node(fleet: Fleet, cutter: Cutter, tmp_path: Path) -> None:
     """g1 is drained and its answer to what still runs there is lost; of g2's maintenance one task is. Both answer again right after that."""
     inventory, tasks, busy, idle = cutter.inventory(), tmp_path / "driver.yml", fleet["g1"], fleet["g2"]
@@ -153,6 +154,7 @@ def test_a_call_that_is_lost_says_nothing_of_the_node(fleet: Fleet, cutter: Cutt
     assert away(fleet, "g2") == ("pause", "active")
 
 
+@pytest.mark.rare
 def test_once_what_blocked_a_node_has_ended_the_rest_is_moved_in_the_same_run(fleet: Fleet, cutter: Cutter) -> None:
     manager, busy, inventory = fleet["m1"], fleet["g1"], cutter.inventory()
     since = manager.run("date", "+%s.%N")

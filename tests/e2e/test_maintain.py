@@ -71,6 +71,7 @@ def test_a_driver_is_installed_by_the_example_and_the_node_rebooted_in_its_windo
     assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
 
 
+@pytest.mark.rare
 def test_a_kernel_is_installed_by_the_example_and_started_only_where_it_has_the_driver(fleet: Fleet, maintenance: Maintenance) -> None:
     """The node's kernel is that of the machine: here are the files that a package of one would bring."""
     node, older, newest = fleet["g1"], "9.9.9+deb13-lab", "10.1.0+deb13-lab"
@@ -173,6 +174,7 @@ def test_playbooks_follow_each_other_in_one_run(fleet: Fleet, inventory: Path, m
     assert [availabilities(fleet, name, since) for name in GPU_NODES] == [["pause", "active"]] * len(GPU_NODES)
 
 
+@pytest.mark.rare
 def test_docker_engine_is_upgraded_by_the_example_the_managers_first(fleet: Fleet, maintenance: Maintenance) -> None:
     upgrade = {"docker_packages": ["docker.io"], "maintain_id": "docker-new"}
     started = {name: fleet[name].started() for name in ("m1", "g1")}
@@ -190,6 +192,7 @@ def test_docker_engine_is_upgraded_by_the_example_the_managers_first(fleet: Flee
     assert away(fleet, "g1") == ("active", None)
 
 
+@pytest.mark.rare
 def test_a_card_is_replaced_by_the_example(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
     """Before the card is replaced the node is emptied and stays paused, after it the same command returns it to service."""
     node, (old, kept) = fleet["g1"], fleet["g1"].gpus()

@@ -280,6 +280,7 @@ exec /usr/bin/nvidia-ctk "$@"
 """
 
 
+@pytest.mark.rare
 def test_a_container_that_is_started_between_the_assessment_and_the_restart_is_waited_for(fleet: Fleet, inventory: Path, as_before: None) -> None:
     node, before = fleet["g1"], (fleet["g1"].files(), fleet["g1"].started())
     wrapper = "/usr/local/sbin/nvidia-ctk"
@@ -361,6 +362,7 @@ def test_tasks_move_once_nothing_has_to_be_waited_for(fleet: Fleet, inventory: P
         assert len({task["ID"] for task in web} & {task["ID"] for task in moved}) == 1  # the one that was there stayed
 
 
+@pytest.mark.rare
 def test_a_task_that_takes_too_long_to_end_keeps_its_node_as_it_was(fleet: Fleet, inventory: Path, as_before: None) -> None:
     busy, options = fleet["g1"], ("--stop-signal", "SIGWINCH", "--stop-grace-period", "15s")
     with service(fleet, "slow", 1, "--constraint", f"node.id=={member(fleet, 'g1')['ID']}", *options):

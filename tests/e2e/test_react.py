@@ -172,6 +172,7 @@ def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[
     wait_until("the old file to go", lambda: list(metrics(fleet)) == [leader(fleet)], 90, lambda: metrics(fleet))
 
 
+@pytest.mark.rare
 def test_another_directory_of_metrics_counts_at_once(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """Without systemd reading its unit anew."""
     first, elsewhere = leader(fleet), "/srv/metrics"
@@ -214,6 +215,7 @@ def journal(node: Node) -> str:
     return node.run("journalctl", "--unit", UNIT, "--output", "cat", "--no-pager")
 
 
+@pytest.mark.rare
 def test_a_leader_without_the_service(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """Another manager acts, when the leader's turn is over."""
     leading = leader(fleet)

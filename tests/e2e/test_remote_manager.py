@@ -206,6 +206,7 @@ def test_the_status_of_its_swarm_is_shown(appliance: Appliance, joined: Run) -> 
     assert list(run.recap) == [HOST]
 
 
+@pytest.mark.rare
 def test_a_change_is_rolled(appliance: Appliance, joined: Run) -> None:
     fleet, manager = appliance.fleet, appliance.fleet[MANAGER]
     before, since = fleet[WORKER].started(), manager.run("date", "+%s.%N")
@@ -216,6 +217,7 @@ def test_a_change_is_rolled(appliance: Appliance, joined: Run) -> None:
     assert availabilities(fleet, WORKER, since, MANAGER) == ["pause", "active"]
 
 
+@pytest.mark.rare
 def test_it_is_proved_and_deprovisioned(appliance: Appliance, joined: Run) -> None:
     fleet, manager = appliance.fleet, appliance.fleet[MANAGER]
     run = appliance.run()  # as it was before the change

@@ -111,6 +111,7 @@ def test_a_fleet_is_provisioned(fleet: Fleet) -> None:
     assert (done.rc, done.changed()) == (0, dict.fromkeys(NODES, 0)), done.output
 
 
+@pytest.mark.rare
 def test_a_version_is_held_and_changed_all_the_same(fleet: Fleet) -> None:
     """versionlock comes from a repository of the node; the next version is held in place of the former."""
     for version in ("1.18.1", "1.19.1"):
@@ -120,6 +121,7 @@ def test_a_version_is_held_and_changed_all_the_same(fleet: Fleet) -> None:
     is_there(fleet, "1.19.1")
 
 
+@pytest.mark.rare
 def test_what_is_held_stays_unless_the_hold_is_the_role_s(fleet: Fleet) -> None:
     before = as_it_is(fleet)
     is_refused(role(fleet, version="1.20.0"), fleet, before, "The package manager holds libnvidia-container1", "nvidia_container_toolkit_hold")
@@ -178,6 +180,7 @@ def test_what_is_not_signed_or_not_as_it_was_signed_is_not_installed(fleet: Flee
     is_there(fleet, "1.19.1")
 
 
+@pytest.mark.rare
 def test_the_package_manager_s_proxy_is_used(fleet: Fleet) -> None:
     """By its own settings; Debian's zypper knows only those of its environment."""
     dnf_conf = fleet["r1"].read(DNF_CONF) or b""
@@ -199,6 +202,7 @@ def test_the_package_manager_s_proxy_is_used(fleet: Fleet) -> None:
         assert BEHIND_IT in (fleet[name].read(DEFINITIONS[name]) or b"").decode()
 
 
+@pytest.mark.rare
 def test_packages_as_files_need_no_repository(fleet: Fleet, tmp_path: Path) -> None:
     for name in PACKAGES:
         shutil.copy2(rpms.repository(Lab.from_environment()) / rpms.file_name(name, "1.19.1-1"), tmp_path)

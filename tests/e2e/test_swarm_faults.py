@@ -152,6 +152,7 @@ def rename(fleet: Fleet, node: Node, host_name: str) -> None:
     wait_until("the manager to see the new name", lambda: entries(fleet)[there] == host_name and state(fleet, there) == "ready")
 
 
+@pytest.mark.rare
 def test_a_member_that_takes_another_one_s_host_name_is_still_itself(fleet: Fleet, inventory: Path) -> None:
     before, labels = entries(fleet), {name: member(fleet, name)["Spec"]["Labels"] for name in GPU_NODES}
     assert labels["g1"]["gpu.model"] != labels["g2"]["gpu.model"]
@@ -168,6 +169,7 @@ def test_a_member_that_takes_another_one_s_host_name_is_still_itself(fleet: Flee
         nothing_is_left(fleet, inventory, "SAME-NAME")
 
 
+@pytest.mark.rare
 def test_a_node_installed_anew_joins_and_what_it_was_before_is_reported(fleet: Fleet, inventory: Path) -> None:
     manager, node, before = fleet["m1"], fleet["g2"], member(fleet, "g2")
     node.leave()
@@ -246,6 +248,7 @@ def test_without_a_quorum_nothing_is_touched_and_with_one_the_run_goes_on(fleet:
     nothing_is_left(fleet, inventory, "QUORUM")
 
 
+@pytest.mark.rare
 def test_a_roll_goes_on_when_the_leader_that_it_queried_dies(fleet: Fleet, inventory: Path) -> None:
     leader = the_leader(fleet)
     others = [name for name in MANAGERS if name != leader]
@@ -271,6 +274,7 @@ def again(fleet: Fleet) -> dict[str, list[str]]:
     return json.loads(labels.get("gpu-swarm.isolation", "{}")).get("again", {})
 
 
+@pytest.mark.rare
 def test_after_changes_of_leader_every_replica_runs_where_a_card_is_free(fleet: Fleet, inventory: Path) -> None:
     """A new leader counts the tasks that run from the front of each node's list (swarmkit nodeinfo.go): one that has the second card of g1 counts
     as one with the first. The unit finds that before a task meets it; what is given that card is refused, and gets another in time."""
@@ -325,6 +329,7 @@ def inspected(manager: Node, ids: list[str]) -> list[dict[str, Any]]:
     return manager.docker_json("node", "inspect", *ids)
 
 
+@pytest.mark.rare
 def test_a_manager_of_an_autolocked_swarm_that_is_locked_gets_the_command_that_unlocks_it(fleet: Fleet, inventory: Path) -> None:
     queried, locked = fleet["m1"], fleet["m3"]
     queried.docker("swarm", "update", "--autolock=true")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from .fleet import Fleet, toolkit
 from .test_provision import GPU_NODES, KIND, NODES, all_running, availabilities, away, service
 
@@ -69,6 +71,7 @@ def test_a_version_is_rolled_over_the_fleet_and_held(fleet: Fleet, inventory: Pa
     assert [fleet[name].started() for name in GPU_NODES] == before
 
 
+@pytest.mark.rare
 def test_a_version_that_is_held_is_not_changed(fleet: Fleet, inventory: Path, as_before: None) -> None:
     """It begins with the version that the test before it left."""
     node, was = fleet["g1"], versions(fleet)["g1"]
