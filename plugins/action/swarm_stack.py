@@ -20,6 +20,7 @@ from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import text, verdict
 from ..plugin_utils._stack.document import load
 from ..plugin_utils._stack.folder import Folder
+from ..plugin_utils._stack.placement import placed
 from ..plugin_utils._stack.specification import specifications
 from ..plugin_utils._stack.translate import DEFAULT_KIND, translate
 from ..plugin_utils._stack.versions import versioned
@@ -81,28 +82,57 @@ class ActionModule(ActionBase):
     def _present(self):
         name, folder = self._args["name"], Folder(self._args["compose"])
         stack = versioned(translate(folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"]), name)
-        specs = specifications(stack.document, name)
         for note in stack.notes:
             self._say(f"note: {note}")
-        before = self._look(services=specs)
+        stack, labels, placement = self._on_this_fleet(stack)
+        specs = specifications(stack.document, name)
+        before = self._look(services=specs, labels=labels)
         for line in verdict.fitting(before):
             self._say(line)
-        result = self._described(stack, before)
+        result = {**self._described(stack, before), "placement": placement}
         orphans = verdict.orphans(before, specs)
         if orphans and not self._args["prune"]:
             self._say(f"note: the stack has {', '.join(orphans)}, of which {folder.name} says nothing; -e gpu_stack_prune=true removes them")
         refused = verdict.refusal(name, before, specs, self._args["allow_pending"])
         if refused:
             raise GpuSwarmError(refused, **{**result, "changed": False})
+        labelled = self._label(labels)
         if self._task.check_mode:
             self._display.display(f"\n# {FILE}\n{result['stack_file']}")
-            return result
+            return {**result, "changed": result["changed"] or labelled}
         if not result["changed"] and verdict.jobs(specs):
             self._say("nothing has changed, and it is not deployed again: its jobs would run once more")
-            return {**result, **self._awaited()}
+            return {**result, "changed": labelled, **self._awaited()}
         answer = self._deploy(stack)
         self._look(keep=text.written(stack.document))
-        return {**result, "changed": bool(answer.get("changed")), **self._awaited()}
+        return {**result, "changed": bool(answer.get("changed")) or labelled, **self._awaited()}
+
+    def _on_this_fleet(self, stack):
+        """The stack with what x-gpu of its services means here; and the labels that nodes get for it."""
+        if not stack.wanted:
+            return stack, {}, []
+        found = self._look()
+        former = None if found["kept"] is None else load("\n".join(found["kept"]), "the deployed stack file")
+        made = placed(stack.document, stack.wanted, self._args["name"], found["nodes"], former)
+        for line in made.lines:
+            self._say(line)
+        return stack._replace(document=made.document), made.labels, made.placement
+
+    def _label(self, labels):
+        """Adds these to the nodes, which is to evict nothing; whether any lacked one."""
+        if not labels:
+            return False
+        nodes = [{"id": node_id, "labels": more, "keep": [""], "evict": "none"} for node_id, more in labels.items()]
+        answer = self._call("fleet.gpu_swarm.swarm_nodes", {**self._api, "nodes": nodes})
+        if "nodes" not in answer:
+            raise GpuSwarmError(f"{self._who}: nodes could not be labelled: {answer.get('msg') or 'no reason given'} {verdict.NOTHING}")
+        stopped = [f"{one['hostname']} ({', '.join(task['service'] for task in one['tasks'])})" for one in answer["refused"]]
+        if stopped:
+            raise GpuSwarmError(
+                f"{self._who}: for x-gpu a label has to be added to {', '.join(stopped)}, and at that update swarm would stop a task of the "
+                f"services that are named with each. Run this again when they have ended. {verdict.NOTHING}"
+            )
+        return bool(answer["changed"])
 
     def _described(self, stack, before):
         """The stack file beside the deployed one, without its secrets."""

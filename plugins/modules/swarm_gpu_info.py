@@ -309,9 +309,7 @@ reservations:
     tasks: {type: int, description: How many tasks run or wait.}
     wants: {type: dict, description: 'What each of them reserves, by kind.'}
     able:
-      description: Ids of the nodes that meet its constraints and are of its platform, whatever they advertise. Null where all do.
-      type: list
-      elements: str
+      {type: list, elements: str, description: 'Ids of the nodes that meet its constraints and platform, whatever they advertise; null where all do.'}
     nodes: {type: list, elements: str, description: 'For a global service, the ids of the nodes that the tasks belong to; else null.'}
   sample:
     - {service: train, tasks: 6, wants: {NVIDIA-GPU: 1}, able: null, nodes: null}
@@ -353,6 +351,8 @@ books:
   type: list
   elements: dict
   version_added: 0.3.0
+classes:
+  {type: list, elements: str, returned: success, version_added: 0.3.0, description: What services say of the classes of nodes that they need.}
 findings:
   description: What needs action, one for each known issue that the ledger shows, and for each name in RV(books). Each is also a warning.
   returned: success

@@ -16,6 +16,8 @@ description:
   - Deploys with M(community.docker.docker_stack) on the host of the task, which is a manager with the C(docker) command, and waits until all
     tasks run. What that module needs of Python comes along where the manager lacks it.
   - Of a service that does not run in time it says why. The task fails only where nothing could be deployed; see RV(waiting) and RV(not_ready).
+  - What C(x-gpu) of a service wants of its nodes becomes constraints. A label that these need is added to the nodes of which it is true; what it
+    means is kept in the label C(gpu-swarm.classes) of the service, by which a run of provision keeps it true.
 notes:
   - In check mode the stack file is printed, which can be deployed by hand. Values of variables that look like secrets are hidden.
   - The stack file that was deployed is kept in a config of the swarm, with which the next run compares.
@@ -102,6 +104,14 @@ services:
   returned: always
   type: list
   elements: dict
+placement:
+  description:
+    - What C(x-gpu) of the services means on this fleet. Each has C(service), C(image), C(constraints), and under C(nodes) the host names of
+      those that meet them.
+  returned: with O(state=present)
+  type: list
+  elements: dict
+  version_added: 0.3.0
 progress:
   description: By service how far it is.
   returned: with O(state=present), not in check mode

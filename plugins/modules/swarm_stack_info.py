@@ -22,6 +22,12 @@ options:
     type: list
     elements: dict
     default: []
+  labels:
+    description:
+      - By the ids of nodes labels that they are to get before the stack is deployed. O(services) are compared with the nodes as if they had them.
+    type: dict
+    default: {}
+    version_added: 0.3.0
   keep:
     description:
       - The text of the stack file that was deployed, which is kept in a config of the swarm. The next run shows what has changed since.
@@ -109,7 +115,8 @@ def run(params, check_mode):
     tasks, services = list(manager.tasks()), manager.services()
     listed = Listed(manager.nodes(), tasks, services, epoch(manager.time))
     own = stack.of_stack(name, services)
-    found = stack.preflight(name, params["services"], listed, params["prefix"])
+    labelled = listed._replace(nodes=stack.with_labels(listed.nodes, params["labels"]))
+    found = stack.preflight(name, params["services"], labelled, params["prefix"])
     explained = ledger(listed, params["prefix"], [service["ID"] for service in own])["explained"] if own else []
     kept = stack_file.kept(manager, name)
     changed = params["keep"] is not None and params["keep"] != (kept or "")
@@ -135,6 +142,7 @@ def main():
             CONNECTION_OPTIONS,
             stack=dict(type="str", required=True),
             services=dict(type="list", elements="dict", default=[]),
+            labels=dict(type="dict", default={}),
             keep=dict(type="str", no_log=True),
             prefix=dict(type="str", default="gpu-swarm."),
         ),

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deploy: an ordinary Compose file runs on the swarm, its tasks see the GPUs that it counts, and nothing is deployed that cannot run."""
+"""deploy: an ordinary Compose file runs on the swarm, its tasks see the GPUs that it counts, on the nodes and from the images that x-gpu means,
+and nothing is deployed that cannot run."""
 
 from __future__ import annotations
 
@@ -50,6 +51,26 @@ def left_behind(fleet: Fleet) -> list[str]:
 def versions(fleet: Fleet, kind: str) -> list[str]:
     return fleet["m1"].docker(kind, "ls", "--format", "{{.Name}}", "--filter", "label=gpu-swarm.version-of").split()
 
+# g1 has RTX 4090 and a driver for CUDA 12.9, g2 T4 and one for 12.2.
+BY_NODE = """
+services:
+  picked:
+    image: lab/task
+    command: [sleep, "100000"]
+    stop_grace_period: 1s
+    x-gpu: {model: "*4090*", cuda: ">=12.4", cpu: x86-64}
+  train:
+    image: lab/task
+    command: [sleep, "100000"]
+    stop_grace_period: 1s
+    x-gpu:
+      images:
+        - {image: lab/task, name: old, cuda: "12.2"}
+        - {image: lab/cuda, name: new, cuda: "12.8", compute_capability: ">=8.0"}
+        - {image: lab/cuda, name: later, cuda: "14.0"}
+    deploy: {replicas: 3, resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}
+"""
+
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -58,6 +79,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files["note.txt"] = "carried\n"
     for name, text in files.items():
         (folder / name).write_text(text)
+    (folder / "by_node.yml").write_text(BY_NODE)
     (folder / "large.yml").write_text(COMPOSE.replace("count: 1", "count: 64"))
     return folder
 
@@ -133,3 +155,29 @@ def test_it_is_removed(fleet: Fleet, inventory: Path) -> None:
     assert run.rc == 0, run.output
     for kind in ("service", "config", "secret"):
         assert not fleet["m1"].docker(kind, "ls", "--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}").strip()
+
+
+def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: Fleet, inventory: Path, project: Path) -> None:
+    arguments = ["-e", f"compose={project / 'by_node.yml'}", "-e", f"stack={STACK}"]
+    run = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
+    assert run.rc == 0, run.output
+    assert "train-old: lab/task on g2, 2 of the replicas: node.labels.gpu.class.image-cuda12-2-" in run.output
+    assert "train-later is left out: lab/cuda is the best for no node now" in run.output
+    services = [f"{STACK}_{name}" for name in ("picked", "train-new", "train-old")]
+    tasks = fleet["m1"].docker("service", "ps", "--filter", "desired-state=running", "--format", "{{.Name}} {{.Node}} {{.Image}}", *services)
+    found = sorted(tuple(line.replace(":latest", "").split()) for line in tasks.splitlines())
+    old = [(f"{STACK}_train-old.{number}", "g2", "lab/task") for number in (1, 2)]
+    assert found == [(f"{STACK}_picked.1", "g1", "lab/task"), (f"{STACK}_train-new.1", "g1", "lab/cuda"), *old]
+
+    # As on a node that is new.
+    before = labels_of(fleet, "g2")
+    (key,) = (label for label in before if label.startswith("gpu.class."))
+    fleet["m1"].docker("node", "update", "--label-rm", key, fleet["g2"].swarm()["NodeID"])
+    run = fleet.playbook(inventory)
+    assert run.rc == 0, run.output
+    assert labels_of(fleet, "g2") == before
+    assert fleet.playbook(inventory, "-e", f"stack={STACK}", "-e", "state=absent", playbook=PLAYBOOK).rc == 0
+
+
+def labels_of(fleet: Fleet, node: str) -> dict[str, str]:
+    return dict(fleet["m1"].docker_json("node", "inspect", fleet[node].swarm()["NodeID"])[0]["Spec"]["Labels"])

@@ -38,6 +38,7 @@ ROOMS = (
     Room("plugin_utils/_fleet", CONTROLLER, "hosts, members, work", "the inventory's hosts: identity, membership, what runs there, their outcome"),
     Room("plugin_utils/_controller", CONTROLLER, "libraries, answers", "around a module: carried libraries, checked answers, a manager's API"),
     Room("plugin_utils/_stack", CONTROLLER, "Compose to stack", "a Compose file as the stack file that a swarm takes, its GPUs as generic resources"),
+    Room("plugin_utils/_classes", CONTROLLER, "classes of nodes", "which nodes x-gpu of a service means, and which image a node runs best"),
     Room("plugin_utils/_settings", CONTROLLER, "declared, checked", "the settings of playbooks and roles: declared once, checked before a change"),
     Room("module_utils/_verify", MANAGER, "probe services", "which GPUs are tested, by which services, and whether a task saw those allocated to it"),
     Room("module_utils/_react", MANAGER, "faults to pauses", "the service on a manager that pauses nodes which report a fault between two runs"),

@@ -14,7 +14,7 @@ from typing import Any, Collection, Mapping
 from .._swarm import isolation as kept
 from .._swarm import lease
 from .._swarm.manager import Manager
-from . import books, isolation
+from . import books, classes, isolation
 from .keep import KEY
 from .ledger import ledger
 from .listed import Listed
@@ -26,6 +26,7 @@ def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_la
     listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
     result = ledger(listed, prefix, explained)
     result["books"] = books_of(manager.spec, result["nodes"])
+    result["classes"] = classes.needed(listed.services)
     result["findings"] += books.findings(result["books"])
     return dict(result, changed=False, swarm=dict(swarm_of(manager), **labels_of(manager.spec, manager.time, listed)))
 

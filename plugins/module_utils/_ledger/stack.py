@@ -58,6 +58,14 @@ def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, pr
     return dict(result, explained=sorted(found, key=lambda one: one["service"]))
 
 
+def with_labels(nodes: Sequence[Mapping[str, Any]], more: Mapping[str, Mapping[str, str]]) -> list[Mapping[str, Any]]:
+    """The API's nodes as they are with more labels; ``more`` is by id."""
+    return [
+        dict(node, Spec=dict(node["Spec"], Labels={**(node["Spec"].get("Labels") or {}), **more[node["ID"]]})) if node["ID"] in more else node
+        for node in nodes
+    ]
+
+
 def _needs(spec: Mapping[str, Any]) -> tuple[int, str]:
     generic = reservations(spec["TaskTemplate"]).get("GenericResources") or []
     return max([item["DiscreteResourceSpec"]["Value"] for item in generic] or [0]), spec["Name"]

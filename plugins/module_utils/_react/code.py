@@ -26,6 +26,7 @@ FILES = (
     "_ledger/books.py",
     "_ledger/census.py",
     "_ledger/claims.py",
+    "_ledger/classes.py",
     "_ledger/elsewhere.py",
     "_ledger/explain.py",
     "_ledger/findings.py",

@@ -18,6 +18,7 @@ from ...module_utils._ledger.keep import may_be_moved
 from ...module_utils._machine import packages
 from ...module_utils._swarm import owned_labels
 from ...module_utils._swarm.isolation import OFF
+from .._classes.in_ledger import with_classes
 from .._fleet.identity import LABEL_PREFIX, problems
 from .._fleet.membership import Candidate, membership
 from .._fleet.model import DISRUPTIVE, END, FETCH, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
@@ -37,7 +38,7 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: st
     """The step of each host, by name. ``maintain`` describes a maintenance: with it, every member gets a window. ``level`` is the swarm's."""
     nodes = swarm.nodes
     report = watchers.report_of(hosts, swarm)
-    hosts = [replace(host, report=report, isolation=isolation.wanted(host, level)) for host in identified(hosts, nodes)]
+    hosts = [_classed(replace(host, report=report, isolation=isolation.wanted(host, level)), swarm) for host in identified(hosts, nodes)]
     # What is to be a manager is one before another is demoted.
     coming = [host.assessed for host in hosts if host.manager and not host.error]
     steps = {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming, maintain) for host in hosts}
@@ -49,6 +50,15 @@ def identified(hosts: list[Host], nodes: Mapping[str, Mapping[str, Any]]) -> lis
     """The hosts, and of each whether it is the node that it shows to be."""
     mistaken = problems({host.name: host.shown_id for host in hosts}, nodes)
     return [replace(host, mistaken=mistaken.get(host.name)) for host in hosts]
+
+
+def _classed(host: Host, swarm: Swarm) -> Host:
+    """The host with the labels of the classes that services need of its node."""
+    labels = (host.assessed or {}).get("labels")
+    if not labels or not host.assessed:
+        return host
+    more = with_classes(labels, host.assessed.get("labels_unknown") or (), host.node_id, swarm.ledger)
+    return replace(host, assessed={**host.assessed, "labels": more})
 
 
 def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> list[list[str]]:

@@ -18,6 +18,7 @@ from typing import Any
 from ...module_utils._health import label
 from ...module_utils._policy import generic_resources
 from ...module_utils._swarm import owned_labels
+from .._classes.in_ledger import kept, with_classes
 from .._fleet.finished_jobs import in_the_way, in_words
 from .._fleet.identity import LABEL_PREFIX, problems
 from .._fleet.model import LABEL, MARKED
@@ -90,7 +91,7 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
         if to == FORMER:
             update.update(_over(decided(variables[name])))
         if to == FORMER and not (outcome or step.get("left_alone") or step.get("error")):
-            update.update({**(_labels(name, variables) if labels else {}), **_maintained(name, variables)})
+            update.update({**(_labels(name, variables, ledger) if labels else {}), **_maintained(name, variables)})
         updates.append(update if to == PAUSE else {**update, **_evict(name, variables)})  # a pause evicts nothing
     return updates
 
@@ -158,11 +159,14 @@ def _evict(name: str, variables: Variables) -> dict[str, str]:
     return {"evict": EVICT[disrupt]} if disrupt else {}
 
 
-def _labels(name: str, variables: Variables) -> dict[str, Any]:
-    """The labels of a host as planned, else as decided there, and the mark that binds the node to the host."""
+def _labels(name: str, variables: Variables, ledger: Any = None) -> dict[str, Any]:
+    """The labels of a host as planned, else as decided there, those of classes too, and the mark that binds the node to the host."""
     made, step = decided(variables[name]), step_of(name, variables)
-    wanted, keep = step.get("labels", made.get("labels")), made.get("labels_unknown")
-    return {} if wanted is None else {"labels": wanted, "mark": step.get("mark", owned_labels.SET), **({"keep": keep} if keep else {})}
+    wanted, keep = step.get("labels", made.get("labels")), list(made.get("labels_unknown") or ())
+    if wanted is None:
+        return {}
+    wanted, keep = with_classes(wanted, keep, node_id_of(variables[name], step), ledger), keep + kept(wanted, ledger)
+    return {"labels": wanted, "mark": step.get("mark", owned_labels.SET), **({"keep": keep} if keep else {})}
 
 
 def _maintained(name: str, variables: Variables) -> dict[str, Any]:
@@ -194,7 +198,7 @@ def to_label(names: Iterable[str], variables: Variables, ledger: Any = None, cla
     mistaken = problems(ids, nodes)
     updates = []
     for name, node_id in ids.items():
-        labels = _labels(name, variables)
+        labels = _labels(name, variables, ledger)
         if not node_id or not labels or name in mistaken or outcome_of(variables[name]):
             continue
         if ledger is None or (node_id in nodes and _differs(nodes[node_id], name, labels, clashes)):

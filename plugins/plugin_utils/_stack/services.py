@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
-from . import gpus, keys, mounts
+from . import gpus, keys, mounts, placement
 from .fields import Notes, Reader, kind_of, mapping, only, pairs, text_of, texts
 from .variables import Variables, read_variables
 
@@ -28,6 +28,7 @@ class Context:
 
     def __init__(self, kind: str, variables: Variables, read: Reader, notes: Notes) -> None:
         self.kind, self.variables, self.read, self.notes = kind, variables, read, notes
+        self.wanted: dict[str, placement.Wanted] = {}  # by service what it wants under x-gpu
 
 
 def translated(name: str, found: Any, file: str, context: Context) -> dict[str, Any] | None:
@@ -38,6 +39,11 @@ def translated(name: str, found: Any, file: str, context: Context) -> dict[str, 
         context.notes.add(f"{where} is left out: it has profiles, and Compose starts it only on request. Take profiles out to have it deployed")
         return None
     _refuse(service, where)
+    want = placement.wanted(service.get("x-gpu"), f"{where}.x-gpu")
+    if want:
+        context.wanted[name] = want
+    if want and want.matrix:  # which is for a swarm what image is for a machine
+        service = {**service, "image": want.matrix[0]["image"]}
     made = {key: value for key, value in service.items() if key in keys.SERVICE}
     for key in service:
         if key in keys.INSTEAD:
@@ -58,11 +64,10 @@ def _refuse(service: dict[str, Any], where: str) -> None:
         if key in keys.REFUSED:
             raise GpuSwarmError(f"{where}.{key} has no meaning on Swarm: {keys.REFUSED[key]}.")
     known = keys.SERVICE | keys.TRANSLATED | keys.INSTEAD.keys() | {"profiles", "runtime"}
-    # What begins with x- is somebody's own, and nobody's business; this one could be taken for one of this collection's.
-    unknown = [key for key in service if key == "x-gpu" or (key not in known and not key.startswith("x-"))]
+    # What begins with x- is somebody's own, but for x-gpu.
+    unknown = [key for key in service if key not in known and not key.startswith("x-")]
     if unknown:
-        remedy = "Reserve GPUs with deploy.resources.reservations." if unknown[0] == "x-gpu" else "Correct it, or take it out."
-        raise GpuSwarmError(f"{where}.{unknown[0]} is not known. {remedy}")
+        raise GpuSwarmError(f"{where}.{unknown[0]} is not known. Correct it, or take it out.")
 
 
 def _changed(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:

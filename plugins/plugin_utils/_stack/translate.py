@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from ...module_utils._errors import GpuSwarmError
 from . import document, keys
 from .fields import Notes, Reader, mapping, only, text_of
+from .placement import Wanted
 from .services import Context, decoded, translated
 from .variables import Variables, read_variables, resolved
 
@@ -28,11 +29,13 @@ MOST_BYTES = {"configs": 1_000_000, "secrets": 500_000}
 
 
 class Stack(NamedTuple):
-    """``document`` is the stack file; ``files`` are those that it names, by their path beside it; ``notes`` what is to be said of it."""
+    """``document`` is the stack file; ``files`` are those that it names, by their path beside it; ``notes`` what is to be said of it; ``wanted`` is
+    what services want under x-gpu, which only a fleet can give a meaning."""
 
     document: dict[str, Any]
     files: dict[str, bytes]
     notes: list[str]
+    wanted: dict[str, Wanted]
 
 
 def translate(text: str, name: str, read: Reader, environment: Mapping[str, str], kind: str = DEFAULT_KIND) -> Stack:
@@ -55,7 +58,7 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
     files: dict[str, bytes] = {}
     for section in ("configs", "secrets"):
         made[section] = {key: _carried(section, key, value, name, context, files) for key, value in _section(found, section, name)}
-    return Stack(_escaped({key: value for key, value in made.items() if value}), files, notes.texts)
+    return Stack(_escaped({key: value for key, value in made.items() if value}), files, notes.texts, context.wanted)
 
 
 def _refuse(found: dict[str, Any], name: str) -> None:

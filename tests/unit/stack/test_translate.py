@@ -98,7 +98,7 @@ NOT_DEPLOYED = [
     ("gpus: [{count: 1}]\n" + DEVICES.format("devices", "{count: 1, capabilities: [gpu]}"), "in both gpus and"),
     ("gpus: [{count: 1}]\n" + DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: 1}}"), "GPUs besides"),
     ("runtime: nvidia", "services.train.runtime has no meaning on Swarm: a task gets the default runtime"),
-    ("x-gpu: {memory_min: 40000}", "services.train.x-gpu is not known. Reserve GPUs with"),
+    ("x-gpu: {memory: 40000}", "services.train.x-gpu.memory is not known. It takes memory_min, "),
     ("comand: x", "services.train.comand is not known"),
     ("deploy: {replica: 2}", "services.train.deploy.replica is not known"),
     ("deploy: {resources: {limits: {devices: []}}}", "limits.devices is not known. GPUs are reserved"),

@@ -70,7 +70,7 @@ def task(name, service, movable=True, **other):
 
 
 def ledger(*nodes):
-    return {"nodes": list(nodes)}
+    return {"nodes": list(nodes), "classes": []}
 
 
 def swarm(*nodes, evicted=None):

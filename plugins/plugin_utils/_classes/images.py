@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which image of a matrix a node runs best (pure).
+
+First what its driver runs in full, then by minor-version compatibility, then by forward compatibility; among those the one that requires most: the
+newer CUDA, the higher compute capability, the younger CPU, more memory, a model. One that requires more of one and less of another is no
+better, and then nobody has said which to take.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...module_utils._errors import GpuSwarmError
+from . import cpus, cuda, requirement
+from .nodes import Facts
+from .requirement import CAPABILITY, CPU, CUDA, MEMORY, MODEL
+from .versions import Version, least, shown, version
+
+MOST = 32
+IMAGE, NAME, PTX, FORWARD = "image", "name", "ptx", "forward_compat"
+KEYS = (IMAGE, NAME, CUDA, CAPABILITY, CPU, MEMORY, MODEL, PTX, FORWARD)
+
+
+class Choice(NamedTuple):
+    """``best`` are the places of images in the matrix: one, none, or several of which none is better. ``why`` says for the others why not."""
+
+    best: list[int]
+    why: dict[int, str]
+
+
+def parse(found: Any, where: str) -> list[dict[str, Any]]:
+    """The matrix, checked, and each entry in one form."""
+    if not isinstance(found, list) or not found or len(found) > MOST:
+        raise GpuSwarmError(f"{where} has to be a list of 1 to {MOST} images. Begin each with '- image: …'.")
+    made = [_entry(entry, f"{where}[{number}]") for number, entry in enumerate(found)]
+    criteria = [criterion(entry) for entry in made]
+    for number, one in enumerate(criteria):
+        if one in criteria[:number]:
+            first = made[criteria.index(one)][IMAGE]
+            raise GpuSwarmError(f"{where} is ambiguous: {first} and {made[number][IMAGE]} require the same. Take one of them out.")
+    return made
+
+
+def _entry(found: Any, where: str) -> dict[str, Any]:
+    if not isinstance(found, Mapping):
+        raise GpuSwarmError(f"{where} has to be a mapping. Write {{image: …, cuda: '12.4', compute_capability: '>=8.0'}}.")
+    unknown = [key for key in found if key not in KEYS]
+    if unknown:
+        raise GpuSwarmError(f"{where}.{unknown[0]} is not known. It takes {', '.join(KEYS)}.")
+    if not isinstance(found.get(IMAGE), str) or not found[IMAGE]:
+        raise GpuSwarmError(f"{where} has no image. Write its name there.")
+    made = {IMAGE: found[IMAGE], **requirement.parse({key: value for key, value in found.items() if key != CUDA}, where)}
+    if found.get(NAME) is not None:
+        made[NAME] = found[NAME]
+    if found.get(CUDA) is not None:
+        made[CUDA] = _cuda(found[CUDA], f"{where}.{CUDA}")
+    if not isinstance(found.get(PTX, False), bool):
+        raise GpuSwarmError(f"{where}.{PTX} has to be true or false. Write true where the image has PTX only.")
+    if found.get(PTX):
+        made[PTX] = True
+    if found.get(FORWARD) is not None:
+        branches = cuda.branches(found[FORWARD])
+        if branches is None:
+            raise GpuSwarmError(f"{where}.{FORWARD} has to be a list of driver branches. Write those of NVIDIA's table, such as [535, 550].")
+        made[FORWARD] = branches
+    return made
+
+
+def _cuda(value: Any, where: str) -> str:
+    """Without what comes after the minor version, by which no driver goes."""
+    text = str(value)
+    found = version(text) if len(text) <= 20 and not isinstance(value, bool) else None
+    if found is None:
+        raise GpuSwarmError(f"{where} is {text[:40]!r}. Write the CUDA version that the image was built with, such as '12.4'.")
+    return shown(found[:2])
+
+
+def criterion(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides where it runs: a new tag of an image changes nothing of that."""
+    return {key: value for key, value in sorted(entry.items()) if key not in (IMAGE, NAME)}
+
+
+def choose(matrix: Sequence[Mapping[str, Any]], node: Facts) -> Choice:
+    found = {number: _runs(entry, node) for number, entry in enumerate(matrix)}
+    why = {number: reason for number, (how, reason) in found.items() if how is None}
+    ways = {number: how for number, (how, _reason) in found.items() if how is not None}
+    first = [number for number, how in ways.items() if how == min(ways.values())]
+    best = [one for one in first if not any(_is_better(matrix[other], matrix[one]) for other in first)]
+    return Choice(best, why)
+
+
+def _runs(entry: Mapping[str, Any], node: Facts) -> tuple[int | None, str]:
+    how, reason = cuda.how(version(entry[CUDA]) if CUDA in entry else None, node, bool(entry.get(PTX)), entry.get(FORWARD) or ())
+    lacks = requirement.missed({key: value for key, value in entry.items() if key != CUDA}, node)
+    return (None, "; ".join([f"it {one}" for one in lacks] or [reason])) if lacks or how is None else (how, "")
+
+
+def _is_better(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether it requires more in something, and for no less in anything."""
+    signs = [_version(one, other, CUDA), _capability(one, other), _cpu(one, other), _number(one, other), _model(one, other)]
+    return None not in signs and min(map(int, signs)) >= 0 and max(map(int, signs)) > 0  # type: ignore[arg-type]
+
+
+def _sign(one: Any, other: Any) -> int:
+    return (one > other) - (one < other)
+
+
+def _version(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> int:
+    both: list[Version] = [version(entry.get(key, "0")) or (0, 0) for entry in (one, other)]
+    return _sign(*both)
+
+
+def _capability(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    return _sign(*(least(entry.get(CAPABILITY, "")) if entry.get(CAPABILITY) else (0, 0) for entry in (one, other)))
+
+
+def _cpu(one: Mapping[str, Any], other: Mapping[str, Any]) -> int | None:
+    """None for two of which neither runs what is built for the other."""
+    this, that = one.get(CPU), other.get(CPU)
+    if this == that:
+        return 0
+    if that is None or (this and cpus.runs(this, that)):
+        return 1
+    return -1 if this is None or cpus.runs(that, this) else None
+
+
+def _number(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    return _sign(one.get(MEMORY, 0), other.get(MEMORY, 0))
+
+
+def _model(one: Mapping[str, Any], other: Mapping[str, Any]) -> int | None:
+    this, that = one.get(MODEL), other.get(MODEL)
+    return 0 if this == that else 1 if that is None else -1 if this is None else None

@@ -1,0 +1,40 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which classes the nodes of a ledger are to be of (pure), by what its services need.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import classes
+from .nodes import facts
+
+
+def with_classes(wanted: Mapping[str, str], unknown: Iterable[str], node_id: str | None, ledger: Mapping[str, Any] | None) -> dict[str, str]:
+    """The labels ``wanted`` of a node, with those of its classes. Those that begin with ``unknown`` could not be found out, and are as the ledger
+    shows them."""
+    needed = _read(tuple((ledger or {}).get("classes") or ()))
+    if not wanted or not needed:
+        return dict(wanted)
+    node = next((node for node in (ledger or {}).get("nodes") or [] if node["id"] == node_id), None)
+    now = (node or {}).get("labels") or {}
+    known = {key: value for key, value in now.items() if key.startswith(tuple(unknown))}
+    return {**wanted, **classes.labels({**known, **wanted}, needed, now)}
+
+
+@functools.lru_cache(maxsize=8)
+def _read(texts: tuple[str, ...]) -> dict[str, Any]:
+    """Once for all hosts."""
+    return classes.read(texts)
+
+
+def kept(wanted: Mapping[str, str], ledger: Mapping[str, Any] | None) -> list[str]:
+    """What the keys of labels begin with that stay as they are on a node with GPUs, where nobody has read which classes services need."""
+    return [] if ledger is None or "classes" in ledger or not facts(wanted).gpus else [classes.PREFIX]

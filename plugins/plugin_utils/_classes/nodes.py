@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a node is good for, by its own labels (pure).
+
+By labels and nothing else: they are what a manager knows of every node at any time, and what a run of provision keeps true.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ...module_utils._policy.labels import MIXED, Options
+from .cpus import LEVELS
+from .versions import Version, version
+
+GPU, CPU = Options().prefix, Options().cpu_prefix
+
+
+class Value(NamedTuple):
+    """``exact`` where all GPUs of the node have this one; else it is the least of them, as far as the labels show."""
+
+    version: Version
+    exact: bool = True
+
+
+class Facts(NamedTuple):
+    """What is None is not known, or not the same for all GPUs of the node."""
+
+    gpus: str | None = None
+    model: str | None = None
+    memory_gb: Value | None = None  # of each card, as it is sold
+    compute_capability: Value | None = None
+    cuda: Value | None = None  # of the driver
+    driver: Version | None = None
+    cpus: tuple[str, ...] = ()  # its micro-architecture, and its level
+
+
+def facts(labels: Mapping[str, str]) -> Facts:
+    own = {key[len(GPU) :]: value for key, value in labels.items() if key.startswith(GPU)}
+    model = own.get("model")
+    level = {"v1": LEVELS[0]}.get(labels.get(CPU + "x86_64_level", ""), f"{LEVELS[0]}_{labels.get(CPU + 'x86_64_level', '')}")
+    return Facts(
+        gpus=own.get("count"),
+        model=None if model == MIXED else model,
+        memory_gb=_value(own, "memory", "mem_ge_"),
+        compute_capability=_value(own, "compute_capability", "cc_ge_"),
+        cuda=_value(own, "cuda", "cuda_ge_"),
+        driver=version(own.get("driver", "")),
+        cpus=tuple(name for name in (labels.get(CPU + "microarchitecture"), level if level in LEVELS else None) if name),
+    )
+
+
+def _value(own: Mapping[str, str], key: str, threshold: str) -> Value | None:
+    found = version(own.get(key, ""))
+    if found:
+        return Value(found)
+    # GPUs of several models: they all have what the thresholds say.
+    met = [version(name[len(threshold) :].replace("_", ".")) for name, value in own.items() if name.startswith(threshold) and value == "true"]
+    return max((Value(one, exact=False) for one in met if one), default=None)

@@ -1,0 +1,134 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a service wants of its node under ``x-gpu`` (pure), and whether a node has it.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ...module_utils._errors import GpuSwarmError
+from ...module_utils._gpu.record import label_safe
+from . import cpus
+from .nodes import Facts, Value
+from .versions import bounds, is_least, meets, shown
+
+MEMORY, CAPABILITY, CUDA, MODEL, CPU = "memory_min", "compute_capability", "cuda", "model", "cpu"
+FIELDS = (MEMORY, CAPABILITY, CUDA, MODEL, CPU)
+# field -> canonical value: memory in MiB, the others as text.
+Requirement = dict[str, Any]
+
+_MODEL = re.compile(r"[A-Za-z0-9 ._*?-]{1,100}")
+# A number is the same with and without quotes, but 8.10 without is 8.1.
+_BOUNDS = "Write it with a sign, in quotes: '>=8.0', or '>=8.0,<9.0'."
+
+
+def parse(found: Mapping[str, Any], where: str) -> Requirement:
+    """Checked, and in one form whichever way it is written."""
+    made: Requirement = {}
+    for field in FIELDS:
+        value = found.get(field)
+        if value is not None and value != "":
+            made[field] = _PARSERS[field](value, f"{where}.{field}")
+    return made
+
+
+def _memory(value: Any, where: str) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not text.isascii() or not text.isdecimal() or not 1000 <= int(text) <= 10_000_000:
+        raise GpuSwarmError(f"{where} is {_shown(value)}, and has to be a number of MiB. For cards of 40 GB write 40000.")
+    return int(text)
+
+
+def _bounds(value: Any, where: str) -> str:
+    text = str(value).replace(" ", "")
+    if len(text) > 60 or isinstance(value, (bool, dict, list)) or not bounds(text):
+        raise GpuSwarmError(f"{where} is {_shown(value)}. {_BOUNDS}")
+    return text
+
+
+def _model(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not _MODEL.fullmatch(value):
+        raise GpuSwarmError(f"{where} is {_shown(value)}. Write a model as the label gpu.model has it, or a pattern such as '*H100*'.")
+    # Constraints are case-blind, and so are patterns; a name as nvidia-smi prints it is one too.
+    return re.sub(r"\s+", "-", value.strip()).lower()
+
+
+def _cpu(value: Any, where: str) -> str:
+    name = cpus.canonical(value) if isinstance(value, str) else ""
+    problem = cpus.problem(name) if name else f"is {_shown(value)}. Write a name, such as x86-64-v3 or skylake_avx512"
+    if problem:
+        raise GpuSwarmError(f"{where} {problem}.")
+    return name
+
+
+_PARSERS: dict[str, Callable[[Any, str], Any]] = {MEMORY: _memory, CAPABILITY: _bounds, CUDA: _bounds, MODEL: _model, CPU: _cpu}
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, (str, int, float)) and len(repr(value)) < 60 else "something else"
+
+
+def missed(requirement: Requirement, node: Facts) -> list[str]:
+    """What a node lacks, in words; [] where it has all."""
+    return [reason for field in FIELDS if field in requirement and (reason := _MISSES[field](requirement[field], node))]
+
+
+def _misses_memory(wanted: int, node: Facts) -> str | None:
+    found = node.memory_gb
+    if found and found.version[0] * 1024 >= wanted:
+        return None
+    return f"has {value_of(MEMORY, node)}, not {wanted} MiB"
+
+
+def _misses_capability(wanted: str, node: Facts) -> str | None:
+    return None if _has(wanted, node.compute_capability) else f"has compute capability {value_of(CAPABILITY, node)}, not {wanted}"
+
+
+def _misses_cuda(wanted: str, node: Facts) -> str | None:
+    return None if _has(wanted, node.cuda) else f"has a driver for CUDA {value_of(CUDA, node)}, not {wanted}"
+
+
+def _has(wanted: str, found: Value | None) -> bool:
+    return found is not None and (found.exact or is_least(wanted)) and meets(wanted, found.version)
+
+
+def _misses_model(wanted: str, node: Facts) -> str | None:
+    return None if node.model and matches(wanted, node.model) else f"has {value_of(MODEL, node)}, not {wanted}"
+
+
+def matches(pattern: str, model: str) -> bool:
+    return fnmatchcase(label_safe(model).lower(), pattern)
+
+
+def _misses_cpu(wanted: str, node: Facts) -> str | None:
+    return None if any(cpus.runs(one, wanted) for one in node.cpus) else f"has the CPU {value_of(CPU, node)}, which does not run {wanted}"
+
+
+_MISSES: dict[str, Callable[[Any, Facts], str | None]] = {
+    MEMORY: _misses_memory,
+    CAPABILITY: _misses_capability,
+    CUDA: _misses_cuda,
+    MODEL: _misses_model,
+    CPU: _misses_cpu,
+}
+
+
+def value_of(field: str, node: Facts) -> str:
+    """What a node has there, in words."""
+    if field == MEMORY:
+        found = node.memory_gb
+        return f"{found.version[0]} GB{'' if found.exact else ' or more'}" if found else "unknown memory"
+    if field in (CAPABILITY, CUDA):
+        value = node.compute_capability if field == CAPABILITY else node.cuda
+        return f"{shown(value.version)}{'' if value.exact else ' or more'}" if value else "unknown"
+    if field == MODEL:
+        return node.model or "several models"
+    return node.cpus[0] if node.cpus else "unknown"

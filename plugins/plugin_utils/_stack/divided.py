@@ -1,0 +1,135 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One service as several, one for each image of a matrix (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...module_utils._errors import GpuSwarmError
+from ...module_utils._ledger.pending import is_open
+from .._classes import classes, images
+from .._classes.nodes import Facts
+from .._classes.shares import shares
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,28}[a-z0-9])?")
+# Docker's limit for a service's name, with that of the stack.
+_LONGEST = 63
+MOST = 10_000
+_OF_THE_HOST = ("host", "bridge", "none")
+
+
+class Node:
+    """One of the ledger's nodes with what it is good for."""
+
+    def __init__(self, record: Mapping[str, Any], found: Facts) -> None:
+        self.record, self.facts = record, found
+        self.id, self.name, self.labels = str(record["id"]), str(record["hostname"]), record["labels"]
+
+
+def check_names(matrix: Sequence[Mapping[str, Any]], where: str) -> None:
+    """Those that somebody has written beside the images."""
+    names = [entry[images.NAME] for entry in matrix if images.NAME in entry]
+    for name in names:
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or names.count(name) > 1:
+            raise GpuSwarmError(
+                f"{where}: the name {name!r} has to be of at most 30 small letters, digits, _ and -, and to stand there once. Correct it."
+            )
+
+
+def names(service: str, matrix: Sequence[Mapping[str, Any]], stack: str) -> list[str]:
+    """By what an image requires, so that a new tag changes no name."""
+    slugs = [str(entry.get(images.NAME) or classes.slug(entry)) for entry in matrix]
+    more = [f"-{_digest(str(images.criterion(entry)))}" if slugs.count(slug) > 1 else "" for slug, entry in zip(slugs, matrix, strict=True)]
+    unique = [slug + one for slug, one in zip(slugs, more, strict=True)]
+    return [_short(f"{service}-{slug}", stack) for slug in unique]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:6]
+
+
+def _short(name: str, stack: str) -> str:
+    room = _LONGEST - len(stack) - 1
+    return name if len(name) <= room else f"{name[: max(room - 7, 1)].rstrip('-_')}-{_digest(name)}"
+
+
+def chosen(matrix: list[dict[str, Any]], nodes: Sequence[Node]) -> tuple[dict[str, list[int]], list[str]]:
+    """By node the best images, by their places, and of each node that runs none the reasons."""
+    found = {node.id: images.choose(matrix, node.facts) for node in nodes}
+    unfit = [
+        f"{node.name} runs no image of it: " + ", ".join(f"{matrix[place][images.IMAGE]}: {why}" for place, why in sorted(found[node.id].why.items()))
+        for node in nodes
+        if not found[node.id].best
+    ]
+    return {node_id: choice.best for node_id, choice in found.items()}, unfit
+
+
+def parts(service: Mapping[str, Any], nodes: Mapping[str, Sequence[Node]], former: Any, where: str) -> dict[str, int | None]:
+    """By the names of the parts their replicas, None for one task on each node. A global one that has no nodes yet may get some."""
+    deploy = service.get("deploy") or {}
+    mode = str(deploy.get("mode") or "replicated")
+    if mode.startswith("global"):
+        found: dict[str, int | None] = dict.fromkeys(nodes)
+    else:
+        total = deploy.get("replicas", 1)
+        if isinstance(total, bool) or not isinstance(total, int) or not 0 <= total <= MOST:
+            raise GpuSwarmError(f"{where}: deploy.replicas is {total!r}, and has to be a whole number up to {MOST} to be divided. Write one.")
+        room = {name: sum(_room(service, node) for node in these) for name, these in nodes.items() if these}
+        of_each = shares(total, room, _former(former, room))
+        # A job of no tasks is none.
+        found = {name: number for name, number in of_each.items() if number or not mode.endswith("-job")}
+    _check_ports(service, found, where)
+    return found
+
+
+def _room(service: Mapping[str, Any], node: Node) -> int:
+    """How many tasks fit there now."""
+    if not is_open(node.record):
+        return 0
+    generic = ((((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}).get("generic_resources")) or []
+    wants = {one["discrete_resource_spec"]["kind"]: one["discrete_resource_spec"]["value"] for one in generic}
+    free = {kind: entry["free"] for kind, entry in node.record["resources"].items()}
+    numbers = {kind: len(value) if isinstance(value, list) else value for kind, value in free.items()}
+    return min((numbers.get(kind, 0) // amount for kind, amount in wants.items()), default=1)
+
+
+def _former(file: Any, names: Mapping[str, int]) -> dict[str, int]:
+    services = (file or {}).get("services") or {}
+    found = {name: ((services.get(name) or {}).get("deploy") or {}).get("replicas") for name in names}
+    return {name: number for name, number in found.items() if isinstance(number, int)}
+
+
+def _check_ports(service: Mapping[str, Any], found: Mapping[str, Any], where: str) -> None:
+    shared = [port for port in service.get("ports") or [] if not isinstance(port, dict) or port.get("mode") != "host"]
+    if shared and len(found) > 1:
+        raise GpuSwarmError(
+            f"{where}: the service becomes {len(found)}, of which only one could publish its ports for the whole swarm. Publish them in mode: "
+            "host, or have another service pass on to it."
+        )
+
+
+def part(service: dict[str, Any], image: str, replicas: int | None, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """One of them. Others reach all of them by the name of the service that they were."""
+    made = {**service, "image": image, "networks": _networks(service.get("networks"), name, document.get("networks") or {})}
+    if replicas is not None:
+        made["deploy"] = {**(service.get("deploy") or {}), "replicas": replicas}
+    return made
+
+
+def _networks(found: Any, alias: str, declared: Mapping[str, Any]) -> dict[str, Any]:
+    named = found if isinstance(found, dict) else dict.fromkeys(found or ["default"])
+    made = {}
+    for network, options in named.items():
+        of_the_host = ((declared.get(network) or {}).get("name") or network) in _OF_THE_HOST
+        aliases = {**(options or {}), "aliases": [*((options or {}).get("aliases") or []), alias]}
+        made[network] = options if of_the_host else aliases
+    return made

@@ -1,0 +1,216 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What ``x-gpu`` of a service means on this fleet (pure): constraints, labels of classes for the nodes, and one service for each class of images.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ...module_utils._errors import GpuSwarmError
+from ...module_utils._ledger.classes import LABEL
+from .._classes import classes, images, requirement
+from .._classes.nodes import GPU, facts
+from .._classes.requirement import FIELDS, Requirement
+from .._classes.versions import bounds
+from . import divided
+from .divided import Node
+from .fields import mapping
+
+IMAGES = "images"
+_SHOWN = 5
+
+
+class Wanted(NamedTuple):
+    """The ``x-gpu`` of a service, checked."""
+
+    where: str
+    wants: Requirement
+    matrix: list[dict[str, Any]]
+
+
+class Placed(NamedTuple):
+    """``labels`` are by node those that are to be added; ``lines`` say what runs where, and ``placement`` is the same as data."""
+
+    document: dict[str, Any]
+    labels: dict[str, dict[str, str]]
+    lines: list[str]
+    placement: list[dict[str, Any]]
+
+
+def wanted(found: Any, where: str) -> Wanted | None:
+    """None where it wants nothing."""
+    entry = mapping(found, where)
+    unknown = [key for key in entry if key not in (*FIELDS, IMAGES)]
+    if unknown:
+        raise GpuSwarmError(f"{where}.{unknown[0]} is not known. It takes {', '.join((*FIELDS, IMAGES))}.")
+    wants = requirement.parse(entry, where)
+    matrix = images.parse(entry[IMAGES], f"{where}.{IMAGES}") if entry.get(IMAGES) is not None else []
+    divided.check_names(matrix, f"{where}.{IMAGES}")
+    return Wanted(where, wants, matrix) if wants or matrix else None
+
+
+def placed(document: dict[str, Any], of_services: Mapping[str, Wanted], stack: str, records: Iterable[Mapping[str, Any]], former: Any) -> Placed:
+    """``records`` are the ledger's of all nodes, without this stack; ``former`` is the stack file that was deployed last, None without one."""
+    nodes = [Node(record, found) for record in records if (found := facts(record["labels"])).gpus]
+    result = Placed({**document, "services": {}}, {}, [], [])
+    replaced: dict[str, list[str]] = {}
+    for name, service in document["services"].items():
+        want = of_services.get(name)
+        if want is None:
+            result.document["services"][name] = service
+            continue
+        if not nodes:
+            raise GpuSwarmError(f"{want.where}: no node of the swarm has the label {GPU}count, so that none is known to have GPUs. Run provision.")
+        made = (
+            _divided(name, service, want, nodes, stack, former, result) if want.matrix else {name: _constrained(name, service, want, nodes, result)}
+        )
+        taken = [one for one in made if one in result.document["services"] or (one != name and one in document["services"])]
+        if taken:
+            raise GpuSwarmError(
+                f"{want.where}: one of its services would be {taken[0]}, and there is one of that name. Write another name beside the image."
+            )
+        result.document["services"].update(made)
+        replaced[name] = list(made)
+    _renamed(result.document["services"], replaced)
+    for key in sorted({key for labels in result.labels.values() for key in labels}):
+        result.lines.append(f"label {key}={classes.TRUE} is added to {_names(node for node in nodes if key in result.labels.get(node.id, {}))}")
+    return result
+
+
+# -- one image ---------------------------------------------------------------------------------------------------------
+
+
+def _constrained(name: str, service: dict[str, Any], want: Wanted, nodes: list[Node], result: Placed) -> dict[str, Any]:
+    fitting = [node for node in nodes if not requirement.missed(want.wants, node.facts)]
+    if not fitting:
+        raise GpuSwarmError(_nothing_has(want, nodes))
+    known = {field: label for field in want.wants if (label := _known_label(field, want.wants[field], nodes))}
+    others = {field: value for field, value in want.wants.items() if field not in known}
+    needed = dict([classes.of_requirement(others)]) if others else {}
+    constraints = [f"node.labels.{key}=={value}" for key, value in known.values()] + [f"node.labels.{key}=={classes.TRUE}" for key in needed]
+    _add_labels(result, needed, nodes)
+    result.lines.append(f"{name}: {' and '.join(constraints)}: {_names(fitting)}")
+    result.placement.append({"service": name, "image": service["image"], "constraints": constraints, "nodes": [node.name for node in fitting]})
+    return with_constraints(service, constraints, needed)
+
+
+def _known_label(field: str, value: Any, nodes: list[Node]) -> tuple[str, str] | None:
+    """A label that says the same of each node, so that none need be added."""
+    key, text = _LABELS.get(field, lambda _value: (None, ""))(value)
+    if key is None:
+        return None
+    have = {node.id for node in nodes if node.labels.get(key, "").lower() == text}
+    meant = {node.id for node in nodes if not requirement.missed({field: value}, node.facts)}
+    return (key, text) if have and have == meant else None
+
+
+def _threshold(prefix: str, value: str) -> tuple[str | None, str]:
+    found = bounds(value) or []
+    single = len(found) == 1 and found[0].sign == ">="
+    return (GPU + prefix + "_".join(map(str, found[0].version)), classes.TRUE) if single else (None, "")
+
+
+_LABELS: dict[str, Any] = {
+    requirement.MEMORY: lambda value: (f"{GPU}mem_ge_{-(-value // 1024)}", classes.TRUE),
+    requirement.CAPABILITY: lambda value: _threshold("cc_ge_", value),
+    requirement.CUDA: lambda value: _threshold("cuda_ge_", value),
+    requirement.MODEL: lambda value: (None, "") if set("*?") & set(value) else (f"{GPU}model", value),
+}
+
+
+def _nothing_has(want: Wanted, nodes: list[Node]) -> str:
+    """Why no node will do, with the values that there are."""
+    for field, value in want.wants.items():
+        if all(requirement.missed({field: value}, node.facts) for node in nodes):
+            return f"{want.where}.{field} is {value}, and no node has that; there are {_there(field, nodes)}. Write what one of them has."
+    return f"{want.where}: no node has all of that. {_reasons(want.wants, nodes)}. Require less."
+
+
+def _there(field: str, nodes: list[Node]) -> str:
+    found: dict[str, list[Node]] = {}
+    for node in nodes:
+        found.setdefault(requirement.value_of(field, node.facts), []).append(node)
+    return ", ".join(f"{value} ({_names(these)})" for value, these in sorted(found.items()))
+
+
+def _reasons(wants: Requirement, nodes: list[Node]) -> str:
+    shown = [f"{node.name} {requirement.missed(wants, node.facts)[0]}" for node in nodes[:_SHOWN]]
+    return "; ".join(shown) + (f"; and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else "")
+
+
+# -- several images ----------------------------------------------------------------------------------------------------
+
+
+def _divided(
+    name: str, service: dict[str, Any], want: Wanted, nodes: list[Node], stack: str, former: Any, result: Placed
+) -> dict[str, dict[str, Any]]:
+    able = [node for node in nodes if not requirement.missed(want.wants, node.facts)]
+    if want.wants and not able:
+        raise GpuSwarmError(_nothing_has(want, nodes))
+    chosen, unfit = divided.chosen(want.matrix, able)
+    clash = next((node for node in able if len(chosen[node.id]) > 1), None)
+    if clash:
+        both = " and ".join(want.matrix[place][images.IMAGE] for place in chosen[clash.id][:2])
+        raise GpuSwarmError(
+            f"{want.where}.{IMAGES} is ambiguous: {clash.name} runs {both}, and neither requires more than the other in everything. Add an image "
+            "that requires what both do, or have one of them require more."
+        )
+    if not any(chosen.values()):
+        raise GpuSwarmError(f"{want.where}.{IMAGES}: no node runs any of them. {'; '.join(unfit[:_SHOWN])}. Add an image that one of them runs.")
+    of_place = {place: [node for node in able if chosen[node.id] == [place]] for place in range(len(want.matrix))}
+    names = divided.names(name, want.matrix, stack)
+    parts = divided.parts(service, {names[place]: these for place, these in of_place.items()}, former, want.where)
+    result.lines.extend(f"note: {name}: {one}" for one in unfit)
+    made: dict[str, dict[str, Any]] = {}
+    for place, part in enumerate(names):
+        image, these = want.matrix[place][images.IMAGE], of_place[place]
+        if part not in parts:
+            result.lines.append(f"note: {part} is left out: {image} is the best for no node now")
+            continue
+        key, meaning = classes.of_image(want.wants, want.matrix, place)
+        constraint = f"node.labels.{key}=={classes.TRUE}"
+        _add_labels(result, {key: meaning}, able)
+        number = "one on each" if parts[part] is None else f"{parts[part]} of the replicas"
+        result.lines.append(f"{part}: {image} on {_names(these) or 'no node yet'}, {number}: {constraint}")
+        result.placement.append({"service": part, "image": image, "constraints": [constraint], "nodes": [node.name for node in these]})
+        one = divided.part(service, image, parts[part], name, document=result.document)
+        made[part] = with_constraints(one, [constraint], {key: meaning})
+    return made
+
+
+# -- both --------------------------------------------------------------------------------------------------------------
+
+
+def with_constraints(service: dict[str, Any], constraints: list[str], needed: Mapping[str, Any]) -> dict[str, Any]:
+    """The service with these constraints, and in a label what the classes mean that they need."""
+    deploy = dict(service.get("deploy") or {})
+    placement = dict(deploy.get("placement") or {})
+    placement["constraints"] = [*(placement.get("constraints") or []), *constraints]
+    deploy["placement"] = placement
+    if needed:
+        deploy["labels"] = {**(deploy.get("labels") or {}), LABEL: classes.written(needed)}
+    return {**service, "deploy": deploy}
+
+
+def _add_labels(result: Placed, needed: Mapping[str, Any], nodes: list[Node]) -> None:
+    for node in nodes:
+        lacking = {key: value for key, value in classes.labels(node.labels, needed, node.labels).items() if node.labels.get(key) != value}
+        if lacking:
+            result.labels.setdefault(node.id, {}).update(lacking)
+
+
+def _renamed(services: dict[str, Any], replaced: Mapping[str, list[str]]) -> None:
+    for name, service in services.items():
+        if service.get("depends_on"):
+            services[name] = {**service, "depends_on": [one for other in service["depends_on"] for one in replaced.get(other, [other])]}
+
+
+def _names(nodes: Iterable[Node]) -> str:
+    names = sorted(node.name for node in nodes)
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

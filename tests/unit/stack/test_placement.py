@@ -1,0 +1,250 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""x-gpu of a Compose file becomes constraints, labels and services of a fleet, or there is one clear error."""
+
+from __future__ import annotations
+
+import json
+from textwrap import dedent, indent
+from typing import Any
+
+import pytest
+
+from plugins.module_utils._errors import GpuSwarmError
+from plugins.module_utils._ledger.classes import LABEL
+from plugins.module_utils._ledger.stack import with_labels
+from plugins.plugin_utils._stack.placement import Placed, placed
+from plugins.plugin_utils._stack.text import written
+from plugins.plugin_utils._stack.translate import translate
+
+
+def record(name: str, free: int, availability: str = "active", **labels: str) -> dict[str, Any]:
+    own = {"gpu." + key: value for key, value in labels.items() if key not in ("microarchitecture", "x86_64_level")}
+    own |= {"cpu." + key: labels[key] for key in ("microarchitecture", "x86_64_level") if key in labels}
+    resources = {"NVIDIA-GPU": {"free": [f"GPU-{name}-{number}" for number in range(free)]}}
+    return {"id": "id-" + name, "hostname": name, "labels": own, "resources": resources, "state": "ready", "availability": availability}
+
+
+def t4(name: str, free: int = 4, **more: str) -> dict[str, Any]:
+    labels = {"count": "4", "model": "Tesla-T4", "memory": "16", "mem_ge_16": "true", "compute_capability": "7.5", "cc_ge_7_0": "true"}
+    old = {"driver": "535.261.03", "cuda": "12.2", "cuda_ge_12_0": "true", "microarchitecture": "broadwell", "x86_64_level": "v3"}
+    return record(name, free, **{**labels, **old, **more})
+
+
+def rtx(name: str, free: int = 2, **more: str) -> dict[str, Any]:
+    labels = {"count": "2", "model": "NVIDIA-GeForce-RTX-4090", "memory": "24", "mem_ge_16": "true", "mem_ge_24": "true"}
+    new = {"compute_capability": "8.9", "cc_ge_7_0": "true", "cc_ge_8_0": "true", "driver": "575.64.05", "cuda": "12.9"}
+    cpu = {"cuda_ge_12_0": "true", "cuda_ge_12_4": "true", "microarchitecture": "zen4", "x86_64_level": "v4"}
+    return record(name, free, **{**labels, **new, **cpu, **more})
+
+
+MANAGER = {"id": "id-m", "hostname": "m", "labels": {}, "resources": {}, "state": "ready", "availability": "active"}
+FLEET = [MANAGER, t4("g1"), rtx("g2")]
+ONE = "deploy: {replicas: 4, resources: {reservations: {devices: [{count: 1, capabilities: [gpu]}]}}}"
+
+
+def on(text: str, nodes: Any = FLEET, former: Any = None, more: str = "", stack: str = "s") -> Placed:
+    file = "services:\n  train:\n    image: lab/task\n" + indent(dedent(text).strip(), "    ") + "\n" + indent(dedent(more), "  ")
+    found = translate(file, "c.yml", lambda _path: None, {})
+    return placed(found.document, found.wanted, stack, nodes, former)
+
+
+def constraints(made: Placed, service: str = "train") -> list[str]:
+    return made.document["services"][service]["deploy"]["placement"]["constraints"]
+
+
+@pytest.mark.parametrize(
+    ("wants", "constraint"),
+    [
+        ("memory_min: 24000", "node.labels.gpu.mem_ge_24==true"),
+        ("memory_min: 24576", "node.labels.gpu.mem_ge_24==true"),
+        ("compute_capability: '>=8.0'", "node.labels.gpu.cc_ge_8_0==true"),
+        ("cuda: '>=12.4'", "node.labels.gpu.cuda_ge_12_4==true"),
+        ("model: Tesla-T4", "node.labels.gpu.model==tesla-t4"),
+    ],
+)
+def test_what_a_label_says_already_needs_no_other(wants: str, constraint: str) -> None:
+    made = on(f"x-gpu: {{{wants}}}")
+    assert constraints(made) == [constraint]
+    assert made.labels == {}
+    assert LABEL not in written(made.document)
+
+
+@pytest.mark.parametrize(
+    ("wants", "name", "nodes"),
+    [
+        ("model: '*RTX*'", "model-rtx-", ["id-g2"]),
+        ("model: '*'", "model-", ["id-g1", "id-g2"]),
+        ("memory_min: 20000", "memory_min-20000-", ["id-g2"]),
+        ("compute_capability: '>=8.6'", "compute_capability-8.6-", ["id-g2"]),
+        ("cuda: '<12.4'", "cuda-12.4-", ["id-g1"]),
+        ("cpu: x86-64-v4", "cpu-x86_64_v4-", ["id-g2"]),
+        ("cpu: haswell", "cpu-haswell-", ["id-g1"]),
+    ],
+)
+def test_what_none_says_becomes_a_label_of_the_nodes_that_it_is_true_of(wants: str, name: str, nodes: list[str]) -> None:
+    made = on(f"x-gpu: {{{wants}}}")
+    (constraint,) = constraints(made)
+    key = constraint.removeprefix("node.labels.").removesuffix("==true")
+    assert key.startswith("gpu.class." + name)
+    assert made.labels == {node: {key: "true"} for node in nodes}
+    assert key in json.loads(made.document["services"]["train"]["deploy"]["labels"][LABEL])
+
+
+def test_both_together_and_with_what_the_file_has() -> None:
+    made = on("x-gpu: {cuda: '>=12.4', cpu: x86-64-v4}\ndeploy: {labels: [own=1], placement: {constraints: [node.role==worker]}}")
+    own, known, new = constraints(made)
+    assert (own, known) == ("node.role==worker", "node.labels.gpu.cuda_ge_12_4==true")
+    assert new.startswith("node.labels.gpu.class.cpu-x86_64_v4-")
+    assert made.document["services"]["train"]["deploy"]["labels"].keys() == {"own", LABEL}
+    assert made.placement == [{"service": "train", "image": "lab/task", "constraints": [known, new], "nodes": ["g2"]}]
+
+
+def test_a_node_that_has_the_label_gets_it_no_more() -> None:
+    labels = on("x-gpu: {model: '*RTX*'}").labels
+    there = [{**one, "labels": {**one["labels"], **labels.get(one["id"], {})}} for one in FLEET]
+    assert on("x-gpu: {model: '*RTX*'}", there).labels == {}
+
+
+def test_the_order_of_a_fleet_and_a_service_without_a_wish_change_nothing() -> None:
+    more = "web: {image: lab/task}"
+    made = on("x-gpu: {model: '*RTX*'}", list(reversed(FLEET)), more=more)
+    assert made.document == on("x-gpu: {model: '*RTX*'}", more=more).document
+    assert made.document["services"]["web"] == {"image": "lab/task"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x-gpu: {memory_min: 40000}", "x-gpu.memory_min is 40000, and no node has that; there are 16 GB (g1), 24 GB (g2)."),
+        ("x-gpu: {compute_capability: '>=9.0'}", "there are 7.5 (g1), 8.9 (g2)"),
+        ("x-gpu: {model: '*H100*'}", "there are NVIDIA-GeForce-RTX-4090 (g2), Tesla-T4 (g1)"),
+        ("x-gpu: {cpu: icelake}", "there are broadwell (g1), zen4 (g2)"),
+        ("x-gpu: {model: '*T4*', cuda: '>=12.4'}", "no node has all of that. g1 has a driver for CUDA 12.2, not >=12.4; g2 has NVIDIA-"),
+        ("x-gpu: {gpu: 1}", "services.train.x-gpu.gpu is not known. It takes memory_min, compute_capability, cuda, model, cpu, images"),
+        ("x-gpu: 1", "x-gpu is a number, and has to be a mapping"),
+        ("x-gpu: {images: [{image: a, cuda: '14.0'}]}", "no node runs any of them. g1 runs no image of it: a: its driver has CUDA 12.2, not 14.0"),
+        (
+            "x-gpu: {images: [{image: a, cuda: '12.0'}, {image: b, cpu: x86-64-v3}]}",
+            "x-gpu.images is ambiguous: g1 runs a and b, and neither requires more than the other in everything",
+        ),
+        ("x-gpu: {images: [{image: a, name: 'A b'}]}", "the name 'A b' has to be of at most 30 small letters"),
+        ("x-gpu: {images: [{image: a}]}\ndeploy: {replicas: -1}", "deploy.replicas is -1"),
+        ("x-gpu: {images: [{image: a}, {image: b, cuda: '12.4'}]}\nports: ['80:80']", "the service becomes 2, of which only one could publish"),
+    ],
+)
+def test_one_clear_error(text: str, message: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        on(text)
+    assert message in raised.value.message
+
+
+def test_without_labels_of_gpus_nothing_is_known() -> None:
+    with pytest.raises(GpuSwarmError, match="no node of the swarm has the label gpu.count"):
+        on("x-gpu: {model: '*'}", [MANAGER])
+
+
+# -- images ------------------------------------------------------------------------------------------------------------
+
+MATRIX = """
+x-gpu:
+  images:
+    - {image: "lab/task:12.2", cuda: "12.2"}
+    - {image: "lab/task:12.8", cuda: "12.8", compute_capability: ">=8.0"}
+    - {image: "lab/task:14.0", cuda: "14.0"}
+"""
+OLD, NEW = "train-cuda12-2", "train-cc-8-0-cuda12-8"
+
+
+def replicas(made: Placed) -> dict[str, int]:
+    return {name: service["deploy"]["replicas"] for name, service in made.document["services"].items()}
+
+
+def test_a_service_for_each_image_with_its_share_and_its_constraint() -> None:
+    made = on(MATRIX + ONE)
+    services = made.document["services"]
+    assert replicas(made) == {OLD: 3, NEW: 1}
+    assert {name: service["image"] for name, service in services.items()} == {OLD: "lab/task:12.2", NEW: "lab/task:12.8"}
+    assert all(service["networks"] == {"default": {"aliases": ["train"]}} for service in services.values())
+    assert [len(constraints(made, name)) for name in services] == [1, 1]
+    keys = {node: list(labels) for node, labels in made.labels.items()}
+    assert keys.keys() == {"id-g1", "id-g2"}
+    assert [f"node.labels.{key}==true" for key in keys["id-g1"]] == constraints(made, OLD)
+    assert any("train-cuda14-0 is left out: lab/task:14.0 is the best for no node now" in line for line in made.lines)
+    assert any(f"{NEW}: lab/task:12.8 on g2, 1 of the replicas" in line for line in made.lines)
+
+
+def test_shares_stay_while_other_work_comes_and_goes() -> None:
+    first = on(MATRIX + ONE)
+    busy = [MANAGER, t4("g1", free=0), rtx("g2")]
+    assert replicas(on(MATRIX + ONE, busy)) != replicas(first)
+    assert on(MATRIX + ONE, busy, first.document).document == first.document
+    more = on(MATRIX + ONE.replace("4", "5"), busy, first.document)
+    assert replicas(more) == {OLD: 3, NEW: 2}
+
+
+def test_a_paused_node_counts_as_no_room() -> None:
+    assert replicas(on(MATRIX + ONE, [t4("g1", availability="pause"), rtx("g2")])) == {OLD: 0, NEW: 4}
+
+
+def test_global_has_a_service_for_each_image_so_that_new_nodes_get_one() -> None:
+    made = on(MATRIX + "deploy: {mode: global}")
+    assert [service["image"] for service in made.document["services"].values()] == ["lab/task:12.2", "lab/task:12.8", "lab/task:14.0"]
+    assert all("replicas" not in service["deploy"] for service in made.document["services"].values())
+
+
+def test_a_job_without_tasks_is_none() -> None:
+    made = on(MATRIX + ONE.replace("replicas: 4", "replicas: 1, mode: replicated-job"))
+    assert replicas(made) == {OLD: 1}
+
+
+def test_a_node_that_no_image_fits_is_named_with_the_reason() -> None:
+    made = on(MATRIX + ONE, [*FLEET, t4("g3", driver="470.256.02", cuda="11.4")])
+    assert "note: train: g3 runs no image of it: lab/task:12.2: its driver has CUDA 11.4, not 12.2" in "\n".join(made.lines)
+    assert "id-g3" not in made.labels
+
+
+def test_of_several_wishes_only_nodes_that_have_them_are_asked() -> None:
+    made = on("x-gpu: {model: '*T4*', images: [{image: a, cuda: '12.0'}, {image: b, cpu: x86-64-v4}]}")
+    assert list(made.document["services"]) == ["train-cuda12-0"]
+    assert made.labels.keys() == {"id-g1"}
+
+
+def test_names_of_the_parts_can_be_chosen_and_are_what_others_depend_on() -> None:
+    more = "web: {image: lab/task, depends_on: [train]}"
+    made = on("x-gpu: {images: [{image: a, name: old}, {image: b, name: new, cuda: '12.4'}]}\nnetworks: [one, host]", more=more)
+    assert list(made.document["services"]) == ["train-old", "train-new", "web"]
+    assert made.document["services"]["web"]["depends_on"] == ["train-old", "train-new"]
+    assert made.document["services"]["train-new"]["networks"] == {"one": {"aliases": ["train"]}, "host": None}
+    with pytest.raises(GpuSwarmError, match="one of its services would be train-old, and there is one of that name"):
+        on("x-gpu: {images: [{image: a, name: old}]}", more="train-old: {image: i}")
+
+
+def test_images_of_which_the_names_would_be_the_same_have_others() -> None:
+    images = "[{image: a, model: '*T4*'}, {image: b, model: '*T4'}, {image: c, model: '*RTX*'}]"
+    made = on(f"x-gpu: {{images: {images}}}\ndeploy: {{mode: global}}", [rtx("g2")])
+    names = list(made.document["services"])
+    assert len(set(names)) == 3
+    assert names[2] == "train-rtx"
+
+
+def test_a_new_tag_changes_neither_names_nor_constraints() -> None:
+    first, second = (on(MATRIX.replace("lab/task", image) + ONE) for image in ("a/b", "c/d"))
+    assert first.labels == second.labels
+    assert [constraints(first, name) for name in first.document["services"]] == [constraints(second, name) for name in second.document["services"]]
+
+
+def test_names_are_no_longer_than_docker_takes() -> None:
+    images = ", ".join(f"{{image: i{number}, cuda: '12.{number}', cpu: skylake_avx512, model: '*a-name-as-long-as-it-may-be*'}}" for number in (0, 1))
+    names = list(on(f"x-gpu: {{images: [{images}, {{image: i}}]}}\ndeploy: {{mode: global}}", stack="a" * 40).document["services"])
+    assert len(set(names)) == 3
+    assert max(map(len, names)) + 41 <= 63
+
+
+def test_the_preflight_looks_at_nodes_as_they_will_be_labelled() -> None:
+    nodes = [{"ID": "a", "Spec": {"Labels": {"x": "1"}}}, {"ID": "b", "Spec": {}}]
+    found = with_labels(nodes, {"a": {"y": "2"}, "b": {"y": "2"}, "gone": {"y": "2"}})
+    assert [node["Spec"]["Labels"] for node in found] == [{"x": "1", "y": "2"}, {"y": "2"}]
+    assert nodes[1] == {"ID": "b", "Spec": {}}
