@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 import pytest
-from fleet_lab import assessed, host, ledger, member, named, swarm, task
+from fleet_lab import LABELS, assessed, host, ledger, member, named, swarm, task
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import reported
@@ -862,3 +862,25 @@ def test_a_maintenance_has_a_name_that_a_label_can_have():
     one = replace(host(), settings={"maintain_id": "a,b"})
     assert "maintain_id is 'a,b'" in plan([one], swarm(member()), "runs driver.yml")[one.name].error
     assert plan([one], swarm(member()))[one.name].error is None
+
+
+H100_CLASS, WISH = "gpu.class.h100-12345678", '{"gpu.class.h100-12345678":{"wants":{"model":"*h100*"}}}'
+
+
+@pytest.mark.parametrize(
+    ("labelled", "classes", "needs"),
+    [
+        (False, [], []),
+        (False, [WISH], ["labels"]),  # as of a node that is new
+        (True, [WISH], []),
+        (True, [], ["labels"]),  # no service needs it any more
+        (False, [WISH.replace("h100*", "a100*")], []),
+        (True, [WISH.replace("*h100*", "[")], []),  # not understood here
+    ],
+)
+def test_a_node_has_the_labels_of_the_classes_that_services_need(labelled, classes, needs):
+    more = {H100_CLASS: "true"} if labelled else {}
+    there = {**LABELS, **more, RECORD: ",".join(sorted([*LABELS, *more]))}
+    found = swarm(member(labels=there))
+    found.ledger["classes"] = classes
+    assert step_of(host(), found).needs == needs

@@ -370,3 +370,16 @@ def test_a_maintenance_is_noted_where_it_was_finished(needs, settings, applied, 
     # At the end of a run too, where labels come apart.
     (update,) = availability_updates(["g1"], {"g1": {"gpu_swarm_plan": {"steps": {"g1": step}}, **found}}, "former", labels=False)
     assert (update.get("maintained"), "labels" in update) == (noted, False)
+
+
+WISH = '{"gpu.class.h100-12345678":{"wants":{"model":"*h100*"}}}'
+
+
+def test_labels_of_classes_go_with_the_others_and_stay_where_nobody_has_read_which_there_are():
+    hosts = {"a": variables(**planned("a", node_id="n1"))}
+    labels = {**LABELS, "gpu.class.h100-12345678": "true"}
+    (update,) = availability_updates(["a"], hosts, "former", {**ledger(member()), "classes": [WISH]})
+    assert update["labels"] == labels
+    assert label_updates(["a"], hosts, {**ledger(member(bound="a")), "classes": [WISH]}) == [{**OF_A, "labels": labels}]
+    (update,) = availability_updates(["a"], hosts, "former", {"msg": "no answer"})
+    assert (update["labels"], update["keep"]) == (LABELS, ["gpu.class."])
