@@ -17,7 +17,7 @@ from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..plugin_utils._controller.delegation import answered
 from ..plugin_utils._controller.libraries import zip_file, zipped
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._stack import text, verdict
+from ..plugin_utils._stack import beforehand, registries, text, verdict
 from ..plugin_utils._stack.document import load
 from ..plugin_utils._stack.folder import Folder
 from ..plugin_utils._stack.placement import placed
@@ -34,12 +34,14 @@ OPTIONS = {
     "wait_timeout": {"type": "int", "default": 300},
     "prune": {"type": "bool", "default": False},
     "with_registry_auth": {"type": "bool", "default": False},
+    "registries": {"type": "dict", "default": {}, "no_log": True},
+    "query_registries": {"type": "bool", "default": True},
 }
 # docker's own rule, for names of services and of what belongs to a stack.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 # Of the connection, what the docker command does not have.
 NOT_SHARED = ("timeout",)
-FILE, LIBRARIES = "stack.yml", "libraries.zip"
+FILE, LIBRARIES, DOCKER = "stack.yml", "libraries.zip", "docker"
 REMOVAL_S = 60
 
 
@@ -86,14 +88,16 @@ class ActionModule(ActionBase):
             self._say(f"note: {note}")
         stack, labels, placement = self._on_this_fleet(stack)
         specs = specifications(stack.document, name)
-        before = self._look(services=specs, labels=labels)
+        logins, passed_on = self._logins()
+        wanted = beforehand.questions(stack.document, name, logins, passed_on, self._args["query_registries"])
+        before = self._look(services=specs, labels=labels, **wanted)
         for line in verdict.fitting(before):
             self._say(line)
         result = {**self._described(stack, before), "placement": placement}
         orphans = verdict.orphans(before, specs)
         if orphans and not self._args["prune"]:
             self._say(f"note: the stack has {', '.join(orphans)}, of which {folder.name} says nothing; -e gpu_stack_prune=true removes them")
-        refused = verdict.refusal(name, before, specs, self._args["allow_pending"])
+        refused = self._refusal(stack, specs, before)
         if refused:
             raise GpuSwarmError(refused, **{**result, "changed": False})
         labelled = self._label(labels)
@@ -106,6 +110,16 @@ class ActionModule(ActionBase):
         answer = self._deploy(stack)
         self._look(keep=text.written(stack.document))
         return {**result, "changed": bool(answer.get("changed")) or labelled, **self._awaited()}
+
+    def _refusal(self, stack, specs, before):
+        """Why nothing is deployed, if that is so."""
+        name, file = self._args["name"], Folder(self._args["compose"]).name
+        logins, passed_on = self._logins()
+        wrong, notes = beforehand.judged(before, stack.document, name, logins, passed_on, self._toolkits())
+        for note in notes:
+            self._say(f"note: {note}")
+        strange = None if self._args["prune"] else beforehand.another_stack(before, [spec["Name"] for spec in specs], name, file)
+        return strange or verdict.refusal(name, before, specs, self._args["allow_pending"]) or wrong
 
     def _on_this_fleet(self, stack):
         """The stack with what x-gpu of its services means here; and the labels that nodes get for it."""
@@ -134,6 +148,16 @@ class ActionModule(ActionBase):
             )
         return bool(answer["changed"])
 
+    def _logins(self):
+        """(the logins that the task was given, whether nodes get those of the manager)"""
+        logins = registries.logins_of(self._args["registries"])
+        return logins, self._args["with_registry_auth"] and not logins
+
+    def _toolkits(self):
+        """By host the version of the container toolkit, where the inventory has one."""
+        hostvars = self._vars.get("hostvars") or {}
+        return {name: str(hostvars[name].get("nvidia_container_toolkit_version") or "") for name in hostvars}
+
     def _described(self, stack, before):
         """The stack file beside the deployed one, without its secrets."""
         shown, hidden = text.shown(stack.document)
@@ -154,7 +178,10 @@ class ActionModule(ActionBase):
     def _deploy(self, stack):
         """Carries the files to the manager, where 'docker stack deploy' reads them."""
         files = {FILE: text.written(stack.document).encode("utf-8"), **stack.files}
-        options = {"prune": self._args["prune"], "with_registry_auth": self._args["with_registry_auth"]}
+        logins, _passed_on = self._logins()
+        if logins:
+            files[f"{DOCKER}/config.json"] = registries.docker_config(logins)
+        options = {"prune": self._args["prune"], "with_registry_auth": self._args["with_registry_auth"] or bool(logins)}
         return self._docker_stack(files, lambda directory: {"state": "present", "compose": [f"{directory}/{FILE}"], **options})
 
     def _docker_stack(self, files, options):
@@ -163,8 +190,10 @@ class ActionModule(ActionBase):
         api = {key: value for key, value in self._api.items() if key not in NOT_SHARED}
         directory = self._carry({**files, **({LIBRARIES: zipped(lacking)} if lacking else {})})
         self._deployed = True
-        if lacking:
-            self._task.environment = [*(former or []), {"PYTHONPATH": f"{directory}/{LIBRARIES}"}]
+        more = {"PYTHONPATH": f"{directory}/{LIBRARIES}"} if lacking else {}
+        if f"{DOCKER}/config.json" in files:
+            more["DOCKER_CONFIG"] = f"{directory}/{DOCKER}"
+        self._task.environment = [*(former or []), more]
         try:
             answer = self._call("community.docker.docker_stack", {**api, "name": self._args["name"], **options(directory)})
         finally:

@@ -117,6 +117,7 @@ explained:
       elements: dict
     feasible: {type: list, elements: str, description: Ids of the nodes that pass every filter.}
     room: {type: int, description: 'How many of its tasks fit there at once; null where nothing limits them.'}
+    rooms: {type: dict, description: The same by the ids of the feasible nodes.}
     fits: {type: bool, description: 'Whether all tasks that need a place have one, or one more would where none needs any.'}
     possible: {type: bool, description: Whether a node could take a task of it if that node were empty and took new tasks.}
     unchecked: {type: list, elements: str, description: 'What it needs besides, and is not looked at, which is V(cluster volumes) or nothing.'}
@@ -144,6 +145,7 @@ explained:
       excluded: [{filter: resources, nodes: 1}]
       feasible: []
       room: 0
+      rooms: {}
       fits: false
       possible: true
       unchecked: []

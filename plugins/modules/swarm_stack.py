@@ -67,6 +67,16 @@ options:
     description: Whether the manager's login to a registry is passed on to the nodes.
     type: bool
     default: false
+  registries:
+    description:
+      - Logins to registries, by the name of the registry, each with C(username) and C(password). They are passed on to the nodes.
+      - They are in memory on the manager while C(docker stack deploy) runs, and the manager's own logins do not count then.
+    type: dict
+    default: {}
+  query_registries:
+    description: Whether registries that images name are queried, and nothing is deployed where one refuses the login.
+    type: bool
+    default: true
 seealso:
   - module: fleet.gpu_swarm.swarm_explain
   - module: community.docker.docker_stack

@@ -28,6 +28,25 @@ options:
     type: dict
     default: {}
     version_added: 0.3.0
+  images:
+    description: The images of the services, of which is read what they require of the driver, where the manager has them.
+    type: list
+    elements: str
+    default: []
+  query:
+    description: Images by which their registry is queried whether it lets them be read, each with the name of that registry.
+    type: dict
+    default: {}
+  logins:
+    description:
+      - By registry a C(username) and a C(password), as JSON in base64. An empty mapping is no login at all.
+      - Without, the logins count that the user of this task has on the manager.
+    type: str
+  networks:
+    description: The names of networks that the stack would make.
+    type: list
+    elements: str
+    default: []
   keep:
     description:
       - The text of the stack file that was deployed, which is kept in a config of the swarm. The next run shows what has changed since.
@@ -61,7 +80,9 @@ nodes:
   type: list
   elements: dict
 preflight:
-  description: Each of O(services), as M(fleet.gpu_swarm.swarm_explain) explains it.
+  description:
+    - Each of O(services), as M(fleet.gpu_swarm.swarm_explain) explains it, beside the others.
+    - C(rivals) are others of O(services) that may take its room, depending on which of them swarm places first.
   returned: success
   type: list
   elements: dict
@@ -80,6 +101,20 @@ taken:
   returned: success
   type: list
   elements: str
+networks_taken:
+  description: Those of O(networks) that are there already and are not of the stack.
+  returned: success
+  type: list
+  elements: str
+images:
+  description: By image those of its variables by which NVIDIA's toolkit decides whether it starts it.
+  returned: success
+  type: dict
+refused:
+  description: The images that their registry refuses, each with C(image) and C(said).
+  returned: success
+  type: list
+  elements: dict
 kept:
   description: The lines of the stack file that was deployed last, null where none was kept.
   returned: success
@@ -92,7 +127,9 @@ absent:
   elements: str
 """
 
+import base64
 import importlib.util
+import json
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -101,6 +138,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger import stack
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.listed import Listed
+from ..module_utils._ledger.preflight import preflight
 from ..module_utils._ledger.tasks import epoch
 from ..module_utils._swarm import stack_file, stack_versions
 from ..module_utils._swarm.manager import connect, unprotected
@@ -116,7 +154,7 @@ def run(params, check_mode):
     listed = Listed(manager.nodes(), tasks, services, epoch(manager.time))
     own = stack.of_stack(name, services)
     labelled = listed._replace(nodes=stack.with_labels(listed.nodes, params["labels"]))
-    found = stack.preflight(name, params["services"], labelled, params["prefix"])
+    found = preflight(name, params["services"], labelled, params["prefix"])
     explained = ledger(listed, params["prefix"], [service["ID"] for service in own])["explained"] if own else []
     kept = stack_file.kept(manager, name)
     changed = params["keep"] is not None and params["keep"] != (kept or "")
@@ -131,9 +169,19 @@ def run(params, check_mode):
         "pending_now": [one for one in explained if one["needed"] or one["without_tasks"]],
         "progress": stack.progress(own, tasks),
         "taken": stack.taken(name, [spec["Name"] for spec in params["services"]], services),
+        "networks_taken": stack.networks_taken(name, params["networks"], manager.networks() if params["networks"] else []),
+        "images": {image: stack.required(manager.image_environment(image)) for image in params["images"]},
+        "refused": _refused(manager, params["query"], params["logins"]),
         "kept": None if kept is None else kept.split("\n"),
         "absent": [one for one in NEEDED if importlib.util.find_spec(one) is None],
     }
+
+
+def _refused(manager, images, packed):
+    logins = json.loads(base64.b64decode(packed)) if packed else None
+    login = {image: None if logins is None else logins.get(registry, {}) for image, registry in images.items()}
+    said = {image: manager.refused_by_registry(image, login[image]) for image in images}
+    return [{"image": image, "said": words} for image, words in said.items() if words]
 
 
 def main():
@@ -143,6 +191,10 @@ def main():
             stack=dict(type="str", required=True),
             services=dict(type="list", elements="dict", default=[]),
             labels=dict(type="dict", default={}),
+            images=dict(type="list", elements="str", default=[]),
+            query=dict(type="dict", default={}),
+            logins=dict(type="str", no_log=True),
+            networks=dict(type="list", elements="str", default=[]),
             keep=dict(type="str", no_log=True),
             prefix=dict(type="str", default="gpu-swarm."),
         ),

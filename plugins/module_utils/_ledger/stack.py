@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A stack on its swarm (pure): where its services would fit before they are deployed, and how far they are afterwards.
+"""A stack on its swarm (pure): which services are of it, and how far they are.
 
 Private to this collection: no stability is promised to others.
 """
@@ -11,17 +11,13 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence
 
-from .ledger import ledger
-from .listed import Listed
 from .shortage import size_of
-from .tasks import ENDED, WANTED, is_global, is_job_service, reservations
+from .tasks import ENDED, WANTED, is_job_service
 
 # As 'docker stack deploy' labels what is of a stack.
 NAMESPACE = "com.docker.stack.namespace"
+REQUIRED = ("NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION")
 FAILED = ("failed", "rejected")
-NEW = "new-"
-# For one task of a service that may run anywhere: what limits it is not resources.
-ANY_NUMBER = 1000
 
 
 def of_stack(stack: str, services: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -35,27 +31,10 @@ def taken(stack: str, names: Iterable[str], services: Iterable[Mapping[str, Any]
     return sorted(service["Spec"]["Name"] for service in services if service["Spec"]["Name"] in wanted and service["ID"] not in own)
 
 
-# -- before --------------------------------------------------------------------------------------------------------
-
-
-def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, prefix: str) -> dict[str, Any]:
-    """The ledger as it is without this stack, with its services explained as if they came one after the other, the largest first.
-
-    What the tasks of a service that is there already have counts as free: swarm ends the old task before it starts the new one.
-    """
-    own = {service["ID"] for service in of_stack(stack, listed.services)}
-    tasks: list[Mapping[str, Any]] = [task for task in listed.tasks if task.get("ServiceID") not in own]
-    others = [service for service in listed.services if service["ID"] not in own]
-    found: list[dict[str, Any]] = []
-    result: dict[str, Any] = ledger(listed._replace(tasks=tasks, services=others), prefix)
-    for spec in sorted(specs, key=_needs, reverse=True):
-        service = {"ID": NEW + spec["Name"], "Spec": spec}
-        others.append(service)
-        now = ledger(listed._replace(tasks=tasks, services=others), prefix, [service["ID"]])
-        (one,) = now["explained"]
-        found.append(one)
-        tasks += _placed(service, one, now["nodes"])
-    return dict(result, explained=sorted(found, key=lambda one: one["service"]))
+def networks_taken(stack: str, names: Iterable[str], networks: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The names that networks have which are not of this stack: swarm makes no second one, be it one of this machine alone."""
+    others = {network["Name"] for network in networks if (network.get("Labels") or {}).get(NAMESPACE) != stack}
+    return sorted(others.intersection(names))
 
 
 def with_labels(nodes: Sequence[Mapping[str, Any]], more: Mapping[str, Mapping[str, str]]) -> list[Mapping[str, Any]]:
@@ -66,72 +45,10 @@ def with_labels(nodes: Sequence[Mapping[str, Any]], more: Mapping[str, Mapping[s
     ]
 
 
-def _needs(spec: Mapping[str, Any]) -> tuple[int, str]:
-    generic = reservations(spec["TaskTemplate"]).get("GenericResources") or []
-    return max([item["DiscreteResourceSpec"]["Value"] for item in generic] or [0]), spec["Name"]
-
-
-def _placed(service: Mapping[str, Any], one: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Its tasks as they would be: spread over the nodes where they fit, as swarm does."""
-    by_id = {record["id"]: record for record in records}
-    left = {node_id: _free(by_id[node_id]) for node_id in one["feasible"]}
-    generic = reservations(service["Spec"]["TaskTemplate"]).get("GenericResources") or []
-    wants = {item["DiscreteResourceSpec"]["Kind"]: item["DiscreteResourceSpec"]["Value"] for item in generic}
-    number = len(left) if is_global(service) else min(one["needed"], ANY_NUMBER if one["room"] is None else one["room"])
-    made: list[Mapping[str, Any]] = []
-    while len(made) < number:
-        before = len(made)
-        for node_id, free in left.items():
-            if len(made) < number and all(len(free.get(kind, [])) >= amount for kind, amount in wants.items()):
-                made.append(_task(service, len(made) + 1, node_id, {kind: _taken(free, kind, amount) for kind, amount in wants.items()}))
-        if len(made) == before:
-            break
-    return made
-
-
-class _Amount:
-    """So much of a counted kind; its length is what is left."""
-
-    def __init__(self, amount: int) -> None:
-        self.amount = amount
-
-    def __len__(self) -> int:
-        return self.amount
-
-
-def _free(record: Mapping[str, Any]) -> dict[str, Any]:
-    free = {kind: entry["free"] for kind, entry in record["resources"].items()}
-    return {kind: list(value) if isinstance(value, list) else _Amount(value) for kind, value in free.items()}
-
-
-def _taken(free: dict[str, Any], kind: str, amount: int) -> Any:
-    if isinstance(free[kind], _Amount):
-        free[kind].amount -= amount
-        return amount
-    given, free[kind] = free[kind][:amount], free[kind][amount:]
-    return given
-
-
-def _task(service: Mapping[str, Any], slot: int, node_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    held: list[dict[str, Any]] = []
-    for kind, value in given.items():
-        if isinstance(value, list):
-            held += [{"NamedResourceSpec": {"Kind": kind, "Value": one}} for one in value]
-        else:
-            held.append({"DiscreteResourceSpec": {"Kind": kind, "Value": value}})
-    return {
-        "ID": "%s.%d" % (service["ID"], slot),
-        "ServiceID": service["ID"],
-        "NodeID": node_id,
-        "Slot": slot,
-        "Spec": service["Spec"]["TaskTemplate"],
-        "Status": {"State": "running"},
-        "DesiredState": "running",
-        "GenericResources": held,
-    }
-
-
-# -- afterwards ----------------------------------------------------------------------------------------------------
+def required(environment: Iterable[str]) -> dict[str, str]:
+    """The variables of an image by which NVIDIA's toolkit decides whether it starts it."""
+    pairs = [one.partition("=") for one in environment]
+    return {name: value for name, dummy_sign, value in pairs if name.startswith("NVIDIA_REQUIRE_") or name in REQUIRED}
 
 
 def progress(services: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -50,6 +50,9 @@ LOG_LINES = 1000
 # Every attempt reads anew, so losing this often in a row means that something updates the swarm without end.
 ATTEMPTS = 10
 
+# In the words of a registry that wants another login, or one at all.
+REFUSALS = ("unauthorized", "authentication required", "access denied", "access to the resource is denied", "no basic auth credentials", "forbidden")
+
 
 class SwarmError(GpuSwarmError):
     """The swarm cannot be read or changed through this daemon."""
@@ -273,6 +276,29 @@ class Manager:
             self._call("remove config %s" % config_id, self._client.remove_config, config_id)
         except NotFound:
             return
+
+    def networks(self) -> list[dict[str, Any]]:
+        """Those of the swarm, and this machine's own."""
+        return self._call("list networks", self._client.networks)
+
+    def image_environment(self, image: str) -> list[str]:
+        """What an image sets, as NAME=value; [] where this daemon does not have the image."""
+        try:
+            found = self._call("read the image %s" % image, self._client.inspect_image, image)
+        except NotFound:
+            return []
+        return (found.get("Config") or {}).get("Env") or []
+
+    def refused_by_registry(self, image: str, login: Mapping[str, str] | None = None) -> str | None:
+        """What the image's registry said, if it does not let this login read the image. None where it does, or does not answer.
+
+        An empty login is none; without one, those count that the user of this process has on this machine."""
+        try:
+            self._client.inspect_distribution(image, None if login is None else dict(login))
+        except FAILURES as exc:
+            words = _words(exc)
+            return words if any(one in words.lower() for one in REFUSALS) else None
+        return None
 
     def secrets_labelled(self, label: str) -> list[dict[str, Any]]:
         return self._call("list secrets", lambda: self._client.secrets(filters={"label": [label]}))

@@ -75,9 +75,14 @@ def fitting(answer: Mapping[str, Any]) -> list[str]:
     """A line for each service: on which nodes it would fit."""
     names = {node["id"]: node["hostname"] for node in answer["nodes"]}
     return [
-        f"{one['service']}: {_where([names.get(node, node) for node in one['feasible']]) if one['fits'] else one['text']}"
+        f"{one['service']}: {_where([names.get(node, node) for node in one['feasible']]) + _unless(one) if one['fits'] else one['text']}"
         for one in answer["preflight"]
     ]
+
+
+def _unless(one: Mapping[str, Any]) -> str:
+    """Swarm places the services of a stack in any order, and moves none to make room."""
+    return f", unless swarm has placed {' or '.join(one['rivals'])} where it needs room by then" if one["rivals"] else ""
 
 
 def _where(names: list[str]) -> str:

@@ -15,6 +15,7 @@ from swarm_api import A, B, named, node, service, task
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._ledger import stack as on_swarm
 from plugins.module_utils._ledger.listed import Listed
+from plugins.module_utils._ledger.preflight import preflight
 from plugins.plugin_utils._stack import verdict
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.translate import translate
@@ -33,7 +34,7 @@ def gpus(name: str, count: int, more: str = "") -> str:
 def answer(text: str, nodes: Any = None, tasks: Any = (), services: Any = ()) -> dict[str, Any]:
     wanted = specs("services: {" + text + "}")
     listed = Listed(nodes or FLEET, list(tasks), list(services), None)
-    found = on_swarm.preflight("s", wanted, listed, "gpu-swarm.")
+    found = preflight("s", wanted, listed, "gpu-swarm.")
     taken = on_swarm.taken("s", [one["Name"] for one in wanted], listed.services)
     return {"nodes": found["nodes"], "kinds": found["kinds"], "preflight": found["explained"], "taken": taken}
 

@@ -1,0 +1,226 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the services of a stack would fit before they are deployed, all of them together (pure).
+
+Swarm places the services of a stack in any order, spreads their tasks, and moves none to make room. So there are three answers for a
+service: it fits whatever the order, it fits unless others of the stack are where it needs room, or it does not fit.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+
+from .ledger import ledger
+from .listed import Listed
+from .placement import Demand, demand_of
+from .stack import of_stack
+from .tasks import is_global, reservations
+
+NEW = "new-"
+# For tasks of a service of which any number fits on a node: what limits it is not resources.
+ANY_NUMBER = 1000
+
+
+class Part(NamedTuple):
+    """A service of the stack, as it would fit alone."""
+
+    service: Mapping[str, Any]
+    demand: Demand
+    alone: Mapping[str, Any]  # as explained
+
+    @property
+    def name(self) -> str:
+        return str(self.service["Spec"]["Name"])
+
+    @property
+    def number(self) -> int:
+        """How many tasks it is to have."""
+        return len(self.alone["feasible"]) if is_global(self.service) else self.alone["needed"]
+
+    def room_on(self, node_id: str) -> int:
+        """How many of its tasks at the most would be there."""
+        found = self.alone["rooms"].get(node_id, 0)
+        return min(self.number if found is None else found, 1 if is_global(self.service) else ANY_NUMBER)
+
+
+# Orders of the parts, and nodes in the order in which one part fills them.
+Order = Callable[[Sequence[Part]], Sequence[Part]]
+
+
+def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, prefix: str) -> dict[str, Any]:
+    """The ledger as it is without this stack, with its services explained beside each other.
+
+    What the tasks of a service that is there already have counts as free: swarm ends the old task before it starts the new one.
+    """
+    own = {service["ID"] for service in of_stack(stack, listed.services)}
+    free = listed._replace(
+        tasks=[task for task in listed.tasks if task.get("ServiceID") not in own],
+        services=[service for service in listed.services if service["ID"] not in own],
+    )
+    wanted = [{"ID": NEW + spec["Name"], "Spec": spec} for spec in specs]
+    found: dict[str, Any] = ledger(free._replace(services=[*free.services, *wanted]), prefix, [service["ID"] for service in wanted])
+    by_id = {one["id"]: one for one in found.get("explained") or []}
+    parts = [Part(service, demand_of(service), by_id[service["ID"]]) for service in wanted]
+    explained = _together(parts, free, prefix)
+    for one in explained:
+        part = next(part for part in parts if part.name == one["service"])
+        if one["fits"]:  # where the others of the stack will be is not known
+            one["feasible"] = part.alone["feasible"]
+        one["rivals"] = rivals(part, parts) if one["fits"] else []
+        del one["rooms"]
+    return dict(found, explained=sorted(explained, key=lambda one: one["service"]))
+
+
+def _together(parts: Sequence[Part], free: Listed, prefix: str) -> list[dict[str, Any]]:
+    """The first way of placing them in which all fit; if there is none, what becomes of the largest first."""
+    first: list[dict[str, Any]] = []
+    for order, tight in ((_largest, False), (_scarcest, True), (_largest, True)):
+        found = _placed_in_order(order(parts), free, prefix, tight)
+        if all(one["fits"] for one in found):
+            return found
+        first = first or found
+        if not all(_fits(part.alone, part.service) for part in parts):
+            break  # no order helps
+    return first
+
+
+def _largest(parts: Sequence[Part]) -> Sequence[Part]:
+    return sorted(parts, key=lambda part: (-max([amount for amount in part.demand.wants.values() if amount < inf] or [0]), part.name))
+
+
+def _scarcest(parts: Sequence[Part]) -> Sequence[Part]:
+    """Those with the fewest places to spare come first."""
+    return sorted(parts, key=lambda part: (inf if part.alone["room"] is None else part.alone["room"] - part.number, part.name))
+
+
+def _placed_in_order(parts: Sequence[Part], free: Listed, prefix: str, tight: bool) -> list[dict[str, Any]]:
+    found, tasks, services = [], list(free.tasks), list(free.services)
+    for number, part in enumerate(parts):
+        services.append(part.service)
+        now = ledger(free._replace(tasks=tasks, services=services), prefix, [part.service["ID"]])
+        (one,) = now["explained"]
+        found.append(dict(one, fits=_fits(one, part.service)))
+        nodes = _tight(one, parts[number + 1 :]) if tight else _spread(one)
+        tasks += _placed(part.service, one, now["nodes"], nodes)
+    return found
+
+
+def _fits(one: Mapping[str, Any], service: Mapping[str, Any]) -> bool:
+    return bool(one["fits"]) or (not one["needed"] and not is_global(service))  # of no task there is none to place
+
+
+# -- where the tasks of one service are ------------------------------------------------------------------------------
+
+
+def _spread(one: Mapping[str, Any]) -> list[str]:
+    """The nodes of its tasks as swarm spreads them, one after the other; each stands there as often as there is room."""
+    rooms = {node_id: _number(one["rooms"][node_id]) for node_id in one["feasible"]}
+    rounds = max(rooms.values(), default=0)
+    return [node_id for turn in range(min(rounds, one["needed"] + 1)) for node_id, room in rooms.items() if turn < room]
+
+
+def _tight(one: Mapping[str, Any], others: Sequence[Part]) -> list[str]:
+    """So that room is left for the others: first the nodes that the fewest of them could use, and of these the smallest."""
+    rooms = {node_id: _number(one["rooms"][node_id]) for node_id in one["feasible"]}
+    by_use = sorted(rooms, key=lambda node_id: (sum(bool(other.room_on(node_id)) for other in others), rooms[node_id]))
+    return [node_id for node_id in by_use for _turn in range(min(rooms[node_id], one["needed"]))]
+
+
+def _number(room: int | None) -> int:
+    return ANY_NUMBER if room is None else room
+
+
+def _placed(
+    service: Mapping[str, Any], one: Mapping[str, Any], records: Sequence[Mapping[str, Any]], nodes: Sequence[str]
+) -> list[Mapping[str, Any]]:
+    """Its tasks as they would be."""
+    by_id = {record["id"]: record for record in records}
+    left = {node_id: _free(by_id[node_id]) for node_id in one["feasible"]}
+    generic = reservations(service["Spec"]["TaskTemplate"]).get("GenericResources") or []
+    wants = {item["DiscreteResourceSpec"]["Kind"]: item["DiscreteResourceSpec"]["Value"] for item in generic}
+    chosen = one["feasible"] if is_global(service) else nodes[: one["needed"]]
+    return [
+        _task(service, slot, node_id, {kind: _taken(left[node_id], kind, amount) for kind, amount in wants.items()})
+        for slot, node_id in enumerate(chosen, 1)
+    ]
+
+
+def _free(record: Mapping[str, Any]) -> dict[str, Any]:
+    free = {kind: entry["free"] for kind, entry in record["resources"].items()}
+    return {kind: list(value) if isinstance(value, list) else value for kind, value in free.items()}
+
+
+def _taken(free: dict[str, Any], kind: str, amount: int) -> Any:
+    if not isinstance(free[kind], list):
+        return amount
+    given, free[kind] = free[kind][:amount], free[kind][amount:]
+    return given
+
+
+def _task(service: Mapping[str, Any], slot: int, node_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    held: list[dict[str, Any]] = []
+    for kind, value in given.items():
+        if isinstance(value, list):
+            held += [{"NamedResourceSpec": {"Kind": kind, "Value": one}} for one in value]
+        else:
+            held.append({"DiscreteResourceSpec": {"Kind": kind, "Value": value}})
+    return {
+        "ID": "%s.%d" % (service["ID"], slot),
+        "ServiceID": service["ID"],
+        "NodeID": node_id,
+        "Slot": slot,
+        "Spec": service["Spec"]["TaskTemplate"],
+        "Status": {"State": "running"},
+        "DesiredState": "running",
+        "GenericResources": held,
+    }
+
+
+# -- whatever the order ----------------------------------------------------------------------------------------------
+
+
+def rivals(part: Part, parts: Iterable[Part]) -> list[str]:
+    """The others of the stack that may take so much of its room that it does not fit; [] where it fits wherever they are."""
+    if not part.number or part.alone["room"] is None:
+        return []
+    lost = {other.name: _lost(part, other) for other in parts if other.name != part.name}
+    if is_global(part.service):  # of which each node counts
+        sums = [part.room_on(node_id) - sum(one.get(node_id, 0) for one in lost.values()) for node_id in part.alone["feasible"]]
+        enough = all(left > 0 for left in sums)
+    else:
+        others = {other.name: other for other in parts}
+        enough = part.alone["room"] - sum(_at_worst(part, others[name], one) for name, one in lost.items()) >= part.number
+    return [] if enough else sorted(name for name, one in lost.items() if any(one.values()))
+
+
+def _lost(part: Part, other: Part) -> dict[str, int]:
+    """By node how many of the part's tasks the other could leave no room for, if it were there with all of its tasks."""
+    return {
+        node_id: min(_slots(part, node_id), min(other.room_on(node_id), other.number) * _each(part, other))
+        for node_id in part.alone["feasible"]
+        if _each(part, other) and other.room_on(node_id)
+    }
+
+
+def _at_worst(part: Part, other: Part, lost: Mapping[str, int]) -> int:
+    """How many in all: the other has so many tasks, and each takes the room of so many on the node where it is."""
+    each, gains = _each(part, other), []
+    for most in lost.values():
+        gains += [each] * (most // each) + ([most % each] if most % each else [])
+    return sum(sorted(gains, reverse=True)[: other.number])
+
+
+def _slots(part: Part, node_id: str) -> int:
+    return min(_number(part.alone["rooms"].get(node_id, 0)), ANY_NUMBER)
+
+
+def _each(part: Part, other: Part) -> int:
+    """How many tasks of the part lose their room to one of the other on the same node."""
+    if part.demand.ports & other.demand.ports:
+        return 1  # there is room for one anyway
+    shared = [ceil(other.demand.wants[kind] / amount) for kind, amount in part.demand.wants.items() if amount and other.demand.wants.get(kind)]
+    return max(shared, default=0)

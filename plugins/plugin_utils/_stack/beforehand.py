@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What else than room is looked at before a stack is deployed (pure): names that others have, registries, and drivers for its images.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import registries, requirement
+from .registries import Logins
+from .verdict import NOTHING
+
+DEFAULT = "default"
+
+
+def questions(document: Mapping[str, Any], stack: str, logins: Logins, passed_on: bool, query: bool) -> dict[str, Any]:
+    """What of the manager is queried. ``passed_on``: nodes get the manager's own logins."""
+    images = sorted({image_of(service) for service in document["services"].values()})
+    options: dict[str, Any] = {"images": images, "networks": networks(document, stack)}
+    if query:
+        options["query"] = registries.looked_up(images, logins)
+    if logins or not passed_on:
+        options["logins"] = registries.packed(logins)
+    return options
+
+
+def image_of(service: Mapping[str, Any]) -> str:
+    return str(service["image"]).replace("$$", "$")
+
+
+def networks(document: Mapping[str, Any], stack: str) -> list[str]:
+    """The names of those that 'docker stack deploy' makes: what services use, and is not external."""
+    used = {key for service in document["services"].values() for key in service.get("networks") or [DEFAULT]}
+    entries = {key: (document.get("networks") or {}).get(key) or {} for key in used}
+    return sorted(str(entry.get("name") or f"{stack}_{key}") for key, entry in entries.items() if not entry.get("external"))
+
+
+def judged(
+    answer: Mapping[str, Any], document: Mapping[str, Any], stack: str, logins: Logins, passed_on: bool, versions: Mapping[str, str]
+) -> tuple[str | None, list[str]]:
+    """(why nothing is deployed, what is to be said). ``versions`` are those of the container toolkit, by hosts of the inventory."""
+    taken = answer["networks_taken"]
+    if taken:
+        return (
+            f"The networks {', '.join(taken)} are there already, and the stack {stack} does not own them: of another stack, or of a project of "
+            f"'docker compose' on the manager. Give the stack another name, or remove them there ('docker network rm'). {NOTHING}"
+        ), []
+    error = registries.refusal(answer["refused"], logins, passed_on)
+    notes: list[str] = []
+    for service, image, variables, nodes in _images(answer, document, stack):
+        wrong, note = requirement.judged(service, image, variables, requirement.machines(nodes, versions))
+        error = error or (wrong and f"{wrong} {NOTHING}")
+        notes += [note] if note else []
+    return error, notes
+
+
+def _images(answer: Mapping[str, Any], document: Mapping[str, Any], stack: str) -> Iterable[tuple[str, str, dict[str, str], list[Any]]]:
+    """Of each service that reserves something: its name, its image, the variables of its tasks, and the nodes on which it fits."""
+    by_id = {node["id"]: node for node in answer["nodes"]}
+    feasible = {one["service"]: [by_id[node] for node in one["feasible"] if node in by_id] for one in answer["preflight"]}
+    for name, service in document["services"].items():
+        reserved = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
+        image = image_of(service)
+        if reserved.get("generic_resources") and image in answer["images"]:
+            own = {key: str(value).replace("$$", "$") for key, value in (service.get("environment") or {}).items()}
+            yield f"{stack}_{name}", image, {**answer["images"][image], **own}, feasible.get(f"{stack}_{name}", [])
+
+
+def another_stack(answer: Mapping[str, Any], names: Iterable[str], stack: str, file: str) -> str | None:
+    """Why nothing is deployed where the name of the stack is that of somebody else's."""
+    there = [one["service"] for one in answer["progress"]]
+    if not there or set(there).intersection(names):
+        return None
+    return (
+        f"The swarm has a stack {stack} already, with {', '.join(there[:5])}, and of none of its services does {file} say anything. Give yours "
+        f"another name; or have those removed that the file has not: gpu_stack_prune: true. {NOTHING}"
+    )

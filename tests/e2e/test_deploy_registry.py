@@ -1,0 +1,125 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""deploy from a registry that wants a login: Debian's docker-registry, on a node of the lab. The login is in a vault, and shows nowhere."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.lab import families
+
+from .conftest import Loud
+from .fleet import BIN, DAEMON_JSON, Fleet, wait_until
+
+PLAYBOOK = "fleet.gpu_swarm.deploy"
+STACK = "private"
+USER, PASSWORD = "deployer", "S3cret-of-a-registry"
+# The same, as htpasswd -B has it.
+HTPASSWD = b"deployer:$2b$04$Sd0q5hxOgS9U6MXRVzgRGORshHdKr2om44YZ0w6Eu2OtaB0kBBN1W\n"
+CONFIG = {
+    "version": 0.1,
+    "storage": {"filesystem": {"rootdirectory": "/var/lib/docker-registry"}},
+    "http": {"addr": ":5000"},
+    "auth": {"htpasswd": {"realm": "lab", "path": "/etc/docker/registry/htpasswd"}},
+}
+MEMBERS = ("m1", "g1", "g2")
+# Of the lab only: a registry without TLS.
+INSECURE = "insecure-registries"
+
+
+@pytest.fixture(scope="module")
+def registry(fleet: Fleet, first: Loud) -> Iterator[str]:
+    """Its address. It has the image of the lab's tasks, which no member has under that name."""
+    host, address = fleet["x3"], f"{fleet['x3'].address}:5000"
+    before = {name: fleet[name].read(DAEMON_JSON) for name in MEMBERS}
+    try:
+        for package in families.debs("debian13", "registry"):
+            host.write(f"/root/registry/{package.name}", package.read_bytes())
+        host.run("sh", "-c", "dpkg --install /root/registry/*.deb")
+        host.write("/etc/docker/registry/config.yml", yaml.safe_dump(CONFIG).encode())
+        host.write("/etc/docker/registry/htpasswd", HTPASSWD)
+        host.run("systemctl", "restart", "docker-registry")
+        for name, content in before.items():
+            fleet[name].unwatched()
+            fleet[name].write(DAEMON_JSON, json.dumps({**json.loads(content or b"{}"), INSECURE: [address]}).encode())
+            fleet[name].run("systemctl", "reload", "docker")
+        _push(fleet, address)
+        yield address
+    finally:
+        fleet["m1"].run("docker", "stack", "rm", STACK, check=False)
+        for name, content in before.items():
+            if content is None:
+                fleet[name].run("rm", "--force", DAEMON_JSON)
+            else:
+                fleet[name].write(DAEMON_JSON, content)
+            fleet[name].run("systemctl", "reload", "docker")
+        host.run("sh", "-c", "dpkg --purge docker-registry; rm -rf /root/registry /var/lib/docker-registry", check=False)
+
+
+def _push(fleet: Fleet, address: str) -> None:
+    manager, image = fleet["m1"], f"{address}/team/task"
+    docker = ("docker", "--config", "/run/push")
+    login = [*docker, "login", "--username", USER, "--password-stdin", address]
+
+    def logged_in() -> bool:
+        return manager.start(*login, text=PASSWORD.encode(), check=False).returncode == 0
+
+    wait_until("the registry to answer", logged_in)
+    manager.docker("tag", "lab/task", image)
+    manager.run(*docker, "push", "--quiet", image)
+    manager.docker("rmi", "--no-prune", image)
+    manager.run("rm", "-r", "/run/push")
+
+
+@pytest.fixture(scope="module")
+def arguments(registry: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    compose = tmp_path_factory.mktemp("private") / "compose.yml"
+    service = {"image": f"{registry}/team/task", "command": ["sleep", "100000"], "stop_grace_period": "1s", "gpus": [{"count": 1}]}
+    compose.write_text(yaml.safe_dump({"services": {"train": service}}))
+    return ["-e", f"compose={compose}", "-e", f"stack={STACK}"]
+
+
+def _services(fleet: Fleet) -> str:
+    return fleet["m1"].docker("service", "ls", "--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}").strip()
+
+
+@pytest.mark.parametrize(
+    ("password", "remedy"), [(None, "Write its login into gpu_stack_registries"), ("wrong-p4ss", "Correct its login in gpu_stack_registries")]
+)
+def test_a_registry_that_refuses(fleet: Fleet, inventory: Path, registry: str, arguments: list[str], password: str | None, remedy: str) -> None:
+    logins = {registry: {"username": USER, "password": password}} if password else {}
+    run = fleet.playbook(inventory, *arguments, "-e", json.dumps({"gpu_stack_registries": logins}), playbook=PLAYBOOK)
+    assert run.rc == 2, run.output
+    assert f"The registry {registry} refuses the image {registry}/team/task: " in run.output
+    assert remedy in run.output
+    assert password is None or password not in run.output
+    assert not _services(fleet)
+
+
+def test_a_login_of_a_vault(fleet: Fleet, inventory: Path, registry: str, arguments: list[str], tmp_path: Path) -> None:
+    vault, secret, log = tmp_path / "vault.yml", tmp_path / "secret", tmp_path / "ansible.log"
+    vault.write_text(yaml.safe_dump({"vault_password": PASSWORD}))
+    secret.write_text("of the vault")
+    subprocess.run([BIN / "ansible-vault", "encrypt", "--vault-password-file", secret, vault], check=True, capture_output=True)
+    logins = {"gpu_stack_registries": {registry: {"username": USER, "password": "{{ vault_password }}"}}}
+    run = fleet.playbook(
+        inventory, "-vvvv", "--diff", "--vault-password-file", str(secret), "-e", f"@{vault}", "-e", json.dumps(logins), *arguments,
+        playbook=PLAYBOOK, env={"ANSIBLE_LOG_PATH": str(log), "ANSIBLE_DISPLAY_ARGS_TO_STDOUT": "1"},
+    )  # fmt: skip
+    assert run.rc == 0, run.output
+    assert f"{STACK}_train: 1 of 1 running" in run.output
+    forms = [PASSWORD, base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode().rstrip("=")]
+    for text in (run.output, log.read_text()):
+        assert not [form for form in forms if form in text]
+    patterns = [word for form in forms for word in ("-e", form)]
+    places = ("/etc", "/root", "/run", "/tmp", "/var/tmp", "/var/lib/gpu-swarm")
+    assert not fleet["m1"].run("grep", "-rlF", "--devices=skip", *patterns, *places, check=False).splitlines()

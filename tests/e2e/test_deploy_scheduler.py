@@ -1,0 +1,188 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What deploy says before a deployment is what swarm's scheduler does: stacks by a seed, deployed with 'docker stack deploy' itself."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from plugins.module_utils._ledger.listed import Listed
+from plugins.module_utils._ledger.preflight import preflight
+from plugins.plugin_utils._stack.specification import specifications
+from plugins.plugin_utils._stack.text import written
+from plugins.plugin_utils._stack.translate import translate
+
+from .conftest import Loud
+from .fleet import DAEMON_JSON, Fleet, Node, wait_until
+
+SEED = 5
+FEW, STACKS = 8, 30
+# After so many, all of them are removed: the later ones find nodes that are partly taken.
+ROUND = 2
+NETWORK = "generated"
+# A counted kind beside the GPUs.
+SSD = {"g1": 2, "g2": 5}
+READ = """
+import http.client, json, socket
+found = {}
+for what in ("nodes", "services", "tasks"):
+    connection = http.client.HTTPConnection("localhost")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect("/var/run/docker.sock")
+    connection.request("GET", "/" + what)
+    found[what] = json.loads(connection.getresponse().read())
+print(json.dumps(found))
+"""
+ALLOCATED = ("assigned", "accepted", "preparing", "ready", "starting", "running")
+
+
+def generated(chance: random.Random, number: int) -> str:
+    """The text of a Compose file."""
+    services = {f"s{one}": _service(chance, number * 10 + one) for one in range(chance.choice((1, 1, 2, 2, 3)))}
+    return yaml.safe_dump({"services": services, "networks": {"default": {"external": True, "name": NETWORK}}})
+
+
+def _service(chance: random.Random, number: int) -> dict[str, Any]:
+    deploy: dict[str, Any] = {"mode": chance.choice(("replicated", "replicated", "replicated", "replicated-job", "global"))}
+    if deploy["mode"] != "global":
+        deploy["replicas"] = chance.choice((1, 1, 2, 2, 3))
+        if chance.random() < 0.3:
+            deploy["placement"] = {"max_replicas_per_node": chance.randint(1, 2)}
+    wanted = chance.choice(("gpu", "gpu", "gpu", "ssd", "both", "cpu", "nothing"))
+    kinds = {"gpu": ["NVIDIA-GPU"], "ssd": ["SSD"], "both": ["NVIDIA-GPU", "SSD"]}.get(wanted, [])
+    reservations: dict[str, Any] = {
+        "generic_resources": [{"discrete_resource_spec": {"kind": kind, "value": chance.choice((1, 1, 1, 1, 2, 3))}} for kind in kinds]
+    }
+    if wanted == "cpu":
+        reservations.update(cpus=chance.choice(("0.5", "1.5")), memory=chance.choice(("64m", "2g")))
+    deploy["resources"] = {"reservations": reservations}
+    if chance.random() < 0.3:
+        constraints = ("node.role==worker", "node.labels.gpu.model!=Tesla-T4", "node.labels.gpu.cc_ge_8_0==true", "node.hostname==g2", "node.ip!=::1")
+        deploy.setdefault("placement", {})["constraints"] = [chance.choice(constraints)]
+    made = {"image": "lab/task", "command": ["sleep", "100000"], "stop_signal": "SIGKILL", "stop_grace_period": "1s", "deploy": deploy}
+    if chance.random() < 0.15:
+        made["ports"] = [{"target": 80, "published": chance.choice((18080, 20000 + number)), "mode": "host"}]
+    return made
+
+
+@pytest.fixture(scope="module")
+def manager(fleet: Fleet, first: Loud) -> Iterator[Node]:
+    """The swarm with a counted kind as well."""
+    before = {name: fleet[name].read(DAEMON_JSON) for name in SSD}
+    for name, amount in SSD.items():
+        fleet[name].unwatched()
+        daemon = json.loads(before[name] or b"{}")
+        daemon["node-generic-resources"].append(f"SSD={amount}")
+        _restarted(fleet, name, json.dumps(daemon).encode(), "SSD")
+    fleet["m1"].docker("network", "create", "--driver", "overlay", NETWORK)
+    yield fleet["m1"]
+    _removed(fleet["m1"])
+    fleet["m1"].docker("network", "rm", NETWORK)
+    for name, content in before.items():
+        _restarted(fleet, name, content or b"", "")
+
+
+def _restarted(fleet: Fleet, name: str, content: bytes, kind: str) -> None:
+    """With these resources, which the manager shows, and no others."""
+    node, manager = fleet[name], fleet["m1"]
+    node.write(DAEMON_JSON, content)
+    node.run("systemctl", "restart", "docker")
+
+    def shown() -> bool:
+        found = manager.docker_json("node", "inspect", "--format", "{{json .}}", node.swarm()["NodeID"])
+        return found["Status"]["State"] == "ready" and ("SSD" in json.dumps(found["Description"]["Resources"])) == bool(kind)
+
+    wait_until(f"{name} to advertise what it is to", shown)
+
+
+def _read(manager: Node) -> dict[str, Any]:
+    return json.loads(manager.run("python3", "-c", READ))
+
+
+def _removed(manager: Node) -> None:
+    ids = [one["ID"] for one in _read(manager)["services"] if one["Spec"]["Name"].startswith("gen")]
+    if ids:
+        manager.docker("service", "rm", *ids)
+    wait_until("their tasks to end", lambda: not [task for task in _read(manager)["tasks"] if task["ServiceID"] in ids])
+
+
+def _decided(manager: Node, stack: str, explained: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The tasks of the stack by service, once the scheduler has looked at each of them."""
+
+    def found() -> dict[str, list[dict[str, Any]]] | None:
+        read = _read(manager)
+        names = {one["ID"]: one["Spec"]["Name"] for one in read["services"]}
+        tasks: dict[str, list[dict[str, Any]]] = {name: [] for name in explained}
+        for task in read["tasks"]:
+            if names.get(task["ServiceID"]) in tasks:
+                tasks[names[task["ServiceID"]]].append(task)
+        counts = {name: len(one["feasible"]) if one["wanted"] is None else one["wanted"] for name, one in explained.items()}
+        enough = all(len(tasks[name]) >= count for name, count in counts.items())
+        return tasks if enough and all(_is_placed(task) or _waits(task["Status"]) for each in tasks.values() for task in each) else None
+
+    return wait_until(f"the tasks of {stack}", found)
+
+
+def _waits(status: dict[str, Any]) -> bool:
+    """Whether the scheduler has found no node for it."""
+    return bool(status["State"] == "pending" and status.get("Err"))
+
+
+def _is_placed(task: dict[str, Any]) -> bool:
+    return task["Status"]["State"] in ALLOCATED
+
+
+def _judged(explained: dict[str, dict[str, Any]], tasks: dict[str, list[dict[str, Any]]]) -> str:
+    """Which of its answers the preflight gave, if the scheduler agrees."""
+    for name, one in explained.items():
+        placed = [task["NodeID"] for task in tasks[name] if _is_placed(task)]
+        assert not one["fits"] or set(placed) <= set(one["feasible"]), (name, one, placed)
+        assert not one["fits"] or one["rivals"] or len(placed) == len(tasks[name]), (name, one, placed)
+        if len(explained) == 1 and one["room"] is not None and one["wanted"] is not None:
+            assert len(placed) == min(one["room"], one["needed"]), (name, one, placed)
+            assert one["needed"] < one["room"] or set(placed) == set(one["feasible"]), (name, one, placed)
+    if not all(one["fits"] for one in explained.values()):
+        assert not all(_is_placed(task) for each in tasks.values() for task in each), explained
+        return "does not fit"
+    return "depends" if any(one["rivals"] for one in explained.values()) else "fits"
+
+
+def _compared(manager: Node, numbers: range) -> Counter[str]:
+    """How often each of the preflight's answers was given, of each of which the scheduler did the same."""
+    answers = Counter[str]()
+    for number in numbers:
+        if number % ROUND == 0:
+            _removed(manager)
+        stack, text = f"gen{number}", generated(random.Random(f"{SEED}.{number}"), number)
+        document = translate(text, "compose.yml", lambda _path: None, {}).document
+        read = _read(manager)
+        listed = Listed(read["nodes"], read["tasks"], read["services"], None)
+        explained = {one["service"]: one for one in preflight(stack, specifications(document, stack), listed, "gpu-swarm.")["explained"]}
+        manager.start("docker", "stack", "deploy", "--resolve-image", "never", "--compose-file", "-", stack, text=written(document).encode())
+        try:
+            answers[_judged(explained, _decided(manager, stack, explained))] += 1
+        except AssertionError as problem:
+            raise AssertionError(f"{stack}, by the seed {SEED}:\n{text}{problem}") from problem
+    return answers
+
+
+def test_the_scheduler_agrees(manager: Node) -> None:
+    answers = _compared(manager, range(FEW))
+    assert min(answers["fits"], answers["does not fit"]) >= 2, answers
+
+
+@pytest.mark.rare
+def test_the_scheduler_agrees_on_many(manager: Node) -> None:
+    answers = _compared(manager, range(FEW, STACKS))
+    # Each of the answers was given, and mostly one that says which.
+    assert min(answers["fits"], answers["does not fit"]) >= 6, answers
+    assert answers["depends"] <= 5, answers
