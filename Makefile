@@ -5,7 +5,7 @@
 # The front door. Each target sets up what it needs; everything it makes lies under build/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-all check unit lint sanity docs-lint galaxy tarball molecule e2e alerts chaos gpu bench venv lock packages promtool clean
+.PHONY: help demo demo-down test test-all check unit lint sanity docs-lint galaxy tarball sbom molecule e2e alerts chaos gpu bench venv lock packages promtool clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -51,6 +51,9 @@ galaxy: venv ## Build the collection, install the tarball, run it, check it with
 
 tarball: venv ## The tarball of a release in build/, the same bytes wherever it is built, and its SHA-256
 	@$(bin)/python -m tests.release.tarball
+
+sbom: venv ## What the collection needs at run time, as CycloneDX JSON in build/
+	@$(bin)/python -m tests.release.sbom
 
 molecule: venv packages ## Molecule scenarios on the lab fleet
 	@$(bin)/python -m tests.run --only images,molecule
