@@ -10,9 +10,13 @@ module: swarm_job_prune
 short_description: Removes finished jobs of a swarm
 version_added: 0.2.0
 description:
-  - Removes services that are replicated or global jobs and that are finished. Nothing of them runs or waits, and as many tasks are
-    complete as there were to complete. Any other service stays, with the reason.
-  - That is checked in the same call, directly before the removal.
+  - Removes one-shot services that are over. Nothing of them runs or waits, and as many tasks are complete as there were to complete. Any other
+    service stays, with the reason.
+  - By default these are the jobs that M(fleet.gpu_swarm.swarm_job) has submitted. Others are removed only where O(services) or O(labels) chooses
+    them, and only if they are replicated or global jobs, or replicated services whose restart condition is C(none).
+  - What their tasks have printed is saved on the manager before. A service stays whose log cannot be saved.
+  - That it is over is checked directly before the removal, for which a label of the service is updated by its version first, so that
+    whoever read the service before cannot run it again unnoticed. A replicated or global job is looked at twice instead, as any update runs it again.
   - While another run changes the swarm (M(fleet.gpu_swarm.swarm_lease)), nothing is removed.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -22,18 +26,51 @@ extends_documentation_fragment:
   - fleet.gpu_swarm.docker_client
 options:
   services:
-    description: The jobs, by their names.
+    description: The services, by their names, whatever their age.
     type: list
     elements: str
-    required: true
+    default: []
+  labels:
+    description: Services with one of these labels, V(KEY) or V(KEY=VALUE).
+    type: list
+    elements: str
+    default: []
+  older_than:
+    description: Those that ended so long ago, such as V(90s), V(30m), V(24h) or V(7d). V(0s) for all.
+    type: str
+    default: 24h
+  keep_last:
+    description: So many of each name stay, those that ended last. The jobs of an array have one name.
+    type: int
+    default: 0
+  failed:
+    description: Whether those that did not complete are removed too. One of swarm's own jobs stays in any case.
+    type: bool
+    default: false
+  log_directory:
+    description: Where on the manager the logs are saved, one file for each task, for root to read.
+    type: path
+    default: /var/lib/gpu-swarm/jobs
+  log_limit_mib:
+    description: A log that has more is not saved, and its service stays. V(0) for no limit.
+    type: int
+    default: 1024
   holder:
     description: Whose lease of the swarm is this run's own. By default that of the run of Ansible that this task is part of.
     type: str
 seealso:
+  - module: fleet.gpu_swarm.swarm_job
   - module: fleet.gpu_swarm.swarm_gpu_info
 """
 
 EXAMPLES = r"""
+- name: Jobs that ended a week ago, but for the last one of each name
+  fleet.gpu_swarm.swarm_job_prune:
+    older_than: 7d
+    keep_last: 1
+  delegate_to: manager-1
+  run_once: true
+
 - name: A leader before 29.6.0 would run these again at the next update of their node
   fleet.gpu_swarm.swarm_job_prune:
     services: "{{ ledger.finished_jobs | selectattr('clash') | map(attribute='service') | unique }}"
@@ -66,38 +103,51 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._ledger.jobs import unfinished
+from ..module_utils._jobs import finished, logs, removal
+from ..module_utils._ledger.tasks import epoch
 from ..module_utils._swarm.lease import refuse_another
 from ..module_utils._swarm.manager import connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.owned_labels import PREFIX
 
 AFTER = "Run this again when it is through."
 
 
 def run(params, check_mode):
     """The module's result."""
+    age = finished.seconds(params["older_than"])
+    if params["keep_last"] < 0:
+        raise GpuSwarmError("keep_last is %d, and is 0 or more. No job was removed." % params["keep_last"])
     manager = connect(params)
     cluster, clock = manager.cluster()
     refuse_another(cluster["Spec"], clock, params["holder"], "No job was removed", AFTER)
-    there = {service["ID"]: service for service in manager.services() if service["Spec"]["Name"] in params["services"]}
-    tasks: dict[str, list] = {service_id: [] for service_id in there}
-    for task in manager.tasks() if there else ():
-        if task.get("ServiceID") in tasks:
-            tasks[task["ServiceID"]].append(task)
-    reasons = {service_id: unfinished(service, tasks[service_id]) for service_id, service in there.items()}
-    finished = [service_id for service_id, reason in reasons.items() if reason is None]
-    for service_id in finished if not check_mode else ():
-        manager.remove_service(service_id)
-    kept = [{"service": there[service_id]["Spec"]["Name"], "reason": reason} for service_id, reason in reasons.items() if reason]
-    stays = [one["service"] for one in kept]
-    return {"changed": bool(finished), "removed": [name for name in params["services"] if name not in stays], "kept": kept}
+    found = removal.candidates(manager, removal.Wanted(tuple(params["services"]), tuple(params["labels"]), PREFIX))
+    chosen, kept = finished.chosen(found, params["services"], age, params["keep_last"], params["failed"], epoch(clock))
+    stays = [{"service": one.service, "reason": reason} for one, reason in kept]
+    removed = []
+    for one in chosen:
+        files = params["log_directory"], params["log_limit_mib"]
+        reason = None if check_mode else removal.remove(manager, one, params["failed"], PREFIX, *files)
+        if reason:
+            stays.append({"service": one.service, "reason": reason})
+        else:
+            removed.append(one.service)
+    there = {one.service for one in found}
+    gone = [name for name in params["services"] if name not in there]
+    return {"changed": bool(removed), "removed": sorted({*removed, *gone}), "kept": sorted(stays, key=lambda one: one["service"])}
 
 
 def main():
     module = AnsibleModule(
         argument_spec=dict(
             CONNECTION_OPTIONS,
-            services=dict(type="list", elements="str", required=True),
+            services=dict(type="list", elements="str", default=[]),
+            labels=dict(type="list", elements="str", default=[]),
+            older_than=dict(type="str", default="24h"),
+            keep_last=dict(type="int", default=0),
+            failed=dict(type="bool", default=False),
+            log_directory=dict(type="path", default=logs.DIRECTORY),
+            log_limit_mib=dict(type="int", default=logs.LIMIT_MIB),
             holder=dict(type="str"),
         ),
         supports_check_mode=True,

@@ -40,6 +40,7 @@ ROOMS = (
     Room("plugin_utils/_stack", CONTROLLER, "Compose to stack", "a Compose file as the stack file that a swarm takes, its GPUs as generic resources"),
     Room("plugin_utils/_classes", CONTROLLER, "classes of nodes", "which nodes x-gpu of a service means, and which image a node runs best"),
     Room("plugin_utils/_settings", CONTROLLER, "declared, checked", "the settings of playbooks and roles: declared once, checked before a change"),
+    Room("module_utils/_jobs", MANAGER, "one-shot work", "jobs as services that run once: submitted, tried again, their logs saved, removed"),
     Room("module_utils/_verify", MANAGER, "probe services", "which GPUs are tested, by which services, and whether a task saw those allocated to it"),
     Room("module_utils/_react", MANAGER, "faults to pauses", "the service on a manager that pauses nodes which report a fault between two runs"),
     Room("module_utils/_node_spec", MANAGER, "labels, availability", "labels, availability and role of nodes, in one versioned update for each node"),

@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
@@ -195,6 +196,13 @@ def until_written(attempt: Callable[[], Answer]) -> Answer:
     raise SwarmError("The swarm was changed by someone else at each of %d attempts to change it. Run this again." % ATTEMPTS)
 
 
+def _raise_for_status(response: Any) -> None:
+    try:
+        response.raise_for_status()
+    except HTTPError as exc:
+        raise create_api_error_from_http_exception(exc) from exc
+
+
 class Manager:
     """A manager's view of its swarm, as the plain JSON of the API. ``time`` is its clock when it was connected to."""
 
@@ -224,21 +232,34 @@ class Manager:
             raise self._failure("read the events of nodes", exc) from exc
 
     def tasks(self) -> Iterator[dict[str, Any]]:
-        """Yields every task, one at a time: a big swarm's are a hundred megabytes, and several times that once read.
+        """Every task, one at a time: a big swarm's are a hundred megabytes, and several times that once read.
 
         No filter makes them fewer without a loss. The API filters by what tasks are desired to be, and the ones that are to
         shut down, most of them ended long ago, may still have a GPU allocated; a job's are desired to be complete before and after.
         """
-        try:
-            with self._stream("/tasks", self._client.timeout) as response:
-                yield from json_stream.objects(response.iter_content(1 << 16))
-        except FAILURES as exc:
-            raise self._failure("list tasks", exc) from exc
-        except ValueError as exc:
-            raise SwarmError("The manager at %s broke off its list of tasks: %s. Run this again." % (self._where, exc)) from exc
+        return self._each("tasks", "")
 
     def services(self) -> list[dict[str, Any]]:
         return self._call("list services", self._client.services)
+
+    def each_service(self, label: str = "") -> Iterator[dict[str, Any]]:
+        """Every service, or every one with that label, one at a time as those of tasks()."""
+        return self._each("services", "?filters=" + quote(json.dumps({"label": [label]})) if label else "")
+
+    def _each(self, what: str, query: str) -> Iterator[dict[str, Any]]:
+        try:
+            with self._stream("/%s%s" % (what, query), self._client.timeout) as response:
+                yield from json_stream.objects(response.iter_content(1 << 16))
+        except FAILURES as exc:
+            raise self._failure("list %s" % what, exc) from exc
+        except ValueError as exc:
+            raise SwarmError("The manager at %s broke off its list of %s: %s. Run this again." % (self._where, what, exc)) from exc
+
+    def service(self, service_id: str) -> dict[str, Any]:
+        return self._call("read service %s" % service_id, self._client.inspect_service, service_id)
+
+    def tasks_of(self, service_id: str) -> list[dict[str, Any]]:
+        return self._call("list tasks", lambda: self._client.tasks(filters={"service": [service_id]}))
 
     def names(self) -> dict[str, list[str]]:
         """What ends with the swarm, by name and by the words of the API."""
@@ -255,6 +276,12 @@ class Manager:
     def create_service(self, spec: Mapping[str, Any]) -> str:
         """The id of a new service. ``spec`` are the arguments of the SDK's create_service, in the API's own words."""
         return self._call("create service %s" % spec["name"], lambda: self._client.create_service(**spec))["ID"]
+
+    def update_service(self, service_id: str, version: int, spec: Mapping[str, Any]) -> None:
+        """Write the whole spec, if the service still is at that version. The SDK would leave out what it does not know of it."""
+        client = self._client
+        url = "%s/v%s/services/%s/update?version=%d" % (client.base_url, client.api_version, service_id, version)
+        self._call("update service %s" % spec["Name"], lambda: _raise_for_status(client.post(url, json=spec, timeout=client.timeout)))
 
     def remove_service(self, service_id: str) -> None:
         """Remove a service, unless somebody did."""
@@ -318,6 +345,14 @@ class Manager:
         lines = self._client.service_logs(service_id, stdout=True, stderr=True, tail=LOG_LINES, is_tty=False)
         return b"".join(lines).decode("utf-8", "replace")
 
+    def task_log(self, task_id: str) -> Iterator[bytes]:
+        """Yields what a task has printed as the API has it, in pieces: with a header before each part, unless it has a terminal."""
+        try:
+            with self._stream("/tasks/%s/logs?stdout=1&stderr=1&timestamps=1" % task_id, self._client.timeout) as response:
+                yield from response.iter_content(1 << 16)
+        except FAILURES as exc:
+            raise self._failure("read the log of task %s" % task_id, exc) from exc
+
     def update_node(self, node_id: str, version: int, spec: Mapping[str, Any]) -> None:
         """Write the whole spec, if the node still is at that version."""
         self._call("update node %s" % node_id, self._client.update_node, node_id, version, spec)
@@ -340,10 +375,7 @@ class Manager:
         """The SDK reads lists as a whole; it is a session of requests besides."""
         client = self._client
         response = client.get("%s/v%s%s" % (client.base_url, client.api_version, path), stream=True, timeout=timeout)
-        try:
-            response.raise_for_status()
-        except HTTPError as exc:
-            raise create_api_error_from_http_exception(exc) from exc
+        _raise_for_status(response)
         return response
 
     def _call(self, what: str, call: Callable[..., Any], *args: Any) -> Any:

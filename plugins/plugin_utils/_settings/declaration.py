@@ -167,6 +167,38 @@ PLAYBOOKS = (
         "Debian's has. It has to exist. `-e textfile=/var/lib/prometheus/node-exporter` is short for it; empty: nothing is written.",
     ),
     Setting(
+        "gpu_job_file", "path", None, "the file with the job, on the machine that runs Ansible", once=True,
+        details="`-e job=job.yml` is short for it. A relative path begins where you are. docs/JOBS.md says what is in it.",
+    ),
+    Setting(
+        "gpu_job_name", "str", "", "the name of the job, in place of the one in its file", once=True,
+        details="With `-e state=absent` it does without the file.",
+    ),
+    Setting(
+        "gpu_job_state", "str", "present", "whether the jobs of that name are there", choices=("present", "absent"), once=True,
+        details="`-e state=absent` removes all of them, also those that run. What they have printed is saved before.",
+    ),
+    Setting(
+        "gpu_job_again", "str", NEVER, "which jobs that are over are run once more", choices=(NEVER, "failed", "always"), once=True,
+        details="`-e again=failed` is short for it: those that did not complete.",
+    ),
+    Setting("gpu_job_wait", "bool", True, "whether to wait until all are over", once=True, details="`-e wait=false` is short for it."),
+    Setting("gpu_job_wait_timeout", "int", 3600, "how long", unit=SECONDS, once=True),
+    Setting(
+        "gpu_job_log_directory", "str", "/var/lib/gpu-swarm/jobs", "the directory on the manager where logs are saved", once=True,
+        wants="a full path", details="One file for each task, for root to read. Nothing removes them.",
+    ),
+    Setting(
+        "prune_jobs_older_than", "str", "24h", "how long ago a job has ended that is removed", once=True, wants="an age such as 90s, 30m, 24h or 7d",
+    ),
+    Setting("prune_jobs_keep_last", "int", 0, "how many of each name stay whatever their age", unit="jobs", once=True),
+    Setting("prune_jobs_failed", "bool", False, "whether jobs that did not complete are removed too", once=True),
+    Setting(
+        "prune_jobs_labels", "list", None, "the services that are removed in place of those that job has submitted", elements="str", once=True,
+        details="By a label, `KEY` or `KEY=VALUE`: one-shot services of others, which are replicated or global jobs, or have the restart condition "
+        "`none`.",
+    ),
+    Setting(
         "swarm_manager_docker_host", "str", None, "the Docker API of a manager that is run by others",
         details="Such as `tcp://m1.example.org:2376`. Only this API is used; nothing is changed on its machine. The README of the role "
         "`swarm_member` has an example.",
@@ -183,7 +215,7 @@ LIMITS: dict[str, tuple[int, int | None]] = {"swarm_member_react_limit": (1, 100
 # The names of settings begin with these. Users may have variables of their own with them, unless one is nearly a setting.
 PREFIXES = (
     "provision_", "maintain_", "deprovision_", "gpu_node_", "nvidia_container_toolkit_", "swarm_member_", "swarm_manager_", "verify_",
-    "gpu_stack_",
+    "gpu_stack_", "gpu_job_", "prune_jobs_",
 )  # fmt: skip
 # What the playbooks register under such a name themselves.
 FACTS = ("gpu_node_assessed", "gpu_node_applied", "swarm_member_state", "swarm_member_waits_for", "gpu_stack_deployed")

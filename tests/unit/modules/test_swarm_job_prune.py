@@ -5,29 +5,12 @@
 from __future__ import annotations
 
 import pytest
-from swarm_api import cluster, service, task
+from swarm_api import service, task
+from versioned_services import VersionedServices
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import SwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_job_prune as module
-
-
-class FakeManager:
-    def __init__(self, services, tasks, lease=None):
-        self._services, self._tasks = services, tasks
-        self._labels = {"gpu-swarm.lease": lease} if lease else {}
-        self.removed = []
-
-    def cluster(self):
-        return cluster(self._labels), "2026-11-21T02:10:00Z"
-
-    def services(self):
-        return self._services
-
-    def tasks(self):
-        return iter(self._tasks)
-
-    def remove_service(self, service_id):
-        self.removed.append(service_id)
 
 
 def job(service_id="s1", name="sweep", iteration=None, **replicated):
@@ -44,9 +27,16 @@ def ended(task_id, state="complete", service="s1", iteration=0):
     return made
 
 
-def run(manager, monkeypatch, services=("sweep",), check_mode=False, holder=None):
-    monkeypatch.setattr(module, "connect", lambda params: manager)
-    return module.run({"services": list(services), "holder": holder}, check_mode)
+OPTIONS = {"labels": [], "older_than": "1h", "keep_last": 0, "failed": False, "log_limit_mib": 1, "holder": None}
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    def call(manager, services=("sweep",), check_mode=False, **options):
+        monkeypatch.setattr(module, "connect", lambda params: manager)
+        return module.run({**OPTIONS, "services": list(services), "log_directory": str(tmp_path), **options}, check_mode)
+
+    return call
 
 
 GLOBAL = service("s1", "sweep", mode="GlobalJob")
@@ -72,29 +62,139 @@ NOT_DONE = {
 
 @pytest.mark.parametrize(("one", "tasks"), DONE.values(), ids=DONE)
 @pytest.mark.parametrize("check_mode", [True, False])
-def test_a_finished_job_is_removed(one, tasks, check_mode, monkeypatch):
-    manager = FakeManager([one, job("s2", "other")], [*tasks, ended("t9", "running", service="s2")])
-    assert run(manager, monkeypatch, check_mode=check_mode) == {"changed": True, "removed": ["sweep"], "kept": []}
+def test_a_finished_job_is_removed(one, tasks, check_mode, run):
+    manager = VersionedServices([one, job("s2", "other")], [*tasks, ended("t9", "running", service="s2")])
+    assert run(manager, check_mode=check_mode) == {"changed": True, "removed": ["sweep"], "kept": []}
     assert manager.removed == ([] if check_mode else ["s1"])
+    assert manager.updated == []  # which would run it again
 
 
 @pytest.mark.parametrize(("one", "tasks", "reason"), NOT_DONE.values(), ids=NOT_DONE)
-def test_anything_else_stays(one, tasks, reason, monkeypatch):
-    manager = FakeManager([one], tasks)
-    result = run(manager, monkeypatch)
+def test_anything_else_stays(one, tasks, reason, run):
+    manager = VersionedServices([one], tasks)
+    result = run(manager)
     assert (result["changed"], result["removed"], manager.removed) == (False, [], [])
     assert result["kept"][0]["service"] == "sweep"
     assert result["kept"][0]["reason"].startswith(reason)
 
 
-def test_one_that_somebody_removed_is_gone(monkeypatch):
-    assert run(FakeManager([], []), monkeypatch) == {"changed": False, "removed": ["sweep"], "kept": []}
+def test_one_that_somebody_removed_is_gone(run):
+    assert run(VersionedServices()) == {"changed": False, "removed": ["sweep"], "kept": []}
 
 
-def test_while_another_run_changes_the_swarm_they_stay(monkeypatch):
+def test_while_another_run_changes_the_swarm_they_stay(run):
     lease = '{"holder": "alice", "since": "2026-11-21T02:00:00Z", "until": "2026-11-21T02:20:00Z"}'
-    manager = FakeManager([job()], [ended("t1")], lease)
+    manager = VersionedServices([job()], [ended("t1")], lease)
     with pytest.raises(SwarmError, match="No job was removed, since another run changes this swarm: alice"):
-        run(manager, monkeypatch, holder="bob")
+        run(manager, holder="bob")
     assert manager.removed == []
-    assert run(manager, monkeypatch, holder="alice")["removed"] == ["sweep"]
+    assert run(manager, holder="alice")["removed"] == ["sweep"]
+
+
+# -- one-shot services ----------------------------------------------------------------------------------------------
+
+
+def once(service_id="s1", name="train-1", labels=None, condition="none"):
+    made = service(service_id, name)
+    made["Spec"].update(Mode={"Replicated": {"Replicas": 1}}, Labels={"gpu-swarm.job": "train"} if labels is None else labels)
+    made["Spec"]["TaskTemplate"].update(RestartPolicy={"Condition": condition}, ForceUpdate=0)
+    return made
+
+
+def ran(task_id="t1", state="complete", service_id="s1"):
+    made = task(task_id, service=service_id, state=state, restart="none")
+    made["Status"]["ContainerStatus"] = {"ContainerID": "c1"}
+    return made
+
+
+def test_by_default_jobs_of_this_collection_are_removed_and_nobody_else_s(run, tmp_path):
+    manager = VersionedServices([once(), once("s2", "other", {}), job("s3")], [ran(), ran("t2", service_id="s2"), ended("t3", service="s3")])
+    assert run(manager, services=[], check_mode=True)["removed"] == ["train-1"]
+    assert (manager.removed, manager.updated) == ([], [])
+    assert run(manager, services=[]) == {"changed": True, "removed": ["train-1"], "kept": []}
+    assert (manager.removed, manager.updated) == (["s1"], ["s1"])
+    assert (tmp_path / "train-1.t1.log").read_bytes() == b"hello\n"
+    assert run(manager, services=[]) == {"changed": False, "removed": [], "kept": []}
+
+
+def test_others_are_chosen_by_a_label(run):
+    services = [once(), once("s2", "theirs", {"team": "a"}), once("s3", "theirs-too", {"team": "b"}), once("s4", "web", {"team": "a"}, "any")]
+    manager = VersionedServices(services, [ran(f"t{number}", service_id=f"s{number}") for number in (1, 2, 3, 4)])
+    result = run(manager, services=[], labels=["team=a"])
+    assert manager.removed == ["s2"]
+    assert result["kept"] == [{"service": "web", "reason": "it is no job: swarm starts its tasks again (restart condition any)"}]
+
+
+def test_age_and_failure_keep_a_job(run):
+    manager = VersionedServices([once(), once("s2", "train-2")], [ran(), ran("t2", "failed", "s2")])
+    reasons = {one["service"]: one["reason"] for one in run(manager, services=[], older_than="2d")["kept"]}
+    assert reasons == {"train-1": "it ended less than 172800 s ago", "train-2": "it failed: 0 of 1 of its tasks are complete"}
+    assert run(manager, services=[], failed=True)["removed"] == ["train-1", "train-2"]
+
+
+def test_a_log_that_cannot_be_saved_keeps_its_job(run):
+    manager = VersionedServices([once()], [ran()], log=b"")
+    result = run(manager, services=[])
+    assert not manager.removed
+    assert "its log could not be saved to" in result["kept"][0]["reason"]
+
+
+@pytest.mark.parametrize("options", [{"older_than": "soon"}, {"keep_last": -1}], ids=str)
+def test_a_wrong_option_removes_nothing(run, options):
+    manager = VersionedServices([once()], [ran()])
+    with pytest.raises(GpuSwarmError, match="No job was removed"):
+        run(manager, services=[], **options)
+    assert not manager.removed
+
+
+CALLS = ["service", "tasks_of", "update_service", "tasks_of again", "service again"]
+
+
+@pytest.mark.parametrize("when", CALLS)
+@pytest.mark.parametrize("begun", [True, False], ids=["its task is there", "its task is not there yet"])
+def test_one_that_somebody_runs_again_meanwhile_stays(run, when, begun):
+    """Before each of the calls, up to the last look."""
+    manager, calls = VersionedServices([once()], [ran()]), []
+
+    def meanwhile(call, service_id):
+        calls.append(f"{call} again" if call in calls else call)
+        if calls[-1] == when:
+            manager.force(service_id)
+            if begun:
+                manager.add_task({**ran("t9", "pending"), "Spec": {"ForceUpdate": 1}})
+
+    manager.before = meanwhile
+    result = run(manager, services=[])
+    assert when in calls
+    assert manager.removed == []
+    assert [one["service"] for one in result["kept"]] == ["train-1"]
+
+
+@pytest.mark.parametrize("when", ["service", "tasks_of", "tasks_of again"])
+def test_a_job_of_swarm_that_runs_again_meanwhile_stays(run, when):
+    manager, calls = VersionedServices([job(iteration=3)], [ended("t1", iteration=3)]), []
+
+    def meanwhile(call, service_id):
+        calls.append(f"{call} again" if call in calls else call)
+        if calls[-1] == when:
+            manager.add_task(ended("t2", "new", iteration=9))
+
+    manager.before = meanwhile
+    assert not run(manager)["removed"]
+    assert (manager.removed, manager.updated) == ([], [])
+
+
+def test_who_read_it_before_cannot_write_it_afterwards(run):
+    manager = VersionedServices([once()], [ran()])
+    stale = manager.service_as_it_is("s1")
+    failures = []
+
+    def meanwhile(call, service_id):
+        if call == "remove_service":
+            with pytest.raises(OutOfSequence):
+                manager.write(service_id, stale["Version"]["Index"], stale["Spec"])
+            failures.append(call)
+
+    manager.before = meanwhile
+    assert run(manager, services=[])["removed"] == ["train-1"]
+    assert failures == ["remove_service"]

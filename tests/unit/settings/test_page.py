@@ -26,6 +26,8 @@ OF = {
     # A host that leaves takes its GPUs with it: no policy changes.
     "deprovision.yml": (OF_ALL - {"provision_allow_pending", "provision_note_run"}) | {name for name in DECLARED if name.startswith("deprovision_")},
     "status.yml": {name for name in DECLARED if name.startswith("status_")},
+    "job.yml": {name for name in DECLARED if name.startswith("gpu_job_")},
+    "prune_jobs.yml": {name for name in DECLARED if name.startswith("prune_jobs_")} | {"gpu_job_log_directory"},
     "deploy.yml": {name for name in DECLARED if name.startswith("gpu_stack_")},
     "verify.yml": {name for name in DECLARED if name.startswith("verify_")},
 }

@@ -1,0 +1,98 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._printable import printable
+from ..plugin_utils._controller.delegation import answered
+from ..plugin_utils._controller.job_file import read
+from ..plugin_utils._report import jobs as report
+from ..plugin_utils._rollout.poll import apart, poll
+
+OWN = {
+    "file": {"type": "path"},
+    "wait": {"type": "bool", "default": True},
+    "wait_timeout": {"type": "int", "default": 3600},
+}
+MODULE = "fleet.gpu_swarm.swarm_job"
+DELAY_S = 2.0
+
+
+class ActionModule(ActionBase):
+    """Reads the user's file and waits, on the controller; see the documentation of the module of this name."""
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        own, self._given = apart(self._task.args, tuple(OWN))
+        self._vars, self._who = task_vars, self._task.delegate_to or task_vars["inventory_hostname"]
+        # Whether it makes sense to try another manager.
+        result["answered"] = True
+        try:
+            validated = self._own(own)
+            self._arguments()
+            result.update(self._all(validated))
+        except NoManager as problem:
+            result.update(failed=True, answered=False, msg=problem.message)
+        except GpuSwarmError as problem:
+            result.update(failed=True, msg=printable(problem.message))
+        return result
+
+    def _own(self, own):
+        """The other options are judged by the module itself."""
+        former, self._task.args = self._task.args, own
+        try:
+            return self.validate_argument_spec(argument_spec=OWN)[1]
+        finally:
+            self._task.args = former
+
+    def _arguments(self):
+        path = self._task.args.get("file")
+        if path:
+            self._given = {**read(str(path)), **self._given}
+        if not self._given.get("name"):
+            raise GpuSwarmError("The job has no name. Write one: name: sweep. Nothing was submitted.")
+
+    def _all(self, own):
+        first = self._look(self._given)
+        problems = [*first["problems"]]
+        # What is to run once more does so once.
+        later = {**self._given, "again": "never"}
+        waits = own["wait"] and not self._task.check_mode
+        said: dict[str, str] = {}
+        answers = [first]
+
+        def query():
+            answer = answers.pop() if answers else self._look(later)
+            for line in report.news(answer, said):
+                self._display.display(f"  {printable(line)}")
+            problems.extend(one for one in answer["problems"] if one not in problems)
+            return answer
+
+        last = poll(query, lambda answer: answer["waiting"], own["wait_timeout"] if waits else 0, lambda _text: None, DELAY_S)
+        for text in problems:
+            self._display.warning(printable(f"{self._who}: {text}"))
+        self._display.display(f"\n{report.table(last)}\n")
+        return {**last, "changed": first["changed"] or last["changed"], "diff": first["diff"], "problems": problems}
+
+    def _look(self, arguments):
+        """Answers have no variables in them, but the arguments do, and ssh prints what it sends at -vvv."""
+        context = self._connection._play_context
+        former, context.no_log = context.no_log, True
+        try:
+            call = dict(module_name=MODULE, module_args=arguments, task_vars=self._vars)
+            answer = answered(lambda: self._execute_module(**call), self._who, None, self._connection)
+        finally:
+            context.no_log = former
+        if "jobs" in answer:
+            answer.pop("invocation", None)  # which is shown at -vvv
+            return answer
+        failure = GpuSwarmError if answer.get("wrong") else NoManager
+        raise failure(f"{self._who}: {answer.get('msg') or 'no reason given'}")
+
+
+class NoManager(GpuSwarmError):
+    """This one does not answer; another may."""

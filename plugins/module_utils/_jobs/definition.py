@@ -1,0 +1,221 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a user wrote of a job, as the services that swarm is to run: one, or one for each set of parameters of an array (pure).
+
+A job's digest is that of its content: what it is to do, not how often it is tried or for how long it is waited for. It is made of what the user
+wrote and not of the service, which another release of this collection may write in another way.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from typing import Any, Iterable, Mapping, NamedTuple
+
+from .._errors import GpuSwarmError
+from .._mask import mask
+from .._policy.generic_resources import ENV_PREFIX
+from .._printable import printable
+from .mounts import mount
+
+# Labels of the services, with the collection's prefix in front.
+JOB, DIGEST, PARAMETERS, RETRIED, REFUSED = "job", "job-digest", "job-parameters", "job-retried", "job-refused"
+# How often somebody set about to remove it.
+REMOVING = "job-removed"
+OWNER = "gpu-swarm.owner"  # as status shows it, whatever the prefix
+NAME_VARIABLE = "GPU_SWARM_JOB"
+MOST = 1000  # jobs of an array
+SHOWN = 200  # characters of the parameters
+
+# docker's own rule for services, of at most 63 characters, with room for the digest.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,53}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CONSTRAINT = re.compile(r"\s*[A-Za-z0-9._/-]+\s*(==|!=)\s*\S.*")
+_NS = 1000000000
+NOTHING = "Nothing was submitted."
+
+
+class Job(NamedTuple):
+    """One of an array, or the only one. ``spec`` is its service as the API has it."""
+
+    service: str
+    digest: str
+    parameters: str
+    spec: dict[str, Any]
+
+
+def jobs(params: Mapping[str, Any], prefix: str) -> list[Job]:
+    """All jobs of what a user wrote, each once."""
+    name = params["name"]
+    _refuse_numbers(name, params)
+    made = [_job(params, _environment(name, "array[%d]" % number, one), prefix) for number, one in enumerate(_array(name, params), 1)]
+    twice = [one for one in made if sum(other.digest == one.digest for other in made) > 1]
+    if twice:
+        raise GpuSwarmError("The array of the job %s has %s twice. Remove one of them. %s" % (name, twice[0].parameters or "{}", NOTHING))
+    return made
+
+
+def refuse_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise GpuSwarmError(
+            "The name of the job is %r. Write at most 54 letters, digits and _ - that begin with a letter or digit. %s" % (name, NOTHING)
+        )
+
+
+def _array(name: str, params: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    given = params.get("array")
+    if given is None:
+        return [{}]
+    if not 1 <= len(given) <= MOST:
+        raise GpuSwarmError("The array of the job %s has %d entries, and may have 1 to %d. %s" % (name, len(given), MOST, NOTHING))
+    return given
+
+
+def _refuse_numbers(name: str, params: Mapping[str, Any]) -> None:
+    for option in ("gpus", "time_limit", "retries"):
+        if (params.get(option) or 0) < 0:
+            raise GpuSwarmError("%s of the job %s is %d, and is 0 or more. %s" % (option, name, params[option], NOTHING))
+    if not (params.get("image") or "").strip():
+        raise GpuSwarmError("The job %s has no image. Write what it runs in: image: nvidia/cuda:13.0.0-base-ubuntu24.04. %s" % (name, NOTHING))
+    for text in params.get("constraints") or []:
+        if not _CONSTRAINT.fullmatch(text):
+            raise GpuSwarmError(
+                "%r of the constraints of the job %s is none: write it as node.labels.gpu.model==Tesla-T4, with == or !=. %s" % (text, name, NOTHING)
+            )
+
+
+def _environment(name: str, where: str, given: Mapping[str, Any] | None) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for key, value in (given or {}).items():
+        if not _VARIABLE.fullmatch(str(key)):
+            raise GpuSwarmError("%s of the job %s: %r cannot be a variable's name: use letters, digits and _. %s" % (where, name, key, NOTHING))
+        if str(key).startswith(ENV_PREFIX):
+            raise GpuSwarmError("%s of the job %s: %s is set by swarm from gpus and kind. Remove it. %s" % (where, name, key, NOTHING))
+        made[str(key)] = _text(name, where, key, value)
+    return made
+
+
+def _text(name: str, where: str, key: Any, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)) and "\0" not in str(value):
+        return str(value)
+    raise GpuSwarmError("%s of the job %s: %s is no text and no number. Write it in quotes. %s" % (where, name, key, NOTHING))
+
+
+def _tagged(image: str) -> str:
+    """'docker service update' writes the tag too, whatever it is to update: that would be another task, and the job would run again."""
+    return image if "@" in image or ":" in image.rpartition("/")[2] else "%s:latest" % image
+
+
+def _argv(name: str, option: str, value: Any) -> list[str]:
+    """A list as it is; a text is cut into words as a shell would, as in a Compose file."""
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return [_text(name, option, "an entry", one) for one in value]
+    try:
+        return shlex.split(_text(name, option, "it", value))
+    except ValueError as problem:
+        wrong = "%s of the job %s cannot be cut into words: %s. Close its quotes, or write a list. %s" % (option, name, problem, NOTHING)
+        raise GpuSwarmError(wrong) from None
+
+
+def _job(params: Mapping[str, Any], parameters: dict[str, str], prefix: str) -> Job:
+    name = params["name"]
+    env = _environment(name, "env", params.get("env"))
+    both = sorted(set(env) & set(parameters))
+    if both:
+        raise GpuSwarmError("The job %s has %s in env and in array. Remove one of them. %s" % (name, ", ".join(both), NOTHING))
+    content = {
+        "image": _tagged(params["image"].strip()),
+        "entrypoint": _argv(name, "entrypoint", params.get("entrypoint")),
+        "command": _argv(name, "command", params.get("command")),
+        "env": {**env, **parameters},
+        "mounts": [mount(name, one) for one in params.get("mounts") or []],
+        "networks": list(params.get("networks") or []),
+        "constraints": [one.strip() for one in params.get("constraints") or []],
+        "gpus": params.get("gpus") or 0,
+        "kind": params["kind"] if params.get("gpus") else "",
+        "user": params.get("user") or "",
+        "workdir": params.get("workdir") or "",
+        "time_limit": params.get("time_limit") or 0,
+    }
+    digest = _digest(content)
+    shown = printable(mask(" ".join("%s=%s" % item for item in parameters.items())))[:SHOWN]
+    labels = {prefix + JOB: name, prefix + DIGEST: digest, prefix + RETRIED: "0", prefix + REFUSED: "0"}
+    labels.update({prefix + PARAMETERS: shown} if shown else {})
+    labels.update({OWNER: params["owner"]} if params.get("owner") else {})
+    service = "%s-%s" % (name, digest[:8])
+    return Job(service, digest, shown, _spec(name, service, labels, content))
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Without what is not set: an option that a later release adds changes no digest."""
+    given = {key: value for key, value in content.items() if value}
+    return hashlib.sha256(json.dumps(given, sort_keys=True).encode("utf-8")).hexdigest()[:32]
+
+
+def _spec(name: str, service: str, labels: dict[str, str], content: Mapping[str, Any]) -> dict[str, Any]:
+    template: dict[str, Any] = {
+        "ContainerSpec": _container(name, content),
+        "Resources": {"Reservations": {"GenericResources": _reservation(content)}},
+        "Placement": {"Constraints": content["constraints"]},
+        # Not a job of swarm's own: those are run again at any update, and by a manager that leads again.
+        "RestartPolicy": {"Condition": "none"},
+        # A daemon's default driver may be one that nobody can read from.
+        "LogDriver": {"Name": "json-file"},
+        "ForceUpdate": 0,
+    }
+    if content["networks"]:
+        template["Networks"] = [{"Target": one} for one in content["networks"]]
+    return {
+        "Name": service,
+        "Labels": labels,
+        "Mode": {"Replicated": {"Replicas": 1}},
+        "TaskTemplate": template,
+        # For another try: a task that fails is no reason to pause.
+        "UpdateConfig": {"Parallelism": 0, "FailureAction": "continue", "Order": "stop-first"},
+    }
+
+
+def _reservation(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"DiscreteResourceSpec": {"Kind": content["kind"], "Value": content["gpus"]}}] if content["gpus"] else []
+
+
+def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    env = {NAME_VARIABLE: name, **content["env"]}
+    if not content["gpus"]:
+        env.setdefault("NVIDIA_VISIBLE_DEVICES", "void")  # every CUDA image requests all
+    made: dict[str, Any] = {"Image": content["image"], "Env": ["%s=%s" % item for item in env.items()]}
+    optional = {"Command": "entrypoint", "Args": "command", "Mounts": "mounts", "User": "user", "Dir": "workdir"}
+    made.update({key: content[option] for key, option in optional.items() if content[option]})
+    if content["time_limit"]:
+        made["Healthcheck"] = _ends_after(content["time_limit"])
+    return made
+
+
+def _ends_after(seconds: int) -> dict[str, Any]:
+    """Swarm has no time limit. A node itself ends a task whose first check fails, and no image has a command of this name."""
+    return {"Test": ["CMD", "/gpu-swarm-time-limit"], "Interval": seconds * _NS, "Timeout": 10 * _NS, "Retries": 1}
+
+
+def described(made: Iterable[Job]) -> str:
+    """For a diff: what each job is, without what its variables contain."""
+    lines = []
+    for one in made:
+        template = one.spec["TaskTemplate"]
+        container = template["ContainerSpec"]
+        generic = template["Resources"]["Reservations"]["GenericResources"]
+        lines += ["%s:" % one.service, "  image: %s" % container["Image"]]
+        lines += ["  command: %s" % mask(" ".join(map(shlex.quote, container["Args"])))] if container.get("Args") else []
+        lines += ["  variables: %s" % ", ".join(sorted(item.partition("=")[0] for item in container["Env"]))]
+        lines += ["  reserves: %(Value)d %(Kind)s" % item["DiscreteResourceSpec"] for item in generic]
+        lines += ["  parameters: %s" % one.parameters] if one.parameters else []
+        lines += ["  constraint: %s" % text for text in template["Placement"]["Constraints"]]
+    return "".join("%s\n" % printable(line) for line in lines)

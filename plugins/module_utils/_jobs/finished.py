@@ -1,0 +1,145 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a service is one-shot work that is over (pure), and which of those are removed.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
+
+from .._errors import GpuSwarmError
+from .._ledger.jobs import unfinished
+from .._ledger.tasks import ENDED, epoch, is_job_service
+from .progress import forced
+
+COMPLETE, FAILED = "complete", "failed"
+
+_AGE = re.compile(r"([0-9]{1,9})\s*([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds(text: str) -> int:
+    """Of an age such as 24h."""
+    found = _AGE.fullmatch(text.strip().lower())
+    if not found:
+        raise GpuSwarmError("older_than is %r. Write an age such as 90s, 30m, 24h or 7d. No job was removed." % text)
+    return int(found.group(1)) * _SECONDS[found.group(2)]
+
+
+class Verdict(NamedTuple):
+    """``state`` is None where it is not over, or may not be; ``text`` says why, or how it failed; ``ended`` when the last task did."""
+
+    state: str | None
+    text: str = ""
+    ended: float | None = None
+
+
+class Look(NamedTuple):
+    """As much of a task as is kept of each of many thousand."""
+
+    state: str
+    slot: int
+    forced: int
+    iteration: int
+    since: float | None
+    made: str
+
+
+def seen(task: Mapping[str, Any]) -> Look:
+    status, iteration = task["Status"], task.get("JobIteration") or {}
+    return Look(
+        status["State"],
+        task.get("Slot") or 0,
+        forced(task.get("Spec") or {}),
+        iteration.get("Index", 0),
+        epoch(status.get("Timestamp")),
+        task.get("CreatedAt") or "",
+    )
+
+
+def is_one_shot(service: Mapping[str, Any]) -> str | None:
+    """Why it is no one-shot service, or None."""
+    spec = service["Spec"]
+    if is_job_service(service):
+        return None
+    if "Replicated" not in spec["Mode"]:
+        return "it is no job"
+    condition = (spec["TaskTemplate"].get("RestartPolicy") or {}).get("Condition") or "any"
+    return None if condition == "none" else "it is no job: swarm starts its tasks again (restart condition %s)" % condition
+
+
+def judge(service: Mapping[str, Any], tasks: Sequence[Look]) -> Verdict:
+    """``tasks`` are all of its tasks."""
+    problem = is_one_shot(service)
+    if problem:
+        return Verdict(None, problem)
+    ended = max((task.since for task in tasks if task.since is not None), default=None)
+    if is_job_service(service):
+        return _of_a_job(service, tasks, ended)
+    left = sum(task.state not in ENDED for task in tasks)
+    if left:
+        return Verdict(None, _left(left))
+    if (service.get("UpdateStatus") or {}).get("State") in ("updating", "rollback_started"):
+        return Verdict(None, "it is being updated")
+    spec = service["Spec"]
+    wanted = spec["Mode"]["Replicated"].get("Replicas", 1)
+    # Swarm has not made the task yet of a service that was made or forced to run again just now.
+    newest: dict[int, Look] = {}
+    for task in tasks:
+        if task.forced == forced(spec["TaskTemplate"]) and (task.slot not in newest or newest[task.slot].made < task.made):
+            newest[task.slot] = task
+    if not wanted or len(newest) < wanted:
+        return Verdict(None, "%d of %d of its tasks have begun" % (len(newest), wanted))
+    complete = sum(task.state == "complete" for task in newest.values())
+    if complete < wanted:
+        return Verdict(FAILED, "%d of %d of its tasks are complete" % (complete, wanted), ended)
+    return Verdict(COMPLETE, "", ended)
+
+
+def _of_a_job(service: Mapping[str, Any], tasks: Sequence[Look], ended: float | None) -> Verdict:
+    """Swarm itself goes on with a job that failed, up to its number of attempts: so such a one is never over for sure."""
+    reason = unfinished(service, [{"Status": {"State": task.state}, "JobIteration": {"Index": task.iteration}} for task in tasks])
+    return Verdict(None, reason) if reason else Verdict(COMPLETE, "", ended)
+
+
+def _left(number: int) -> str:
+    return "%d of its tasks %s" % (number, "runs or waits" if number == 1 else "run or wait")
+
+
+class Candidate(NamedTuple):
+    """A service that was chosen, and what is known of it. ``name`` is the job's: of an array each entry has the same."""
+
+    service_id: str
+    service: str
+    name: str
+    verdict: Verdict
+
+
+def chosen(
+    candidates: Iterable[Candidate], named: Collection[str], older_than: int, keep_last: int, failed: bool, now: float | None
+) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
+    """(what may be removed, what stays and why). Age and number count for those that were not named."""
+    removed: list[Candidate] = []
+    kept: list[tuple[Candidate, str]] = []
+    by_name: dict[str, int] = {}
+    for one in sorted(candidates, key=lambda each: (-(each.verdict.ended or 0.0), each.service)):
+        reason = one.verdict.text if one.verdict.state is None else None
+        if one.verdict.state == FAILED and not failed:
+            reason = "it failed: %s" % one.verdict.text
+        if not reason and one.service not in named:
+            by_name[one.name] = by_name.get(one.name, 0) + 1
+            age = None if now is None or one.verdict.ended is None else now - one.verdict.ended
+            if by_name[one.name] <= keep_last:
+                reason = "it is one of the last %d of %s" % (keep_last, one.name)
+            elif older_than and (age is None or age < older_than):
+                reason = "it ended less than %d s ago" % older_than
+        if reason:
+            kept.append((one, reason))
+        else:
+            removed.append(one)
+    return removed, kept

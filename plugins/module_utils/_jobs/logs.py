@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What tasks have printed, kept in files on a manager before swarm or this collection removes them.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import tempfile
+from typing import Any, Iterable, Iterator, Mapping
+
+from .._errors import GpuSwarmError
+from .._files import TEMPORARY, naming, sync_directory
+from .._ledger.tasks import ENDED
+from .._printable import printable
+from .._swarm.manager import Manager
+
+DIRECTORY = "/var/lib/gpu-swarm/jobs"
+LIMIT_MIB = 1024
+# A part of a log: what wrote it (1, 2; 3 is the manager that says what it could not read), and its length.
+_HEADER = struct.Struct(">BxxxI")
+_SAID_BY_THE_MANAGER = 3
+
+
+def path_of(directory: str, service: Mapping[str, Any], task: Mapping[str, Any]) -> str:
+    """Whoever makes a service may name it as he likes, but for a slash; the id is swarm's."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", service["Spec"]["Name"])[:100]
+    return os.path.join(directory, "%s.%s.log" % (name, task["ID"]))
+
+
+def save(
+    manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], directory: str, limit_mib: int = LIMIT_MIB, ended: bool = True
+) -> list[str]:
+    """The files with the logs of all tasks that ever ran and, unless ``ended`` is False, are over. What is there already is left as it is."""
+    framed = not service["Spec"]["TaskTemplate"].get("ContainerSpec", {}).get("TTY")
+    saved = []
+    for task in tasks:
+        ran = (task["Status"].get("ContainerStatus") or {}).get("ContainerID")
+        over = task["Status"]["State"] in ENDED
+        if not ran or (ended and not over):
+            continue
+        path = path_of(directory, service, task)
+        if not over or not os.path.exists(path):
+            try:
+                _write(path, _text(manager.task_log(task["ID"]), framed), limit_mib)
+            except (OSError, ValueError, GpuSwarmError) as problem:
+                raise GpuSwarmError("its log could not be saved to %s: %s" % (path, getattr(problem, "message", problem))) from problem
+        saved.append(path)
+    return saved
+
+
+def _text(pieces: Iterable[bytes], framed: bool) -> Iterator[bytes]:
+    if not framed:
+        yield from pieces
+        return
+    for source, data in _parts(pieces):
+        if source == _SAID_BY_THE_MANAGER:
+            raise ValueError(printable(" ".join(data.decode("utf-8", "replace").split())))
+        yield data
+
+
+def _parts(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yields (what wrote it, a piece of it), however the answer is cut; never a part as a whole, which may be of any length."""
+    head, source, left = b"", 0, 0
+    for piece in pieces:
+        while piece:
+            if left:
+                now, piece = piece[:left], piece[left:]
+                left -= len(now)
+                yield source, now
+                continue
+            missing = _HEADER.size - len(head)
+            head, piece = head + piece[:missing], piece[missing:]
+            if len(head) == _HEADER.size:
+                source, left = _HEADER.unpack(head)
+                head = b""
+    if left or head:
+        raise ValueError("the manager broke it off")
+
+
+def _write(path: str, pieces: Iterable[bytes], limit_mib: int) -> None:
+    """All of it or nothing, for nobody else to read."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, 0o700, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=folder)
+    try:
+        with naming(path), os.fdopen(handle, "wb") as stream:
+            size = 0
+            for piece in pieces:
+                size += len(piece)
+                if limit_mib and size > limit_mib << 20:
+                    raise ValueError("it has more than %d MiB. Save it yourself, or raise log_limit_mib (0: no limit)" % limit_mib)
+                stream.write(piece)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.rename(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+    sync_directory(folder)

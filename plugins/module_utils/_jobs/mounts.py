@@ -1,0 +1,46 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A mount as 'docker service create --mount' takes it (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._errors import GpuSwarmError
+
+TYPES = ("bind", "volume", "tmpfs")
+_KEYS = {"type": "Type", "source": "Source", "src": "Source", "target": "Target", "dst": "Target", "destination": "Target"}
+_READ_ONLY = {"%s%s" % (key, value): value != "=false" for key in ("readonly", "ro") for value in ("", "=true", "=1", "=false")}
+
+
+def mount(name: str, text: str) -> dict[str, Any]:
+    """``type=bind,source=/data,target=/data,readonly`` as the API has it."""
+    made: dict[str, Any] = {"Type": "volume"}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        key, equals, value = part.partition("=")
+        if part in _READ_ONLY:
+            made["ReadOnly"] = _READ_ONLY[part]
+        elif equals and value and key in _KEYS:
+            made[_KEYS[key]] = value
+        else:
+            raise _wrong(name, text, "%r is not understood" % part)
+    if made["Type"] not in TYPES:
+        raise _wrong(name, text, "its type is none of %s" % ", ".join(TYPES))
+    if not made.get("Target", "").startswith("/"):
+        raise _wrong(name, text, "its target is no full path")
+    if made["Type"] == "bind" and not made.get("Source", "").startswith("/"):
+        raise _wrong(name, text, "its source is no full path on the nodes")
+    if made["Type"] == "tmpfs" and "Source" in made:
+        raise _wrong(name, text, "a tmpfs has no source")
+    return made
+
+
+def _wrong(name: str, text: str, problem: str) -> GpuSwarmError:
+    return GpuSwarmError(
+        "The mount %r of the job %s: %s. Write it as type=bind,source=/data,target=/data,readonly. Nothing was submitted." % (text, name, problem)
+    )

@@ -1,0 +1,31 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What may be written of a job: for the module, and for the file in which a user keeps it.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+JOB_OPTIONS: dict[str, dict[str, Any]] = {
+    "name": {"type": "str"},
+    "image": {"type": "str"},
+    "command": {"type": "raw"},
+    "entrypoint": {"type": "raw"},
+    "env": {"type": "dict"},
+    "array": {"type": "list", "elements": "dict"},
+    "gpus": {"type": "int", "default": 1},
+    "kind": {"type": "str", "default": "NVIDIA-GPU"},
+    "constraints": {"type": "list", "elements": "str"},
+    "mounts": {"type": "list", "elements": "str"},
+    "networks": {"type": "list", "elements": "str"},
+    "user": {"type": "str"},
+    "workdir": {"type": "str"},
+    "owner": {"type": "str"},
+    "time_limit": {"type": "int", "default": 0},
+    "retries": {"type": "int", "default": 0},
+}

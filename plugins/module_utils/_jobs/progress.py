@@ -1,0 +1,131 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How far a job is, by its service and its tasks, and whether it is tried again (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable, Mapping
+
+from .._ledger.tasks import ENDED, WAITING, epoch
+from .definition import DIGEST, PARAMETERS, REFUSED, RETRIED
+
+QUEUED, STARTING, RUNNING, STOPPING = "queued", "starting", "running", "stopping"
+COMPLETE, FAILED, TIMED_OUT, REFUSED_BY_GUARD = "complete", "failed", "timed out", "refused"
+PLANNED = "to be submitted"
+OVER = frozenset([COMPLETE, FAILED, TIMED_OUT, REFUSED_BY_GUARD])
+# What becomes of one that is over and did not complete: it is tried again at the cost of a retry, or without.
+RETRY, RESUBMIT = "retry", "resubmit"
+
+# What the guard has swarm say of a task (_guard/main.py, _guard/front.py), and of those what would be so on any node and at any time.
+_GUARD = re.compile(r"gpu-swarm: (the service \S+ is refused on this node|the guard of this node's GPUs|dockerd's record of the container)")
+_FOR_GOOD = re.compile(r"\(isolation: \w+\): (it sets |it has a mount at |its share )")
+_UNHEALTHY = "unhealthy container"
+MOST_REFUSED = 20
+LONGEST_PAUSE_S = 60
+
+
+def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefix: str) -> dict[str, Any]:
+    """A job in plain words. ``tasks`` are those of its service, of whatever try."""
+    spec, labels = service["Spec"], service["Spec"].get("Labels") or {}
+    template = spec["TaskTemplate"]
+    task = latest(template, tasks)
+    status = task["Status"] if task else {}
+    state, error = _state(template, task)
+    ran = status.get("ContainerStatus") or {}
+    return {
+        "service": spec["Name"],
+        "id": service["ID"],
+        "digest": labels.get(prefix + DIGEST, ""),
+        "parameters": labels.get(prefix + PARAMETERS, ""),
+        "state": state,
+        "exit_code": ran.get("ExitCode", 0) if state in OVER and ran.get("ContainerID") else None,
+        "tries": tries(template),
+        "retried": _number(labels.get(prefix + RETRIED)),
+        "refused": _number(labels.get(prefix + REFUSED)),
+        "node": task.get("NodeID") if task else None,
+        "error": error,
+        "ended": status.get("Timestamp") if state in OVER else None,
+    }
+
+
+def latest(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The task of the newest try; None where swarm has not made it yet."""
+    current = [task for task in tasks if forced(task.get("Spec") or {}) == forced(template)]
+    return max(current, key=lambda task: (task.get("CreatedAt") or "", task["ID"]), default=None)
+
+
+def forced(template: Mapping[str, Any]) -> int:
+    return template.get("ForceUpdate") or 0
+
+
+def tries(template: Mapping[str, Any]) -> int:
+    return forced(template) + 1
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else 0
+
+
+def _state(template: Mapping[str, Any], task: Mapping[str, Any] | None) -> tuple[str, str]:
+    if task is None:
+        return QUEUED, ""
+    state, error = task["Status"]["State"], " ".join((task["Status"].get("Err") or "").split())
+    if state == "complete":
+        return COMPLETE, ""
+    if state in ENDED:
+        return _failure(template, error or "it was stopped (%s): its node was drained, or left the swarm" % state)
+    if state in WAITING:
+        return QUEUED, error
+    if task.get("DesiredState") in ("shutdown", "remove"):
+        return STOPPING, "it is to stop: its node is drained, or does not answer"
+    # With a time limit a task is never more than starting for swarm: its check fails in the end, and passes at no time.
+    ran = (task["Status"].get("ContainerStatus") or {}).get("ContainerID")
+    return (RUNNING if state == "running" or (state == "starting" and ran) else STARTING), error
+
+
+def _failure(template: Mapping[str, Any], error: str) -> tuple[str, str]:
+    refused = _GUARD.search(error)
+    if refused:
+        return REFUSED_BY_GUARD, error[refused.start() :]
+    if _UNHEALTHY in error and template["ContainerSpec"].get("Healthcheck"):
+        return TIMED_OUT, "it ran for longer than its time limit"
+    return FAILED, error
+
+
+def again(one: Mapping[str, Any], retries: int) -> str | None:
+    """RETRY or RESUBMIT, or None for a job that is not over, complete, or was tried often enough."""
+    if one["state"] == REFUSED_BY_GUARD:
+        return None if _FOR_GOOD.search(one["error"]) or one["refused"] >= MOST_REFUSED else RESUBMIT
+    return RETRY if one["state"] in (FAILED, TIMED_OUT) and one["retried"] < retries else None
+
+
+def age_of(stamp: str | None, now: float | None) -> float | None:
+    then = epoch(stamp)
+    return None if then is None or now is None else now - then
+
+
+def due(one: Mapping[str, Any], now: float | None) -> bool:
+    """Whether it is time for the next try: the pause before it grows, for what refuses or fails at once would do so again."""
+    age = age_of(one["ended"], now)
+    return age is None or age >= min(LONGEST_PAUSE_S, 2 ** min(one["retried"] + one["refused"], 10) - 1)
+
+
+def next_try(spec: Mapping[str, Any], how: str | None, prefix: str) -> dict[str, Any]:
+    """The service's specification for one more try; ``how`` None begins anew, with all of its retries."""
+    labels = dict(spec.get("Labels") or {})
+    counts = {key: _number(labels.get(prefix + key)) for key in (RETRIED, REFUSED)}
+    counts = {RETRIED: counts[RETRIED] + (how == RETRY), REFUSED: counts[REFUSED] + (how == RESUBMIT)} if how else {RETRIED: 0, REFUSED: 0}
+    labels.update({prefix + key: str(count) for key, count in counts.items()})
+    template = dict(spec["TaskTemplate"], ForceUpdate=forced(spec["TaskTemplate"]) + 1)
+    return dict(spec, Labels=labels, TaskTemplate=template)
+
+
+def is_left(one: Mapping[str, Any], retries: int) -> bool:
+    """Whether it is still waited for."""
+    return one["state"] not in OVER or again(one, retries) is not None

@@ -1,0 +1,182 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One look at the jobs of a name on their swarm: what is missing is submitted, what failed is tried again, and logs of what is over are saved.
+
+It may end between any two steps, and the next look goes on: all that is known of a job is in its service.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from .._errors import GpuSwarmError
+from .._ledger.listed import Listed
+from .._ledger.preflight import preflight
+from .._ledger.tasks import epoch
+from .._swarm.manager import Manager, NotFound, SwarmError, until_written
+from . import logs, progress
+from .definition import DIGEST, JOB, NOTHING, REMOVING, Job
+
+# Whether a job that is over is run once more.
+NEVER, FAILED, ALWAYS = "never", "failed", "always"
+REMOVED_WITHIN_S = 30
+
+
+class Jobs:
+    """Those of one name. ``files`` are (directory, limit in MiB) of the logs."""
+
+    def __init__(self, manager: Manager, name: str, prefix: str, files: tuple[str, int], check_mode: bool) -> None:
+        self._manager, self._name, self._prefix, self._check_mode = manager, name, prefix, check_mode
+        self._files = files
+        self._now = epoch(manager.time)
+        self.changed = False
+        self.problems: list[str] = []
+        self.submitted: list[Job] = []
+        self._read()
+
+    def _read(self) -> None:
+        label = "%s%s=%s" % (self._prefix, JOB, self._name)
+        self._services = {service["Spec"]["Name"]: service for service in self._manager.services_labelled(label)}
+        self._tasks: dict[str, list[Mapping[str, Any]]] = {}
+        for task in self._manager.tasks_labelled(label):
+            self._tasks.setdefault(task.get("ServiceID") or "", []).append(task)
+
+    def _record(self, service: Mapping[str, Any]) -> dict[str, Any]:
+        return progress.record(service, self._tasks.get(service["ID"], []), self._prefix)
+
+    # -- there -----------------------------------------------------------------------------------------------------
+
+    def present(self, wanted: Sequence[Job], retries: int, again: str) -> list[dict[str, Any]]:
+        """The record of each job, in their order."""
+        missing = [job for job in wanted if not self._is_there(job)]
+        if missing:
+            self._refuse_unfit(missing)
+        for job in missing:
+            self._submit(job)
+        if missing and not self._check_mode:
+            self._read()
+        return [self._advanced(self._services[job.service], retries, again) if job.service in self._services else _planned(job) for job in wanted]
+
+    def _is_there(self, job: Job) -> bool:
+        service = self._services.get(job.service)
+        return service is not None and service["Spec"]["Labels"].get(self._prefix + DIGEST) == job.digest
+
+    def _refuse_unfit(self, missing: Sequence[Job]) -> None:
+        """One that no node could ever run would be queued for ever. Alike ones are looked at once."""
+        alike = {str(_needs(job.spec)): job.spec for job in missing}
+        manager = self._manager
+        listed = Listed(manager.nodes(), list(manager.tasks()), manager.services(), self._now)
+        own = {job.service for job in missing}
+        taken = sorted(service["Spec"]["Name"] for service in listed.services if service["Spec"]["Name"] in own)
+        if taken:
+            raise GpuSwarmError(
+                "The swarm has a service %s that is no such job. Give the job another name than %s. %s" % (taken[0], self._name, NOTHING)
+            )
+        for spec in alike.values():
+            found = preflight("", [spec], listed, self._prefix)
+            kinds = [item["DiscreteResourceSpec"]["Kind"] for item in spec["TaskTemplate"]["Resources"]["Reservations"]["GenericResources"]]
+            for kind in kinds:
+                if kind not in found["kinds"]:
+                    there = ", ".join(sorted(found["kinds"])) or "none"
+                    words = "No node of the swarm advertises %s; there are: %s. Correct kind of the job %s. %s"
+                    raise GpuSwarmError(words % (kind, there, self._name, NOTHING))
+            (one,) = found["explained"]
+            if not one["possible"]:
+                raise GpuSwarmError(
+                    "The job %s %s. No node could ever run it: reserve less, or change its constraints. %s" % (self._name, one["text"], NOTHING)
+                )
+
+    def _submit(self, job: Job) -> None:
+        self.changed = True
+        self.submitted.append(job)
+        if self._check_mode:
+            return
+        spec = job.spec
+        arguments = {"name": spec["Name"], "labels": spec["Labels"], "mode": spec["Mode"], "task_template": spec["TaskTemplate"]}
+        try:
+            self._manager.create_service({**arguments, "update_config": spec["UpdateConfig"]})
+        except SwarmError as problem:
+            # Another run submits the same; what is not the same is found in the list afterwards.
+            if "name conflicts" not in problem.message:
+                raise
+
+    def _advanced(self, service: Mapping[str, Any], retries: int, again: str) -> dict[str, Any]:
+        one = self._record(service)
+        if one["state"] not in progress.OVER:
+            return {**one, "left": True}
+        how = progress.again(one, retries)
+        anew = again == ALWAYS or (again == FAILED and one["state"] != progress.COMPLETE)
+        if not anew and not (how and progress.due(one, self._now)):
+            self._save(service)
+            return {**one, "left": how is not None}
+        return self._tried(service, one, None if anew else how)
+
+    def _is_being_removed(self, service: Mapping[str, Any]) -> bool:
+        """Another try would be lost with it. By the manager's clock: whoever removes it was killed where it is there a while later."""
+        age = progress.age_of(service.get("UpdatedAt"), self._now)
+        return self._prefix + REMOVING in service["Spec"]["Labels"] and age is not None and age < REMOVED_WITHIN_S
+
+    def _tried(self, service: Mapping[str, Any], one: Mapping[str, Any], how: str | None) -> dict[str, Any]:
+        """Another try of a job that is over. Swarm keeps the last tasks only, so the log comes first."""
+        if not self._save(service):
+            return {**one, "left": False}
+        later = {"exit_code": None, "error": "", "ended": None, "node": None, "left": True}
+        if not self._check_mode and not until_written(lambda: self._write(service, how)):
+            return {**one, "left": True}  # the next look shows what became of it
+        self.changed = True
+        if self._check_mode:
+            return {**one, **later, "state": progress.PLANNED}
+        return {**one, **later, "state": progress.QUEUED, "tries": one["tries"] + 1}
+
+    def _write(self, service: Mapping[str, Any], how: str | None) -> bool:
+        """Whether it is to run once more; not where somebody else has it run, or removes it."""
+        try:
+            now = self._manager.service(service["ID"])
+            if progress.tries(now["Spec"]["TaskTemplate"]) != progress.tries(service["Spec"]["TaskTemplate"]) or self._is_being_removed(now):
+                return False
+            self._manager.update_service(now["ID"], now["Version"]["Index"], progress.next_try(now["Spec"], how, self._prefix))
+        except NotFound:
+            return False
+        return True
+
+    def _save(self, service: Mapping[str, Any]) -> bool:
+        if self._check_mode:
+            return True
+        try:
+            logs.save(self._manager, service, self._tasks.get(service["ID"], []), *self._files)
+        except GpuSwarmError as problem:
+            self.problems.append("%s: %s" % (service["Spec"]["Name"], problem.message))
+            return False
+        return True
+
+    # -- gone ------------------------------------------------------------------------------------------------------
+
+    def absent(self) -> list[dict[str, Any]]:
+        """All of the name are removed, whatever they do; what they have printed is saved before."""
+        found = []
+        for service in self._services.values():
+            found.append(self._record(service))
+            self.changed = True
+            if self._check_mode:
+                continue
+            try:
+                logs.save(self._manager, service, self._tasks.get(service["ID"], []), *self._files, ended=False)
+                self._manager.remove_service(service["ID"])
+            except NotFound:
+                continue
+            except GpuSwarmError as problem:
+                self.problems.append("%s was not removed: %s" % (service["Spec"]["Name"], problem.message))
+        return found
+
+
+def _needs(spec: Mapping[str, Any]) -> tuple[Any, ...]:
+    template = spec["TaskTemplate"]
+    return template["Resources"], template["Placement"], template.get("Networks")
+
+
+def _planned(job: Job) -> dict[str, Any]:
+    empty = {"id": "", "exit_code": None, "tries": 0, "retried": 0, "refused": 0, "node": None, "error": "", "ended": None}
+    return {"service": job.service, "digest": job.digest, "parameters": job.parameters, "state": progress.PLANNED, **empty, "left": True}

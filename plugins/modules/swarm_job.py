@@ -1,0 +1,265 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: swarm_job
+short_description: Runs a job with GPUs on a swarm, or an array of jobs
+version_added: 0.3.0
+description:
+  - Submits a command that runs once, or one for each set of parameters, as services of the swarm that are not started again. Those for which
+    there is no room now are queued by swarm.
+  - Tries again what fails, as often as you allow, and what the guard of a node refused (see C(docs/ISOLATION.md)), which costs none of these tries.
+  - Saves what a task has printed on the manager, before anything of it is removed.
+  - A job is known by its name and its content. Running the same again submits nothing, and returns what became of it.
+notes:
+  - The host of the task is a manager of the swarm. In check mode it returns what it would submit.
+  - With O(wait=false) it returns at once. Run the same with O(wait=true) later; jobs go on meanwhile, and only other tries wait until somebody looks.
+  - A job that was removed is known no more, and is submitted again.
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.docker_client
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+    details: Of variables only their names are shown.
+  idempotent:
+    support: full
+    details: With O(again) jobs run once more.
+options:
+  name:
+    description:
+      - The name of the job, at most 54 letters, digits, C(_) and C(-). The names of its services are made of it and of a part of the digest.
+      - Required, here or in O(file).
+    type: str
+  file:
+    description: A YAML file on the controller with the options of the job. What is given beside it counts more.
+    type: path
+  state:
+    description:
+      - Whether the jobs of that name are there. With V(absent) all of them are removed, also those that run; what they have printed is saved.
+    type: str
+    choices: [present, absent]
+    default: present
+  image:
+    description: What it runs in. Required with O(state=present).
+    type: str
+  command:
+    description: The arguments of the image's entrypoint, as a list, or as a text that is cut into words as by a shell.
+    type: raw
+  entrypoint:
+    description: What takes the place of the image's entrypoint, likewise.
+    type: raw
+  env:
+    description: Environment variables. Whoever can read the service in the swarm can read them.
+    type: dict
+  array:
+    description: A list of sets of parameters. Each is a job of its own that finds its parameters in its environment.
+    type: list
+    elements: dict
+  gpus:
+    description: How many GPUs each job reserves.
+    type: int
+    default: 1
+  kind:
+    description: The kind of generic resources that these are.
+    type: str
+    default: NVIDIA-GPU
+  constraints:
+    description: Constraints on nodes, such as V(node.labels.gpu.model==Tesla-T4).
+    type: list
+    elements: str
+  mounts:
+    description: Mounts as C(docker service create --mount) takes them, such as V(type=bind,source=/data,target=/data,readonly).
+    type: list
+    elements: str
+  networks:
+    description: Networks of the swarm to attach to.
+    type: list
+    elements: str
+  user:
+    description: The user as whom it runs.
+    type: str
+  workdir:
+    description: The directory in which it runs.
+    type: str
+  owner:
+    description: Whose it is. It stands in the label C(gpu-swarm.owner), which the playbook C(status) shows.
+    type: str
+  time_limit:
+    description:
+      - For how many seconds each try may run; V(0) for as long as it likes. Its node ends it then, whether anybody looks or not.
+      - That is done by a health check, in place of the image's own. A process that answers SIGTERM with exit code 0 counts as complete.
+    type: int
+    default: 0
+  retries:
+    description: How often a job that fails, or that its time limit ends, is tried again.
+    type: int
+    default: 0
+  again:
+    description: Whether jobs that are over are run once more, V(failed) those that did not complete, V(always) all of them.
+    type: str
+    choices: [never, failed, always]
+    default: never
+  wait:
+    description: Whether to wait until all are over.
+    type: bool
+    default: true
+  wait_timeout:
+    description: For how many seconds.
+    type: int
+    default: 3600
+  log_directory:
+    description: Where on the manager the logs are saved, one file for each task, for root to read.
+    type: path
+    default: /var/lib/gpu-swarm/jobs
+  log_limit_mib:
+    description: A log that has more is not saved, and its job is neither tried again nor removed. V(0) for no limit.
+    type: int
+    default: 1024
+seealso:
+  - module: fleet.gpu_swarm.swarm_job_prune
+  - module: fleet.gpu_swarm.swarm_explain
+"""
+
+EXAMPLES = r"""
+- name: Train with three learning rates
+  fleet.gpu_swarm.swarm_job:
+    name: sweep
+    image: pytorch/pytorch:2.9.0-cuda13.0-cudnn9-runtime
+    command: [sh, -c, 'exec python /data/train.py --lr "$LR"']
+    mounts: ["type=bind,source=/srv/data,target=/data"]
+    array: [{LR: 0.1}, {LR: 0.01}, {LR: 0.001}]
+    time_limit: 7200
+    retries: 1
+  register: sweep
+
+- name: All of them completed
+  ansible.builtin.assert:
+    that: not sweep.waiting and not sweep.not_ready
+"""
+
+RETURN = r"""
+jobs:
+  description: Each job of the name.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    service:
+      description: The name of its service.
+      type: str
+    parameters:
+      description: Its parameters, if it is of an array.
+      type: str
+    state:
+      description:
+        - One of C(to be submitted) (in check mode), C(queued), C(starting), C(running), C(stopping), C(complete), C(failed), C(timed out),
+          C(refused).
+      type: str
+    exit_code:
+      description: The exit code of the last try, null where it has none (yet).
+      type: int
+    tries:
+      description: How often it was submitted.
+      type: int
+    retried:
+      description: How many of these were at the cost of O(retries).
+      type: int
+    refused:
+      description: How many were because a guard had refused it.
+      type: int
+    error:
+      description: Why it failed, or is queued.
+      type: str
+    ended:
+      description: When it ended.
+      type: str
+    node:
+      description: The id of its node.
+      type: str
+waiting:
+  description: The services of those that are not over.
+  returned: success
+  type: list
+  elements: str
+not_ready:
+  description: The services of those that did not complete.
+  returned: success
+  type: list
+  elements: str
+problems:
+  description: What could not be done, such as a log that could not be saved.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._jobs import definition, progress
+from ..module_utils._jobs.logs import DIRECTORY, LIMIT_MIB
+from ..module_utils._jobs.options import JOB_OPTIONS
+from ..module_utils._jobs.run import Jobs
+from ..module_utils._swarm.manager import SwarmError, connect, unprotected
+from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.owned_labels import PREFIX
+
+
+def run(params, check_mode):
+    """One look. That is repeated on the controller, where another manager can be called."""
+    definition.refuse_name(params["name"] or "")
+    wanted = definition.jobs(params, PREFIX) if params["state"] == "present" else []
+    all_of_it = Jobs(connect(params), params["name"], PREFIX, (params["log_directory"], params["log_limit_mib"]), check_mode)
+    if params["state"] == "absent":
+        found = all_of_it.absent()
+        diff = {"before": "".join("%s: %s\n" % (one["service"], one["state"]) for one in found), "after": ""}
+        return {"changed": all_of_it.changed, "jobs": found, "waiting": [], "not_ready": [], "problems": all_of_it.problems, "diff": diff}
+    found = all_of_it.present(wanted, params["retries"], params["again"])
+    over = [one for one in found if not one["left"]]
+    return {
+        "changed": all_of_it.changed,
+        "jobs": found,
+        "waiting": [one["service"] for one in found if one["left"]],
+        "not_ready": [one["service"] for one in over if one["state"] != progress.COMPLETE],
+        "problems": all_of_it.problems,
+        "diff": {"before": "", "after": definition.described(all_of_it.submitted)},
+    }
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            CONNECTION_OPTIONS,
+            **JOB_OPTIONS,
+            file=dict(type="path"),
+            again=dict(type="str", choices=["never", "failed", "always"], default="never"),
+            state=dict(type="str", choices=["present", "absent"], default="present"),
+            wait=dict(type="bool", default=True),
+            wait_timeout=dict(type="int", default=3600),
+            log_directory=dict(type="path", default=DIRECTORY),
+            log_limit_mib=dict(type="int", default=LIMIT_MIB),
+        ),
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.check_mode)
+    except GpuSwarmError as exc:
+        # What is wrong with a job is so on each manager.
+        module.fail_json(msg=exc.message, wrong=not isinstance(exc, SwarmError), **exc.details)
+    for text in unprotected(module.params):
+        module.warn(text)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The file in which a user keeps a job.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from ...module_utils._errors import GpuSwarmError
+from ...module_utils._jobs.definition import NOTHING
+from ...module_utils._jobs.options import JOB_OPTIONS
+
+
+def read(path: str) -> dict[str, Any]:
+    """The user's file as options."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = yaml.safe_load(stream)
+    except (OSError, UnicodeDecodeError) as problem:
+        raise GpuSwarmError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}. Correct file. {NOTHING}") from None
+    except (yaml.YAMLError, RecursionError) as problem:
+        raise GpuSwarmError(f"{path} is no YAML: {' '.join(str(problem).split())}. {NOTHING}") from None
+    if not isinstance(found, dict):
+        raise GpuSwarmError(f"{path} is no mapping of options such as name and image. {NOTHING}")
+    unknown = sorted(str(key) for key in found if key not in JOB_OPTIONS)
+    if unknown:
+        raise GpuSwarmError(f"{path}: {', '.join(unknown)} is not known; there are {', '.join(JOB_OPTIONS)}. {NOTHING}")
+    return found

@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What became of jobs: a line whenever there is something new of one, and a table in the end (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from . import table as text
+
+MOST_NEWS = 20  # lines at a time: an array may have a thousand jobs
+
+
+def news(answer: Mapping[str, Any], said: dict[str, str]) -> list[str]:
+    """A line for each job whose state is another one than ``said``, which is kept."""
+    found = []
+    for one in answer["jobs"]:
+        state = _state(one)
+        if said.get(one["service"]) != state:
+            said[one["service"]] = state
+            found.append(f"{one['service']}: {state}")
+    more = len(found) - MOST_NEWS
+    return found if more <= 0 else [*found[:MOST_NEWS], f"and {more} more"]
+
+
+def _state(one: Mapping[str, Any]) -> str:
+    tries = f" (try {one['tries']})" if one["tries"] > 1 else ""
+    return f"{one['state']}{tries}" + (f": {one['error']}" if one["error"] else "")
+
+
+def table(answer: Mapping[str, Any]) -> str:
+    jobs = answer["jobs"]
+    if not jobs:
+        return "there are no such jobs"
+    rows = [[one["service"], one["parameters"], one["state"], _code(one), one["tries"], one["error"]] for one in jobs]
+    counts: dict[str, int] = {}
+    for one in jobs:
+        counts[one["state"]] = counts.get(one["state"], 0) + 1
+    headings = ["job", "parameters", "state", "exit code", "tries", "reason"]
+    return "\n".join([text.render(headings, rows), "", ", ".join(f"{number} {state}" for state, number in counts.items())])
+
+
+def _code(one: Mapping[str, Any]) -> str:
+    return "–" if one["exit_code"] is None else str(one["exit_code"])

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""job and prune_jobs: jobs run once, are tried again, end after their time limit, leave their logs, and are removed when they are over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from .conftest import Loud
+from .fleet import Fleet, wait_until
+
+JOB, PRUNE = "fleet.gpu_swarm.job", "fleet.gpu_swarm.prune_jobs"
+LABEL = "label=gpu-swarm.job"
+LOGS = "/var/lib/gpu-swarm/jobs"
+# One that completes, one that fails twice, and one that its node ends. On both releases of Docker.
+SWEEP = {
+    "name": "sweep",
+    "image": "lab/task",
+    "command": ["sh", "-c", 'echo "case $CASE"; nvidia-smi -L; test "$CASE" != bad || exit 3; test "$CASE" != long || exec sleep 100000'],
+    "array": [{"CASE": "good"}, {"CASE": "bad"}, {"CASE": "long"}],
+    "env": {"API_KEY": "k3y"},
+    "time_limit": 8,
+    "retries": 1,
+}
+LARGE = {"name": "large", "image": "lab/task", "gpus": 64}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("jobs")
+    for one in (SWEEP, LARGE):
+        (made / f"{one['name']}.yml").write_text(yaml.safe_dump(one))
+    return made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left(fleet: Fleet, first: Loud) -> Iterator[None]:
+    yield
+    for name in services(fleet):
+        fleet["m1"].start("docker", "service", "rm", name, check=False)
+    fleet["m1"].run("rm", "--recursive", "--force", LOGS)
+
+
+def services(fleet: Fleet) -> list[str]:
+    return fleet["m1"].docker("service", "ls", "--format", "{{.Name}}", "--filter", LABEL).split()
+
+
+def logs(fleet: Fleet) -> str:
+    return fleet["m1"].run("sh", "-c", f"cat {LOGS}/*", check=False)
+
+
+def test_an_array_runs_once(fleet: Fleet, inventory: Path, folder: Path) -> None:
+    arguments = ["-e", f"job={folder / 'sweep.yml'}", "-vvvv", "--diff"]
+    checked = fleet.playbook(inventory, "--check", *arguments, playbook=JOB)
+    assert checked.rc == 0, checked.output
+    assert "parameters: CASE=bad" in checked.output
+    assert services(fleet) == []
+
+    run = fleet.playbook(inventory, *arguments, playbook=JOB)
+    assert run.rc == 2, run.output
+    assert "1 complete, 1 failed, 1 timed out" in run.output
+    assert "k3y" not in checked.output + run.output
+    # Of the second and the third two tries each.
+    written = logs(fleet)
+    assert [written.count(f"case {case}") for case in ("good", "bad", "long")] == [1, 2, 2]
+    assert written.count("GPU-") == 5
+
+    again = fleet.playbook(inventory, *arguments, playbook=JOB)
+    assert (again.rc, again.changed()["m1"]) == (2, 0), again.output
+    assert len(services(fleet)) == 3
+
+
+def test_what_no_node_could_run_is_not_submitted(fleet: Fleet, inventory: Path, folder: Path) -> None:
+    run = fleet.playbook(inventory, "-e", f"job={folder / 'large.yml'}", playbook=JOB)
+    assert run.rc == 2, run.output
+    assert "No node could ever run it" in run.output
+    assert not [name for name in services(fleet) if name.startswith("large-")]
+
+
+def test_a_label_runs_nothing_again_and_what_is_over_is_removed(fleet: Fleet, inventory: Path) -> None:
+    """An update of a label leaves tasks alone that have ended, on the leader's release of Docker."""
+    before = services(fleet)
+    tasks = {name: fleet["m1"].docker("service", "ps", "--quiet", name) for name in before}
+    for name in before:
+        fleet["m1"].docker("service", "update", "--detach", "--quiet", "--label-add", "a=b", name)
+    # What swarm would have made by then is there: a service that came later has its task.
+    marker = fleet["m1"].docker("service", "create", "--detach", "--quiet", "--name", "marker", "--restart-condition", "none", "lab/task", "true")
+    wait_until("a task of another service", lambda: "Complete" in fleet["m1"].docker("service", "ps", marker))
+    assert {name: fleet["m1"].docker("service", "ps", "--quiet", name) for name in before} == tasks
+
+    run = fleet.playbook(inventory, "-e", "older_than=0s", playbook=PRUNE)
+    assert (run.rc, run.changed()["m1"]) == (0, 1), run.output
+    assert len(services(fleet)) == 2
+    run = fleet.playbook(inventory, "-e", "older_than=0s", "-e", "failed=true", playbook=PRUNE)
+    assert (run.rc, services(fleet)) == (0, []), run.output
+    assert logs(fleet).count("case ") == 5
+    # Not of this collection, and nobody chose it.
+    assert fleet["m1"].docker("service", "rm", "marker") == "marker"

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import definition
+
+PREFIX = "gpu-swarm."
+PLAIN = {"name": "train", "image": "cuda:13", "gpus": 1, "kind": "NVIDIA-GPU", "time_limit": 0, "retries": 0}
+
+
+def made(**options):
+    return definition.jobs({**PLAIN, **options}, PREFIX)
+
+
+def test_one_job_is_a_service_that_swarm_does_not_start_again():
+    (job,) = made(command="python train.py --name 'a b'", env={"LR": 0.1, "DEBUG": True}, owner="alice")
+    template = job.spec["TaskTemplate"]
+    assert job.service == job.spec["Name"] == f"train-{job.digest[:8]}"
+    assert template["RestartPolicy"] == {"Condition": "none"}
+    assert job.spec["Mode"] == {"Replicated": {"Replicas": 1}}
+    assert template["ContainerSpec"]["Args"] == ["python", "train.py", "--name", "a b"]
+    assert template["ContainerSpec"]["Env"] == ["GPU_SWARM_JOB=train", "LR=0.1", "DEBUG=true"]
+    assert template["Resources"]["Reservations"]["GenericResources"] == [{"DiscreteResourceSpec": {"Kind": "NVIDIA-GPU", "Value": 1}}]
+    assert job.spec["Labels"]["gpu-swarm.job"] == "train"
+    assert job.spec["Labels"]["gpu-swarm.owner"] == "alice"
+    assert "Healthcheck" not in template["ContainerSpec"]
+
+
+def test_an_array_is_a_job_for_each_set_of_parameters():
+    jobs = made(array=[{"SEED": 1}, {"SEED": 2}])
+    assert [job.parameters for job in jobs] == ["SEED=1", "SEED=2"]
+    assert len({job.service for job in jobs}) == 2
+    assert jobs[1].spec["TaskTemplate"]["ContainerSpec"]["Env"][-1] == "SEED=2"
+
+
+def test_an_entry_that_is_added_is_the_only_new_one():
+    before = {job.service for job in made(array=[{"SEED": 1}, {"SEED": 2}])}
+    after = {job.service for job in made(array=[{"SEED": 0}, {"SEED": 1}, {"SEED": 2}])}
+    assert before < after
+    assert len(after - before) == 1
+
+
+SAME = [{"retries": 3}, {"owner": "bob"}, {"command": []}, {"env": {}}, {"user": ""}]
+OTHER = [{"image": "cuda:12"}, {"command": ["x"]}, {"env": {"A": 1}}, {"gpus": 2}, {"kind": "VRAM"}, {"time_limit": 5}, {"mounts": ["target=/x"]}]
+
+
+@pytest.mark.parametrize("options", SAME, ids=str)
+def test_how_often_it_is_tried_and_what_is_empty_make_no_other_job(options):
+    assert made(**options)[0].digest == made()[0].digest
+
+
+@pytest.mark.parametrize("options", OTHER, ids=str)
+def test_other_content_is_another_job(options):
+    assert made(**options)[0].digest != made()[0].digest
+
+
+def test_the_digest_is_the_same_in_each_release():
+    assert made(command=["a"])[0].service == "train-9ff83fa8"
+
+
+def test_a_job_without_gpus_sees_none_in_an_image_that_requests_all():
+    (job,) = made(gpus=0)
+    assert "NVIDIA_VISIBLE_DEVICES=void" in job.spec["TaskTemplate"]["ContainerSpec"]["Env"]
+    assert job.spec["TaskTemplate"]["Resources"]["Reservations"]["GenericResources"] == []
+
+
+IMAGES = {"a": "a:latest", "h:5000/a/b": "h:5000/a/b:latest", "h:5000/a:1": "h:5000/a:1", "a:1@sha256:0": "a:1@sha256:0"}
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_has_its_tag_as_docker_would_write_it(image):
+    assert made(image=image)[0].spec["TaskTemplate"]["ContainerSpec"]["Image"] == IMAGES[image]
+
+
+def test_a_time_limit_is_a_check_that_fails_then():
+    check = made(time_limit=90)[0].spec["TaskTemplate"]["ContainerSpec"]["Healthcheck"]
+    assert (check["Interval"], check["Retries"]) == (90 * 10**9, 1)
+
+
+MOUNTS = {
+    "type=bind,source=/a,target=/b,readonly": {"Type": "bind", "Source": "/a", "Target": "/b", "ReadOnly": True},
+    "source=data,dst=/b": {"Type": "volume", "Source": "data", "Target": "/b"},
+    "type=tmpfs,destination=/b": {"Type": "tmpfs", "Target": "/b"},
+}
+
+
+@pytest.mark.parametrize("text", MOUNTS)
+def test_mounts_are_those_of_docker(text):
+    assert made(mounts=[text])[0].spec["TaskTemplate"]["ContainerSpec"]["Mounts"] == [MOUNTS[text]]
+
+
+WRONG = {
+    "image": ({"image": " "}, "has no image"),
+    "negative": ({"gpus": -1}, "gpus of the job train is -1"),
+    "time limit": ({"time_limit": -5}, "time_limit of the job train"),
+    "variable": ({"env": {"a b": 1}}, "'a b' cannot be a variable's name"),
+    "swarm's own": ({"env": {"DOCKER_RESOURCE_GPU": "x"}}, "is set by swarm from gpus and kind"),
+    "a list": ({"env": {"A": [1]}}, "A is no text and no number"),
+    "quotes": ({"command": "sh -c 'x"}, "Close its quotes"),
+    "empty array": ({"array": []}, "has 0 entries"),
+    "long array": ({"array": [{"A": number} for number in range(1001)]}, "has 1001 entries"),
+    "twice": ({"array": [{"A": 1}, {"A": "1"}]}, "has A=1 twice"),
+    "both": ({"env": {"A": 1}, "array": [{"A": 2}]}, "has A in env and in array"),
+    "constraint": ({"constraints": ["node.labels.a=b"]}, "with == or !="),
+    "mount": ({"mounts": ["type=bind,source=./a,target=/b"]}, "its source is no full path"),
+    "mount's key": ({"mounts": ["target=/b,mode=7"]}, "'mode=7' is not understood"),
+    "mount's type": ({"mounts": ["type=npipe,target=/b"]}, "its type is none of"),
+}
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_before_anything_is_submitted(options, words):
+    with pytest.raises(GpuSwarmError) as problem:
+        made(**options)
+    assert words in problem.value.message
+    assert problem.value.message.endswith("Nothing was submitted.")
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a b", "x" * 55, "a/b", "ä"])
+def test_a_name_is_one_that_a_service_can_have(name):
+    with pytest.raises(GpuSwarmError, match="at most 54 letters"):
+        definition.refuse_name(name)
+
+
+def test_what_is_shown_has_the_names_of_variables_only():
+    text = definition.described(made(env={"KEY": "s3cret"}, command=["run", "--token=t0ken"], array=[{"PASSWORD": "p4ss", "LR": 1}]))
+    assert "variables: GPU_SWARM_JOB, KEY, LR, PASSWORD" in text
+    assert not [word for word in ("s3cret", "t0ken", "p4ss") if word in text]

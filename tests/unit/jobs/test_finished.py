@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from swarm_api import service, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import finished
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.finished import Candidate, Verdict
+
+
+def once(replicas=1, forced=0, condition="none", **more):
+    made = service("s1", "train")
+    made["Spec"]["Mode"] = {"Replicated": {"Replicas": replicas}}
+    made["Spec"]["TaskTemplate"].update(RestartPolicy={"Condition": condition}, ForceUpdate=forced)
+    return {**made, **more}
+
+
+def ran(state="complete", slot=1, forced=0, task_id="t1", made="2026-11-20T12:00:00Z"):
+    one = task(task_id, state=state, slot=slot, restart="none")
+    one["Spec"]["ForceUpdate"] = forced
+    return {**one, "CreatedAt": made}
+
+
+CASES = {
+    "complete": (once(), [ran()], "complete", ""),
+    "failed": (once(), [ran("failed")], "failed", "0 of 1 of its tasks are complete"),
+    "stopped by a drain": (once(), [ran("shutdown")], "failed", "0 of 1"),
+    "runs": (once(), [ran("running")], None, "1 of its tasks runs or waits"),
+    "queued": (once(), [ran("pending")], None, "1 of its tasks runs or waits"),
+    "not begun": (once(), [], None, "0 of 1 of its tasks have begun"),
+    "forced to run again, not begun": (once(forced=1), [ran()], None, "0 of 1 of its tasks have begun"),
+    "forced to run again, and did": (once(forced=1), [ran("failed"), ran(forced=1, task_id="t2")], "complete", ""),
+    "is being updated": (once(UpdateStatus={"State": "updating"}), [ran()], None, "it is being updated"),
+    "an update paused": (once(UpdateStatus={"State": "paused"}), [ran()], "complete", ""),
+    "one of two": (once(replicas=2), [ran()], None, "1 of 2 of its tasks have begun"),
+    "two of two": (once(replicas=2), [ran(), ran(slot=2, task_id="t2")], "complete", ""),
+    "none wanted": (once(replicas=0), [], None, "0 of 0"),
+    "starts again": (once(condition="on-failure"), [ran()], None, "it is no job: swarm starts its tasks again (restart condition on-failure)"),
+    "anything": (service(), [ran()], None, "it is no job: swarm starts its tasks again (restart condition any)"),
+    "on each node": (service(mode="Global"), [ran()], None, "it is no job"),
+    "newer by its time": (once(), [ran(task_id="t2"), ran("failed", made="2026-11-20T13:00:00Z")], "failed", "0 of 1"),
+}
+
+
+@pytest.mark.parametrize(("one", "tasks", "state", "text"), CASES.values(), ids=CASES)
+def test_whether_it_is_over(one, tasks, state, text):
+    verdict = finished.judge(one, [finished.seen(each) for each in tasks])
+    assert verdict.state == state
+    assert verdict.text.startswith(text)
+
+
+def candidate(service_name, ended, name="a", state="complete", text=""):
+    return Candidate(service_name, service_name, name, Verdict(state, text, ended))
+
+
+OF_A = [candidate("a1", 100.0), candidate("a2", 200.0), candidate("a3", 950.0)]
+ALL = [*OF_A, candidate("b1", 100.0, "b"), candidate("f", 1.0, "f", "failed", "0 of 1")]
+CHOSEN = {
+    "all": (dict(older_than=0, keep_last=0, failed=False), ["a1", "a2", "a3", "b1"]),
+    "by age": (dict(older_than=100, keep_last=0, failed=False), ["a1", "a2", "b1"]),
+    "but for the last": (dict(older_than=0, keep_last=1, failed=False), ["a1", "a2"]),
+    "both": (dict(older_than=850, keep_last=1, failed=False), ["a1"]),
+    "failed ones too": (dict(older_than=100, keep_last=0, failed=True), ["a1", "a2", "b1", "f"]),
+    "named ones whatever their age": (dict(named=["a3"], older_than=100, keep_last=3, failed=False), ["a3"]),
+}
+
+
+@pytest.mark.parametrize(("options", "removed"), CHOSEN.values(), ids=CHOSEN)
+def test_what_is_removed(options, removed):
+    found, kept = finished.chosen([*ALL, candidate("r", None, "r", None, "it runs")], options.pop("named", []), now=1000.0, **options)
+    assert sorted(one.service for one in found) == removed
+    assert len(found) + len(kept) == len(ALL) + 1
+    assert all(reason for _one, reason in kept)
+
+
+def test_what_ended_nobody_knows_when_is_not_old():
+    found, _kept = finished.chosen([candidate("a", None)], [], older_than=1, keep_last=0, failed=False, now=1000.0)
+    assert not found
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0s", 0), ("90s", 90), ("30m", 1800), (" 24H ", 86400), ("7d", 604800)])
+def test_an_age(text, seconds):
+    assert finished.seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "24", "-1h", "1w", "soon"])
+def test_what_is_no_age(text):
+    with pytest.raises(GpuSwarmError, match="older_than is"):
+        finished.seconds(text)

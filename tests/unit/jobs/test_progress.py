@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import definition, progress
+
+PREFIX = "gpu-swarm."
+HELD = "starting failed: gpu-swarm: the service t is refused on this node (isolation: exclusive): task x of the service y still has GPU-1."
+OWN = "gpu-swarm: the service t is refused on this node (isolation: reserved): it sets NVIDIA_VISIBLE_DEVICES=all, and has none"
+BROKEN = "OCI runtime create failed: gpu-swarm: the guard of this node's GPUs does not run"
+
+
+def service(tried=0, retried=0, refused=0, timeout=0):
+    params = {"name": "train", "image": "cuda:13", "gpus": 1, "kind": "NVIDIA-GPU", "time_limit": timeout}
+    spec = definition.jobs(params, PREFIX)[0].spec
+    spec["Labels"].update({"gpu-swarm.job-retried": str(retried), "gpu-swarm.job-refused": str(refused)})
+    spec["TaskTemplate"]["ForceUpdate"] = tried
+    return {"ID": "s1", "Version": {"Index": 7}, "Spec": spec}
+
+
+def task(state, tried=0, error="", code=None, desired="shutdown", task_id="t1", made="2026-11-23T10:00:00Z"):
+    ran = {} if code is None else {"ContainerStatus": {"ContainerID": "c1", **({"ExitCode": code} if code else {})}}
+    status = {"State": state, "Timestamp": "2026-11-23T10:00:10Z", **({"Err": error} if error else {}), **ran}
+    return {"ID": task_id, "Spec": {"ForceUpdate": tried}, "Status": status, "DesiredState": desired, "CreatedAt": made, "NodeID": "n1"}
+
+
+STATES = {
+    "not made yet": (service(), [], "queued", None, ""),
+    "no room": (service(), [task("pending", error="no suitable node", desired="running")], "queued", None, "no suitable node"),
+    "image": (service(), [task("preparing", desired="running")], "starting", None, ""),
+    "runs": (service(), [task("running", desired="running", code=0)], "running", None, ""),
+    "runs with a time-out": (service(timeout=5), [task("starting", desired="running", code=0)], "running", None, ""),
+    "drained": (service(), [task("running", code=0)], "stopping", None, "it is to stop: its node is drained, or does not answer"),
+    "complete": (service(), [task("complete", code=0)], "complete", 0, ""),
+    "failed": (service(), [task("failed", code=3, error="task: non-zero exit (3)")], "failed", 3, "task: non-zero exit (3)"),
+    "no image": (service(), [task("rejected", error="No such image: x")], "failed", None, "No such image: x"),
+    "time-out": (
+        service(timeout=5),
+        [task("failed", code=137, error="task: non-zero exit (137): dockerexec: unhealthy container")],
+        "timed out", 137, "it ran for longer than its time limit",
+    ),
+    "by its image": (service(), [task("failed", code=1, error="unhealthy container")], "failed", 1, "unhealthy container"),
+    "refused": (service(), [task("failed", error=HELD)], "refused", None, HELD.partition("failed: ")[2]),
+    "forced to run again": (service(tried=1), [task("failed", code=1)], "queued", None, ""),
+    "of two tries the newer": (service(tried=1), [task("failed", code=1), task("complete", tried=1, code=0, task_id="t2")], "complete", 0, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "tasks", "state", "code", "error"), STATES.values(), ids=STATES)
+def test_a_job_in_plain_words(one, tasks, state, code, error):
+    found = progress.record(one, tasks, PREFIX)
+    assert (found["state"], found["exit_code"], found["error"]) == (state, code, error)
+
+
+def of(state, error="", retried=0, refused=0):
+    return {"state": state, "error": error, "retried": retried, "refused": refused, "ended": "2026-11-23T10:00:00Z"}
+
+
+AGAIN = {
+    "complete": (of("complete"), 3, None),
+    "failed, no retries": (of("failed"), 0, None),
+    "failed": (of("failed", retried=1), 2, "retry"),
+    "timed out": (of("timed out"), 1, "retry"),
+    "used up": (of("failed", retried=2), 2, None),
+    "refused costs none": (of("refused", HELD), 0, "resubmit"),
+    "a guard that does not run": (of("refused", BROKEN), 0, "resubmit"),
+    "refused too often": (of("refused", HELD, refused=20), 5, None),
+    "refused anywhere": (of("refused", OWN), 5, None),
+    "runs": (of("running"), 5, None),
+}
+
+
+@pytest.mark.parametrize(("one", "retries", "how"), AGAIN.values(), ids=AGAIN)
+def test_what_is_tried_again(one, retries, how):
+    assert progress.again(one, retries) == how
+
+
+def test_the_pause_before_a_try_grows_and_has_an_end():
+    began = 1795428000.0  # 2026-11-23T10:00:00Z
+    pauses = []
+    for refused in (0, 1, 3, 20):
+        one = of("refused", refused=refused)
+        pauses.append(next(seconds for seconds in range(100) if progress.due(one, began + seconds)))
+    assert pauses == [0, 1, 7, 60]
+    assert progress.due(of("failed", retried=9), None)
+
+
+def test_a_try_costs_a_retry_a_refusal_none_and_who_asks_begins_anew():
+    spec = service(tried=4, retried=1, refused=2)["Spec"]
+
+    def counts(how):
+        made = progress.next_try(spec, how, PREFIX)
+        return made["TaskTemplate"]["ForceUpdate"], made["Labels"]["gpu-swarm.job-retried"], made["Labels"]["gpu-swarm.job-refused"]
+
+    assert [counts("retry"), counts("resubmit"), counts(None)] == [(5, "2", "2"), (5, "1", "3"), (5, "0", "0")]
+    assert spec["TaskTemplate"]["ForceUpdate"] == 4

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from contextlib import contextmanager
+
+from swarm_api import service, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import removal
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import Manager
+
+MANY = 10_000
+MOST_MIB = 28
+
+
+class Client:
+    """Sends lists as a manager does, of which no more than a piece is ever there."""
+
+    base_url, api_version, timeout = "http+docker://localhost", "1.41", 60
+
+    def get(self, url, stream, timeout):
+        assert stream
+        made = self._services() if "/services" in url else self._tasks()
+        return Response(made)
+
+    def _services(self):
+        for number in range(MANY):
+            one = service(f"s{number:024}", f"train-{number}", env=[f"VARIABLE_{each}={'x' * 60}" for each in range(12)])
+            one["Spec"].update(Mode={"Replicated": {"Replicas": 1}}, Labels={"gpu-swarm.job": "train"})
+            one["Spec"]["TaskTemplate"]["RestartPolicy"] = {"Condition": "none"}
+            yield one
+
+    def _tasks(self):
+        for number in range(MANY):
+            one = task(f"t{number:024}", service=f"s{number:024}", state="complete" if number % 2 else "running", restart="none")
+            one["Spec"]["ContainerSpec"]["Env"] = [f"VARIABLE_{each}={'x' * 60}" for each in range(12)]
+            yield one
+
+
+class Response:
+    def __init__(self, made):
+        self._made = made
+        self.size = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *dummy):
+        return None
+
+    def raise_for_status(self):
+        return None
+
+    def iter_content(self, dummy_size):
+        yield b"["
+        for number, one in enumerate(self._made):
+            yield (b"," if number else b"") + json.dumps(one).encode()
+        yield b"]"
+
+
+@contextmanager
+def traced():
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+
+
+def test_ten_thousand_services_are_looked_at_in_bounded_memory():
+    manager = Manager(Client(), "here", {"Cluster": {"ID": "c"}, "NodeID": "n"})
+    sent = sum(len(json.dumps(one)) for made in (Client()._services(), Client()._tasks()) for one in made)
+    with traced():
+        found = removal.candidates(manager, removal.Wanted((), (), "gpu-swarm."))
+        _now, most = tracemalloc.get_traced_memory()
+    assert len(found) == MANY
+    assert sum(one.verdict.state == "complete" for one in found) == MANY // 2
+    assert sent > 16 << 20
+    assert most < MOST_MIB << 20, f"{most >> 20} MiB for {sent >> 20} MiB"

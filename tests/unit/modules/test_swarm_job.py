@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from swarm_api import named, node, service, task
+from versioned_services import VersionedServices
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.options import JOB_OPTIONS
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.options import CONNECTION_OPTIONS
+from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_job as module
+
+PLAIN = {"name": "train", "image": "cuda:13", "gpus": 1, "kind": "NVIDIA-GPU", "time_limit": 0, "retries": 0, "again": "never", "state": "present"}
+FLEET = [node(resources=named("GPU-1", "GPU-2"))]
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    def call(manager, check_mode=False, **options):
+        monkeypatch.setattr(module, "connect", lambda params: manager)
+        return module.run({**PLAIN, "log_directory": str(tmp_path), "log_limit_mib": 1, **options}, check_mode)
+
+    return call
+
+
+def states(result):
+    return [one["state"] for one in result["jobs"]]
+
+
+def ends(manager, state, number=0, error="", code=1):
+    """The task of a service ends like that: the one of its newest try."""
+    service_id = f"new{number}"
+    tries = manager.service_as_it_is(service_id)["Spec"]["TaskTemplate"]["ForceUpdate"]
+    one = task(f"t{number}{tries}", service=service_id, state=state, error=error, since=manager.time, restart="none")
+    one["Spec"]["ForceUpdate"] = tries
+    one["Status"]["ContainerStatus"] = {"ContainerID": "c", "ExitCode": code}
+    manager.add_task(one)
+
+
+def test_a_job_has_no_option_of_the_connection():
+    assert not set(JOB_OPTIONS) & set(CONNECTION_OPTIONS)
+
+
+def test_check_mode_submits_nothing_and_shows_what_it_would(run):
+    manager = VersionedServices(nodes=FLEET)
+    result = run(manager, check_mode=True, array=[{"A": 1}, {"A": 2}])
+    assert result["changed"]
+    assert states(result) == ["to be submitted"] * 2
+    assert "parameters: A=2" in result["diff"]["after"]
+    assert manager.created == []
+
+
+def test_it_is_submitted_once_and_its_outcome_is_returned(run, tmp_path):
+    manager = VersionedServices(nodes=FLEET)
+    first = run(manager)
+    assert (first["changed"], states(first), first["waiting"]) == (True, ["queued"], manager.created)
+    ends(manager, "complete", code=0)
+    later = run(manager)
+    assert (later["changed"], states(later), later["waiting"], later["not_ready"]) == (False, ["complete"], [], [])
+    assert later["jobs"][0]["exit_code"] == 0
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"hello\n"]
+    assert len(manager.created) == 1
+    assert later["diff"] == {"before": "", "after": ""}
+
+
+def test_what_fails_is_tried_again_as_often_as_that_is_allowed(run, tmp_path):
+    manager = VersionedServices(nodes=FLEET)
+    run(manager, retries=1)
+    ends(manager, "failed", error="task: non-zero exit (1)")
+    again = run(manager, retries=1)
+    assert (again["changed"], states(again), len(again["waiting"])) == (True, ["queued"], 1)
+    ends(manager, "failed", error="task: non-zero exit (1)")
+    last = run(manager, retries=1)
+    assert (last["changed"], states(last), last["waiting"], len(last["not_ready"])) == (False, ["failed"], [], 1)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_a_guard_refuses_is_submitted_again_and_no_retry_is_charged(run):
+    manager = VersionedServices(nodes=FLEET)
+    run(manager)
+    refused = "gpu-swarm: the service t is refused on this node (isolation: exclusive): task x of the service y still has GPU-1."
+    ends(manager, "failed", error=refused)
+    result = run(manager)
+    assert (result["changed"], states(result)) == (True, ["queued"])
+    ends(manager, "failed", error=refused)
+    waits = run(manager)  # a second has to pass
+    assert (waits["changed"], states(waits), len(waits["waiting"]), waits["not_ready"]) == (False, ["refused"], 1, [])
+    manager.time = "2026-11-21T02:10:02Z"
+    assert states(run(manager)) == ["queued"]
+    labels = manager.service_as_it_is("new0")["Spec"]["Labels"]
+    assert (labels["gpu-swarm.job-retried"], labels["gpu-swarm.job-refused"]) == ("0", "2")
+
+
+THEN = [("failed", ["complete", "queued"]), ("always", ["queued", "queued"]), ("never", ["complete", "failed"])]
+
+
+@pytest.mark.parametrize(("again", "states_then"), THEN)
+def test_what_is_over_runs_once_more_by_consent(run, again, states_then):
+    manager = VersionedServices(nodes=FLEET)
+    array = [{"A": 1}, {"A": 2}]
+    run(manager, array=array)
+    ends(manager, "complete", 0, code=0)
+    ends(manager, "failed", 1)
+    assert states(run(manager, array=array, again=again)) == states_then
+
+
+def test_a_log_that_cannot_be_saved_stops_another_try(run):
+    manager = VersionedServices(nodes=FLEET, log=b"")
+    run(manager, retries=3)
+    ends(manager, "failed")
+    result = run(manager, retries=3)
+    assert (result["changed"], states(result), result["waiting"]) == (False, ["failed"], [])
+    assert "its log could not be saved" in result["problems"][0]
+
+
+def test_somebody_who_submits_the_same_at_the_same_time_is_no_failure(run):
+    manager, other = VersionedServices(nodes=FLEET), VersionedServices(nodes=FLEET)
+    run(other)
+    there = other.service_as_it_is("new0")
+    read = manager.nodes
+
+    def nodes():  # called after the list of services was read
+        listed = read()
+        manager._services["new0"] = there
+        return listed
+
+    manager.nodes, manager.services = nodes, list
+    assert states(run(manager)) == ["queued"]
+    assert manager.created == []
+
+
+def test_one_that_is_being_removed_is_not_run_again_before_it_is_gone(run):
+    """Or before whoever removes it has been killed."""
+    manager = VersionedServices(nodes=FLEET)
+    run(manager)
+    ends(manager, "complete", code=0)
+    manager._services["new0"].update(UpdatedAt="2026-11-21T02:09:55Z")
+    manager._services["new0"]["Spec"]["Labels"]["gpu-swarm.job-removed"] = "1"
+    result = run(manager, again="always")
+    assert (result["changed"], states(result), len(result["waiting"])) == (False, ["complete"], 1)
+    manager.time = "2026-11-21T02:11:00Z"
+    assert states(run(manager, again="always")) == ["queued"]
+
+
+WRONG = {
+    "a kind that there is not": ({"kind": "H100"}, "No node of the swarm advertises H100; there are: NVIDIA-GPU"),
+    "more than any node has": ({"gpus": 3}, "No node could ever run it"),
+    "nowhere": ({"constraints": ["node.labels.x==y"]}, "No node could ever run it"),
+}
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_what_no_node_could_run_is_not_submitted(run, options, words, check_mode):
+    manager = VersionedServices(nodes=FLEET)
+    with pytest.raises(GpuSwarmError, match=words):
+        run(manager, check_mode=check_mode, **options)
+    assert manager.created == []
+
+
+def test_a_name_that_something_else_has(run):
+    name = module.definition.jobs(PLAIN, "gpu-swarm.")[0].service
+    manager = VersionedServices([service("s1", name)], nodes=FLEET)
+    with pytest.raises(GpuSwarmError, match="has a service .* that is no such job"):
+        run(manager)
+
+
+def test_all_of_a_name_are_removed_with_their_logs_saved(run, tmp_path):
+    manager = VersionedServices(nodes=FLEET)
+    run(manager, array=[{"A": 1}, {"A": 2}])
+    run(manager, name="other")
+    ends(manager, "running", 1, code=0)
+    assert run(manager, check_mode=True, state="absent")["changed"]
+    assert manager.removed == []
+    result = run(manager, state="absent")
+    assert (result["changed"], manager.removed, states(result)) == (True, ["new0", "new1"], ["queued", "running"])
+    assert len(list(tmp_path.iterdir())) == 1
+    assert not run(manager, state="absent")["changed"]

@@ -1,0 +1,36 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import jobs
+
+
+def job(service, state, tries=1, code=None, error="", parameters=""):
+    return {"service": service, "state": state, "tries": tries, "exit_code": code, "error": error, "parameters": parameters}
+
+
+def test_there_is_a_line_for_what_is_new():
+    said: dict[str, str] = {}
+    assert jobs.news({"jobs": [job("a", "queued"), job("b", "running")]}, said) == ["a: queued", "b: running"]
+    assert jobs.news({"jobs": [job("a", "queued"), job("b", "failed", 2, 1, "exit 1")]}, said) == ["b: failed (try 2): exit 1"]
+    assert jobs.news({"jobs": [job("a", "queued"), job("b", "failed", 2, 1, "exit 1")]}, said) == []
+
+
+def test_many_at_a_time_are_counted():
+    found = jobs.news({"jobs": [job(f"j{number}", "queued") for number in range(1000)]}, {})
+    assert (len(found), found[-1]) == (21, "and 980 more")
+
+
+def test_the_table_has_each_job_and_their_number():
+    text = jobs.table({"jobs": [job("a", "complete", 1, 0), job("b", "failed", 2, 3, "non-zero\nexit", "LR=1"), job("c", "complete", 1, 0)]})
+    lines = text.splitlines()
+    assert lines[0].split() == ["job", "parameters", "state", "exit", "code", "tries", "reason"]
+    assert lines[3].split()[:5] == ["b", "LR=1", "failed", "3", "2"]
+    assert "non-zero\\nexit" in lines[3]
+    assert lines[-1] == "2 complete, 1 failed"
+
+
+def test_no_jobs():
+    assert jobs.table({"jobs": []}) == "there are no such jobs"

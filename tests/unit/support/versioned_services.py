@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A manager with services that have versions, as swarm's: what was read before another's write cannot be written."""
+
+from __future__ import annotations
+
+import copy
+import struct
+
+from swarm_api import cluster
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import NotFound, OutOfSequence, SwarmError
+
+
+class VersionedServices:
+    """``before`` is called with the name of each call and the service's id: what others do in between."""
+
+    time = "2026-11-21T02:10:00Z"
+
+    def __init__(self, services=(), tasks=(), lease=None, nodes=(), log=b"hello\n"):
+        self._services = {one["ID"]: copy.deepcopy({"Version": {"Index": 1}, **one}) for one in services}
+        self._tasks = [dict(copy.deepcopy(one)) for one in tasks]
+        self._labels = {"gpu-swarm.lease": lease} if lease else {}
+        self._nodes, self._log = list(nodes), log
+        self.removed, self.updated, self.created = [], [], []
+        self.before = lambda call, service_id: None
+
+    def cluster(self):
+        return cluster(self._labels), self.time
+
+    def nodes(self):
+        return self._nodes
+
+    def each_service(self, label=""):
+        yield from self.services_labelled(label)
+
+    def services_labelled(self, label):
+        key, _equals, value = label.partition("=")
+        found = [one for one in self._services.values() if not key or (one["Spec"].get("Labels") or {}).get(key, None) is not None]
+        return copy.deepcopy([one for one in found if not value or one["Spec"]["Labels"][key] == value])
+
+    def services(self):
+        return copy.deepcopy(list(self._services.values()))
+
+    def service(self, service_id):
+        self.before("service", service_id)
+        if service_id not in self._services:
+            raise NotFound("no such service")
+        return copy.deepcopy(self._services[service_id])
+
+    def tasks(self):
+        yield from copy.deepcopy(self._tasks)
+
+    def tasks_labelled(self, label):
+        mine = {one["ID"] for one in self.services_labelled(label)}
+        return [copy.deepcopy(one) for one in self._tasks if one["ServiceID"] in mine]
+
+    def tasks_of(self, service_id):
+        self.before("tasks_of", service_id)
+        return [copy.deepcopy(one) for one in self._tasks if one["ServiceID"] == service_id]
+
+    def task_log(self, task_id):
+        yield struct.pack(">BxxxI", 1, len(self._log)) + self._log if self._log else struct.pack(">BxxxI", 3, 2) + b"no"
+
+    def create_service(self, spec):
+        if any(one["Spec"]["Name"] == spec["name"] for one in self._services.values()):
+            raise SwarmError("The manager would not create it: name conflicts with an existing object.")
+        made = {"Name": spec["name"], "Labels": spec["labels"], "Mode": spec["mode"], "TaskTemplate": spec["task_template"]}
+        service_id = f"new{len(self.created)}"
+        self.created.append(spec["name"])
+        self._services[service_id] = {"ID": service_id, "Version": {"Index": 1}, "Spec": copy.deepcopy(made)}
+        return service_id
+
+    def update_service(self, service_id, version, spec):
+        self.before("update_service", service_id)
+        self.write(service_id, version, spec)
+        self.updated.append(service_id)
+
+    def write(self, service_id, version, spec):
+        one = self._services[service_id]
+        if one["Version"]["Index"] != version:
+            raise OutOfSequence("update out of sequence")
+        self._services[service_id] = {**one, "Version": {"Index": version + 1}, "Spec": copy.deepcopy(spec)}
+
+    def force(self, service_id):
+        """Somebody runs it again; the new task is there a moment later."""
+        one = self.service_as_it_is(service_id)
+        template = one["Spec"]["TaskTemplate"]
+        spec = dict(one["Spec"], TaskTemplate=dict(template, ForceUpdate=template.get("ForceUpdate", 0) + 1))
+        self.write(service_id, one["Version"]["Index"], spec)
+
+    def service_as_it_is(self, service_id):
+        return copy.deepcopy(self._services[service_id])
+
+    def add_task(self, one):
+        self._tasks.append(one)
+
+    def remove_service(self, service_id):
+        self.before("remove_service", service_id)
+        if self._services.pop(service_id, None):
+            self.removed.append(service_id)
