@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from tests.lab.inventory import is_up, variables
+from tests.lab.inventory import SSH, is_up, variables
 from tests.lab.lab import CHECKOUT, Lab, output
 
 BIN = Path(sys.executable).parent
@@ -227,6 +227,11 @@ class Fleet:
             finally:
                 os.killpg(started.pid, signal.SIGKILL)
                 started.wait(LIMIT_S)
+
+    def over_ssh(self) -> Fleet:
+        """For runs, as a user with sudo: all of its nodes have ``ssh: true``."""
+        found = yaml.safe_load((output(self.name) / SSH).read_text())["all"]
+        return replace(self, hosts=found["hosts"], vars=found["vars"])
 
     def inside(self) -> Fleet:
         """The same fleet with the controller in its network: elsewhere the nodes' addresses lead nowhere."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from docker.models.containers import Container
 
-from . import daemon, demo, fleet, images, inventory, nodes, packages, rpms
+from . import daemon, demo, fleet, images, inventory, nodes, packages, rpms, ssh
 from .lab import Lab, LabError
 
 
@@ -77,6 +77,8 @@ def down(lab: Lab, options: argparse.Namespace) -> int:
         return 0
     known = [path.stem for path in lab.fleets.glob("*.json")]
     with daemon.locked(lab):
+        for name in known:
+            ssh.release(lab, name)
         daemon.wipe(lab)
         shutil.rmtree(lab.run)
     for name in known:

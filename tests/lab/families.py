@@ -6,25 +6,15 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import json
-import os
-import shutil
-import subprocess
-import tempfile
 from functools import cache as once
 from pathlib import Path
 
 import yaml
 
-from . import lab as places
-from . import rootfs
+from . import downloads
 from .archive import Files
-from .daemon import need
-from .lab import HERE, LabError
+from .lab import HERE
 
-DEBIAN = "http://deb.debian.org/debian"  # where this machine's apt knows none
 # Debian's rpm has its database in the home directory of whoever runs it.
 MACROS = {"etc/rpm/macros.dbpath": "%_dbpath /var/lib/rpm\n"}
 
@@ -36,12 +26,7 @@ def table() -> dict[str, dict]:
 
 def key(release: str, family: str) -> str:
     """Changes with anything of the family that goes into a node's image."""
-    parts = [json.dumps([rootfs.key(release), table()[family]], sort_keys=True), Path(__file__).read_text()]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
-
-
-def cached(release: str, family: str) -> Path:
-    return places.cache() / f"{release}-{family}-{key(release, family)}"
+    return downloads.key(release, table()[family], Path(__file__).read_text())
 
 
 def debs(release: str, family: str) -> list[Path]:
@@ -55,44 +40,8 @@ def aside(release: str, family: str) -> list[Path]:
 
 
 def _provided(release: str, family: str) -> Path:
-    target = cached(release, family)
-    with open(target.parent / f"{release}-{family}.lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the cache serves every lab of the user
-        if not target.exists():
-            need(rootfs.NEEDED)
-            _download(release, family, target)
-    os.utime(target)  # else what has not been used for a month is removed
-    return target
-
-
-def _download(release: str, family: str, target: Path) -> None:
-    """With the apt of that release, in a copy of its tree: what the tree has is not downloaded again."""
-    work = Path(tempfile.mkdtemp(prefix=f".{release}-{family}-", dir=target.parent))
-    try:
-        tree, ready = work / "tree", work / "ready"
-        tree.mkdir()
-        _run("tar", "--extract", "--numeric-owner", "-C", str(tree), "-f", str(rootfs.cached(release) / "rootfs.tar"))
-        shutil.copy2("/etc/resolv.conf", tree / "etc/resolv.conf")
-        suite = rootfs.recipe()["releases"][release]["suite"]
-        (tree / "etc/apt/sources.list").write_text(f"deb {(rootfs.mirror(suite) or [DEBIAN])[0]} {suite} main\n")
-        _run("chroot", str(tree), "apt-get", "update")
-        for folder, wanted in (("debs", table()[family]["packages"]), ("aside", table()[family]["aside"])):
-            (ready / folder).mkdir(parents=True)
-            if folder == "debs":
-                _run("chroot", str(tree), "apt-get", "install", "--download-only", "--yes", "--no-install-recommends", *wanted)
-            elif wanted:
-                _run("chroot", str(tree), "sh", "-c", 'cd /var/cache/apt/archives && exec apt-get download "$@"', "-", *wanted)
-            for package in (tree / "var/cache/apt/archives").glob("*.deb"):
-                shutil.move(package, ready / folder)
-        ready.rename(target)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise LabError(f"{' '.join(command)} failed:\n{done.stderr.strip()}")
+    words = table()[family]
+    return downloads.provided(release, family, key(release, family), words["packages"], words["aside"])
 
 
 def files(family: str) -> Files:

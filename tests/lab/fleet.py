@@ -32,6 +32,7 @@ class Node:
     retired: tuple[str, ...] = ()  # packages from before the toolkit that are there from the start
     family: str | None = None  # of distributions, such as rhel; None: Debian
     docker_sdk: bool = True
+    ssh: bool = False  # a server of OpenSSH, and users with sudo
     daemon_json: str | None = None
     vars: dict[str, Any] = field(default_factory=dict)
 

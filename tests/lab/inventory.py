@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from . import daemon
+from . import daemon, ssh
 from .fleet import GROUPS, Fleet
 from .lab import CHECKOUT, Lab, LabError, output
 from .nodes import container_name
@@ -29,6 +29,9 @@ interpreter_python = /usr/bin/python3
 [connection]
 pipelining = True
 """
+
+
+SSH = "inventory-ssh.yml"
 
 
 def inventory(lab: Lab, fleet: Fleet, addresses: dict[str, str]) -> dict[str, Any]:
@@ -50,6 +53,15 @@ def inventory(lab: Lab, fleet: Fleet, addresses: dict[str, str]) -> dict[str, An
     return {"all": {"vars": common, "hosts": hosts, "children": groups}}
 
 
+def over_ssh(lab: Lab, fleet: Fleet, addresses: dict[str, str]) -> dict[str, Any]:
+    """The same hosts as a user with sudo reaches them."""
+    found = inventory(lab, fleet, addresses)["all"]
+    others = ("ansible_connection", "ansible_become", "ansible_docker_extra_args")
+    common = {**ssh.variables(lab, fleet.name), **{key: value for key, value in found["vars"].items() if key not in others}}
+    hosts = {name: {**words, "ansible_host": addresses[name]} for name, words in found["hosts"].items()}
+    return {"all": {**found, "vars": common, "hosts": hosts}}
+
+
 def _owner(name: str) -> Lab | None:
     try:
         return Lab(Path((output(name) / "lab").read_text().strip()))
@@ -66,6 +78,7 @@ def claim(lab: Lab, name: str) -> None:
 
 def release(lab: Lab, name: str) -> None:
     if _owner(name) == lab:
+        ssh.release(lab, name)
         shutil.rmtree(output(name))
 
 
@@ -84,6 +97,9 @@ def write(lab: Lab, fleet: Fleet, addresses: dict[str, str]) -> Path:
     (folder / "lab").write_text(f"{lab.root}\n")
     document = yaml.safe_dump(inventory(lab, fleet, addresses), sort_keys=False)
     (folder / "inventory.yml").write_text(document)
+    if all(node.ssh for node in fleet.nodes):
+        ssh.write(lab, fleet.name, {node.name: (container_name(fleet.name, node.name), addresses[node.name]) for node in fleet.nodes})
+        (folder / SSH).write_text(yaml.safe_dump(over_ssh(lab, fleet, addresses), sort_keys=False))
     (folder / "ansible.cfg").write_text(ANSIBLE_CFG)
     (folder / "env").write_text(environment(lab, folder))
     record(lab, fleet.name).touch()

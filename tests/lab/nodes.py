@@ -16,7 +16,7 @@ import docker
 from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 
-from . import rpms, variants
+from . import rpms, ssh, variants
 from .archive import Files, archive
 from .daemon import NETWORK, client
 from .fleet import Fleet, Node, seeded
@@ -84,9 +84,11 @@ def build_driver(lab: Lab) -> None:
         raise LabError(f"{' '.join(command)} failed (it needs make, gcc and libc6-dev):\n{done.stderr.strip()}")
 
 
-def node_files(lab: Lab, node: Node) -> Files:
+def node_files(lab: Lab, fleet: str, node: Node) -> Files:
     files = {"usr/share/gpu-lab/images.tar": ((lab.root / "images.tar").read_bytes(), 0o644)}
     files.update(rpms.node_files(lab, node.image, node.family) if node.family else apt_files(lab, node.image))
+    if node.ssh:
+        files.update(ssh.node_files(lab, container_name(fleet, node.name)))
     if node.gpus is not None:
         files.update(driver_files(lab, node.gpus, node.name))
     if node.daemon_json is not None:
@@ -133,8 +135,7 @@ def free_addresses(engine: docker.DockerClient) -> Iterator[str]:
 def addresses(containers: list[Container]) -> dict[str, str]:
     """By the nodes' names."""
     return {
-        container.labels[NODE_LABEL]: container.attrs["NetworkSettings"]["Networks"][NETWORK]["IPAMConfig"]["IPv4Address"]
-        for container in containers
+        container.labels[NODE_LABEL]: container.attrs["NetworkSettings"]["Networks"][NETWORK]["IPAMConfig"]["IPv4Address"] for container in containers
     }
 
 
@@ -147,7 +148,7 @@ def _create(lab: Lab, engine: docker.DockerClient, fleet: str, node: Node, given
     }  # fmt: skip
     created = engine.api.create_container_from_config(config, container_name(fleet, node.name))
     container = engine.containers.get(created["Id"])
-    container.put_archive("/", archive(node_files(lab, node)))
+    container.put_archive("/", archive(node_files(lab, fleet, node)))
     return container
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import docker
 
-from . import families, images, rpms
+from . import families, images, rpms, ssh
 from .archive import Files, archive
 from .fleet import Node
 from .lab import Lab, LabError
@@ -20,6 +20,7 @@ from .packages import debs, key
 def tag(node: Node) -> str:
     """Of nodes that are alike, the same."""
     family = [node.family, families.key(node.image, node.family), rpms.key()] if node.family else []
+    family += [f"ssh{ssh.key(node.image)}"] if node.ssh else []
     packages = ([f"toolkit{node.toolkit}"] if node.toolkit else []) + list(node.retired)
     return "-".join([images.tag(node.image), *family, *packages, *([key()] if packages else []), *([] if node.docker_sdk else ["nosdk"])])
 
@@ -28,6 +29,10 @@ def provide(lab: Lab, engine: docker.DockerClient, node: Node) -> None:
     if engine.images.list(name=tag(node)):
         return
     files, commands = _of_family(lab, node)
+    if node.ssh:
+        files.update(ssh.image_files())
+        files.update({f"root/ssh/{path.name}": (path.read_bytes(), 0o644) for path in ssh.debs(node.image)})
+        commands += ssh.image_commands("/root/ssh")
     packages = rpms.chosen(lab, node.toolkit, node.retired) if node.family else debs(lab, node.toolkit, node.retired)
     if packages:
         files.update(_in_root(packages))

@@ -24,6 +24,10 @@ CAUSES = (
         "%s needs a password, and got none or a wrong one. Give it with -K or as ansible_become_password, or allow the user to do without.",
     ),
     (
+        r"(sudo): sorry, you must have a tty",
+        "%s wants a terminal (requiretty in sudoers), and pipelining has none: give the user !requiretty there, or add -e ansible_pipelining=false",
+    ),
+    (
         r"is not in the (sudo)ers file|is not allowed to execute .* as root|may not run (sudo)|(doas): Operation not permitted",
         "%s does not let this user become root. Add it to sudoers, or log in as another one (ansible_user).",
     ),

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from ...module_utils._health import label
 from ...module_utils._printable import printable_lines
 from .._settings.declaration import default_of
+from . import unreachable
 from .workload import NOTHING
 
 # The groups that a run's plays are for. A play over an empty group costs nothing.
@@ -76,7 +77,7 @@ class Host:
         if not self.assessed:
             return "not assessed"
         if self.assessed.get("unreachable"):
-            return printable_lines(f"unreachable: {self.assessed.get('msg', '')}")
+            return printable_lines(f"unreachable: {unreachable.reason(str(self.assessed.get('msg', '')))}")
         if self.assessed.get("failed"):
             return printable_lines(str(self.assessed.get("msg", "the assessment failed")))
         return self.mistaken or self.wrong
