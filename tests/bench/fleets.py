@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.lab import inventory
@@ -30,6 +30,12 @@ class Fleet:
     name: str
     inventory: Path
     environment: dict[str, str]
+    # As most inventories name one: a ping has its share of what that costs.
+    user: tuple[str, ...] = ("--extra-vars", "ansible_user=root")
+
+    def over_ssh(self) -> Fleet:
+        """By a user with sudo, where it has been booted for that."""
+        return replace(self, name=f"{self.name}-ssh", inventory=self.inventory.with_name(inventory.SSH), user=())
 
     def container(self, node: str) -> str:
         return container_name(self.name, node)
@@ -57,10 +63,12 @@ class Yard:
         self._lab_command("down", "--all")
 
     @contextmanager
-    def fleet(self, nodes: int) -> Iterator[Fleet]:
+    def fleet(self, nodes: int, ssh: bool = False) -> Iterator[Fleet]:
         """Fresh nodes with GPUs and the toolkit; the first is the manager too."""
         name = f"bench-{nodes}"
-        path = Path(self._lab_command("up", "--preset", "small", "--name", name, "--set", f"nodes={nodes}").strip())
+        path = Path(
+            self._lab_command("up", "--preset", "small", "--name", name, "--set", f"nodes={nodes}", "--set", f"ssh={str(ssh).lower()}").strip()
+        )
         try:
             variables = inventory.variables(self._lab, path.parent)
             yield Fleet(name, path, {**self._environment, **variables})

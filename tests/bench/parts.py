@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from . import guard, ledger_read, many_hosts, nvml_read, out_of_service, watcher
 from .fleets import Fleet, Yard
-from .runs import play, play_first, play_unchanged, recipe
+from .runs import Run, play, play_first, play_unchanged, recipe
 from .table import Row, row
 
 STATUS_GOAL = 2.0  # whatever the fleet's size
@@ -29,6 +29,11 @@ FIRST_RUN_GOAL = 1.0
 NO_SERVICES = ("--extra-vars", '{"gpu_node_health": false, "swarm_member_react": false, "gpu_swarm_isolation": "off"}')
 ONE = "ping of one host"
 HANDWRITTEN = ("handwritten", "handwritten without facts")
+# The runtime that provision registers by default, or each of the two would have something to do after the other.
+SAME_RUNTIME = ("--extra-vars", "runtime=/usr/local/libexec/gpu-swarm/nvidia-guard")
+OVER_SSH = " over SSH"
+SSH_GOALS = {3: 2.5, 12: 2.0, 48: 1.8}
+CPU_GOALS = {48: 1.5}
 HANDWRITTEN_LIMIT = 12  # nodes: on more it takes minutes, and shows nothing new
 
 
@@ -40,13 +45,18 @@ def no_change(yard: Yard, rounds: int, sizes: list[int]) -> list[Row]:
     """A run that finds nothing to do, in pings of the same fleet; and how it grows with the nodes that it is for."""
     rows = []
     for nodes in sizes:
-        with yard.fleet(nodes) as fleet:
-            medians = _no_change_medians(fleet, rounds, _unchanged_runs(nodes))
+        with yard.fleet(nodes, ssh=True) as fleet:
+            medians, cpu = _no_change_medians(fleet, rounds, _unchanged_runs(nodes))
         goals = {"provision": NO_CHANGE_GOALS.get(nodes)}
         rows += [
             row(f"no change, {nodes} nodes: {name} / ping (s)", medians[name], medians["ping"], goals.get(name))
             for name in ("provision", *HANDWRITTEN)
             if name in medians
+        ]
+        provision, ping = (f"{name}{OVER_SSH}" for name in ("provision", "ping"))
+        rows += [
+            row(f"no change over SSH, {nodes} nodes: provision / ping (s)", medians[provision], medians[ping], SSH_GOALS.get(nodes)),
+            row(f"the controller's CPU over SSH, {nodes} nodes: provision / ping (s)", cpu[provision], cpu[ping], CPU_GOALS.get(nodes)),
         ]
         rows.append(row(f"status, {nodes} nodes / ping of one host (s)", medians["status"], medians[ONE], STATUS_GOAL))
         if nodes == MANY:
@@ -64,6 +74,8 @@ def _of_few(name: str) -> str:
 def _unchanged_runs(nodes: int) -> dict[str, tuple[str, ...]]:
     """The playbook and the options of each run."""
     runs: dict[str, tuple[str, ...]] = {name: (name,) for name in ("ping", "provision", "status", *HANDWRITTEN)}
+    runs |= {name: (name, *SAME_RUNTIME) for name in HANDWRITTEN}
+    runs |= {f"{name}{OVER_SSH}": (name,) for name in ("ping", "provision")}
     runs[ONE] = ("ping", "--limit", "all[0]")
     if nodes > HANDWRITTEN_LIMIT:
         runs = {name: run for name, run in runs.items() if name not in HANDWRITTEN}
@@ -73,18 +85,23 @@ def _unchanged_runs(nodes: int) -> dict[str, tuple[str, ...]]:
     return runs
 
 
-def _no_change_medians(fleet: Fleet, rounds: int, runs: dict[str, tuple[str, ...]]) -> dict[str, float]:
+def _no_change_medians(fleet: Fleet, rounds: int, runs: dict[str, tuple[str, ...]]) -> tuple[dict[str, float], dict[str, float]]:
+    """Seconds, and seconds of the controller's CPU."""
     for name in ("provision", *HANDWRITTEN):  # each once: they write the same settings in different words
         if name in runs:
-            progress(f"{fleet.name}: set up with {name}, {play(fleet, name).seconds:.1f} s")
-    taken: dict[str, list[float]] = {name: [] for name in runs}
+            progress(f"{fleet.name}: set up with {name}, {play(fleet, *runs[name]).seconds:.1f} s")
+    play(fleet.over_ssh(), "ping")  # from here on the connections are there, as for all but the first task of a run
+    taken: dict[str, list[Run]] = {name: [] for name in runs}
     for number in range(rounds):
         for name, run in runs.items():
             if name in HANDWRITTEN and number % 2:
                 continue  # slow, and without a goal: half as many rounds show enough
-            taken[name].append(play_unchanged(fleet, *run))
-        progress(f"{fleet.name}, round {number + 1}: " + ", ".join(f"{name} {seconds[-1]:.2f} s" for name, seconds in taken.items()))
-    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+            taken[name].append(play_unchanged(fleet.over_ssh() if name.endswith(OVER_SSH) else fleet, *run))
+        progress(f"{fleet.name}, round {number + 1}: " + ", ".join(f"{name} {some[-1].seconds:.2f} s" for name, some in taken.items()))
+    return (
+        {name: statistics.median(run.seconds for run in some) for name, some in taken.items()},
+        {name: statistics.median(run.cpu for run in some) for name, some in taken.items()},
+    )
 
 
 def first_run(yard: Yard, rounds: int) -> list[Row]:

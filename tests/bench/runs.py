@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -26,34 +27,33 @@ PLAYBOOKS = {
     "handwritten": [str(REFERENCE / "handwritten.yml")],
     "handwritten without facts": [str(REFERENCE / "handwritten.yml"), "--extra-vars", "facts=false"],
 }
-# As most inventories name one: a ping has its share of what that costs.
-USER = ("--extra-vars", "ansible_user=root")
 RECAP = re.compile(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.M)
 
 
 @dataclass(frozen=True)
 class Run:
     seconds: float
+    cpu: float  # of ansible-playbook and all that it started and waited for, user and system, in seconds
     changed: dict[str, int]  # by host
 
 
 def play(fleet: Fleet, name: str, *options: str) -> Run:
     """One run of a playbook from start to end, as a user would start it."""
     playbook = str(Path(sys.executable).with_name("ansible-playbook"))
-    command = [playbook, "--inventory", str(fleet.inventory), *USER, *PLAYBOOKS[name], *options]
-    seconds, log = _timed(fleet, command, name)
+    command = [playbook, "--inventory", str(fleet.inventory), *fleet.user, *PLAYBOOKS[name], *options]
+    seconds, cpu, log = _timed(fleet, command, name)
     recap = RECAP.findall(log.read_text())
     if not recap or any(unreachable != "0" or failed != "0" for _host, _changed, unreachable, failed in recap):
         raise BenchError(f"{name} on {fleet.name} reports hosts that failed, in {log}")
-    return Run(seconds, {host: int(changed) for host, changed, _unreachable, _failed in recap})
+    return Run(seconds, cpu, {host: int(changed) for host, changed, _unreachable, _failed in recap})
 
 
-def play_unchanged(fleet: Fleet, name: str, *options: str) -> float:
-    """Seconds of a run that finds nothing to do."""
+def play_unchanged(fleet: Fleet, name: str, *options: str) -> Run:
+    """A run that finds nothing to do."""
     run = play(fleet, name, *options)
     if any(run.changed.values()):
         raise BenchError(f"{name} on {fleet.name} should have had nothing to do, and changed {run.changed}")
-    return run.seconds
+    return run
 
 
 def play_first(fleet: Fleet, name: str, *options: str) -> float:
@@ -68,7 +68,7 @@ def play_first(fleet: Fleet, name: str, *options: str) -> float:
 def recipe(fleet: Fleet) -> float:
     """Seconds of the shell recipe on the fleet's first node."""
     with open(REFERENCE / "recipe.sh", "rb") as script:
-        seconds, _log = _timed(fleet, ["docker", "exec", "--interactive", fleet.container("n1"), "sh", "-s"], "recipe", script)
+        seconds, _cpu, _log = _timed(fleet, ["docker", "exec", "--interactive", fleet.container("n1"), "sh", "-s"], "recipe", script)
     advertised(fleet, ["n1"])
     return seconds
 
@@ -82,12 +82,14 @@ def advertised(fleet: Fleet, nodes: list[str] | None = None) -> None:
             raise BenchError(f"node {node} of {fleet.name} advertises no GPU: {words.strip()}")
 
 
-def _timed(fleet: Fleet, command: list[str], name: str, stdin=subprocess.DEVNULL) -> tuple[float, Path]:
+def _timed(fleet: Fleet, command: list[str], name: str, stdin=subprocess.DEVNULL) -> tuple[float, float, Path]:
     log = LOGS / f"{fleet.name}-{name.replace(' ', '-')}.log"
     with open(log, "wb") as out:
         start = time.perf_counter()
-        code = subprocess.run(command, cwd=CHECKOUT, env=fleet.environment, stdin=stdin, stdout=out, stderr=out, check=False).returncode
+        process = subprocess.Popen(command, cwd=CHECKOUT, env=fleet.environment, stdin=stdin, stdout=out, stderr=out)
+        _pid, status, used = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
-    if code:
+    process.returncode = os.waitstatus_to_exitcode(status)  # it has been waited for
+    if process.returncode:
         raise BenchError(f"{name} on {fleet.name} failed ({log}):\n{tail(log)}")
-    return seconds, log
+    return seconds, used.ru_utime + used.ru_stime, log
