@@ -20,6 +20,8 @@ import pytest
 
 from .fleet import DAEMON_JSON, Fleet, Node, Run, lab, wait_until
 from .tasks_db import COMMITS, read_under_writes, unreadable
+from .watched import MACHINE, reported
+from .watched import WITHIN_S as PAUSED_S
 
 NAME = "e2e-isolation"
 FLEET = """
@@ -40,6 +42,7 @@ RESERVES = ("--generic-resource", "NVIDIA-GPU=1")
 SLEEP = ("sleep", "9999")
 COUNT = "set -- /dev/nvidia[0-9]; [ -e $1 ] && echo $# || echo 0"
 SEEN_S = 60
+SEES_ITS_OWN = "sees the GPUs allocated to it and no others"
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +87,8 @@ def removed(fleet: Fleet, *names: str) -> None:
         wait_until(f"the containers of {names} to end", lambda node=node: not any(containers(node, name) for name in names))
 
 
-def verify(fleet: Fleet, inventory: Path, level: str) -> Run:
-    variables = {"gpu_swarm_isolation": level, "verify_image": "lab/cuda"}
+def verify(fleet: Fleet, inventory: Path, level: str, **more: Any) -> Run:
+    variables = {"gpu_swarm_isolation": level, "verify_image": "lab/cuda", **more}
     return fleet.playbook(inventory, "--extra-vars", json.dumps(variables), playbook="fleet.gpu_swarm.verify")
 
 
@@ -118,6 +121,10 @@ def gpu_of(fleet: Fleet, service: str) -> str:
 
 def advertised(node: Node) -> list[str]:
     return [entry.partition("=")[2] for entry in json.loads(node.read(DAEMON_JSON) or b"{}")["node-generic-resources"]]
+
+
+def availability(fleet: Fleet, node: Node) -> str:
+    return str(fleet["m1"].docker_json("node", "inspect", node.swarm()["NodeID"])[0]["Spec"]["Availability"])
 
 
 def node_of(fleet: Fleet, task: dict[str, str]) -> str:
@@ -155,7 +162,7 @@ def counted(node: Node) -> dict[str, dict[str, int]]:
 def assert_verified(run: Run, level: str, closed: bool) -> None:
     """verify reports of each node what the tests below see there."""
     assert run.rc == 0, run.output
-    expected = ["1 NVIDIA-GPU  1  passed: sees the GPUs allocated to it and no others"]
+    expected = ["1 NVIDIA-GPU  1  passed: " + SEES_ITS_OWN]
     if closed:
         expected.append("–  0  passed: without a reservation, a task is refused")
         expected.append("1 NVIDIA-GPU  0  passed: with variables that request more than it reserved, a task is refused")
@@ -176,6 +183,7 @@ def with_flag(node: Node, flag: str) -> Iterator[None]:
         node.run("sh", "-c", f"rm {DROP_IN} && systemctl daemon-reload && systemctl reset-failed docker && systemctl restart docker")
 
 
+@pytest.mark.rare
 def test_a_guard_that_takes_a_restart_is_previewed_where_only_the_swarm_names_the_level(fleet: Fleet, inventory: Path) -> None:
     """A reload would reset that flag (moby daemon/reload.go)."""
     with with_flag(fleet["i1"], "--max-concurrent-downloads=2"):
@@ -275,6 +283,7 @@ def test_a_run_with_nothing_to_change_changes_nothing(fleet: Fleet, inventory: P
     assert {name: (fleet[name].files(), fleet[name].run("sh", "-c", f"find {HOME} -type f | xargs md5sum")) for name in NODES} == files
 
 
+@pytest.mark.rare
 def test_what_swarm_gave_is_read_while_swarm_writes(fleet: Fleet, inventory: Path) -> None:
     """The agent writes each step of the tasks that come and go beside it."""
     at(fleet, inventory, "reserved")
@@ -295,6 +304,7 @@ def test_what_swarm_gave_is_read_while_swarm_writes(fleet: Fleet, inventory: Pat
     removed(fleet, "stays", "churns")
 
 
+@pytest.mark.rare
 def test_where_it_cannot_be_read_the_variables_decide_and_that_is_counted(fleet: Fleet, inventory: Path) -> None:
     at(fleet, inventory, "reserved")
     with ExitStack() as stack:
@@ -347,6 +357,7 @@ def test_a_broken_guard_starts_what_requests_no_gpu_and_nothing_else(fleet: Flee
     removed(fleet, "gpu")
 
 
+@pytest.mark.rare
 def test_a_tool_that_takes_its_place_is_drift(fleet: Fleet, inventory: Path) -> None:
     at(fleet, inventory, "reserved")
     node = fleet["i1"]
@@ -467,6 +478,7 @@ def dedicated(fleet: Fleet) -> list[str]:
     return sorted(node["Description"]["Hostname"] for node in nodes if node["Spec"]["Labels"].get("gpu.dedicated") == "true")
 
 
+@pytest.mark.rare
 def test_services_without_a_reservation_are_kept_off_dedicated_nodes_by_their_own_constraint(fleet: Fleet, inventory: Path) -> None:
     def status() -> Run:
         return fleet.playbook(inventory, playbook="fleet.gpu_swarm.status", env={"COLUMNS": "300"})
@@ -540,11 +552,15 @@ def test_a_task_with_a_share_of_a_card_sees_that_card_and_finds_its_share(fleet:
             assert (its["MAX_CONTAINER_MEMORY"], its["GPU_MEMORY_FRACTION"]) == ("7680", "0.480468")
         assert by_slot == {f"{card}.slot{number}": [card] for card in node.gpus()[1:3] for number in (1, 2)}
     removed(fleet, "apart", "memory", "slot")
+    run = verify(fleet, inventory, "exclusive", verify_gpus="all", gpu_node_advertise=SHARED)
+    assert run.rc == 0, run.output
+    assert {name: rows(run, name)[1] for name in NODES} == dict.fromkeys(NODES, "4 × 1 NVIDIA-SLOT  1  passed: " + SEES_ITS_OWN), run.output
 
 
 PAIRS = [{"as": "group", "kind": "PAIR", "size": 2}]
 
 
+@pytest.mark.rare
 def test_a_task_with_a_group_sees_its_gpus_and_no_others(fleet: Fleet, inventory: Path) -> None:
     """Bridges of NVLink join the first card and the third, and the second and the fourth."""
     for name in NODES:
@@ -564,12 +580,68 @@ def test_a_task_with_a_group_sees_its_gpus_and_no_others(fleet: Fleet, inventory
         assert sorted("+".join(json.loads(one)["devices"]) for one in holds) == sorted(seen_by[name]), holds
     (free,) = [name for name in NODES if len(seen_by[name]) == 1]
     run = fleet.playbook(inventory, "--extra-vars", '{"verify_image": "lab/cuda"}', playbook="fleet.gpu_swarm.verify")
-    assert "1 PAIR  2  passed: sees the GPUs allocated to it and no others" in rows(run, free), run.output
+    assert "1 PAIR  2  passed: " + SEES_ITS_OWN in rows(run, free), run.output
     run = at(fleet, inventory, "exclusive", gpu_node_advertise=PAIRS)
     assert set(run.changed().values()) == {0}, run.output
     removed(fleet, "forges", "pair")
     for name in NODES:
         fleet.swap_gpus(name, "t4x4")
+
+
+@pytest.mark.rare
+def test_slots_of_mig_devices_are_each_one_device(fleet: Fleet, inventory: Path) -> None:
+    fleet.swap_gpus("i1", "a100-mig")
+    rules = {"gpu_node_advertise": [{"as": "slots", "slots": 2}]}
+    at(fleet, inventory, "exclusive", **rules, gpu_node_allow_shrink=True)
+    slots = advertised(fleet["i1"])
+    devices = [slot.partition(".")[0] for slot in slots]
+    assert ([slot.partition(".")[2] for slot in slots], [one[:4] for one in devices]) == (["slot1", "slot2"] * 4, ["MIG-"] * 6 + ["GPU-"] * 2)
+    there = ("--constraint", f"node.id=={fleet['i1'].swarm()['NodeID']}", "--generic-resource", "NVIDIA-SLOT=1")
+    create(fleet, "slot", *there, "--replicas", "8", image="lab/cuda")
+    found = wait_until("the slots", lambda: len(containers(fleet["i1"], "slot")) == 8 and containers(fleet["i1"], "slot"), SEEN_S)
+    seen_by, shares = {}, {}
+    for container in found:
+        its = variables(fleet["i1"], container)
+        seen_by[its["GPU_SWARM_SLOTS"]] = re.findall(r"MIG-[0-9a-f-]{36}|(?<=\) )GPU-", fleet["i1"].docker("exec", container, "nvidia-smi", "-L"))
+        shares[its["GPU_SWARM_SLOTS"].partition(".")[0]] = its["MAX_CONTAINER_MEMORY"]
+    whole = {slot for slot in slots if slot.startswith("GPU-")}
+    assert {slot: cards for slot, cards in seen_by.items() if slot not in whole} == {
+        slot: [slot.partition(".")[0]] for slot in slots if slot not in whole
+    }
+    assert whole < set(seen_by)
+    assert sorted(shares.values()) == ["20096", "40960", "4864", "9984"]
+    removed(fleet, "slot")
+    run = verify(fleet, inventory, "exclusive", verify_gpus="all", **rules)
+    assert run.rc == 0, run.output
+    assert rows(run, "i1")[0] == "8 × 1 NVIDIA-SLOT  1  passed: " + SEES_ITS_OWN, run.output
+    fleet.swap_gpus("i1", "t4x4")
+
+
+@pytest.mark.rare
+def test_a_group_whose_card_dies_is_no_longer_advertised_and_the_others_are(fleet: Fleet, inventory: Path) -> None:
+    """The node is paused; with consent, the next run leaves the group out, and the card that is left of it is in no other."""
+    node, given = fleet["i1"], {"gpu_swarm_isolation": "exclusive", "gpu_node_advertise": PAIRS}
+
+    def run(**more: bool) -> Run:
+        return fleet.playbook(inventory, "--limit", "m1,i1", "--extra-vars", json.dumps({**given, **more}))
+
+    fleet.swap_gpus("i1", "a6000x4")
+    assert (found := run(gpu_node_allow_shrink=True)).rc == 0, found.output
+    pair, other = advertised(node)
+    dead, machine = pair.split("+")[1], node.read(MACHINE) or b""
+    node.write(MACHINE, machine + f"\n[gpu {node.gpus().index(dead)}]\nfault = lost\n".encode())
+    wait_until("the pause", lambda: availability(fleet, node) == "pause", PAUSED_S, lambda: reported(fleet["m1"], node))
+    found = run()
+    assert (found.rc, dead in found.failures("i1")[-1]) == (2, True), found.output
+    assert advertised(node) == [pair, other]
+    found = run(gpu_node_allow_shrink=True)
+    assert advertised(node) == [other], found.output
+    there = ("--constraint", f"node.id=={node.swarm()['NodeID']}", "--replicas", "2")
+    create(fleet, "pair", *there, "--generic-resource", "PAIR=1", image="lab/cuda")
+    (container,) = wait_until("the pair", lambda: containers(node, "pair"), SEEN_S, lambda: tasks(fleet, "pair"))
+    assert "+".join(cards(node, container)) == other
+    removed(fleet, "pair")
+    fleet.swap_gpus("i1", "t4x4")
 
 
 def test_it_is_removed_while_a_container_runs_which_can_be_stopped(
