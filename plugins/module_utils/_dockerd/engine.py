@@ -294,6 +294,7 @@ def swarm_of(info: Mapping[str, Any]) -> dict[str, Any]:
     swarm = info.get("Swarm") or {}
     return {
         "state": swarm.get("LocalNodeState") or "inactive",
+        "id": (swarm.get("Cluster") or {}).get("ID") or None,  # which only managers know
         "node_id": swarm.get("NodeID") or None,
         "addr": swarm.get("NodeAddr") or None,
         "control_available": bool(swarm.get("ControlAvailable")),

@@ -60,7 +60,7 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
     """The hosts that run the swarm, and if nobody does, where it may be initialised, or why not.
 
     A swarm is initialised only if every manager of the inventory answered and none of them is in one: a manager that is
-    merely down must not come back to find a second swarm.
+    merely down must not come back to find a second swarm. Where they run two, none is chosen.
     """
     managers, playing = list(managers), set(in_play)
     swarms = {host: swarm for host, answer in answers.items() if (swarm := swarm_of(answer)) is not None}
@@ -71,7 +71,7 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
     # Half-joined nodes never were in a swarm: their join did not get through.
     bound = [host for host in managers if host in swarms and swarms[host]["state"] != "inactive" and not swarms[host].get("half_joined")]
     if any(host in managers for host in running) or (running and bound):
-        return {"live": running, "init_on": None, "error": None}
+        return {"live": running, "init_on": None, "error": _why_no_swarm_is_meant([host for host in running if host in managers], swarms)}
     error = _why_no_swarm_may_be_made(managers, answers, swarms, bound, running)
     ready = [host for host in managers if host in playing]
     # One without Docker gets an error of its own; the others go on.
@@ -87,6 +87,18 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
 
 def _runs_a_swarm(swarm: Mapping[str, Any]) -> bool:
     return swarm["state"] == "active" and bool(swarm.get("control_available"))
+
+
+def _why_no_swarm_is_meant(managers: list[str], swarms: Mapping[str, dict[str, Any]]) -> str | None:
+    """The first manager's swarm would be taken for that of every host: those of another one could join it, and with consent leave theirs for it."""
+    ids = {host: printable(str(swarms[host]["id"])) for host in managers if swarms[host].get("id")}
+    if len(set(ids.values())) < 2:
+        return None
+    return (
+        f"The hosts of the group swarm_managers run different swarms: {', '.join(f'{host} swarm {one}' for host, one in ids.items())}. "
+        "An inventory has one swarm, also with --limit. Give each swarm an inventory of its own (docs/SCALE.md); or, if only one of these is "
+        "meant, take the managers of the others out of the group."
+    )
 
 
 def _why_no_swarm_may_be_made(

@@ -176,6 +176,8 @@ def _cannot(host: Host, node: dict[str, Any] | None, swarm: Swarm) -> str | None
     """Why this host's membership cannot be judged or ended."""
     if not host.has_engine:
         return None
+    if swarm.found.get("live") and swarm.found.get("error"):
+        return str(swarm.found["error"])
     member = membership(Candidate(host.assessed), None)
     if member["error"] or member["action"] != "unknown":  # in no swarm, or only half in one
         return member["error"]

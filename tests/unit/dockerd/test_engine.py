@@ -74,6 +74,7 @@ INFO_26 = {
         "NodeAddr": "10.0.0.7",
         "LocalNodeState": "active",
         "ControlAvailable": True,
+        "Cluster": {"ID": "ks6bh9cbqznvlrt6qyypsk9m1"},
         "Error": "",
         "RemoteManagers": [
             {"NodeID": "vt5h9cpc9198oweazjzwntv63", "Addr": "10.0.0.7:2377"},
@@ -155,6 +156,7 @@ def test_what_cannot_be_a_node_is_refused(flavour, remedy):
 def test_the_swarm_as_the_node_sees_it():
     assert swarm_of(INFO_26) == {
         "state": "active",
+        "id": "ks6bh9cbqznvlrt6qyypsk9m1",
         "node_id": "vt5h9cpc9198oweazjzwntv63",
         "addr": "10.0.0.7",
         "control_available": True,
@@ -164,6 +166,7 @@ def test_the_swarm_as_the_node_sees_it():
     }
     outside = {
         "state": "inactive",
+        "id": None,
         "node_id": None,
         "addr": None,
         "control_available": False,

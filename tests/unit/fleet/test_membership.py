@@ -152,6 +152,37 @@ def test_no_swarm_may_be_made(case):
     assert words in found["error"]
 
 
+def manages(swarm_id, node_id="m1"):
+    found = answer("active", node_id, control=True)
+    return {"swarm": found["swarm"] | {"id": swarm_id}}
+
+
+# Hosts a1, a2 and b1 of the group swarm_managers: what they answer, and who is named.
+TWO_SWARMS = {
+    "two": ({"a1": manages("swarm-a"), "b1": manages("swarm-b")}, "a1 swarm swarm-a, b1 swarm swarm-b"),
+    "two, with a manager that is down": ({"a1": manages("swarm-a"), "a2": DEAD, "b1": manages("swarm-b")}, "a1 swarm swarm-a, b1 swarm swarm-b"),
+    "one of several managers": ({"a1": manages("swarm-a"), "a2": manages("swarm-a", "m2"), "b1": FRESH}, None),
+    "one, and a manager that lost its quorum and knows no id": ({"a1": manages("swarm-a"), "b1": manages(None)}, None),
+    "one, and a host that is to be no manager runs its own": ({"a1": manages("swarm-a"), "x": manages("swarm-x")}, None),
+    "an id that would be more than text": ({"a1": manages("swarm-a"), "b1": manages("b\x1b[2J")}, "b1 swarm b"),
+}
+
+
+@pytest.mark.parametrize("case", TWO_SWARMS)
+def test_no_swarm_is_chosen_where_the_managers_run_several(case):
+    """By --limit the run may have hosts of the other one only."""
+    answers, named = TWO_SWARMS[case]
+    found = find_swarm(answers, ["a1", "a2", "b1"], ["b1", "w"])
+    assert "a1" in found["live"]
+    assert found["init_on"] is None
+    if named:
+        assert named in found["error"]
+        assert "\x1b" not in found["error"]
+        assert "docs/SCALE.md" in found["error"]
+    else:
+        assert found["error"] is None
+
+
 NODES = [node("m1", "manager"), node("m2", "manager"), node("m3", "manager"), node("w1")]
 
 PLANS = {

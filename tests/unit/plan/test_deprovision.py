@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from fleet_lab import assessed, ledger, member, swarm, task
@@ -282,6 +282,11 @@ ERRORS = {
     "lost": ({"swarm": {"state": "error", "node_id": "n1", "error": "expired"}}, swarm(M1), "(expired)"),
     "no manager answered": ({"swarm": ACTIVE}, swarm(), "None of its managers answered"),
     "no list": ({"swarm": ACTIVE}, Swarm({"live": ["m"]}, {"msg": "no quorum"}), "could not be queried about the swarm: no quorum"),
+    "the managers run two swarms": (
+        {"swarm": ACTIVE},
+        replace(swarm(M1, entry()), found={"live": ["m"], "init_on": None, "error": "two swarms"}),
+        "two swarms",
+    ),
     "another swarm": ({"node_id": "x9"}, swarm(M1), "is in a swarm that is not that of m"),
     "a wrong setting": ({"wrong": "deprovision_leave is 'x'"}, swarm(M1, entry()), "deprovision_leave is 'x'"),
 }
