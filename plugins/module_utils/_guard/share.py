@@ -46,13 +46,22 @@ def share(parts: Sequence[Part], own: Sequence[str], card_mib: Mapping[str, int]
     variables[MEMORY] = str(limit)
     total = card_mib.get(cards.pop())
     if total:
-        fraction = min(_MILLION, (limit - overhead_mib) * _MILLION // total)
+        fraction = millionths(limit, total, overhead_mib)
         its_own = _last(own, FRACTION)
         if not _DECIMAL.fullmatch(its_own):
-            variables[FRACTION] = "%d.%06d" % divmod(fraction, _MILLION)
+            variables[FRACTION] = decimal(fraction)
         elif float(its_own) * _MILLION > fraction:
-            beyond.append("it sets %s=%s, and its share is %d.%06d" % (FRACTION, its_own, *divmod(fraction, _MILLION)))
+            beyond.append("it sets %s=%s, and its share is %s" % (FRACTION, its_own, decimal(fraction)))
     return Share(variables, ", ".join(beyond))
+
+
+def millionths(share_mib: int, card_mib: int, overhead_mib: int) -> int:
+    """The part of a card that a framework may allocate, rounded down, so that what CUDA takes beside it is within the share too."""
+    return min(_MILLION, (share_mib - overhead_mib) * _MILLION // card_mib)
+
+
+def decimal(fraction: int) -> str:
+    return "%d.%06d" % divmod(fraction, _MILLION)
 
 
 def is_mapped(part: Part) -> bool:
