@@ -103,38 +103,16 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._jobs import finished, logs, removal
-from ..module_utils._ledger.tasks import epoch
-from ..module_utils._swarm.lease import refuse_another
+from ..module_utils._jobs import logs
+from ..module_utils._jobs.prune import prune, refuse
 from ..module_utils._swarm.manager import connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
-from ..module_utils._swarm.owned_labels import PREFIX
-
-AFTER = "Run this again when it is through."
 
 
 def run(params, check_mode):
     """The module's result."""
-    age = finished.seconds(params["older_than"])
-    if params["keep_last"] < 0:
-        raise GpuSwarmError("keep_last is %d, and is 0 or more. No job was removed." % params["keep_last"])
-    manager = connect(params)
-    cluster, clock = manager.cluster()
-    refuse_another(cluster["Spec"], clock, params["holder"], "No job was removed", AFTER)
-    found = removal.candidates(manager, removal.Wanted(tuple(params["services"]), tuple(params["labels"]), PREFIX))
-    chosen, kept = finished.chosen(found, params["services"], age, params["keep_last"], params["failed"], epoch(clock))
-    stays = [{"service": one.service, "reason": reason} for one, reason in kept]
-    removed = []
-    for one in chosen:
-        files = params["log_directory"], params["log_limit_mib"]
-        reason = None if check_mode else removal.remove(manager, one, params["failed"], PREFIX, *files)
-        if reason:
-            stays.append({"service": one.service, "reason": reason})
-        else:
-            removed.append(one.service)
-    there = {one.service for one in found}
-    gone = [name for name in params["services"] if name not in there]
-    return {"changed": bool(removed), "removed": sorted({*removed, *gone}), "kept": sorted(stays, key=lambda one: one["service"])}
+    refuse(params)
+    return prune(connect(params), params, check_mode)
 
 
 def main():

@@ -97,8 +97,20 @@ def test_a_label_runs_nothing_again_and_what_is_over_is_removed(fleet: Fleet, in
     run = fleet.playbook(inventory, "-e", "older_than=0s", playbook=PRUNE)
     assert (run.rc, run.changed()["m1"]) == (0, 1), run.output
     assert len(services(fleet)) == 2
-    run = fleet.playbook(inventory, "-e", "older_than=0s", "-e", "failed=true", playbook=PRUNE)
-    assert (run.rc, services(fleet)) == (0, []), run.output
-    assert logs(fleet).count("case ") == 5
     # Not of this collection, and nobody chose it.
     assert fleet["m1"].docker("service", "rm", "marker") == "marker"
+
+
+def test_a_timer_removes_what_is_over(fleet: Fleet, inventory: Path) -> None:
+    timer = "gpu-swarm-prune-jobs"
+    run = fleet.playbook(inventory, "-e", "older_than=0s", "-e", "keep_last=9", "-e", "failed=true", "-e", "timer=true", playbook=PRUNE)
+    assert (run.rc, len(services(fleet))) == (0, 2), run.output
+    assert fleet["m1"].run("systemctl", "is-active", f"{timer}.timer") == "active"
+    settings = f"/var/lib/gpu-swarm/{timer.removeprefix('gpu-swarm-')}/settings.json"
+    fleet["m1"].run("sed", "--in-place", "s/\"keep_last\": 9/\"keep_last\": 0/", settings)
+    fleet["m1"].run("systemctl", "start", f"{timer}.service")  # what it does hourly
+    assert services(fleet) == []
+    assert logs(fleet).count("case ") == 5
+    run = fleet.playbook(inventory, "-e", "timer=false", playbook=PRUNE)
+    assert (run.rc, run.changed()["m1"]) == (0, 1), run.output
+    assert fleet["m1"].run("sh", "-c", f"ls /etc/systemd/system/{timer}* /var/lib/gpu-swarm/prune-jobs", check=False) == ""

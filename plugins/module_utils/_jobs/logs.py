@@ -23,6 +23,7 @@ from .._swarm.manager import Manager
 
 DIRECTORY = "/var/lib/gpu-swarm/jobs"
 LIMIT_MIB = 1024
+UNSAVED = "its log could not be saved"
 # A part of a log: what wrote it (1, 2; 3 is the manager that says what it could not read), and its length.
 _HEADER = struct.Struct(">BxxxI")
 _SAID_BY_THE_MANAGER = 3
@@ -50,7 +51,7 @@ def save(
             try:
                 _write(path, _text(manager.task_log(task["ID"]), framed), limit_mib)
             except (OSError, ValueError, GpuSwarmError) as problem:
-                raise GpuSwarmError("its log could not be saved to %s: %s" % (path, getattr(problem, "message", problem))) from problem
+                raise GpuSwarmError("%s to %s: %s" % (UNSAVED, path, getattr(problem, "message", problem))) from problem
         saved.append(path)
     return saved
 

@@ -199,6 +199,11 @@ PLAYBOOKS = (
         "`none`.",
     ),
     Setting(
+        "prune_jobs_timer", "bool", None, "whether a timer on the managers does the same hourly", once=True,
+        details="`-e timer=true` sets it, with the other settings as they are then, `-e timer=false` removes it. On the manager that leads it "
+        "removes jobs of `job`, not what `prune_jobs_labels` chooses. Not set: a timer that is there stays as it is.",
+    ),
+    Setting(
         "swarm_manager_docker_host", "str", None, "the Docker API of a manager that is run by others",
         details="Such as `tcp://m1.example.org:2376`. Only this API is used; nothing is changed on its machine. The README of the role "
         "`swarm_member` has an example.",

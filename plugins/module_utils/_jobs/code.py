@@ -1,0 +1,54 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The code that the timer starts, as Ansible sends it along with a module, which it does with what is imported, wherever that is.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from .. import _sources
+
+# What it imports, and nothing else. A test compares.
+FILES = (
+    "_errors.py",
+    "_files.py",
+    "_health/books.py",
+    "_jobs/definition.py",
+    "_jobs/finished.py",
+    "_jobs/logs.py",
+    "_jobs/main.py",
+    "_jobs/mounts.py",
+    "_jobs/progress.py",
+    "_jobs/prune.py",
+    "_jobs/removal.py",
+    "_ledger/jobs.py",
+    "_ledger/tasks.py",
+    "_mask.py",
+    "_policy/generic_resources.py",
+    "_printable.py",
+    "_swarm/isolation.py",
+    "_swarm/json_stream.py",
+    "_swarm/lease.py",
+    "_swarm/manager.py",
+    "_swarm/owned_labels.py",
+)
+PACKAGE = "gpu_swarm"
+START = "import sys\n\nfrom %s._jobs.main import main\n\nsys.exit(main())\n" % PACKAGE
+
+
+def sources() -> dict[str, bytes]:
+    """What is kept on a manager, by path."""
+    files = {"%s/%s" % (PACKAGE, path): data for path, data in _sources.read(FILES).items()}
+    return {**files, "__main__.py": START.encode("ascii")}
+
+
+def version() -> str:
+    found = hashlib.sha256()
+    for name, data in sorted(sources().items()):
+        found.update(("%s %d\n" % (name, len(data))).encode("ascii") + data)
+    return "code-" + found.hexdigest()[:16]

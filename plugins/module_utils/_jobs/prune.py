@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Removes what is over, as it was asked for: by hand with the module swarm_job_prune, or hourly by a timer on the managers.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from .._errors import GpuSwarmError
+from .._ledger.tasks import epoch
+from .._swarm.lease import refuse_another
+from .._swarm.manager import Manager
+from .._swarm.owned_labels import PREFIX
+from . import finished, removal
+
+AFTER = "Run this again when it is through."
+
+
+def refuse(params: Mapping[str, Any]) -> None:
+    """What is wrong with the settings."""
+    finished.seconds(params["older_than"])
+    if params["keep_last"] < 0:
+        raise GpuSwarmError("keep_last is %d, and is 0 or more. No job was removed." % params["keep_last"])
+
+
+def prune(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
+    """{changed, removed, kept}. ``params`` are the options of the module."""
+    refuse(params)
+    age, named = finished.seconds(params["older_than"]), params["services"]
+    cluster, clock = manager.cluster()
+    refuse_another(cluster["Spec"], clock, params["holder"], "No job was removed", AFTER)
+    found = removal.candidates(manager, removal.Wanted(tuple(named), tuple(params["labels"]), PREFIX))
+    chosen, kept = finished.chosen(found, named, age, params["keep_last"], params["failed"], epoch(clock))
+    stays = [{"service": one.service, "reason": reason} for one, reason in kept]
+    removed = []
+    for one in chosen:
+        files = params["log_directory"], params["log_limit_mib"]
+        reason = None if check_mode else removal.remove(manager, one, params["failed"], PREFIX, *files)
+        if reason:
+            stays.append({"service": one.service, "reason": reason})
+        else:
+            removed.append(one.service)
+    there = {one.service for one in found}
+    gone = [name for name in named if name not in there]
+    return {"changed": bool(removed), "removed": sorted({*removed, *gone}), "kept": sorted(stays, key=lambda one: one["service"])}

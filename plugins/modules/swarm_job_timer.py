@@ -1,0 +1,108 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: swarm_job_timer
+short_description: Installs the timer on a manager that removes jobs which are over (internal)
+version_added: 0.3.0
+description:
+  - Installs, compares or removes C(gpu-swarm-prune-jobs.timer), which does hourly, on the manager that leads, what M(fleet.gpu_swarm.swarm_job_prune)
+    does for jobs of this collection.
+options:
+  state:
+    description: V(absent) removes the timer and its code. Logs that it has saved stay.
+    type: str
+    choices: [present, absent]
+    default: present
+  older_than:
+    description: As of M(fleet.gpu_swarm.swarm_job_prune), and so are the next four.
+    type: str
+    default: 24h
+  keep_last:
+    description: So many of each name stay.
+    type: int
+    default: 0
+  failed:
+    description: Whether those that did not complete are removed too.
+    type: bool
+    default: false
+  log_directory:
+    description: Where logs are saved.
+    type: path
+    default: /var/lib/gpu-swarm/jobs
+  log_limit_mib:
+    description: A log that has more is not saved, and its service stays.
+    type: int
+    default: 1024
+  docker_socket:
+    description: The Docker daemon's socket.
+    type: path
+    default: /var/run/docker.sock
+  state_dir:
+    description: Where this collection keeps what it needs on the machine.
+    type: path
+    default: /var/lib/gpu-swarm
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.no_diff
+  - fleet.gpu_swarm.internal
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Jobs go a week after they have ended
+  fleet.gpu_swarm.swarm_job_timer:
+    older_than: 7d
+"""
+
+RETURN = r"""
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils._bounded import run
+from ..module_utils._errors import GpuSwarmError
+from ..module_utils._jobs import logs
+from ..module_utils._jobs.prune import refuse
+from ..module_utils._jobs.timer import Timer
+
+SETTINGS = ("older_than", "keep_last", "failed", "log_directory", "log_limit_mib", "docker_socket")
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            state=dict(type="str", choices=["present", "absent"], default="present"),
+            older_than=dict(type="str", default="24h"),
+            keep_last=dict(type="int", default=0),
+            failed=dict(type="bool", default=False),
+            log_directory=dict(type="path", default=logs.DIRECTORY),
+            log_limit_mib=dict(type="int", default=logs.LIMIT_MIB),
+            docker_socket=dict(type="path", default="/var/run/docker.sock"),
+            state_dir=dict(type="path", default="/var/lib/gpu-swarm"),
+        ),
+        supports_check_mode=True,
+    )
+    params = module.params
+    timer = Timer(params["state_dir"], {name: params[name] for name in SETTINGS}, run=run, move=module.atomic_move)
+    present = params["state"] == "present"
+    changed = not timer.is_current() if present else timer.is_there()
+    try:
+        refuse(params)
+        if changed and not module.check_mode and present:
+            timer.install()
+        elif changed and not module.check_mode:
+            timer.remove()
+    except GpuSwarmError as problem:
+        module.fail_json(msg=problem.message)
+    module.exit_json(changed=changed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The timer's files on a manager, and what it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from swarm_api import node, service, task
+from versioned_services import VersionedServices
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import code, main
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.timer import Timer
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager as swarm_manager
+from tests.pages import rooms
+
+SETTINGS = {
+    "older_than": "1h", "keep_last": 0, "failed": False, "log_directory": "/x", "log_limit_mib": 1, "docker_socket": "/var/run/docker.sock",
+}  # fmt: skip
+
+
+class Machine:
+    def __init__(self, root):
+        self.root, self.state, self.commands, self.rc = root, root / "state", [], 0
+        (root / "etc/systemd/system").mkdir(parents=True)
+
+    def run(self, argv):
+        if argv[1] == "show":
+            return 0, "\n", ""
+        self.commands.append(argv[1:])
+        return self.rc, "", "it has no reason."
+
+    def timer(self, **settings):
+        return Timer(str(self.state), dict(SETTINGS, **settings), run=self.run, move=os.replace, root=str(self.root))
+
+    def files(self):
+        return sorted(path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file() or path.is_symlink())
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def test_the_files_are_what_it_imports():
+    graph, found = rooms.imports(), set()
+    left = [rooms.PLUGINS / "module_utils/_jobs/main.py"]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            left += graph[path]
+    assert sorted(path.relative_to(rooms.PLUGINS / "module_utils").as_posix() for path in found) == list(code.FILES)
+
+
+def test_it_is_put_there_compared_and_removed_with_nothing_left(machine):
+    before, timer = machine.files(), machine.timer()
+    assert (timer.is_there(), timer.is_current()) == (False, False)
+    timer.install()
+    assert (timer.is_there(), timer.is_current()) == (True, True)
+    assert machine.commands == [["reset-failed", "gpu-swarm-prune-jobs.timer"], ["restart", "gpu-swarm-prune-jobs.timer"]]
+    assert not machine.timer(keep_last=3).is_current()
+    unit = machine.root / "etc/systemd/system/gpu-swarm-prune-jobs.service"
+    text = unit.read_text()
+    machine.timer(keep_last=3).install()
+    assert unit.read_text() == text  # systemd need not read it anew
+    assert json.loads((machine.state / "prune-jobs/settings.json").read_text())["keep_last"] == 3
+    timer.remove()
+    assert (machine.files(), machine.state.exists(), timer.is_there()) == (before, False, False)
+
+
+def test_saved_logs_stay(machine):
+    timer = machine.timer()
+    timer.install()
+    (machine.state / "jobs").mkdir()
+    timer.remove()
+    assert [path.name for path in machine.state.iterdir()] == ["jobs"]
+
+
+def test_one_that_does_not_start_is_said(machine):
+    machine.rc = 1
+    with pytest.raises(GpuSwarmError, match="gpu-swarm-prune-jobs.timer did not start: it has no reason"):
+        machine.timer().install()
+
+
+def test_without_docker_s_sdk_nothing_is_put_there(machine, monkeypatch):
+    monkeypatch.setattr(swarm_manager, "SDK_ERROR", "No module named docker")
+    with pytest.raises(GpuSwarmError, match="python3-docker"):
+        machine.timer().install()
+    assert not machine.timer().is_there()
+
+
+def test_its_code_runs_without_ansible(machine):
+    machine.timer().install()
+    start = machine.state / "prune-jobs/current"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(start)!r})\nimport gpu_swarm._jobs.main\nprint([*sys.modules])"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "ansible" not in done.stdout
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_only_the_leader_removes_what_is_over(leads, monkeypatch, tmp_path, capsys):
+    one = service("s1", "train-1")
+    one["Spec"].update(Mode={"Replicated": {"Replicas": 1}}, Labels={"gpu-swarm.job": "train"})
+    one["Spec"]["TaskTemplate"].update(RestartPolicy={"Condition": "none"}, ForceUpdate=0)
+    manager = VersionedServices([one], [task("t1", state="complete", restart="none")], nodes=[node("n1", leader=leads)])
+    manager.node_id = "n1"
+    monkeypatch.setattr(main, "connect", lambda params: manager)
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "current")])
+    (tmp_path / "settings.json").write_text(json.dumps(dict(SETTINGS, log_directory=str(tmp_path))))
+    assert main.main() == 0
+    assert manager.removed == (["s1"] if leads else [])
+    assert capsys.readouterr().out == ("removed train-1\n" if leads else "")
