@@ -36,7 +36,7 @@ attributes:
 options:
   name:
     description:
-      - The name of the job, at most 54 letters, digits, C(_) and C(-). The names of its services are made of it and of a part of the digest.
+      - The name of the job, at most 50 letters, digits, C(_) and C(-). The names of its services are made of it and of a part of the digest.
       - Required, here or in O(file).
     type: str
   file:
@@ -156,6 +156,15 @@ jobs:
     service:
       description: The name of its service.
       type: str
+    id:
+      description: The id of its service, empty in check mode for one that would be submitted.
+      type: str
+    digest:
+      description: That of its content. The name of the service has the beginning of it.
+      type: str
+    left:
+      description: Whether it is still waited for.
+      type: bool
     parameters:
       description: Its parameters, if it is of an array.
       type: str

@@ -31,9 +31,10 @@ OWNER = "gpu-swarm.owner"  # as status shows it, whatever the prefix
 NAME_VARIABLE = "GPU_SWARM_JOB"
 MOST = 1000  # jobs of an array
 SHOWN = 200  # characters of the parameters
+LONGEST_S = 1000000000  # Docker counts nanoseconds in 63 bits
 
 # docker's own rule for services, of at most 63 characters, with room for the digest.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,53}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CONSTRAINT = re.compile(r"\s*[A-Za-z0-9._/-]+\s*(==|!=)\s*\S.*")
 _NS = 1000000000
@@ -63,7 +64,7 @@ def jobs(params: Mapping[str, Any], prefix: str) -> list[Job]:
 def refuse_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise GpuSwarmError(
-            "The name of the job is %r. Write at most 54 letters, digits and _ - that begin with a letter or digit. %s" % (name, NOTHING)
+            "The name of the job is %r. Write at most 50 letters, digits and _ - that begin with a letter or digit. %s" % (name, NOTHING)
         )
 
 
@@ -80,6 +81,8 @@ def _refuse_numbers(name: str, params: Mapping[str, Any]) -> None:
     for option in ("gpus", "time_limit", "retries"):
         if (params.get(option) or 0) < 0:
             raise GpuSwarmError("%s of the job %s is %d, and is 0 or more. %s" % (option, name, params[option], NOTHING))
+    if (params.get("time_limit") or 0) > LONGEST_S:
+        raise GpuSwarmError("time_limit of the job %s is %d seconds, and %d at most. %s" % (name, params["time_limit"], LONGEST_S, NOTHING))
     if not (params.get("image") or "").strip():
         raise GpuSwarmError("The job %s has no image. Write what it runs in: image: nvidia/cuda:13.0.0-base-ubuntu24.04. %s" % (name, NOTHING))
     for text in params.get("constraints") or []:
@@ -151,7 +154,7 @@ def _job(params: Mapping[str, Any], parameters: dict[str, str], prefix: str) -> 
     labels = {prefix + JOB: name, prefix + DIGEST: digest, prefix + RETRIED: "0", prefix + REFUSED: "0"}
     labels.update({prefix + PARAMETERS: shown} if shown else {})
     labels.update({OWNER: params["owner"]} if params.get("owner") else {})
-    service = "%s-%s" % (name, digest[:8])
+    service = "%s-%s" % (name, digest[:12])
     return Job(service, digest, shown, _spec(name, service, labels, content))
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Removes what is over, as it was asked for: by hand with the module swarm_job_prune, or hourly by a timer on the managers.
+"""Removes what is over: by hand with the module swarm_job_prune, or hourly by a timer on the managers.
 
 Private to this collection: no stability is promised to others.
 """

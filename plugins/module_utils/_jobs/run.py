@@ -23,6 +23,10 @@ from .definition import DIGEST, JOB, NOTHING, REMOVING, Job
 # Whether a job that is over is run once more.
 NEVER, FAILED, ALWAYS = "never", "failed", "always"
 REMOVED_WITHIN_S = 30
+FORGETS = (
+    "The swarm forgets a task as soon as it has ended, and what became of the job %s could not be seen. Have it keep some: "
+    "docker swarm update --task-history-limit 5. %s"
+)
 
 
 class Jobs:
@@ -66,6 +70,8 @@ class Jobs:
 
     def _refuse_unfit(self, missing: Sequence[Job]) -> None:
         """One that no node could ever run would be queued for ever. Alike ones are looked at once."""
+        if (self._manager.spec.get("Orchestration") or {}).get("TaskHistoryRetentionLimit") == 0:
+            raise GpuSwarmError(FORGETS % (self._name, NOTHING))
         alike = {str(_needs(job.spec)): job.spec for job in missing}
         manager = self._manager
         listed = Listed(manager.nodes(), list(manager.tasks()), manager.services(), self._now)

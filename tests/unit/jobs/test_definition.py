@@ -20,7 +20,7 @@ def made(**options):
 def test_one_job_is_a_service_that_swarm_does_not_start_again():
     (job,) = made(command="python train.py --name 'a b'", env={"LR": 0.1, "DEBUG": True}, owner="alice")
     template = job.spec["TaskTemplate"]
-    assert job.service == job.spec["Name"] == f"train-{job.digest[:8]}"
+    assert job.service == job.spec["Name"] == f"train-{job.digest[:12]}"
     assert template["RestartPolicy"] == {"Condition": "none"}
     assert job.spec["Mode"] == {"Replicated": {"Replicas": 1}}
     assert template["ContainerSpec"]["Args"] == ["python", "train.py", "--name", "a b"]
@@ -60,7 +60,7 @@ def test_other_content_is_another_job(options):
 
 
 def test_the_digest_is_the_same_in_each_release():
-    assert made(command=["a"])[0].service == "train-9ff83fa8"
+    assert made(command=["a"])[0].service == "train-9ff83fa8f7db"
 
 
 def test_a_job_without_gpus_sees_none_in_an_image_that_requests_all():
@@ -98,6 +98,7 @@ WRONG = {
     "image": ({"image": " "}, "has no image"),
     "negative": ({"gpus": -1}, "gpus of the job train is -1"),
     "time limit": ({"time_limit": -5}, "time_limit of the job train"),
+    "for ever": ({"time_limit": 10**10}, "is 10000000000 seconds"),
     "variable": ({"env": {"a b": 1}}, "'a b' cannot be a variable's name"),
     "swarm's own": ({"env": {"DOCKER_RESOURCE_GPU": "x"}}, "is set by swarm from gpus and kind"),
     "a list": ({"env": {"A": [1]}}, "A is no text and no number"),
@@ -121,9 +122,9 @@ def test_what_is_wrong_is_said_before_anything_is_submitted(options, words):
     assert problem.value.message.endswith("Nothing was submitted.")
 
 
-@pytest.mark.parametrize("name", ["", "-a", "a b", "x" * 55, "a/b", "ä"])
+@pytest.mark.parametrize("name", ["", "-a", "a b", "x" * 51, "a/b", "ä"])
 def test_a_name_is_one_that_a_service_can_have(name):
-    with pytest.raises(GpuSwarmError, match="at most 54 letters"):
+    with pytest.raises(GpuSwarmError, match="at most 50 letters"):
         definition.refuse_name(name)
 
 

@@ -161,6 +161,40 @@ def test_what_no_node_could_run_is_not_submitted(run, options, words, check_mode
     assert manager.created == []
 
 
+def test_a_swarm_that_keeps_no_task_takes_no_job(run):
+    manager = VersionedServices(nodes=FLEET)
+    manager.spec = {"Orchestration": {"TaskHistoryRetentionLimit": 0}}
+    with pytest.raises(GpuSwarmError, match="docker swarm update --task-history-limit 5"):
+        run(manager)
+    assert manager.created == []
+
+
+@pytest.mark.parametrize("what", ["is changed", "is run again", "is removed"])
+def test_one_that_somebody_changes_at_the_same_moment_runs_once_more_at_most(run, what):
+    manager = VersionedServices(nodes=FLEET)
+    run(manager)
+    ends(manager, "complete", code=0)
+
+    def meanwhile(call, service_id):
+        if call == "update_service":
+            manager.before = lambda call, service_id: None
+            if what == "is removed":
+                manager.remove_service(service_id)
+            elif what == "is run again":
+                manager.force(service_id)
+            else:
+                one = manager.service_as_it_is(service_id)
+                manager.write(service_id, one["Version"]["Index"], one["Spec"])
+
+    manager.before = meanwhile
+    result = run(manager, again="always")
+    assert (result["changed"], len(result["waiting"])) == (what == "is changed", 1)
+    if what == "is removed":
+        assert states(run(manager)) == ["queued"]  # it is submitted anew
+    else:
+        assert manager.service_as_it_is("new0")["Spec"]["TaskTemplate"]["ForceUpdate"] == 1
+
+
 def test_a_name_that_something_else_has(run):
     name = module.definition.jobs(PLAIN, "gpu-swarm.")[0].service
     manager = VersionedServices([service("s1", name)], nodes=FLEET)

@@ -18,6 +18,7 @@ class VersionedServices:
     """``before`` is called with the name of each call and the service's id: what others do in between."""
 
     time = "2026-11-21T02:10:00Z"
+    spec = cluster()["Spec"]
 
     def __init__(self, services=(), tasks=(), lease=None, nodes=(), log=b"hello\n"):
         self._services = {one["ID"]: copy.deepcopy({"Version": {"Index": 1}, **one}) for one in services}
@@ -79,6 +80,8 @@ class VersionedServices:
         self.updated.append(service_id)
 
     def write(self, service_id, version, spec):
+        if service_id not in self._services:
+            raise NotFound("no such service")
         one = self._services[service_id]
         if one["Version"]["Index"] != version:
             raise OutOfSequence("update out of sequence")
