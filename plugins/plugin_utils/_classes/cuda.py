@@ -49,9 +49,10 @@ def how(cuda: Version | None, node: Facts, ptx: bool = False, forward: Sequence[
 
 
 def _is_minor(cuda: Version, node: Facts) -> bool:
-    assert node.cuda is not None
     least = _MINOR_FROM.get(cuda[0])
-    return least is not None and node.cuda.version[0] == cuda[0] and node.driver is not None and node.driver >= least
+    if least is None or node.cuda is None or node.driver is None:
+        return False
+    return node.cuda.version[0] == cuda[0] and node.driver >= least
 
 
 def _why(cuda: Version, node: Facts, ptx: bool, forward: Sequence[int]) -> str:

@@ -40,9 +40,7 @@ def bounds(text: str) -> list[Bound] | None:
 
 
 def _bound(sign: str, text: str) -> Bound:
-    parts = version(text)
-    assert parts is not None  # the pattern has seen to that
-    return Bound("==" if sign == "=" else sign, parts)
+    return Bound("==" if sign == "=" else sign, version(text) or (0, 0))
 
 
 def meets(wanted: str, found: Version) -> bool:

@@ -41,7 +41,7 @@ def rtx(name: str, free: int = 2, **more: str) -> dict[str, Any]:
 
 
 MANAGER = {"id": "id-m", "hostname": "m", "labels": {}, "resources": {}, "state": "ready", "availability": "active"}
-FLEET = [MANAGER, t4("g1"), rtx("g2")]
+FLEET = (MANAGER, t4("g1"), rtx("g2"))
 ONE = "deploy: {replicas: 4, resources: {reservations: {devices: [{count: 1, capabilities: [gpu]}]}}}"
 
 
