@@ -162,6 +162,12 @@ jobs:
     digest:
       description: That of its content. The name of the service has the beginning of it.
       type: str
+    queued:
+      description: Since when it is queued.
+      type: str
+    avoids:
+      description: The id of the node whose guard refused it last, off which it is kept while it starts.
+      type: str
     left:
       description: Whether it is still waited for.
       type: bool

@@ -358,6 +358,35 @@ def test_a_broken_guard_starts_what_requests_no_gpu_and_nothing_else(fleet: Flee
 
 
 @pytest.mark.rare
+def test_a_job_that_a_guard_refuses_is_submitted_again_at_no_cost(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    """As long as a guard is broken; what would be refused on any node is over at once."""
+    at(fleet, inventory, "reserved")
+    for name, more in {"again": {}, "never": {"gpus": 0, "env": {"NVIDIA_VISIBLE_DEVICES": "all"}}}.items():
+        (tmp_path / name).write_text(json.dumps({"name": name, "image": "lab/task", "command": ["nvidia-smi", "-L"], **more}))
+
+    def job(name: str, *arguments: str) -> Run:
+        return fleet.playbook(inventory, "-e", f"job={tmp_path / name}", *arguments, playbook="fleet.gpu_swarm.job")
+
+    for name in NODES:
+        fleet[name].run("mv", f"{HOME}/settings.json", "/run/settings.json")
+    waits = job("again", "-e", "wait_timeout=12")
+    assert (waits.rc, "gpu-swarm: the guard of this node's GPUs failed" in waits.output) == (75, True), waits.output
+    for name in NODES:
+        fleet[name].run("mv", "/run/settings.json", f"{HOME}/settings.json")
+    run = job("again", "-e", "wait_timeout=120")
+    assert (run.rc, "1 complete" in run.output) == (0, True), run.output
+    (service,) = fleet["m1"].docker("service", "ls", "--quiet", "--filter", "label=gpu-swarm.job=again").split()
+    labels = fleet["m1"].docker_json("service", "inspect", service, "--format", "{{json .Spec.Labels}}")
+    assert (labels["gpu-swarm.job-retried"], int(labels["gpu-swarm.job-refused"]) > 1) == ("0", True)
+
+    run = job("never")
+    assert (run.rc, "it sets NVIDIA_VISIBLE_DEVICES=all, and has no reservation" in run.output) == (2, True), run.output
+    for name in ("again", "never"):
+        assert job(name, "-e", "state=absent").rc == 0
+    fleet["m1"].run("rm", "--recursive", "--force", "/var/lib/gpu-swarm/jobs")
+
+
+@pytest.mark.rare
 def test_a_tool_that_takes_its_place_is_drift(fleet: Fleet, inventory: Path) -> None:
     at(fleet, inventory, "reserved")
     node = fleet["i1"]

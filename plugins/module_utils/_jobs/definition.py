@@ -25,6 +25,8 @@ from .mounts import mount
 
 # Labels of the services, with the collection's prefix in front.
 JOB, DIGEST, PARAMETERS, RETRIED, REFUSED = "job", "job-digest", "job-parameters", "job-retried", "job-refused"
+# The node that refused it last, which the next try keeps off.
+AVOIDS = "job-avoids"
 # How often somebody set about to remove it.
 REMOVING = "job-removed"
 OWNER = "gpu-swarm.owner"  # as status shows it, whatever the prefix

@@ -13,7 +13,7 @@ import re
 from typing import Any, Iterable, Mapping
 
 from .._ledger.tasks import ENDED, WAITING, epoch
-from .definition import DIGEST, PARAMETERS, REFUSED, RETRIED
+from .definition import AVOIDS, DIGEST, PARAMETERS, REFUSED, RETRIED
 
 QUEUED, STARTING, RUNNING, STOPPING = "queued", "starting", "running", "stopping"
 COMPLETE, FAILED, TIMED_OUT, REFUSED_BY_GUARD = "complete", "failed", "timed out", "refused"
@@ -28,6 +28,8 @@ _FOR_GOOD = re.compile(r"\(isolation: \w+\): (it sets |it has a mount at |its sh
 _UNHEALTHY = "unhealthy container"
 MOST_REFUSED = 20
 LONGEST_PAUSE_S = 60
+# So long a queued job keeps off the node that refused it.
+AVOIDED_S = 30
 
 
 def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefix: str) -> dict[str, Any]:
@@ -51,6 +53,8 @@ def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefi
         "node": task.get("NodeID") if task else None,
         "error": error,
         "ended": status.get("Timestamp") if state in OVER else None,
+        "queued": task.get("CreatedAt") if task and state == QUEUED else None,
+        "avoids": labels.get(prefix + AVOIDS, ""),
     }
 
 
@@ -116,8 +120,26 @@ def due(one: Mapping[str, Any], now: float | None) -> bool:
     return age is None or age >= min(LONGEST_PAUSE_S, 2 ** min(one["retried"] + one["refused"], 10) - 1)
 
 
-def next_try(spec: Mapping[str, Any], how: str | None, prefix: str) -> dict[str, Any]:
-    """The service's specification for one more try; ``how`` None begins anew, with all of its retries."""
+def is_kept_off_for_long(one: Mapping[str, Any], now: float | None) -> bool:
+    age = age_of(one["queued"], now)
+    return bool(one["avoids"]) and one["state"] == QUEUED and age is not None and age > AVOIDED_S
+
+
+def keeping_off(spec: Mapping[str, Any], node: str | None, prefix: str) -> dict[str, Any]:
+    """The specification with no node kept off but this one: swarm would choose the same card again, which it takes for free."""
+    labels, template = dict(spec.get("Labels") or {}), spec["TaskTemplate"]
+    placement = template.get("Placement") or {}
+    former = "node.id!=%s" % labels.pop(prefix + AVOIDS, "")
+    constraints = [one for one in placement.get("Constraints") or [] if one != former]
+    if node:
+        labels[prefix + AVOIDS] = node
+        constraints.append("node.id!=%s" % node)
+    return dict(spec, Labels=labels, TaskTemplate=dict(template, Placement=dict(placement, Constraints=constraints)))
+
+
+def next_try(spec: Mapping[str, Any], how: str | None, prefix: str, avoid: str | None = None) -> dict[str, Any]:
+    """The service's specification for one more try, off the node ``avoid``; ``how`` None begins anew, with all of its retries."""
+    spec = keeping_off(spec, avoid, prefix)
     labels = dict(spec.get("Labels") or {})
     counts = {key: _number(labels.get(prefix + key)) for key in (RETRIED, REFUSED)}
     counts = {RETRIED: counts[RETRIED] + (how == RETRY), REFUSED: counts[REFUSED] + (how == RESUBMIT)} if how else {RETRIED: 0, REFUSED: 0}

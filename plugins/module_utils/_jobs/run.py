@@ -10,7 +10,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from .._errors import GpuSwarmError
 from .._ledger.listed import Listed
@@ -73,8 +73,7 @@ class Jobs:
         if (self._manager.spec.get("Orchestration") or {}).get("TaskHistoryRetentionLimit") == 0:
             raise GpuSwarmError(FORGETS % (self._name, NOTHING))
         alike = {str(_needs(job.spec)): job.spec for job in missing}
-        manager = self._manager
-        listed = Listed(manager.nodes(), list(manager.tasks()), manager.services(), self._now)
+        listed = self._listed()
         own = {job.service for job in missing}
         taken = sorted(service["Spec"]["Name"] for service in listed.services if service["Spec"]["Name"] in own)
         if taken:
@@ -112,6 +111,8 @@ class Jobs:
     def _advanced(self, service: Mapping[str, Any], retries: int, again: str) -> dict[str, Any]:
         one = self._record(service)
         if one["state"] not in progress.OVER:
+            if progress.is_kept_off_for_long(one, self._now) and not self._check_mode:
+                until_written(lambda: self._write(service, lambda spec: progress.keeping_off(spec, None, self._prefix)))
             return {**one, "left": True}
         how = progress.again(one, retries)
         anew = again == ALWAYS or (again == FAILED and one["state"] != progress.COMPLETE)
@@ -130,20 +131,35 @@ class Jobs:
         if not self._save(service):
             return {**one, "left": False}
         later = {"exit_code": None, "error": "", "ended": None, "node": None, "left": True}
-        if not self._check_mode and not until_written(lambda: self._write(service, how)):
+        avoid = one["node"] if how == progress.RESUBMIT and not self._check_mode and self._fits_off(service["Spec"], one["node"]) else None
+        if not self._check_mode and not until_written(
+            lambda: self._write(service, lambda spec: progress.next_try(spec, how, self._prefix, avoid))
+        ):
             return {**one, "left": True}  # the next look shows what became of it
         self.changed = True
         if self._check_mode:
             return {**one, **later, "state": progress.PLANNED}
         return {**one, **later, "state": progress.QUEUED, "tries": one["tries"] + 1}
 
-    def _write(self, service: Mapping[str, Any], how: str | None) -> bool:
-        """Whether it is to run once more; not where somebody else has it run, or removes it."""
+    def _fits_off(self, spec: Mapping[str, Any], node: str | None) -> bool:
+        """Whether there is room for it on another node now."""
+        if not node:
+            return False
+        elsewhere = dict(progress.keeping_off(spec, node, self._prefix), Name="%s-elsewhere" % spec["Name"])
+        (one,) = preflight("", [elsewhere], self._listed(), self._prefix)["explained"]
+        return bool(one["fits"])
+
+    def _listed(self) -> Listed:
+        manager = self._manager
+        return Listed(manager.nodes(), list(manager.tasks()), manager.services(), self._now)
+
+    def _write(self, service: Mapping[str, Any], changed: Callable[[Mapping[str, Any]], dict[str, Any]]) -> bool:
+        """Whether it was changed; not where somebody else has it run again, or removes it."""
         try:
             now = self._manager.service(service["ID"])
             if progress.tries(now["Spec"]["TaskTemplate"]) != progress.tries(service["Spec"]["TaskTemplate"]) or self._is_being_removed(now):
                 return False
-            self._manager.update_service(now["ID"], now["Version"]["Index"], progress.next_try(now["Spec"], how, self._prefix))
+            self._manager.update_service(now["ID"], now["Version"]["Index"], changed(now["Spec"]))
         except NotFound:
             return False
         return True
@@ -184,5 +200,6 @@ def _needs(spec: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _planned(job: Job) -> dict[str, Any]:
-    empty = {"id": "", "exit_code": None, "tries": 0, "retried": 0, "refused": 0, "node": None, "error": "", "ended": None}
-    return {"service": job.service, "digest": job.digest, "parameters": job.parameters, "state": progress.PLANNED, **empty, "left": True}
+    empty: dict[str, Any] = dict.fromkeys(("exit_code", "node", "ended", "queued"))
+    empty.update(dict.fromkeys(("tries", "retried", "refused"), 0), **dict.fromkeys(("id", "error", "avoids"), ""))
+    return {**empty, "service": job.service, "digest": job.digest, "parameters": job.parameters, "state": progress.PLANNED, "left": True}

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from swarm_api import named, node, service, task
+from swarm_api import named, node, pending, service, task
 from versioned_services import VersionedServices
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
@@ -95,6 +95,31 @@ def test_what_a_guard_refuses_is_submitted_again_and_no_retry_is_charged(run):
 
 
 THEN = [("failed", ["complete", "queued"]), ("always", ["queued", "queued"]), ("never", ["complete", "failed"])]
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_it_is_kept_off_the_node_that_refused_it_if_there_is_room_elsewhere(run, elsewhere):
+    others = [node("n2", resources=named("GPU-3"))] if elsewhere else []
+    manager = VersionedServices(nodes=[*FLEET, *others])
+    run(manager, constraints=["node.role!=x"])
+    ends(manager, "failed", error="gpu-swarm: the service t is refused on this node (isolation: exclusive): task x still has GPU-1.")
+    assert states(run(manager, constraints=["node.role!=x"])) == ["queued"]
+
+    def constraints():
+        spec = manager.service_as_it_is("new0")["Spec"]
+        return spec["TaskTemplate"]["Placement"]["Constraints"], spec["Labels"].get("gpu-swarm.job-avoids")
+
+    assert constraints() == ((["node.role!=x", "node.id!=n1"], "n1") if elsewhere else (["node.role!=x"], None))
+    waiting = pending("t9", service="new0", restart="none")
+    waiting["Spec"]["ForceUpdate"] = 1
+    manager.add_task({**waiting, "CreatedAt": manager.time})
+    run(manager, constraints=["node.role!=x"])
+    assert bool(constraints()[1]) == elsewhere
+    # Others were faster there: it has waited for half a minute.
+    manager.time = "2026-11-21T02:10:40Z"
+    assert states(run(manager, constraints=["node.role!=x"])) == ["queued"]
+    assert constraints() == (["node.role!=x"], None)
+    assert manager.service_as_it_is("new0")["Spec"]["TaskTemplate"]["ForceUpdate"] == 1
 
 
 @pytest.mark.parametrize(("again", "states_then"), THEN)
