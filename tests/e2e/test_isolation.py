@@ -370,7 +370,7 @@ def test_a_job_that_a_guard_refuses_is_submitted_again_at_no_cost(fleet: Fleet, 
     for name in NODES:
         fleet[name].run("mv", f"{HOME}/settings.json", "/run/settings.json")
     waits = job("again", "-e", "wait_timeout=12")
-    assert (waits.rc, "gpu-swarm: the guard of this node's GPUs failed" in waits.output) == (75, True), waits.output
+    assert (waits.rc, "the last try: gpu-swarm: the guard of this node's GPUs failed" in waits.output) == (75, True), waits.output
     for name in NODES:
         fleet[name].run("mv", "/run/settings.json", f"{HOME}/settings.json")
     run = job("again", "-e", "wait_timeout=120")

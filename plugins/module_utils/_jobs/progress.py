@@ -26,6 +26,8 @@ RETRY, RESUBMIT = "retry", "resubmit"
 _GUARD = re.compile(r"gpu-swarm: (the service \S+ is refused on this node|the guard of this node's GPUs|dockerd's record of the container)")
 _FOR_GOOD = re.compile(r"\(isolation: \w+\): (it sets |it has a mount at |its share )")
 _UNHEALTHY = "unhealthy container"
+STOPPED, NO_REASON = "it was stopped (%s): its node was drained, or left the swarm", "no reason given"
+LAST_TRY = "the last try: %s"
 MOST_REFUSED = 20
 LONGEST_PAUSE_S = 60
 # So long a queued job keeps off the node that refused it.
@@ -36,9 +38,12 @@ def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefi
     """A job in plain words. ``tasks`` are those of its service, of whatever try."""
     spec, labels = service["Spec"], service["Spec"].get("Labels") or {}
     template = spec["TaskTemplate"]
+    tasks = list(tasks)
     task = latest(template, tasks)
     status = task["Status"] if task else {}
     state, error = _state(template, task)
+    if state == QUEUED and not error:
+        error = _before(template, tasks)
     ran = status.get("ContainerStatus") or {}
     return {
         "service": spec["Name"],
@@ -64,6 +69,14 @@ def latest(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> M
     return max(current, key=lambda task: (task.get("CreatedAt") or "", task["ID"]), default=None)
 
 
+def _before(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> str:
+    """Why the try before this one did not do."""
+    ended = [task for task in tasks if task["Status"]["State"] in ENDED and forced(task.get("Spec") or {}) < forced(template)]
+    last = max(ended, key=lambda task: task.get("CreatedAt") or "", default=None)
+    error = _state(template, last)[1] if last else ""
+    return LAST_TRY % error if error else ""
+
+
 def forced(template: Mapping[str, Any]) -> int:
     return template.get("ForceUpdate") or 0
 
@@ -83,7 +96,7 @@ def _state(template: Mapping[str, Any], task: Mapping[str, Any] | None) -> tuple
     if state == "complete":
         return COMPLETE, ""
     if state in ENDED:
-        return _failure(template, error or "it was stopped (%s): its node was drained, or left the swarm" % state)
+        return _failure(template, error or (NO_REASON if state in ("failed", "rejected") else STOPPED % state))
     if state in WAITING:
         return QUEUED, error
     if task.get("DesiredState") in ("shutdown", "remove"):

@@ -130,7 +130,7 @@ class Jobs:
         """Another try of a job that is over. Swarm keeps the last tasks only, so the log comes first."""
         if not self._save(service):
             return {**one, "left": False}
-        later = {"exit_code": None, "error": "", "ended": None, "node": None, "left": True}
+        later = {"exit_code": None, "error": progress.LAST_TRY % one["error"] if one["error"] else "", "ended": None, "node": None, "left": True}
         avoid = one["node"] if how == progress.RESUBMIT and not self._check_mode and self._fits_off(service["Spec"], one["node"]) else None
         if not self._check_mode and not until_written(
             lambda: self._write(service, lambda spec: progress.next_try(spec, how, self._prefix, avoid))

@@ -45,7 +45,11 @@ STATES = {
     ),
     "by its image": (service(), [task("failed", code=1, error="unhealthy container")], "failed", 1, "unhealthy container"),
     "refused": (service(), [task("failed", error=HELD)], "refused", None, HELD.partition("failed: ")[2]),
-    "forced to run again": (service(tried=1), [task("failed", code=1)], "queued", None, ""),
+    "forced to run again": (service(tried=1), [task("failed", code=1)], "queued", None, "the last try: no reason given"),
+    "stopped": (service(), [task("shutdown", code=0)], "failed", 0, "it was stopped (shutdown): its node was drained, or left the swarm"),
+    "queued for another try": (
+        service(tried=1), [task("failed", code=1, error="exit 1"), task("new", tried=1, task_id="t2")], "queued", None, "the last try: exit 1"
+    ),
     "of two tries the newer": (service(tried=1), [task("failed", code=1), task("complete", tried=1, code=0, task_id="t2")], "complete", 0, ""),
 }  # fmt: skip
 
