@@ -26,15 +26,13 @@ extends_documentation_fragment:
   - fleet.gpu_swarm.docker_client
 options:
   services:
-    description: The services, by their names, whatever their age.
+    description: The services, by their names, whatever their age. An empty list chooses none.
     type: list
     elements: str
-    default: []
   labels:
-    description: Services with one of these labels, V(KEY) or V(KEY=VALUE).
+    description: Services with one of these labels, V(KEY) or V(KEY=VALUE). An empty list chooses none.
     type: list
     elements: str
-    default: []
   older_than:
     description: Those that ended so long ago, such as V(90s), V(30m), V(24h) or V(7d). V(0s) for all.
     type: str
@@ -119,8 +117,8 @@ def main():
     module = AnsibleModule(
         argument_spec=dict(
             CONNECTION_OPTIONS,
-            services=dict(type="list", elements="str", default=[]),
-            labels=dict(type="list", elements="str", default=[]),
+            services=dict(type="list", elements="str"),
+            labels=dict(type="list", elements="str"),
             older_than=dict(type="str", default="24h"),
             keep_last=dict(type="int", default=0),
             failed=dict(type="bool", default=False),

@@ -31,7 +31,7 @@ def main() -> int:
         manager = connect(dict(CONNECTION, docker_host="unix://%s" % settings["docker_socket"]))
         if not any(node["ID"] == manager.node_id and (node.get("ManagerStatus") or {}).get("Leader") for node in manager.nodes()):
             return 0
-        done = prune(manager, {"services": [], "labels": [], "holder": None, **settings}, False)
+        done = prune(manager, {"services": None, "labels": None, "holder": None, **settings}, False)
     except GpuSwarmError as problem:
         print(problem.message, file=sys.stderr)
         return 1

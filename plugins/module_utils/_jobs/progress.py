@@ -86,7 +86,7 @@ def tries(template: Mapping[str, Any]) -> int:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
+    return int(text) if text and re.fullmatch("[0-9]{1,9}", text) else 0
 
 
 def _state(template: Mapping[str, Any], task: Mapping[str, Any] | None) -> tuple[str, str]:

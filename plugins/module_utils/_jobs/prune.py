@@ -31,10 +31,10 @@ def refuse(params: Mapping[str, Any]) -> None:
 def prune(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
     """{changed, removed, kept}. ``params`` are the options of the module."""
     refuse(params)
-    age, named = finished.seconds(params["older_than"]), params["services"]
+    age, named = finished.seconds(params["older_than"]), params["services"] or []
     cluster, clock = manager.cluster()
     refuse_another(cluster["Spec"], clock, params["holder"], "No job was removed", AFTER)
-    found = removal.candidates(manager, removal.Wanted(tuple(named), tuple(params["labels"]), PREFIX))
+    found = removal.candidates(manager, removal.Wanted(params["services"], params["labels"], PREFIX))
     chosen, kept = finished.chosen(found, named, age, params["keep_last"], params["failed"], epoch(clock))
     stays = [{"service": one.service, "reason": reason} for one, reason in kept]
     removed = []

@@ -13,7 +13,8 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, NamedTuple
+import re
+from typing import Any, Collection, Iterable, Mapping, NamedTuple
 
 from .._errors import GpuSwarmError
 from .._ledger.tasks import is_job_service
@@ -26,21 +27,21 @@ CHANGED = "it was changed by someone else just now"
 
 
 class Wanted(NamedTuple):
-    """Which services: by name, by a label, or those of this collection."""
+    """Which services: by name or by a label, or where both are None those of this collection. An empty list chooses none."""
 
-    services: tuple[str, ...]
-    labels: tuple[str, ...]
+    services: Collection[str] | None
+    labels: Collection[str] | None
     prefix: str
 
-    def label(self) -> str | None:
-        """For a list that only has those; None where there is no one label for them."""
-        return None if self.services or self.labels else self.prefix + JOB
+    @property
+    def is_own(self) -> bool:
+        return self.services is None and self.labels is None
 
 
 def candidates(manager: Manager, wanted: Wanted) -> list[Candidate]:
     """The services that are meant, with a verdict on each. Of tens of thousands only as much is kept as that takes."""
     found: dict[str, dict[str, Any]] = {}
-    for service in manager.each_service(wanted.label() or ""):
+    for service in manager.each_service(wanted.prefix + JOB if wanted.is_own else ""):
         if _is_meant(service, wanted):
             found[service["ID"]] = _brief(service)
     tasks: dict[str, list[Look]] = {service_id: [] for service_id in found}
@@ -65,9 +66,9 @@ def _brief(service: Mapping[str, Any]) -> dict[str, Any]:
 def _is_meant(service: Mapping[str, Any], wanted: Wanted) -> bool:
     spec = service["Spec"]
     labels = spec.get("Labels") or {}
-    if wanted.services or wanted.labels:
-        return spec["Name"] in wanted.services or any(_has(labels, one) for one in wanted.labels)
-    return wanted.prefix + JOB in labels
+    if wanted.is_own:
+        return wanted.prefix + JOB in labels
+    return spec["Name"] in (wanted.services or ()) or any(_has(labels, one) for one in wanted.labels or ())
 
 
 def _has(labels: Mapping[str, str], selector: str) -> bool:
@@ -103,8 +104,8 @@ def remove(manager: Manager, one: Candidate, failed: bool, prefix: str, director
 def _marked(spec: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Another label than before in any case: an update that changes nothing may not count as one."""
     labels = dict(spec.get("Labels") or {})
-    number = labels.get(prefix + REMOVING, "0")
-    return dict(spec, Labels=dict(labels, **{prefix + REMOVING: str(int(number) + 1 if number.isdigit() else 1)}))
+    former = re.fullmatch("[0-9]{1,9}", labels.get(prefix + REMOVING, ""))
+    return dict(spec, Labels=dict(labels, **{prefix + REMOVING: str(int(former.group()) + 1 if former else 1)}))
 
 
 def _changed(manager: Manager, before: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], failed: bool) -> str | None:

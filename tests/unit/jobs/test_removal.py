@@ -75,7 +75,7 @@ def test_ten_thousand_services_are_looked_at_in_bounded_memory():
     manager = Manager(Client(), "here", {"Cluster": {"ID": "c"}, "NodeID": "n"})
     sent = sum(len(json.dumps(one)) for made in (Client()._services(), Client()._tasks()) for one in made)
     with traced():
-        found = removal.candidates(manager, removal.Wanted((), (), "gpu-swarm."))
+        found = removal.candidates(manager, removal.Wanted(None, None, "gpu-swarm."))
         _now, most = tracemalloc.get_traced_memory()
     assert len(found) == MANY
     assert sum(one.verdict.state == "complete" for one in found) == MANY // 2

@@ -27,14 +27,14 @@ def ended(task_id, state="complete", service="s1", iteration=0):
     return made
 
 
-OPTIONS = {"labels": [], "older_than": "1h", "keep_last": 0, "failed": False, "log_limit_mib": 1, "holder": None}
+OPTIONS = {"labels": None, "older_than": "1h", "keep_last": 0, "failed": False, "log_limit_mib": 1, "holder": None}
 
 
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     def call(manager, services=("sweep",), check_mode=False, **options):
         monkeypatch.setattr(module, "connect", lambda params: manager)
-        return module.run({**OPTIONS, "services": list(services), "log_directory": str(tmp_path), **options}, check_mode)
+        return module.run({**OPTIONS, "services": services, "log_directory": str(tmp_path), **options}, check_mode)
 
     return call
 
@@ -109,32 +109,39 @@ def ran(task_id="t1", state="complete", service_id="s1"):
 
 def test_by_default_jobs_of_this_collection_are_removed_and_nobody_else_s(run, tmp_path):
     manager = VersionedServices([once(), once("s2", "other", {}), job("s3")], [ran(), ran("t2", service_id="s2"), ended("t3", service="s3")])
-    assert run(manager, services=[], check_mode=True)["removed"] == ["train-1"]
+    assert run(manager, services=None, check_mode=True)["removed"] == ["train-1"]
     assert (manager.removed, manager.updated) == ([], [])
-    assert run(manager, services=[]) == {"changed": True, "removed": ["train-1"], "kept": []}
+    assert run(manager, services=None) == {"changed": True, "removed": ["train-1"], "kept": []}
     assert (manager.removed, manager.updated) == (["s1"], ["s1"])
     assert (tmp_path / "train-1.t1.log").read_bytes() == b"hello\n"
-    assert run(manager, services=[]) == {"changed": False, "removed": [], "kept": []}
+    assert run(manager, services=None) == {"changed": False, "removed": [], "kept": []}
 
 
 def test_others_are_chosen_by_a_label(run):
     services = [once(), once("s2", "theirs", {"team": "a"}), once("s3", "theirs-too", {"team": "b"}), once("s4", "web", {"team": "a"}, "any")]
     manager = VersionedServices(services, [ran(f"t{number}", service_id=f"s{number}") for number in (1, 2, 3, 4)])
-    result = run(manager, services=[], labels=["team=a"])
+    result = run(manager, services=None, labels=["team=a"])
     assert manager.removed == ["s2"]
     assert result["kept"] == [{"service": "web", "reason": "it is no job: swarm starts its tasks again (restart condition any)"}]
 
 
+@pytest.mark.parametrize("options", [{"services": []}, {"services": None, "labels": []}, {"services": [], "labels": []}], ids=str)
+def test_an_empty_list_chooses_none(run, options):
+    manager = VersionedServices([once()], [ran()])
+    assert run(manager, **options) == {"changed": False, "removed": [], "kept": []}
+    assert manager.removed == []
+
+
 def test_age_and_failure_keep_a_job(run):
     manager = VersionedServices([once(), once("s2", "train-2")], [ran(), ran("t2", "failed", "s2")])
-    reasons = {one["service"]: one["reason"] for one in run(manager, services=[], older_than="2d")["kept"]}
+    reasons = {one["service"]: one["reason"] for one in run(manager, services=None, older_than="2d")["kept"]}
     assert reasons == {"train-1": "it ended less than 172800 s ago", "train-2": "it failed: 0 of 1 of its tasks are complete"}
-    assert run(manager, services=[], failed=True)["removed"] == ["train-1", "train-2"]
+    assert run(manager, services=None, failed=True)["removed"] == ["train-1", "train-2"]
 
 
 def test_a_log_that_cannot_be_saved_keeps_its_job(run):
     manager = VersionedServices([once()], [ran()], log=b"")
-    result = run(manager, services=[])
+    result = run(manager, services=None)
     assert not manager.removed
     assert "its log could not be saved to" in result["kept"][0]["reason"]
 
@@ -143,7 +150,7 @@ def test_a_log_that_cannot_be_saved_keeps_its_job(run):
 def test_a_wrong_option_removes_nothing(run, options):
     manager = VersionedServices([once()], [ran()])
     with pytest.raises(GpuSwarmError, match="No job was removed"):
-        run(manager, services=[], **options)
+        run(manager, services=None, **options)
     assert not manager.removed
 
 
@@ -164,7 +171,7 @@ def test_one_that_somebody_runs_again_meanwhile_stays(run, when, begun):
                 manager.add_task({**ran("t9", "pending"), "Spec": {"ForceUpdate": 1}})
 
     manager.before = meanwhile
-    result = run(manager, services=[])
+    result = run(manager, services=None)
     assert when in calls
     assert manager.removed == []
     assert [one["service"] for one in result["kept"]] == ["train-1"]
@@ -196,5 +203,5 @@ def test_who_read_it_before_cannot_write_it_afterwards(run):
             failures.append(call)
 
     manager.before = meanwhile
-    assert run(manager, services=[])["removed"] == ["train-1"]
+    assert run(manager, services=None)["removed"] == ["train-1"]
     assert failures == ["remove_service"]
