@@ -20,6 +20,7 @@ from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import beforehand, registries, text, verdict
 from ..plugin_utils._stack.document import load
 from ..plugin_utils._stack.folder import Folder
+from ..plugin_utils._stack.patience import patient
 from ..plugin_utils._stack.placement import placed
 from ..plugin_utils._stack.specification import specifications
 from ..plugin_utils._stack.translate import DEFAULT_KIND, translate
@@ -90,7 +91,7 @@ class ActionModule(ActionBase):
         specs = specifications(stack.document, name)
         logins, passed_on = self._logins()
         wanted = beforehand.questions(stack.document, name, logins, passed_on, self._args["query_registries"])
-        before = self._look(services=specs, labels=labels, **wanted)
+        before = self._look(services=specs, labels=labels, prune=self._args["prune"], **wanted)
         for line in verdict.fitting(before):
             self._say(line)
         result = {**self._described(stack, before), "placement": placement}
@@ -115,7 +116,8 @@ class ActionModule(ActionBase):
         """Why nothing is deployed, if that is so."""
         name, file = self._args["name"], Folder(self._args["compose"]).name
         logins, passed_on = self._logins()
-        wrong, notes = beforehand.judged(before, stack.document, name, logins, passed_on, self._toolkits())
+        versions = self._toolkits() if any(before["images"].values()) else {}
+        wrong, notes = beforehand.judged(before, stack.document, name, logins, passed_on, versions)
         for note in notes:
             self._say(f"note: {note}")
         strange = None if self._args["prune"] else beforehand.another_stack(before, [spec["Name"] for spec in specs], name, file)
@@ -156,7 +158,7 @@ class ActionModule(ActionBase):
     def _toolkits(self):
         """By host the version of the container toolkit, where the inventory has one."""
         hostvars = self._vars.get("hostvars") or {}
-        return {name: str(hostvars[name].get("nvidia_container_toolkit_version") or "") for name in hostvars}
+        return {name: version for name in hostvars if isinstance(version := hostvars[name].get("nvidia_container_toolkit_version"), str)}
 
     def _described(self, stack, before):
         """The stack file beside the deployed one, without its secrets."""
@@ -227,7 +229,13 @@ class ActionModule(ActionBase):
                     self._say(f"{service}: {line}")
             return answer
 
-        answer = poll(query, verdict.left, self._args["wait_timeout"], lambda _text: None)
+        again = patient(query, self._last, NoManager, lambda text: self._say(f"note: {text}"))
+        try:
+            answer = poll(again, verdict.left, self._args["wait_timeout"], lambda _text: None)
+        except NoManager as problem:
+            self._deployed = False  # another one finds it deployed, and waits
+            what = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is deployed, and it is not known whether it runs."
+            raise NoManager(f"{what} Run this again when a manager answers.") from problem
         waiting, wrong = verdict.outcome(answer)
         return {"progress": verdict.lines(answer), "waiting": waiting, "not_ready": wrong}
 
@@ -252,7 +260,7 @@ class ActionModule(ActionBase):
         answer = self._call("fleet.gpu_swarm.swarm_stack_info", {**self._api, "stack": self._args["name"], **options})
         if "progress" not in answer:
             raise NoManager(f"{self._who}: {answer.get('msg') or 'no reason given'}")
-        self._absent_libraries = answer["absent"]
+        self._absent_libraries, self._last = answer["absent"], answer
         return answer
 
     def _call(self, module, arguments):
@@ -261,7 +269,7 @@ class ActionModule(ActionBase):
         former, context.no_log = context.no_log, True
         try:
             return answered(
-                lambda: self._execute_module(module_name=module, module_args=arguments, task_vars=self._vars), self._who, None, self._connection
+                lambda: self._execute_module(module_name=module, module_args=arguments, task_vars=self._vars), self._who, connection=self._connection
             )
         finally:
             context.no_log = former

@@ -47,6 +47,10 @@ options:
     type: list
     elements: str
     default: []
+  prune:
+    description: Whether the services of the stack end that are not among O(services).
+    type: bool
+    default: false
   keep:
     description:
       - The text of the stack file that was deployed, which is kept in a config of the swarm. The next run shows what has changed since.
@@ -83,6 +87,7 @@ preflight:
   description:
     - Each of O(services), as M(fleet.gpu_swarm.swarm_explain) explains it, beside the others.
     - C(rivals) are others of O(services) that may take its room, depending on which of them swarm places first.
+    - C(stays) is whether all of its tasks are there already, and stay.
   returned: success
   type: list
   elements: dict
@@ -154,7 +159,7 @@ def run(params, check_mode):
     listed = Listed(manager.nodes(), tasks, services, epoch(manager.time))
     own = stack.of_stack(name, services)
     labelled = listed._replace(nodes=stack.with_labels(listed.nodes, params["labels"]))
-    found = preflight(name, params["services"], labelled, params["prefix"])
+    found = preflight(name, params["services"], labelled, params["prefix"], params["prune"])
     explained = ledger(listed, params["prefix"], [service["ID"] for service in own])["explained"] if own else []
     kept = stack_file.kept(manager, name)
     changed = params["keep"] is not None and params["keep"] != (kept or "")
@@ -179,9 +184,13 @@ def run(params, check_mode):
 
 def _refused(manager, images, packed):
     logins = json.loads(base64.b64decode(packed)) if packed else None
-    login = {image: None if logins is None else logins.get(registry, {}) for image, registry in images.items()}
-    said = {image: manager.refused_by_registry(image, login[image]) for image in images}
-    return [{"image": image, "said": words} for image, words in said.items() if words]
+    refused, away = [], set()  # one that does not answer is queried once: that can take half a minute
+    for image, registry in images.items():
+        if registry not in away:
+            said, answers = manager.refused_by_registry(image, None if logins is None else logins.get(registry, {}))
+            refused += [{"image": image, "said": said}] if said else []
+            away.update([] if answers else [registry])
+    return refused
 
 
 def main():
@@ -195,6 +204,7 @@ def main():
             query=dict(type="dict", default={}),
             logins=dict(type="str", no_log=True),
             networks=dict(type="list", elements="str", default=[]),
+            prune=dict(type="bool", default=False),
             keep=dict(type="str", no_log=True),
             prefix=dict(type="str", default="gpu-swarm."),
         ),

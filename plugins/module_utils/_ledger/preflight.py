@@ -17,8 +17,9 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 from .ledger import ledger
 from .listed import Listed
 from .placement import Demand, demand_of
+from .shortage import size_of
 from .stack import of_stack
-from .tasks import is_global, reservations
+from .tasks import is_global, is_job_service, reservations
 
 NEW = "new-"
 # For tasks of a service of which any number fits on a node: what limits it is not resources.
@@ -37,6 +38,10 @@ class Part(NamedTuple):
         return str(self.service["Spec"]["Name"])
 
     @property
+    def is_new(self) -> bool:
+        return str(self.service["ID"]).startswith(NEW)
+
+    @property
     def number(self) -> int:
         """How many tasks it is to have."""
         return len(self.alone["feasible"]) if is_global(self.service) else self.alone["needed"]
@@ -51,17 +56,22 @@ class Part(NamedTuple):
 Order = Callable[[Sequence[Part]], Sequence[Part]]
 
 
-def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, prefix: str) -> dict[str, Any]:
-    """The ledger as it is without this stack, with its services explained beside each other.
+def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, prefix: str, prune: bool = False) -> dict[str, Any]:
+    """The ledger as it is without what of this stack is placed anew, with its services explained beside each other.
 
-    What the tasks of a service that is there already have counts as free: swarm ends the old task before it starts the new one.
+    Tasks stay where they are if the service needs what it needed before, or is not among ``specs`` any more and nobody prunes it. What other tasks
+    of the stack have counts as free: swarm ends the old task before it starts the new one.
     """
-    own = {service["ID"] for service in of_stack(stack, listed.services)}
+    specs = list(specs)
+    own = {service["Spec"]["Name"]: service for service in of_stack(stack, listed.services)}
+    wanted = [_kept(own.get(spec["Name"]), spec) or {"ID": NEW + spec["Name"], "Spec": spec} for spec in specs]
+    kept = {service["ID"] for service in wanted}
+    names = {spec["Name"] for spec in specs}
+    anew = {service["ID"] for name, service in own.items() if name in names or prune} - kept
     free = listed._replace(
-        tasks=[task for task in listed.tasks if task.get("ServiceID") not in own],
-        services=[service for service in listed.services if service["ID"] not in own],
+        tasks=[task for task in listed.tasks if task.get("ServiceID") not in anew],
+        services=[service for service in listed.services if service["ID"] not in anew | kept],
     )
-    wanted = [{"ID": NEW + spec["Name"], "Spec": spec} for spec in specs]
     found: dict[str, Any] = ledger(free._replace(services=[*free.services, *wanted]), prefix, [service["ID"] for service in wanted])
     by_id = {one["id"]: one for one in found.get("explained") or []}
     parts = [Part(service, demand_of(service), by_id[service["ID"]]) for service in wanted]
@@ -70,9 +80,22 @@ def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, pr
         part = next(part for part in parts if part.name == one["service"])
         if one["fits"]:  # where the others of the stack will be is not known
             one["feasible"] = part.alone["feasible"]
+        one["stays"] = not part.is_new and not part.alone["needed"]
         one["rivals"] = rivals(part, parts) if one["fits"] else []
         del one["rooms"]
     return dict(found, explained=sorted(explained, key=lambda one: one["service"]))
+
+
+def _kept(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The service with its new number of tasks, if those that it has stay; None if not. A job runs anew with any update."""
+    if service is None or is_job_service(service) or list(service["Spec"]["Mode"]) != list(spec["Mode"]):
+        return None
+    if (size_of(service).wanted or 0) > (size_of({"Spec": spec}).wanted or 0):
+        return None  # which of its tasks end is not known
+    new, old = demand_of(dict(service, Spec=spec)), demand_of(service)
+    if new._replace(platforms=(), plugins=()) != old._replace(platforms=(), plugins=(), constraints=list(old.constraints)):
+        return None
+    return dict(service, Spec=dict(service["Spec"], Mode=spec["Mode"]))
 
 
 def _together(parts: Sequence[Part], free: Listed, prefix: str) -> list[dict[str, Any]]:
@@ -98,9 +121,11 @@ def _scarcest(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def _placed_in_order(parts: Sequence[Part], free: Listed, prefix: str, tight: bool) -> list[dict[str, Any]]:
-    found, tasks, services = [], list(free.tasks), list(free.services)
+    # Those whose tasks stay are there from the beginning.
+    found, tasks, services = [], list(free.tasks), [*free.services, *(part.service for part in parts if not part.is_new)]
     for number, part in enumerate(parts):
-        services.append(part.service)
+        if part.is_new:
+            services.append(part.service)
         now = ledger(free._replace(tasks=tasks, services=services), prefix, [part.service["ID"]])
         (one,) = now["explained"]
         found.append(dict(one, fits=_fits(one, part.service)))

@@ -18,7 +18,7 @@ from typing import Any, Callable, Collection, Iterator, Mapping, TypeVar
 from urllib.parse import quote
 
 from .._errors import GpuSwarmError
-from . import json_stream
+from . import json_stream, registry
 
 # What the SDK raises; it lets errors of requests through while a daemon stops answering.
 FAILURES: tuple[type[Exception], ...] = ()
@@ -50,9 +50,6 @@ LOG_LINES = 1000
 
 # Every attempt reads anew, so losing this often in a row means that something updates the swarm without end.
 ATTEMPTS = 10
-
-# In the words of a registry that wants another login, or one at all.
-REFUSALS = ("unauthorized", "authentication required", "access denied", "access to the resource is denied", "no basic auth credentials", "forbidden")
 
 
 class SwarmError(GpuSwarmError):
@@ -316,16 +313,15 @@ class Manager:
             return []
         return (found.get("Config") or {}).get("Env") or []
 
-    def refused_by_registry(self, image: str, login: Mapping[str, str] | None = None) -> str | None:
-        """What the image's registry said, if it does not let this login read the image. None where it does, or does not answer.
+    def refused_by_registry(self, image: str, login: Mapping[str, str] | None = None) -> tuple[str | None, bool]:
+        """(what the image's registry said, if it does not let this login read the image; whether it answered).
 
         An empty login is none; without one, those count that the user of this process has on this machine."""
         try:
             self._client.inspect_distribution(image, None if login is None else dict(login))
         except FAILURES as exc:
-            words = _words(exc)
-            return words if any(one in words.lower() for one in REFUSALS) else None
-        return None
+            return registry.judged(_words(exc))
+        return None, True
 
     def secrets_labelled(self, label: str) -> list[dict[str, Any]]:
         return self._call("list secrets", lambda: self._client.secrets(filters={"label": [label]}))

@@ -75,9 +75,13 @@ def fitting(answer: Mapping[str, Any]) -> list[str]:
     """A line for each service: on which nodes it would fit."""
     names = {node["id"]: node["hostname"] for node in answer["nodes"]}
     return [
-        f"{one['service']}: {_where([names.get(node, node) for node in one['feasible']]) + _unless(one) if one['fits'] else one['text']}"
+        f"{one['service']}: {_fits([names.get(node, node) for node in one['feasible']], one) if one['fits'] else one['text']}"
         for one in answer["preflight"]
     ]
+
+
+def _fits(names: list[str], one: Mapping[str, Any]) -> str:
+    return "its tasks stay where they are" if one["stays"] else _where(names) + _unless(one)
 
 
 def _unless(one: Mapping[str, Any]) -> str:

@@ -91,6 +91,28 @@ def test_a_stack_that_is_there_has_its_own_gpus_back() -> None:
     assert refused(gpus("a", 2), tasks=mine, services=[own()]) is None
 
 
+def test_what_stays_as_it_is_makes_no_room_for_another() -> None:
+    """Swarm leaves a task where it is whose service needs what it needed before."""
+    mine = [task("t1", "n1", given=named(A), service="own", reserves={"NVIDIA-GPU": 1})]
+    there = own()
+    there["Spec"]["TaskTemplate"]["Resources"] = service("own", reserves={"NVIDIA-GPU": 1})["Spec"]["TaskTemplate"]["Resources"]
+    options = {"tasks": mine, "services": [there]}
+    assert refused(gpus("a", 1), **options) is None
+    assert "s_b needs 2 NVIDIA-GPU on one node" in refused(gpus("a", 1) + ", " + gpus("b", 2), **options)
+    assert refused(gpus("a", 1, "replicas: 3"), **options) is None
+    assert "there is room for 2 of 3 tasks" in refused(gpus("a", 1, "replicas: 4"), **options)
+    assert verdict.fitting(answer(gpus("a", 1), **options)) == ["s_a: its tasks stay where they are"]
+    # Of one that has fewer tasks than before, any may end.
+    there["Spec"]["Mode"] = {"Replicated": {"Replicas": 3}}
+    assert refused(gpus("a", 1) + ", " + gpus("b", 2), **options) is None
+    there["Spec"]["Mode"] = {"Replicated": {"Replicas": 1}}
+    # One that the file has no more stays as well.
+    assert "s_b needs 2 NVIDIA-GPU on one node" in refused(gpus("b", 2), **options)
+    # Placed anew, it may leave n1.
+    moved = "placement: {constraints: [node.hostname==host-n2]}"
+    assert refused(gpus("a", 1, moved) + ", " + gpus("b", 2), **options) is None
+
+
 def test_a_name_that_is_taken() -> None:
     assert refused(gpus("a", 1), services=[service("x", "s_a")]).startswith("The swarm has s_a already, which the stack s does not own.")
 
