@@ -148,6 +148,7 @@ from ..module_utils._ledger.tasks import epoch
 from ..module_utils._swarm import stack_file, stack_versions
 from ..module_utils._swarm.manager import connect, unprotected
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.registry import judged
 
 # What community.docker.docker_stack imports.
 NEEDED = ("jsondiff", "yaml")
@@ -187,7 +188,7 @@ def _refused(manager, images, packed):
     refused, away = [], set()  # one that does not answer is queried once: that can take half a minute
     for image, registry in images.items():
         if registry not in away:
-            said, answers = manager.refused_by_registry(image, None if logins is None else logins.get(registry, {}))
+            said, answers = judged(manager.registry_says(image, None if logins is None else logins.get(registry, {})))
             refused += [{"image": image, "said": said}] if said else []
             away.update([] if answers else [registry])
     return refused

@@ -18,7 +18,7 @@ from typing import Any, Callable, Collection, Iterator, Mapping, TypeVar
 from urllib.parse import quote
 
 from .._errors import GpuSwarmError
-from . import json_stream, registry
+from . import json_stream
 
 # What the SDK raises; it lets errors of requests through while a daemon stops answering.
 FAILURES: tuple[type[Exception], ...] = ()
@@ -313,15 +313,15 @@ class Manager:
             return []
         return (found.get("Config") or {}).get("Env") or []
 
-    def refused_by_registry(self, image: str, login: Mapping[str, str] | None = None) -> tuple[str | None, bool]:
-        """(what the image's registry said, if it does not let this login read the image; whether it answered).
+    def registry_says(self, image: str, login: Mapping[str, str] | None = None) -> str:
+        """Why the image could not be read from its registry; empty where it could.
 
         An empty login is none; without one, those count that the user of this process has on this machine."""
         try:
             self._client.inspect_distribution(image, None if login is None else dict(login))
         except FAILURES as exc:
-            return registry.judged(_words(exc))
-        return None, True
+            return _words(exc)
+        return ""
 
     def secrets_labelled(self, label: str) -> list[dict[str, Any]]:
         return self._call("list secrets", lambda: self._client.secrets(filters={"label": [label]}))

@@ -12,6 +12,7 @@ import pytest
 from docker.errors import APIError, ImageNotFound
 
 from plugins.module_utils._swarm.manager import Manager
+from plugins.module_utils._swarm.registry import judged
 
 
 class Client:
@@ -52,13 +53,13 @@ def manager(**options: Any) -> tuple[Manager, Client]:
 def test_what_a_registry_says(words: str | None, refused: bool, answers: bool) -> None:
     failure = APIError("500 Server Error", explanation=words) if words else None
     it, _client = manager(failure=failure)
-    assert it.refused_by_registry("registry.example/a") == (words if refused else None, answers)
+    assert judged(it.registry_says("registry.example/a")) == (words if refused else None, answers)
 
 
 def test_an_empty_login_is_none_and_no_login_is_the_managers_own() -> None:
     it, client = manager()
     for login in (None, {}, {"username": "u", "password": "p"}):
-        it.refused_by_registry("a", login)
+        it.registry_says("a", login)
     assert client.logins == [None, {}, {"username": "u", "password": "p"}]
 
 
