@@ -235,7 +235,8 @@ class ActionModule(ActionBase):
         except NoManager as problem:
             self._deployed = False  # another one finds it deployed, and waits
             what = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is deployed, and it is not known whether it runs."
-            raise NoManager(f"{what} Run this again when a manager answers.") from problem
+            problem.message = f"{what} Run this again when a manager answers."
+            raise
         waiting, wrong = verdict.outcome(answer)
         return {"progress": verdict.lines(answer), "waiting": waiting, "not_ready": wrong}
 
