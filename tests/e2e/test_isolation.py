@@ -361,7 +361,7 @@ def test_a_broken_guard_starts_what_requests_no_gpu_and_nothing_else(fleet: Flee
 def test_a_job_that_a_guard_refuses_is_submitted_again_at_no_cost(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
     """As long as a guard is broken; what would be refused on any node is over at once."""
     at(fleet, inventory, "reserved")
-    for name, more in {"again": {}, "never": {"gpus": 0, "env": {"NVIDIA_VISIBLE_DEVICES": "all"}}}.items():
+    for name, more in {"again": {}, "never": {"gpus": 0, "env": {"NVIDIA_VISIBLE_DEVICES": "all"}, "constraints": ["node.role==worker"]}}.items():
         (tmp_path / name).write_text(json.dumps({"name": name, "image": "lab/task", "command": ["nvidia-smi", "-L"], **more}))
 
     def job(name: str, *arguments: str) -> Run:

@@ -33,11 +33,11 @@ def main() -> int:
             return 0
         done = prune(manager, {"services": None, "labels": None, "holder": None, **settings}, False)
     except GpuSwarmError as problem:
-        print(problem.message, file=sys.stderr)
+        sys.stderr.write("%s\n" % problem.message)
         return 1
     for name in done["removed"]:
-        print("removed %s" % name)
+        sys.stdout.write("removed %s\n" % name)
     for one in done["kept"]:
         if one["reason"].startswith(logs.UNSAVED):
-            print("%s stays: %s" % (one["service"], one["reason"]), file=sys.stderr)
+            sys.stderr.write("%s stays: %s\n" % (one["service"], one["reason"]))
     return 0

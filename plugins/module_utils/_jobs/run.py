@@ -42,11 +42,12 @@ class Jobs:
         self._read()
 
     def _read(self) -> None:
+        """Tasks first: a service that is removed in between would look like one whose task swarm has not made yet."""
         label = "%s%s=%s" % (self._prefix, JOB, self._name)
-        self._services = {service["Spec"]["Name"]: service for service in self._manager.services_labelled(label)}
         self._tasks: dict[str, list[Mapping[str, Any]]] = {}
         for task in self._manager.tasks_labelled(label):
             self._tasks.setdefault(task.get("ServiceID") or "", []).append(task)
+        self._services = {service["Spec"]["Name"]: service for service in self._manager.services_labelled(label)}
 
     def _record(self, service: Mapping[str, Any]) -> dict[str, Any]:
         return progress.record(service, self._tasks.get(service["ID"], []), self._prefix)

@@ -186,6 +186,29 @@ def test_what_no_node_could_run_is_not_submitted(run, options, words, check_mode
     assert manager.created == []
 
 
+def test_one_that_is_removed_while_the_swarm_is_read_is_submitted_anew(run):
+    manager = VersionedServices(nodes=FLEET)
+    run(manager)
+    ends(manager, "complete", code=0)
+    listed, lists = {name: getattr(manager, name) for name in ("services_labelled", "tasks_labelled")}, []
+
+    def listing(name):
+        def call(label):
+            found = listed[name](label)
+            if not lists:
+                manager.remove_service("new0")
+                manager._tasks.clear()
+            lists.append(name)
+            return found
+
+        return call
+
+    for name in listed:
+        setattr(manager, name, listing(name))
+    result = run(manager)
+    assert (result["changed"], states(result), len(manager.created)) == (True, ["queued"], 2)
+
+
 def test_a_swarm_that_keeps_no_task_takes_no_job(run):
     manager = VersionedServices(nodes=FLEET)
     manager.spec = {"Orchestration": {"TaskHistoryRetentionLimit": 0}}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import struct
 
-from swarm_api import cluster
+import swarm_api
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import NotFound, OutOfSequence, SwarmError
 
@@ -18,7 +18,7 @@ class VersionedServices:
     """``before`` is called with the name of each call and the service's id: what others do in between."""
 
     time = "2026-11-21T02:10:00Z"
-    spec = cluster()["Spec"]
+    spec = swarm_api.cluster()["Spec"]
 
     def __init__(self, services=(), tasks=(), lease=None, nodes=(), log=b"hello\n"):
         self._services = {one["ID"]: copy.deepcopy({"Version": {"Index": 1}, **one}) for one in services}
@@ -29,7 +29,7 @@ class VersionedServices:
         self.before = lambda call, service_id: None
 
     def cluster(self):
-        return cluster(self._labels), self.time
+        return swarm_api.cluster(self._labels), self.time
 
     def nodes(self):
         return self._nodes
