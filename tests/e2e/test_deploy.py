@@ -52,14 +52,14 @@ def versions(fleet: Fleet, kind: str) -> list[str]:
     return fleet["m1"].docker(kind, "ls", "--format", "{{.Name}}", "--filter", "label=gpu-swarm.version-of").split()
 
 
-# g1 has RTX 4090 and a driver for CUDA 12.9, g2 has T4 and one for 12.2.
+# g1 has RTX 4090, a driver for CUDA 12.9 and AVX-512, g2 has T4, one for 12.2 and a CPU that is older.
 BY_NODE = """
 services:
   picked:
     image: lab/task
     command: [sleep, "100000"]
     stop_grace_period: 1s
-    x-gpu: {model: "*4090*", cuda: ">=12.4", cpu: x86-64}
+    x-gpu: {model: "*4090*", cuda: ">=12.4", cpu: skylake_avx512}
   train:
     image: lab/task
     command: [sleep, "100000"]
@@ -67,8 +67,8 @@ services:
     x-gpu:
       images:
         - {image: lab/task, name: old, cuda: "12.2"}
-        - {image: lab/cuda, name: new, cuda: "12.8", compute_capability: ">=8.0"}
-        - {image: lab/cuda, name: later, cuda: "14.0"}
+        - {image: lab/cuda, name: new, cuda: "12.8", compute_capability: ">=8.0", cpu: x86-64-v4}
+        - {image: lab/cuda, name: avx512, cuda: "12.2", cpu: x86-64-v4}
     deploy: {replicas: 3, resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}
 """
 
@@ -164,7 +164,7 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
     run = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
     assert run.rc == 0, run.output
     assert "train-old: lab/task on g2, 2 of the replicas: node.labels.gpu.class.image-cuda12-2-" in run.output
-    assert "train-later is left out: lab/cuda is the best for no node now" in run.output
+    assert "train-avx512 is left out: lab/cuda is the best for no node now" in run.output
     services = [f"{STACK}_{name}" for name in ("picked", "train-new", "train-old")]
     tasks = fleet["m1"].docker("service", "ps", "--filter", "desired-state=running", "--format", "{{.Name}} {{.Node}} {{.Image}}", *services)
     found = sorted(tuple(line.replace(":latest", "").split()) for line in tasks.splitlines())

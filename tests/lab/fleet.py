@@ -13,6 +13,7 @@ from typing import Any
 
 import jinja2
 import yaml
+from archspec.cpu import TARGETS
 
 from . import families, rootfs
 from .lab import HERE, LabError
@@ -31,6 +32,7 @@ class Node:
     toolkit: str | None = None  # a version that is there from the start
     retired: tuple[str, ...] = ()  # packages from before the toolkit that are there from the start
     family: str | None = None  # of distributions, such as rhel; None: Debian
+    cpu: str | None = None  # which CPU its kernel shows, by archspec's name; None: that of this machine
     docker_sdk: bool = True
     ssh: bool = False  # a server of OpenSSH, and users with sudo
     daemon_json: str | None = None
@@ -77,6 +79,8 @@ def node(name: str, words: dict[str, Any], path: Path) -> Node:
         raise LabError(f"{path}: node {name}: image {image!r} is none of {', '.join(rootfs.releases())}")
     if words.get("family") not in (None, *families.table()):
         raise LabError(f"{path}: node {name}: family {words['family']!r} is none of {', '.join(families.table())}")
+    if words.get("cpu") not in (None, *TARGETS):
+        raise LabError(f"{path}: node {name}: cpu {words['cpu']!r} is no name of archspec's, such as broadwell")
     gpus = words.get("gpus")
     groups = tuple(words.get("groups") or (["gpu_nodes"] if gpus else ["swarm_workers"]))
     for group in groups:

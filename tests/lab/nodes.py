@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import docker
+from archspec.cpu import TARGETS
 from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 
@@ -91,9 +92,18 @@ def node_files(lab: Lab, fleet: str, node: Node) -> Files:
         files.update(ssh.node_files(lab, container_name(fleet, node.name)))
     if node.gpus is not None:
         files.update(driver_files(lab, node.gpus, node.name))
+    if node.cpu is not None:
+        files["usr/share/gpu-lab/cpuinfo"] = (cpuinfo(node.cpu).encode(), 0o644)
+        files["etc/fstab"] = (b"/usr/share/gpu-lab/cpuinfo /proc/cpuinfo none bind 0 0\n", 0o644)
     if node.daemon_json is not None:
         files["etc/docker/daemon.json"] = (node.daemon_json.encode(), 0o644)
     return files
+
+
+def cpuinfo(name: str) -> str:
+    """What the kernel would show of a processor of x86-64 that archspec knows by this name."""
+    cpu = TARGETS[name]
+    return f"processor\t: 0\nvendor_id\t: {cpu.vendor}\nflags\t\t: {' '.join(sorted(cpu.features | {'pni'}))}\n\n"
 
 
 def _host_config() -> dict[str, object]:

@@ -59,6 +59,7 @@ def test_packages_that_are_there_from_the_start_make_an_image_of_their_own(tmp_p
         ("nodes: {a: {gpu: x}}", "node a: unknown gpu"),
         ("nodes: {a: {image: centos}}", "image 'centos' is none of debian12, debian13"),
         ("nodes: {a: {groups: [x]}}", "group 'x' is none of"),
+        ("nodes: {a: {cpu: nosuch}}", "cpu 'nosuch' is no name of archspec's"),
         ("nodes: {a: {gpus: nosuch}}", "no machine 'nosuch'"),
         ("nodes: {{ count }}", "count"),
         ("nodes: {", "mine.yml"),
