@@ -80,7 +80,7 @@ def collections(bounds: dict[str, str]) -> Iterator[Component]:
     for full_name, bound in bounds.items():
         namespace, name = full_name.split(".")
         manifests = [Path(root, namespace, name, "MANIFEST.json") for root in ansible_collections.__path__]
-        manifest = next(path for path in manifests if path.exists())
+        (manifest, *_others) = [path for path in manifests if path.exists()]
         version = json.loads(manifest.read_text())["collection_info"]["version"]
         yield Component(
             type=ComponentType.LIBRARY, group=namespace, name=name, version=version, bom_ref=f"ansible:{full_name}@{version}",

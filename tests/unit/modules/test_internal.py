@@ -14,7 +14,8 @@ import yaml
 from documentation import PLUGINS
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
-FILTERS = sorted(f"filter.{path.stem}" for path in (ROOT / "plugins/filter").glob("*.py"))
+# But for what users compute with.
+FILTERS = sorted(f"filter.{path.stem}" for path in (ROOT / "plugins/filter").glob("*.py") if path.stem != "memory_fraction")
 MODULES = [
     "modules.await_containers",
     "modules.await_return",
