@@ -10,4 +10,5 @@ if fraction:  # else the task has a whole GPU, of which JAX takes three quarters
     os.environ["XLA_CLIENT_MEM_FRACTION"] = fraction
     os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = fraction  # its name in earlier releases
 
-import jax  # noqa: E402, F401 (it reads the variables when it is imported)
+# It reads the variables when it is imported.
+import jax  # noqa: E402, F401  # pylint: disable=unused-import
