@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: repository_packages
-short_description: Finds out whether a repository has packages in a version, without a change on the node
+short_description: Finds, and downloads, packages of a repository that need not be defined on the node
 version_added: 0.3.0
 description:
   - Has the node's package manager read one repository, or the node's own ones, into a temporary directory, which is removed again, and
@@ -52,6 +52,13 @@ options:
     description: The key's fingerprint. If it is empty, any key is taken, but none over O(key_url) with C(http).
     type: str
     default: ""
+  directory:
+    description:
+      - A directory, which has to be there, into which the packages are downloaded as well, under the names that their files have in the repository.
+        The package manager compares their checksums with those of the repository's signed lists. With dnf 4 this takes its plugin C(download),
+        which is in C(dnf-plugins-core).
+      - In check mode nothing is downloaded.
+    type: path
   timeout:
     description: For so many seconds the server of the key may be silent.
     type: int
@@ -62,7 +69,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: It is for check mode, and does the same in any.
+    details: Without O(directory), it does the same in check mode.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """
@@ -85,6 +92,12 @@ versions:
   returned: success
   type: dict
   sample: {nvidia-container-toolkit: [1.20.0-1, 1.19.1-1]}
+files:
+  description: The names of the files in O(directory).
+  returned: with O(directory), except in check mode
+  type: list
+  elements: str
+  sample: [nvidia-container-toolkit_1.20.0-1_amd64.deb]
 problem:
   description: >-
     Of what kind the problem is, V(url) if the key could not be fetched, V(fingerprint) if it is another one or none, V(repository) if
@@ -103,7 +116,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._machine.repository import MANAGERS, OWN, demand, placed, query
+from ..module_utils._machine.repository import MANAGERS, OWN, demand, download, placed, query
 from ..module_utils._machine.signing_key import checked, fetch, form, installed, pinned
 from ..module_utils._mask import mask
 
@@ -155,7 +168,20 @@ def search(module, work):
     packages = module.params["packages"]
     versions = query(manager, work, packages, run)
     demand(versions, packages, module.params["version"])
-    return {"changed": False, "versions": versions}
+    if not module.params["directory"] or module.check_mode:
+        return {"changed": False, "versions": versions}
+    os.mkdir(os.path.join(work, "packages"))
+    download(manager, work, packages, module.params["version"], run)
+    names = moved(os.path.join(work, "packages"), module.params["directory"])
+    return {"changed": bool(names), "versions": versions, "files": names}
+
+
+def moved(source, target):
+    """The names of the files below ``source``, which are in ``target`` now. zypper makes folders of its own."""
+    found = [os.path.join(folder, name) for folder, _folders, names in os.walk(source) for name in names]
+    for path in found:
+        shutil.move(path, os.path.join(target, os.path.basename(path)))
+    return sorted(map(os.path.basename, found))
 
 
 def main():
@@ -169,6 +195,7 @@ def main():
             "key_url": {"type": "str", "no_log": False},  # its password is masked
             "key_content": {"type": "str", "no_log": False},
             "fingerprint": {"type": "str", "default": ""},
+            "directory": {"type": "path"},
             "timeout": {"type": "int", "default": 30},
         },
         supports_check_mode=True,

@@ -250,6 +250,25 @@ def test_no_password_is_shown(checked: Checked) -> None:
     assert "S3cret" not in checked.run.output
 
 
+# dnf 4 downloads with a plugin that this machine need not have: tests/e2e/test_air_gap.py runs it on a node.
+@pytest.mark.parametrize("manager", ["apt", "zypper"])
+def test_packages_are_downloaded_and_nothing_else_changes(manager: str, repositories: Repositories, tmp_path: Path) -> None:
+    settings = {"repository": f"{repositories.url}/good", "key_fingerprint": repositories.fingerprint}
+    other = {**settings, "repository": f"{repositories.url}/other"}
+    hosts = {}
+    for name, wanted in {"good": settings, "other": other}.items():
+        (tmp_path / name).mkdir()
+        hosts[name] = {**wanted, "version": "1.19.1", "bundle_directory": str(tmp_path / name)}
+    before = kept()
+    done = role_run(manager, hosts, tmp_path, steps=("bundle",))
+    assert done.failed() == ["other"], done.output
+    assert kept() == before
+    assert list(Path(tempfile.gettempdir()).glob("gpu-swarm-*")) == []
+    names = sorted(path.name for path in (tmp_path / "good").iterdir())
+    assert [name for name in names if "1.19.1-1" in name and name.startswith(PACKAGES)] == names
+    assert (len(names), list((tmp_path / "other").iterdir())) == (len(PACKAGES), [])
+
+
 # -- where the node's own repositories have the packages -----------------------------------------------------------------
 
 REPO = """\

@@ -36,13 +36,14 @@ Dir::Etc::SourceParts "/dev/null";
 APT_CONF = "{work}/apt.conf"
 DNF = ("dnf", "--assumeyes", "--setopt=cachedir={work}/cache", "--setopt=persistdir={work}/state", "--setopt=logdir={work}/log")
 REPOQUERY = ("repoquery", "--queryformat", r"%{name} %{version}-%{release}\n")
+# A plugin of dnf 4, which dnf 5 has without one.
+DOWNLOAD = ("download", "--destdir={work}/packages")
 # Plugins write outside of the directory (subscription-manager, generate_completion_cache), add repositories, and hide versions (versionlock).
-DNF_ONE = (
-    *DNF, "--noplugins", "--setopt=reposdir={work}/repositories", "--repo=" + REPOSITORY,
-    "--setopt=%s.skip_if_unavailable=False" % REPOSITORY, *REPOQUERY,
-)  # fmt: skip
+DNF_REPOSITORY = ("--setopt=reposdir={work}/repositories", "--repo=" + REPOSITORY, "--setopt=%s.skip_if_unavailable=False" % REPOSITORY)
+DNF_ONE = (*DNF, "--noplugins", *DNF_REPOSITORY, *REPOQUERY)
 # But for these, without which some repositories cannot be read: they add repositories, or the headers that a server requires.
-DNF_OWN = (*DNF, "--disableplugin=*", "--enableplugin=amazon-id,artifact-registry,spacewalk,susemanagerplugin", *REPOQUERY)
+DNF_PLUGINS = "amazon-id,artifact-registry,spacewalk,susemanagerplugin"
+DNF_OWN = (*DNF, "--disableplugin=*", "--enableplugin=" + DNF_PLUGINS, *REPOQUERY)
 # Another root has another database of rpm, with the keys that are brought there, and no service that rewrites definitions.
 ZYPPER = ("zypper", "--non-interactive", "--xmlout", "--root", "{work}/root", "--reposd-dir")
 SEARCH = ("search", "--details", "--match-exact", "--type", "package")
@@ -54,10 +55,12 @@ NOTHING_FOUND, SOME_SKIPPED = 104, 106  # zypper(8), exit codes
 
 @dataclass(frozen=True)
 class Manager:
-    """A package manager's files and commands, with ``{work}`` for the directory and the packages' names to come after ``listing``."""
+    """A package manager's files and commands, with ``{work}`` for the directory and the packages to come after ``listing`` and ``downloading``."""
 
     definition: str
     listing: tuple[str, ...]
+    downloading: tuple[str, ...]  # of packages, each as the name, ``between`` and the version
+    between: str
     line: str
     complaint: str  # what of its output is shown, where it failed
     reading: tuple[tuple[str, ...], ...] = ()
@@ -76,6 +79,8 @@ MANAGERS = {
         folders=("{work}/cache", "{work}/lists"),
         reading=(("apt-get", "--config-file", APT_CONF, "update"),),
         listing=("apt-cache", "--config-file", APT_CONF, "madison"),
+        downloading=("sh", "-c", 'cd {work}/packages && exec apt-get --config-file %s download "$@"' % APT_CONF, "sh"),
+        between="=",
         line=r"^\s*(?P<name>\S+) \| +(?P<version>\S+) \|",
         complaint=r"(?m)^[EW]: (.*)$",
     ),
@@ -83,6 +88,8 @@ MANAGERS = {
         definition="{work}/repositories/repository.repo",
         folders=("{work}/repositories",),
         listing=DNF_ONE,
+        downloading=(*DNF, "--disableplugin=*", "--enableplugin=download", *DNF_REPOSITORY, *DOWNLOAD),
+        between="-",
         line=r"^(?P<name>\S+) (?P<version>\S+)$",
         complaint=r"(?m)^(?:Error: |  - |>>> |(?=Failed to ))(.*)$",  # of dnf 4, and of dnf 5
         environment={"GNUPGHOME": "{work}"},
@@ -92,6 +99,8 @@ MANAGERS = {
         folders=("{work}/repositories", "{work}/root", "{work}/tmp"),
         reading=(tuple(IMPORT.split()), (*ZYPPER, "{work}/repositories", "refresh")),
         listing=(*ZYPPER, "{work}/repositories", "--no-refresh", *SEARCH),
+        downloading=(*ZYPPER, "{work}/repositories", "--pkg-cache-dir", "{work}/packages", "--no-refresh", "download"),
+        between="=",
         line=r'<solvable [^>]*\bname="(?P<name>[^"]+)"[^>]*\bedition="(?P<version>[^"]+)"',
         complaint=r'(?s)<message type="error">(.*?)</message>',
         environment={"GNUPGHOME": "{work}", "ZYPP_LOCKFILE_ROOT": "{work}/root", "ZYPP_LOGFILE": "{work}/log", "ZYPPTMPDIR": "{work}/tmp"},
@@ -103,11 +112,13 @@ OWN = {
     "apt": replace(MANAGERS["apt"], definition="", files={APT_CONF: APT_CACHE}, folders=("{work}/cache",), reading=()),
     "dnf": replace(
         MANAGERS["dnf"], definition="", folders=(), listing=DNF_OWN, skips=True,
+        downloading=(*DNF, "--disableplugin=*", "--enableplugin=download," + DNF_PLUGINS, *DOWNLOAD),
         copied={"/var/cache/dnf": "{work}/cache", "/var/cache/libdnf5": "{work}/cache"},
     ),
     "zypper": replace(
         MANAGERS["zypper"], definition="", folders=("{work}/root", "{work}/tmp"), skips=True,
         reading=(("sh", "-c", IMPORT_OWN),), listing=(*ZYPPER, "/etc/zypp/repos.d", *SEARCH), fine=(0, NOTHING_FOUND, SOME_SKIPPED),
+        downloading=(*ZYPPER, "/etc/zypp/repos.d", "--pkg-cache-dir", "{work}/packages", "download"),
         copied={path: "{work}/root" + path for path in
                 ("/etc/products.d", "/etc/zypp/credentials.d", "/etc/zypp/vars.d", "/var/cache/zypp/raw", "/var/cache/zypp/solv")},
     ),
@@ -164,6 +175,15 @@ def query(manager: Manager, work: str, packages: Sequence[str], run: Runner) -> 
     if manager.skips and not versions.keys() >= set(packages) and complaints(manager, error + "\n" + output):
         raise _unreadable(reason(manager, error + "\n" + output))
     return versions
+
+
+def download(manager: Manager, work: str, packages: Sequence[str], version: str, run: Runner) -> None:
+    """Has the package manager download these below ``{work}/packages``, with what it knows of their checksums. Raises GpuSwarmError where it
+    cannot."""
+    wanted = [name + manager.between + version for name in packages]
+    code, output, error = run([*(placed(word, work) for word in manager.downloading), *wanted])
+    if code != 0:
+        raise GpuSwarmError("the packages cannot be downloaded: " + reason(manager, error + "\n" + output), problem="repository")
 
 
 def _unreadable(why: str) -> GpuSwarmError:

@@ -204,6 +204,20 @@ PLAYBOOKS = (
         "removes jobs of `job`, not what `prune_jobs_labels` chooses. Not set: a timer that is there stays as it is.",
     ),
     Setting(
+        "bundle_directory", "path", None, "the directory, on the machine that runs Ansible, for what a fleet without the internet needs", once=True,
+        details="`-e bundle=/media/stick/gpu-swarm` is short for it. A relative path begins where you are. It is made where it is missing; what is "
+        "in it stays.",
+    ),
+    Setting(
+        "bundle_machines", "list", None, "the machines whose package managers download NVIDIA's packages", elements="str", once=True,
+        details="Hosts of the inventory that reach NVIDIA's repository, one of each family of distributions and architecture that the fleet has. "
+        "`-e machines=debian-1,alma-1` is short for it. Not set: the machine that runs Ansible.",
+    ),
+    Setting(
+        "bundle_python", "str", "", "the Python that will run Ansible where there is no internet", once=True, wants="a version such as 3.12",
+        details="`-e python=3.12` is short for it. Empty: the same as here.",
+    ),
+    Setting(
         "swarm_manager_docker_host", "str", None, "the Docker API of a manager that is run by others",
         details="Such as `tcp://m1.example.org:2376`. Only this API is used; nothing is changed on its machine. The README of the role "
         "`swarm_member` has an example.",
@@ -220,7 +234,7 @@ LIMITS: dict[str, tuple[int, int | None]] = {"swarm_member_react_limit": (1, 100
 # The names of settings begin with these. Users may have variables of their own with them, unless one is nearly a setting.
 PREFIXES = (
     "provision_", "maintain_", "deprovision_", "gpu_node_", "nvidia_container_toolkit_", "swarm_member_", "swarm_manager_", "verify_",
-    "gpu_stack_", "gpu_job_", "prune_jobs_",
+    "gpu_stack_", "gpu_job_", "prune_jobs_", "bundle_",
 )  # fmt: skip
 # What the playbooks register under such a name themselves.
 FACTS = ("gpu_node_assessed", "gpu_node_applied", "swarm_member_state", "swarm_member_waits_for", "gpu_stack_deployed")

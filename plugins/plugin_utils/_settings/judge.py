@@ -49,8 +49,17 @@ def as_text(setting: Setting, value: Any) -> Any:
     return "off" if value is False and "off" in setting.choices else value
 
 
-# Ansible has numbers as text where they come from -e, and as 2.0 where they were worked out.
-_AS: dict[str, Callable[[Any], Any]] = {"int": lambda value: int(float(value)), "bool": lambda value: boolean(value, strict=True), "str": str}
+def _split(value: Any) -> Any:
+    return [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+
+
+# Ansible has numbers as text where they come from -e, and as 2.0 where they were worked out; it splits text at commas for a list.
+_AS: dict[str, Callable[[Any], Any]] = {
+    "int": lambda value: int(float(value)),
+    "bool": lambda value: boolean(value, strict=True),
+    "str": str,
+    "list": _split,
+}
 
 
 def problem(setting: Setting, value: Any) -> str | None:

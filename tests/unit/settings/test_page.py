@@ -28,6 +28,7 @@ OF = {
     "status.yml": {name for name in DECLARED if name.startswith("status_")},
     "job.yml": {name for name in DECLARED if name.startswith("gpu_job_")},
     "prune_jobs.yml": {name for name in DECLARED if name.startswith("prune_jobs_")} | {"gpu_job_log_directory"},
+    "bundle.yml": {name for name in DECLARED if name.startswith("bundle_")},
     "deploy.yml": {name for name in DECLARED if name.startswith("gpu_stack_")},
     "verify.yml": {name for name in DECLARED if name.startswith("verify_")},
 }

@@ -52,6 +52,8 @@ def read(variables, templated=None, play=None, template=None, wanted=FOR_TASKS):
         ("provision_allow_pending", True, True),
         ("provision_lease", None, None),
         ("provision_lease", "60", 60),
+        ("provision_ignore_pending", "one, two", ["one", "two"]),
+        ("provision_ignore_pending", ["one"], ["one"]),
         ("nvidia_container_toolkit_hold", "", None),
         ("nvidia_container_toolkit_hold", "yes", True),
     ],
