@@ -317,7 +317,18 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def mount_points() -> Iterator[None]:
+    """Whoever has never run zypper lacks its directories, and one has to be there for another to be mounted over it."""
+    made = [path for path in (Path("/", name) for name in (COPIED, *EMPTY)) if not path.exists()]
+    for path in made:
+        path.mkdir()
+    yield
+    for path in made:
+        path.rmdir()
+
+
+@pytest.fixture
+def machine(mount_points: None, tmp_path: Path) -> Machine:
     shutil.copytree("/etc", tmp_path / COPIED, symlinks=True)
     for path in (*EMPTY, "home", "etc/yum.repos.d", "etc/zypp/repos.d", "var/cache/apt/archives/partial", "var/lib/apt/lists/partial"):
         (tmp_path / path).mkdir(parents=True, exist_ok=True)

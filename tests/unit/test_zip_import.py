@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a module imports from the archive that Ansible sends is compiled once; every module sees to it before it imports the rest."""
+"""What a module imports from the archive that Ansible sends is compiled once, and where the node keeps it compiled not at all; every module sees to
+it before it imports the rest."""
 
 from __future__ import annotations
 
@@ -25,26 +26,55 @@ import json
 import our
 if sys.argv[2] == "faster":
     import our._zip_import
+    our._zip_import.HOME = sys.argv[3]
 compiled.clear()
 import our.room.deep
 from our import other
+if len(sys.argv) > 4:
+    our._zip_import.keep(sys.argv[4])
 print(json.dumps([[one[len(sys.argv[1]) + 1 :] for one in compiled], our.room.deep.__file__, our.room.__file__, our.room.__path__]))
 """
 FILES = ("our/room/__init__.py", "our/room/deep.py", "our/other.py")
 FIRST = "from ..module_utils import _zip_import"
 
 
-@pytest.mark.parametrize(("how", "times"), [("faster", 1), ("as-it-is", 2)])
-def test_each_file_is_compiled_once(tmp_path, how, times):
-    archive = tmp_path / "sent.zip"
-    with zipfile.ZipFile(archive, "w") as opened:
+@pytest.fixture
+def archive(tmp_path):
+    """As Ansible sends it, with a package our."""
+    path = tmp_path / "sent.zip"
+    with zipfile.ZipFile(path, "w") as opened:
         for name in ("our/__init__.py", *FILES):
             opened.writestr(name, "x = 1\n")
         opened.write(_zip_import.__file__, "our/_zip_import.py")
-    done = subprocess.run([sys.executable, "-I", "-c", RUN, str(archive), how], capture_output=True, text=True, check=True)
+    return path
+
+
+def compiled_by(archive, how, home="/none", *more):
+    """The files that a process has compiled which imports all; it is checked to know where they are."""
+    done = subprocess.run([sys.executable, "-I", "-c", RUN, *map(str, (archive, how, home, *more))], capture_output=True, text=True, check=True)
     compiled, deep, room, path = json.loads(done.stdout)
-    assert sorted(compiled) == sorted(FILES * times)
     assert (deep, room, path) == (f"{archive}/our/room/deep.py", f"{archive}/our/room/__init__.py", [f"{archive}/our/room"])
+    return sorted(compiled)
+
+
+@pytest.mark.parametrize(("how", "times"), [("faster", 1), ("as-it-is", 2)])
+def test_each_file_is_compiled_once(archive, how, times):
+    assert compiled_by(archive, how) == sorted(FILES * times)
+
+
+def test_what_the_node_keeps_compiled_is_not_compiled_again(archive, tmp_path):
+    home = tmp_path / "kept"
+    (home / "room").mkdir(parents=True)
+    for name in ("room/deep.py", "other.py"):
+        (home / name).write_text("x = 1\n")
+    assert compiled_by(archive, "faster", "/none", home) == sorted(FILES)
+    before = sorted(home.rglob("*"))
+    assert sum(path.suffix == ".pyc" for path in before) == 2
+    assert compiled_by(archive, "faster", home) == ["our/room/__init__.py"]
+    # Another version is not taken, and nothing is written.
+    (home / "other.py").write_text("x = 2\n")
+    assert compiled_by(archive, "faster", home) == ["our/other.py", "our/room/__init__.py"]
+    assert sorted(home.rglob("*")) == before
 
 
 def test_every_module_imports_it_before_the_rest():

@@ -16,6 +16,7 @@ import sys
 import zipfile
 import zlib
 
+from .. import _zip_import
 from .._services import CURRENT, keep_code
 
 _PACKAGE = "gpu_swarm"
@@ -35,8 +36,9 @@ def is_current(home: str) -> bool:
 
 
 def install(home: str) -> None:
-    """Keeps the code, and nothing of an earlier version."""
+    """Keeps the code, and nothing of an earlier version, with what this process has compiled of it."""
     keep_code(home, _name(), {**_sources(), "__main__.py": _MAIN.encode("ascii")})
+    _zip_import.keep(os.path.join(home, CURRENT, _PACKAGE))
 
 
 def _name() -> str:
