@@ -33,11 +33,17 @@ PLAIN = ("--define", "debug_package %{nil}", "--define", "__os_install_post %{ni
 OPERATORS = {"<<": "<"}
 # What dpkg brought counts as installed for rpm too, and names the release: $releasever comes from there.
 SYSTEM = ("Provides: /bin/sh", "Provides: python3", "Provides: system-release = 9.6")
-VERSIONLOCK = (
-    "etc/dnf/plugins/versionlock.*",
-    "usr/lib/python3/dist-packages/dnf-plugins/versionlock.py",
-    "usr/lib/python3/dist-packages/dnfpluginscore",
-)
+# Plugins of dnf, in packages as RHEL has them: what they provide, and their files in Debian's package of all plugins.
+PLUGINS = {
+    "python3-dnf-plugins-core": (
+        ("Provides: dnf-command(download)",),
+        ("usr/lib/python3/dist-packages/dnf-plugins/download.py", "usr/lib/python3/dist-packages/dnfpluginscore"),
+    ),
+    "python3-dnf-plugin-versionlock": (
+        ("Provides: dnf-command(versionlock)", "Requires: python3-dnf-plugins-core"),
+        ("usr/lib/python3/dist-packages/dnf-plugins/versionlock.py", "etc/dnf/plugins/versionlock.*"),
+    ),
+}
 # The program that runs a script is gone in the middle of its transaction, once, where a test wants it.
 KILL = "/run/lab-kill-rpm"
 KILLED = f"[ ! -e {KILL} ] || {{ rm {KILL}; kill -KILL $PPID; exit 1; }}\n"
@@ -114,7 +120,7 @@ def _publish_distribution(lab: Lab, release: str, family: str) -> None:
     with tempfile.TemporaryDirectory() as work:
         wanted = [Package("lab-system", "1-1", SYSTEM)]
         for position, archive in enumerate(families.aside(release, family)):
-            wanted.append(_versionlock(archive, Path(work), position))
+            wanted.extend(_plugins(archive, Path(work) / str(position)))
         partial = folder.with_name(f".{folder.name}")
         shutil.rmtree(partial, ignore_errors=True)
         _build([wanted], partial)
@@ -122,16 +128,16 @@ def _publish_distribution(lab: Lab, release: str, family: str) -> None:
     partial.rename(folder)
 
 
-def _versionlock(archive: Path, work: Path, position: int) -> Package:
-    """The real one, out of Debian's package of all plugins."""
-    whole, tree = work / f"whole-{position}", work / f"tree-{position}"
-    run("dpkg-deb", "--extract", str(archive), str(whole))
-    for pattern in VERSIONLOCK:
-        for path in whole.glob(pattern):
-            target = tree / path.relative_to(whole)
+def _plugins(archive: Path, work: Path) -> list[Package]:
+    """The real ones, out of Debian's package."""
+    work.mkdir()
+    run("dpkg-deb", "--extract", str(archive), str(work / "whole"))
+    for name, (_relations, patterns) in PLUGINS.items():
+        for path in [path for pattern in patterns for path in (work / "whole").glob(pattern)]:
+            target = work / name / path.relative_to(work / "whole")
             target.parent.mkdir(parents=True, exist_ok=True)
             path.rename(target)
-    return Package("python3-dnf-plugin-versionlock", "1-1", ("Provides: dnf-command(versionlock)",), tree=tree)
+    return [Package(name, "1-1", relations, tree=work / name) for name, (relations, _patterns) in PLUGINS.items()]
 
 
 def _nvidia(work: Path) -> list[list[Package]]:

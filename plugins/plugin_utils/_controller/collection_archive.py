@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Installed collections as the archives that ansible-galaxy installs: the files that MANIFEST.json and FILES.json list, which is all that such an
-archive has.
+"""Installed collections as the archives that ansible-galaxy installs: the files that FILES.json lists, as far as they are there. The package
+``ansible`` leaves tests and hidden files of its collections out, so that both lists are written anew.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,9 +16,10 @@ import io
 import json
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -76,38 +77,52 @@ def with_dependencies(name: str, find: Find) -> list[Collection]:
 
 def pack(collection: Collection) -> bytes:
     """The archive of an installed collection, the same bytes each time. Raises GpuSwarmError where a file is not what FILES.json says."""
+    listed = json.loads((collection.path / FILES).read_text())
+    entries = [entry for entry in listed["files"] if _is_there(collection, entry)]
+    files = _as_json({**listed, "files": entries})
+    manifest = json.loads((collection.path / MANIFEST).read_text())
+    manifest["file_manifest_file"]["chksum_sha256"] = hashlib.sha256(files).hexdigest()
     plain, packed = io.BytesIO(), io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for name, path in _members(collection):
-            member = tar.gettarinfo(str(path), name)
-            member.uid = member.gid = member.mtime = 0
-            member.uname = member.gname = ""
-            member.mode = 0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644
-            with open(path, "rb") if member.isreg() else io.BytesIO() as content:
-                tar.addfile(member, content)
+        for name, content in ((MANIFEST, _as_json(manifest)), (FILES, files)):
+            tar.addfile(_member(name, 0o644, len(content)), io.BytesIO(content))
+        for name in (entry["name"] for entry in entries if entry["name"] != "."):
+            _add(tar, name, collection.path / name)
     with gzip.GzipFile(filename="", fileobj=packed, mode="wb", mtime=0) as stream:
         stream.write(plain.getvalue())
     return packed.getvalue()
 
 
-def _members(collection: Collection) -> Iterator[tuple[str, Path]]:
-    yield from ((name, collection.path / name) for name in (MANIFEST, FILES))
-    for entry in json.loads((collection.path / FILES).read_text())["files"]:
-        path = collection.path / entry["name"]
-        if entry["name"] == ".":
-            continue
-        if not _is_as_listed(entry, path):
-            raise GpuSwarmError(
-                f"{path} is not the file of {collection.name} {collection.version}: it was changed after the installation. "
-                f"Install it anew: ansible-galaxy collection install --force {collection.name}"
-            )
-        yield entry["name"], path
+def _as_json(value: Any) -> bytes:
+    return json.dumps(value, indent=1).encode()
 
 
-def _is_as_listed(entry: dict[str, Any], path: Path) -> bool:
-    if entry["ftype"] == "dir":
+def _is_there(collection: Collection, entry: dict[str, Any]) -> bool:
+    path = collection.path / entry["name"]
+    if not path.exists() or entry["ftype"] == "dir":
         return path.is_dir()
-    return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == entry["chksum_sha256"]
+    if hashlib.sha256(path.read_bytes()).hexdigest() != entry["chksum_sha256"]:
+        raise GpuSwarmError(
+            f"{path} is not the file of {collection.name} {collection.version}: it was changed after the installation. "
+            f"Install it anew: ansible-galaxy collection install --force {collection.name}"
+        )
+    return True
+
+
+def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
+    if path.is_dir():
+        directory = _member(name, 0o755, 0)
+        directory.type = tarfile.DIRTYPE
+        tar.addfile(directory)
+        return
+    content = path.read_bytes()
+    tar.addfile(_member(name, 0o755 if path.stat().st_mode & 0o100 else 0o644, len(content)), io.BytesIO(content))
+
+
+def _member(name: str, mode: int, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.mode, member.size = mode, size
+    return member
 
 
 def build(source: Path, folder: Path) -> None:
@@ -121,12 +136,25 @@ def build(source: Path, folder: Path) -> None:
 def put(collection: Collection, folder: Path, builder: Build = build) -> bool:
     """Whether the archive in the folder is another one now."""
     target = folder / collection.archive
-    before = target.read_bytes() if target.exists() else None
     if collection.is_source:
-        builder(collection.path, folder)
-    else:
-        target.write_bytes(pack(collection))
-    return before != target.read_bytes()
+        with TemporaryDirectory(dir=folder) as work:
+            builder(collection.path, Path(work))
+            made = Path(work) / collection.archive
+            if target.exists() and _listed(target) == _listed(made):
+                return False  # ansible-galaxy writes the time into it
+            made.rename(target)
+        return True
+    content = pack(collection)
+    if target.exists() and target.read_bytes() == content:
+        return False
+    target.write_bytes(content)
+    return True
+
+
+def _listed(archive: Path) -> bytes:
+    with tarfile.open(archive) as tar:
+        found = tar.extractfile(FILES)
+        return found.read() if found else b""
 
 
 def checksums(folder: Path, listed: str) -> str:

@@ -27,6 +27,7 @@ def source(folder: Path, name: str, dependencies: dict[str, str] | None = None) 
     (path / "plugins/modules").mkdir(parents=True)
     (path / "plugins/modules/one.py").write_text("# one\n")
     (path / "README.md").write_text("# It\n")
+    (path / ".hidden").write_text("of no use\n")
     (path / "run.sh").write_text("#!/bin/sh\n")
     (path / "run.sh").chmod(0o755)
     about = {"namespace": "acme", "name": name, "version": "1.2.3", "readme": "README.md", "authors": ["me"], "dependencies": dependencies or {}}
@@ -53,6 +54,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_is_installed_is_packed_and_installed_again(installed, tmp_path):
     (installed / "plugins/modules/__pycache__").mkdir()
+    (installed / ".hidden").unlink()  # as the package ansible leaves it out
     (installed / "plugins/modules/__pycache__/one.pyc").write_text("no part of it")
     found = archive.described(installed)
     assert (found.name, found.version, found.archive, found.is_source) == ("acme.fleet", "1.2.3", "acme-fleet-1.2.3.tar.gz", False)
@@ -79,6 +81,9 @@ def test_a_checkout_is_packed_too(tmp_path, monkeypatch):
     assert found.is_source
     assert archive.put(found, tmp_path)
     assert (tmp_path / found.archive).exists()
+    assert not archive.put(found, tmp_path)
+    (found.path / "README.md").write_text("# Another\n")
+    assert archive.put(found, tmp_path)
 
 
 def test_all_that_it_needs_comes_with_it(tmp_path):
