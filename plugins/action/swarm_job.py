@@ -7,7 +7,10 @@ from __future__ import annotations
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._jobs.definition import NOTHING
 from ..module_utils._printable import printable
+from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..plugin_utils._classes import for_job, labelling
 from ..plugin_utils._controller.delegation import answered
 from ..plugin_utils._controller.job_file import read
 from ..plugin_utils._report import jobs as report
@@ -29,6 +32,7 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         own, self._given = apart(self._task.args, tuple(OWN))
         self._vars, self._who = task_vars, self._task.delegate_to or task_vars["inventory_hostname"]
+        self._placement = {}
         # Whether it makes sense to try another manager.
         result["answered"] = True
         try:
@@ -55,6 +59,8 @@ class ActionModule(ActionBase):
             self._given = {**read(str(path)), **self._given}
         if not self._given.get("name"):
             raise GpuSwarmError("The job has no name. Write one: name: sweep. Nothing was submitted.")
+        self._wants = for_job.wanted(self._given.pop("x_gpu", None), self._given["name"])
+        self._given.update({"x_gpu": self._wants} if self._wants else {})
 
     def _all(self, own):
         first = self._look(self._given)
@@ -79,19 +85,43 @@ class ActionModule(ActionBase):
         return {**last, "changed": first["changed"] or last["changed"], "diff": first["diff"], "problems": problems}
 
     def _look(self, arguments):
-        """Answers have no variables in them, but the arguments do, and ssh prints what it sends at -vvv."""
-        context = self._connection._play_context
-        former, context.no_log = context.no_log, True
-        try:
-            call = dict(module_name=MODULE, module_args=arguments, task_vars=self._vars)
-            answer = answered(lambda: self._execute_module(**call), self._who, None, self._connection)
-        finally:
-            context.no_log = former
+        """Where jobs are to be submitted, what x_gpu means is worked out before: once, by the nodes of that time."""
+        answer = self._queried({**arguments, **self._placement})
+        if answer["unplaced"]:
+            self._placement = {"placement": self._on_this_fleet()}
+            answer = self._queried({**arguments, **self._placement})
+        return answer
+
+    def _on_this_fleet(self):
+        api = {key: value for key, value in self._given.items() if key in CONNECTION_OPTIONS}
+        found = self._call("fleet.gpu_swarm.swarm_stack_info", {**api, "stack": self._given["name"]})
+        if "nodes" not in found:
+            raise NoManager(f"{self._who}: {found.get('msg') or 'no reason given'}")
+        placed = for_job.placed(self._wants, self._given["name"], found["nodes"])
+        for line in placed.lines:
+            self._display.display(f"  {printable(line)}")
+        if placed.labels:
+            answer = self._call(labelling.MODULE, {**api, "nodes": labelling.request(placed.labels)})
+            labelling.changed(answer, self._who, NOTHING)
+        return placed.placement
+
+    def _queried(self, arguments):
+        answer = self._call(MODULE, arguments)
         if "jobs" in answer:
             answer.pop("invocation", None)  # which is shown at -vvv
             return answer
         failure = GpuSwarmError if answer.get("wrong") else NoManager
         raise failure(f"{self._who}: {answer.get('msg') or 'no reason given'}")
+
+    def _call(self, module, arguments):
+        """Answers have no variables in them, but the arguments do, and ssh prints what it sends at -vvv."""
+        context = self._connection._play_context
+        former, context.no_log = context.no_log, True
+        try:
+            call = dict(module_name=module, module_args=arguments, task_vars=self._vars)
+            return answered(lambda: self._execute_module(**call), self._who, None, self._connection)
+        finally:
+            context.no_log = former
 
 
 class NoManager(GpuSwarmError):

@@ -14,6 +14,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._printable import printable
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..plugin_utils._classes import labelling
 from ..plugin_utils._controller.delegation import answered
 from ..plugin_utils._controller.libraries import zip_file, zipped
 from ..plugin_utils._rollout.poll import apart, poll
@@ -138,17 +139,8 @@ class ActionModule(ActionBase):
         """Adds these to the nodes, which is to evict nothing; whether any lacked one."""
         if not labels:
             return False
-        nodes = [{"id": node_id, "labels": more, "keep": [""], "evict": "none"} for node_id, more in labels.items()]
-        answer = self._call("fleet.gpu_swarm.swarm_nodes", {**self._api, "nodes": nodes})
-        if "nodes" not in answer:
-            raise GpuSwarmError(f"{self._who}: nodes could not be labelled: {answer.get('msg') or 'no reason given'} {verdict.NOTHING}")
-        stopped = [f"{one['hostname']} ({', '.join(task['service'] for task in one['tasks'])})" for one in answer["refused"]]
-        if stopped:
-            raise GpuSwarmError(
-                f"{self._who}: for x-gpu a label has to be added to {', '.join(stopped)}, and at that update swarm would stop a task of the "
-                f"services that are named with each. Run this again when they have ended. {verdict.NOTHING}"
-            )
-        return bool(answer["changed"])
+        answer = self._call(labelling.MODULE, {**self._api, "nodes": labelling.request(labels)})
+        return labelling.changed(answer, self._who, verdict.NOTHING)
 
     def _logins(self):
         """(the logins that the task was given, whether nodes get those of the manager)"""

@@ -76,6 +76,14 @@ options:
     description: Constraints on nodes, such as V(node.labels.gpu.model==Tesla-T4).
     type: list
     elements: str
+  x_gpu:
+    description:
+      - Which nodes it is for, with the keys C(memory_min), C(compute_capability), C(cuda), C(model) and C(cpu) of C(docs/PLACEMENT.md).
+      - It becomes constraints when the job is submitted, on labels of nodes, of which some may be added for it. In O(file) it is C(x-gpu).
+    type: dict
+  placement:
+    description: What O(x_gpu) means on this swarm. It is worked out on the controller, so leave it out.
+    type: dict
   mounts:
     description: Mounts as C(docker service create --mount) takes them, such as V(type=bind,source=/data,target=/data,readonly).
     type: list
@@ -210,6 +218,10 @@ not_ready:
   returned: success
   type: list
   elements: str
+unplaced:
+  description: Whether nothing was done, since O(x_gpu) is yet to be worked out.
+  returned: success
+  type: bool
 problems:
   description: What could not be done, such as a log that could not be saved.
   returned: success
@@ -229,19 +241,26 @@ from ..module_utils._swarm.manager import SwarmError, connect, unprotected
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..module_utils._swarm.owned_labels import PREFIX
 
+NOTHING = {"changed": False, "unplaced": False, "jobs": [], "waiting": [], "not_ready": [], "problems": [], "diff": {"before": "", "after": ""}}
+
 
 def run(params, check_mode):
     """One look. That is repeated on the controller, where another manager can be called."""
     definition.refuse_name(params["name"] or "")
     wanted = definition.jobs(params, PREFIX) if params["state"] == "present" else []
-    all_of_it = Jobs(connect(params), params["name"], PREFIX, (params["log_directory"], params["log_limit_mib"]), check_mode)
+    placement = params.get("placement")
+    files, labels = (params["log_directory"], params["log_limit_mib"]), (placement or {}).get("nodes")
+    all_of_it = Jobs(connect(params), params["name"], PREFIX, files, check_mode, labels)
     if params["state"] == "absent":
         found = all_of_it.absent()
         diff = {"before": "".join("%s: %s\n" % (one["service"], one["state"]) for one in found), "after": ""}
-        return {"changed": all_of_it.changed, "jobs": found, "waiting": [], "not_ready": [], "problems": all_of_it.problems, "diff": diff}
+        return {**NOTHING, "changed": all_of_it.changed, "jobs": found, "problems": all_of_it.problems, "diff": diff}
+    if params.get("x_gpu") and placement is None and all_of_it.missing(wanted):
+        return {**NOTHING, "unplaced": True}
     found = all_of_it.present(wanted, params["retries"], params["again"])
     over = [one for one in found if not one["left"]]
     return {
+        **NOTHING,
         "changed": all_of_it.changed,
         "jobs": found,
         "waiting": [one["service"] for one in found if one["left"]],
@@ -257,6 +276,7 @@ def main():
             CONNECTION_OPTIONS,
             **JOB_OPTIONS,
             file=dict(type="path"),
+            placement=dict(type="dict"),
             again=dict(type="str", choices=["never", "failed", "always"], default="never"),
             state=dict(type="str", choices=["present", "absent"], default="present"),
             wait=dict(type="bool", default=True),

@@ -18,7 +18,8 @@ import yaml
 from tests.lab.lab import CHECKOUT
 
 from .conftest import Loud
-from .fleet import Fleet, wait_until
+from .fleet import UUID, Fleet, wait_until
+from .test_deploy import classes_of
 
 JOB, PRUNE = "fleet.gpu_swarm.job", "fleet.gpu_swarm.prune_jobs"
 LABEL = "label=gpu-swarm.job"
@@ -119,6 +120,22 @@ def test_a_timer_removes_what_is_over(fleet: Fleet, inventory: Path) -> None:
     run = fleet.playbook(inventory, "-e", "timer=false", playbook=PRUNE)
     assert (run.rc, run.changed()["m1"]) == (0, 1), run.output
     assert fleet["m1"].run("sh", "-c", f"ls /etc/systemd/system/{timer}* /var/lib/gpu-swarm/prune-jobs", check=False) == ""
+
+
+def test_x_gpu_chooses_nodes_and_the_label_that_it_needs_ends_with_the_job(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    """g1 has RTX 4090, and g2 has T4."""
+    path = tmp_path / "picked.yml"
+    path.write_text(yaml.safe_dump({"name": "picked", "image": "lab/task", "command": ["nvidia-smi", "-L"], "x-gpu": {"model": "*4090*"}}))
+    checked = fleet.playbook(inventory, "--check", "-e", f"job={path}", playbook=JOB)
+    assert (checked.rc, classes_of(fleet, "g1"), services(fleet)) == (0, [], []), checked.output
+    run = fleet.playbook(inventory, "-e", f"job={path}", playbook=JOB)
+    assert (run.rc, len(classes_of(fleet, "g1")), classes_of(fleet, "g2")) == (0, 1, []), run.output
+    assert set(UUID.findall(fleet["m1"].run("sh", "-c", f"cat {LOGS}/picked*"))) < set(fleet["g1"].gpus())
+    again = fleet.playbook(inventory, "-e", f"job={path}", playbook=JOB)
+    assert (again.rc, again.changed()["m1"]) == (0, 0), again.output
+    assert fleet.playbook(inventory, "-e", "job_name=picked", "-e", "state=absent", playbook=JOB).rc == 0
+    run = fleet.playbook(inventory)
+    assert (run.rc, classes_of(fleet, "g1")) == (0, []), run.output
 
 
 @pytest.mark.rare

@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 import shlex
-from typing import Any, Iterable, Mapping, NamedTuple
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
 from .._mask import mask
@@ -145,6 +145,8 @@ def _job(params: Mapping[str, Any], parameters: dict[str, str], prefix: str) -> 
         "mounts": [mount(name, one) for one in params.get("mounts") or []],
         "networks": list(params.get("networks") or []),
         "constraints": [one.strip() for one in params.get("constraints") or []],
+        # As it is written: what it means on a fleet changes with its nodes, and makes no other job.
+        "x_gpu": params.get("x_gpu") or {},
         "gpus": params.get("gpus") or 0,
         "kind": params["kind"] if params.get("gpus") else "",
         "user": params.get("user") or "",
@@ -157,7 +159,9 @@ def _job(params: Mapping[str, Any], parameters: dict[str, str], prefix: str) -> 
     labels.update({prefix + PARAMETERS: shown} if shown else {})
     labels.update({OWNER: params["owner"]} if params.get("owner") else {})
     service = "%s-%s" % (name, digest[:12])
-    return Job(service, digest, shown, _spec(name, service, labels, content))
+    placement = params.get("placement") or {}
+    labels.update(placement.get("labels") or {})
+    return Job(service, digest, shown, _spec(name, service, labels, content, placement.get("constraints") or []))
 
 
 def _digest(content: Mapping[str, Any]) -> str:
@@ -166,11 +170,11 @@ def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(given, sort_keys=True).encode("utf-8")).hexdigest()[:32]
 
 
-def _spec(name: str, service: str, labels: dict[str, str], content: Mapping[str, Any]) -> dict[str, Any]:
+def _spec(name: str, service: str, labels: dict[str, str], content: Mapping[str, Any], placed: Sequence[str]) -> dict[str, Any]:
     template: dict[str, Any] = {
         "ContainerSpec": _container(name, content),
         "Resources": {"Reservations": {"GenericResources": _reservation(content)}},
-        "Placement": {"Constraints": content["constraints"]},
+        "Placement": {"Constraints": [*content["constraints"], *placed]},
         # Not a job of swarm's own: those are run again at any update, and by a manager that leads again.
         "RestartPolicy": {"Condition": "none"},
         # A daemon's default driver may be one that nobody can read from.

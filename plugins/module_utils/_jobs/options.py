@@ -21,6 +21,7 @@ JOB_OPTIONS: dict[str, dict[str, Any]] = {
     "gpus": {"type": "int", "default": 1},
     "kind": {"type": "str", "default": "NVIDIA-GPU"},
     "constraints": {"type": "list", "elements": "str"},
+    "x_gpu": {"type": "dict"},
     "mounts": {"type": "list", "elements": "str"},
     "networks": {"type": "list", "elements": "str"},
     "user": {"type": "str"},

@@ -15,6 +15,7 @@ from typing import Any, Callable, Mapping, Sequence
 from .._errors import GpuSwarmError
 from .._ledger.listed import Listed
 from .._ledger.preflight import preflight
+from .._ledger.stack import with_labels
 from .._ledger.tasks import epoch
 from .._swarm.manager import Manager, NotFound, SwarmError, until_written
 from . import logs, progress
@@ -30,11 +31,13 @@ FORGETS = (
 
 
 class Jobs:
-    """Those of one name. ``files`` are (directory, limit in MiB) of the logs."""
+    """Those of one name. ``files`` are (directory, limit in MiB) of the logs; ``labels``, by node, are those that nodes are about to get."""
 
-    def __init__(self, manager: Manager, name: str, prefix: str, files: tuple[str, int], check_mode: bool) -> None:
+    def __init__(
+        self, manager: Manager, name: str, prefix: str, files: tuple[str, int], check_mode: bool, labels: Mapping[str, Any] | None = None
+    ) -> None:
         self._manager, self._name, self._prefix, self._check_mode = manager, name, prefix, check_mode
-        self._files = files
+        self._files, self._labels = files, labels or {}
         self._now = epoch(manager.time)
         self.changed = False
         self.problems: list[str] = []
@@ -54,9 +57,13 @@ class Jobs:
 
     # -- there -----------------------------------------------------------------------------------------------------
 
+    def missing(self, wanted: Sequence[Job]) -> list[Job]:
+        """Those that were never submitted, or were removed."""
+        return [job for job in wanted if not self._is_there(job)]
+
     def present(self, wanted: Sequence[Job], retries: int, again: str) -> list[dict[str, Any]]:
         """The record of each job, in their order."""
-        missing = [job for job in wanted if not self._is_there(job)]
+        missing = self.missing(wanted)
         if missing:
             self._refuse_unfit(missing)
         for job in missing:
@@ -152,7 +159,7 @@ class Jobs:
 
     def _listed(self) -> Listed:
         manager = self._manager
-        return Listed(manager.nodes(), list(manager.tasks()), manager.services(), self._now)
+        return Listed(with_labels(manager.nodes(), self._labels), list(manager.tasks()), manager.services(), self._now)
 
     def _write(self, service: Mapping[str, Any], changed: Callable[[Mapping[str, Any]], dict[str, Any]]) -> bool:
         """Whether it was changed; not where somebody else has it run again, or removes it."""

@@ -17,6 +17,9 @@ from ...module_utils._errors import GpuSwarmError
 from ...module_utils._jobs.definition import NOTHING
 from ...module_utils._jobs.options import JOB_OPTIONS
 
+# As a Compose file has it.
+X_GPU = "x-gpu"
+
 
 def read(path: str) -> dict[str, Any]:
     """The user's file as options."""
@@ -29,6 +32,8 @@ def read(path: str) -> dict[str, Any]:
         raise GpuSwarmError(f"{path} is no YAML: {' '.join(str(problem).split())}. {NOTHING}") from None
     if not isinstance(found, dict):
         raise GpuSwarmError(f"{path} is no mapping of options such as name and image. {NOTHING}")
+    if X_GPU in found and "x_gpu" not in found:
+        found["x_gpu"] = found.pop(X_GPU)
     unknown = sorted(str(key) for key in found if key not in JOB_OPTIONS)
     if unknown:
         raise GpuSwarmError(f"{path}: {', '.join(unknown)} is not known; there are {', '.join(JOB_OPTIONS)}. {NOTHING}")

@@ -17,7 +17,7 @@ from typing import Any
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._ledger.pending import is_open
 from .._classes import classes, images
-from .._classes.nodes import Facts
+from .._classes.constraints import Node
 from .._classes.shares import shares
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,28}[a-z0-9])?")
@@ -25,14 +25,6 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,28}[a-z0-9])?")
 _LONGEST = 63
 MOST = 10_000
 _OF_THE_HOST = ("host", "bridge", "none")
-
-
-class Node:
-    """One of the ledger's nodes with what it is good for."""
-
-    def __init__(self, record: Mapping[str, Any], found: Facts) -> None:
-        self.record, self.facts = record, found
-        self.id, self.name, self.labels = str(record["id"]), str(record["hostname"]), record["labels"]
 
 
 def check_names(matrix: Sequence[Mapping[str, Any]], where: str) -> None:

@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._ledger.classes import LABEL
 from .._classes import classes, images, requirement
-from .._classes.nodes import GPU, facts
+from .._classes.constraints import Node, added, constrained, lacking, names_of, with_gpus
+from .._classes.constraints import able as able_nodes
 from .._classes.requirement import FIELDS, Requirement
-from .._classes.versions import bounds
 from . import divided
-from .divided import Node
 from .fields import mapping
 
 IMAGES = "images"
@@ -57,16 +56,15 @@ def wanted(found: Any, where: str) -> Wanted | None:
 
 def placed(document: dict[str, Any], of_services: Mapping[str, Wanted], stack: str, records: Iterable[Mapping[str, Any]], former: Any) -> Placed:
     """``records`` are the ledger's of all nodes, without this stack; ``former`` is the stack file that was deployed last, None without one."""
-    nodes = [Node(record, found) for record in records if (found := facts(record["labels"])).gpus]
     result = Placed({**document, "services": {}}, {}, [], [])
+    nodes: list[Node] = []
     replaced: dict[str, list[str]] = {}
     for name, service in document["services"].items():
         want = of_services.get(name)
         if want is None:
             result.document["services"][name] = service
             continue
-        if not nodes:
-            raise GpuSwarmError(f"{want.where}: no node of the swarm has the label {GPU}count, so that none is known to have GPUs. Run provision.")
+        nodes = nodes or with_gpus(records, want.where)
         made = (
             _divided(name, service, want, nodes, stack, former, result) if want.matrix else {name: _constrained(name, service, want, nodes, result)}
         )
@@ -78,8 +76,7 @@ def placed(document: dict[str, Any], of_services: Mapping[str, Wanted], stack: s
         result.document["services"].update(made)
         replaced[name] = list(made)
     _renamed(result.document["services"], replaced)
-    for key in sorted({key for labels in result.labels.values() for key in labels}):
-        result.lines.append(f"label {key}={classes.TRUE} is added to {_names(node for node in nodes if key in result.labels.get(node.id, {}))}")
+    result.lines.extend(added(result.labels, nodes))
     return result
 
 
@@ -87,61 +84,12 @@ def placed(document: dict[str, Any], of_services: Mapping[str, Wanted], stack: s
 
 
 def _constrained(name: str, service: dict[str, Any], want: Wanted, nodes: list[Node], result: Placed) -> dict[str, Any]:
-    fitting = [node for node in nodes if not requirement.missed(want.wants, node.facts)]
-    if not fitting:
-        raise GpuSwarmError(_nothing_has(want, nodes))
-    known = {field: label for field in want.wants if (label := _known_label(field, want.wants[field], nodes))}
-    others = {field: value for field, value in want.wants.items() if field not in known}
-    needed = dict([classes.of_requirement(others)]) if others else {}
-    constraints = [f"node.labels.{key}=={value}" for key, value in known.values()] + [f"node.labels.{key}=={classes.TRUE}" for key in needed]
-    _add_labels(result, needed, nodes)
-    result.lines.append(f"{name}: {' and '.join(constraints)}: {_names(fitting)}")
-    result.placement.append({"service": name, "image": service["image"], "constraints": constraints, "nodes": [node.name for node in fitting]})
-    return with_constraints(service, constraints, needed)
-
-
-def _known_label(field: str, value: Any, nodes: list[Node]) -> tuple[str, str] | None:
-    """A label that says the same of each node, so that none need be added."""
-    key, text = _LABELS.get(field, lambda _value: (None, ""))(value)
-    if key is None:
-        return None
-    have = {node.id for node in nodes if node.labels.get(key, "").lower() == text}
-    meant = {node.id for node in nodes if not requirement.missed({field: value}, node.facts)}
-    return (key, text) if have and have == meant else None
-
-
-def _threshold(prefix: str, value: str) -> tuple[str | None, str]:
-    found = bounds(value) or []
-    single = len(found) == 1 and found[0].sign == ">="
-    return (GPU + prefix + "_".join(map(str, found[0].version)), classes.TRUE) if single else (None, "")
-
-
-_LABELS: dict[str, Any] = {
-    requirement.MEMORY: lambda value: (f"{GPU}mem_ge_{-(-value // 1024)}", classes.TRUE),
-    requirement.CAPABILITY: lambda value: _threshold("cc_ge_", value),
-    requirement.CUDA: lambda value: _threshold("cuda_ge_", value),
-    requirement.MODEL: lambda value: (None, "") if set("*?") & set(value) else (f"{GPU}model", value),
-}
-
-
-def _nothing_has(want: Wanted, nodes: list[Node]) -> str:
-    """Why no node will do, with the values that there are."""
-    for field, value in want.wants.items():
-        if all(requirement.missed({field: value}, node.facts) for node in nodes):
-            return f"{want.where}.{field} is {value}, and no node has that; there are {_there(field, nodes)}. Write what one of them has."
-    return f"{want.where}: no node has all of that. {_reasons(want.wants, nodes)}. Require less."
-
-
-def _there(field: str, nodes: list[Node]) -> str:
-    found: dict[str, list[Node]] = {}
-    for node in nodes:
-        found.setdefault(requirement.value_of(field, node.facts), []).append(node)
-    return ", ".join(f"{value} ({_names(these)})" for value, these in sorted(found.items()))
-
-
-def _reasons(wants: Requirement, nodes: list[Node]) -> str:
-    shown = [f"{node.name} {requirement.missed(wants, node.facts)[0]}" for node in nodes[:_SHOWN]]
-    return "; ".join(shown) + (f"; and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else "")
+    found = constrained(want.wants, want.where, nodes)
+    _add_labels(result, found.classes, nodes)
+    result.lines.append(f"{name}: {found.line}")
+    names = [node.name for node in found.nodes]
+    result.placement.append({"service": name, "image": service["image"], "constraints": found.constraints, "nodes": names})
+    return with_constraints(service, found.constraints, found.classes)
 
 
 # -- several images ----------------------------------------------------------------------------------------------------
@@ -150,9 +98,7 @@ def _reasons(wants: Requirement, nodes: list[Node]) -> str:
 def _divided(
     name: str, service: dict[str, Any], want: Wanted, nodes: list[Node], stack: str, former: Any, result: Placed
 ) -> dict[str, dict[str, Any]]:
-    able = [node for node in nodes if not requirement.missed(want.wants, node.facts)]
-    if want.wants and not able:
-        raise GpuSwarmError(_nothing_has(want, nodes))
+    able = able_nodes(want.wants, want.where, nodes)
     chosen, unfit = divided.chosen(want.matrix, able)
     clash = next((node for node in able if len(chosen[node.id]) > 1), None)
     if clash:
@@ -177,7 +123,7 @@ def _divided(
         constraint = f"node.labels.{key}=={classes.TRUE}"
         _add_labels(result, {key: meaning}, able)
         number = "one on each" if parts[part] is None else f"{parts[part]} of the replicas"
-        result.lines.append(f"{part}: {image} on {_names(these) or 'no node yet'}, {number}: {constraint}")
+        result.lines.append(f"{part}: {image} on {names_of(these) or 'no node yet'}, {number}: {constraint}")
         result.placement.append({"service": part, "image": image, "constraints": [constraint], "nodes": [node.name for node in these]})
         one = divided.part(service, image, parts[part], name, document=result.document)
         made[part] = with_constraints(one, [constraint], {key: meaning})
@@ -199,10 +145,8 @@ def with_constraints(service: dict[str, Any], constraints: list[str], needed: Ma
 
 
 def _add_labels(result: Placed, needed: Mapping[str, Any], nodes: list[Node]) -> None:
-    for node in nodes:
-        lacking = {key: value for key, value in classes.labels(node.labels, needed, node.labels).items() if node.labels.get(key) != value}
-        if lacking:
-            result.labels.setdefault(node.id, {}).update(lacking)
+    for node_id, labels in lacking(needed, nodes).items():
+        result.labels.setdefault(node_id, {}).update(labels)
 
 
 def _renamed(services: dict[str, Any], replaced: Mapping[str, list[str]]) -> None:
@@ -210,7 +154,3 @@ def _renamed(services: dict[str, Any], replaced: Mapping[str, list[str]]) -> Non
         if service.get("depends_on"):
             services[name] = {**service, "depends_on": [one for other in service["depends_on"] for one in replaced.get(other, [other])]}
 
-
-def _names(nodes: Iterable[Node]) -> str:
-    names = sorted(node.name for node in nodes)
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -42,5 +42,12 @@ def test_an_example_is_a_job(path):
     assert f"-e job=docs/examples/jobs/{path.name}" in path.read_text(encoding="utf-8")
 
 
+def test_x_gpu_is_written_as_in_a_compose_file(tmp_path):
+    path = tmp_path / "job.yml"
+    for key in ("x-gpu", "x_gpu"):
+        path.write_text(f"name: a\n{key}: {{memory_min: 40000}}\n")
+        assert read(str(path)) == {"name": "a", "x_gpu": {"memory_min": 40000}}
+
+
 def test_there_are_examples():
     assert [path.name for path in EXAMPLES] == ["array.yml", "job.yml"]

@@ -45,8 +45,19 @@ def test_an_entry_that_is_added_is_the_only_new_one():
     assert len(after - before) == 1
 
 
+def test_what_x_gpu_means_on_a_fleet_is_no_part_of_a_job():
+    """Nodes come and go, and jobs that are over do not run again for it."""
+    written = {"x_gpu": {"cuda": ">=12.4"}, "constraints": ["node.role==worker"]}
+    placement = {"constraints": ["node.labels.gpu.cuda_ge_12_4==true"], "labels": {"gpu-swarm.classes": "{}"}, "nodes": {"n1": {"a": "true"}}}
+    (job,), (alone,) = made(**written, placement=placement), made(**written)
+    assert job.digest == alone.digest
+    assert job.spec["TaskTemplate"]["Placement"]["Constraints"] == ["node.role==worker", "node.labels.gpu.cuda_ge_12_4==true"]
+    assert job.spec["Labels"] == {**alone.spec["Labels"], "gpu-swarm.classes": "{}"}
+
+
 SAME = [{"retries": 3}, {"owner": "bob"}, {"command": []}, {"env": {}}, {"user": ""}]
 OTHER = [{"image": "cuda:12"}, {"command": ["x"]}, {"env": {"A": 1}}, {"gpus": 2}, {"kind": "VRAM"}, {"time_limit": 5}, {"mounts": ["target=/x"]}]
+OTHER += [{"x_gpu": {"cuda": ">=12.4"}}]
 
 
 @pytest.mark.parametrize("options", SAME, ids=str)

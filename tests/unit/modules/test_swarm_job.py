@@ -261,3 +261,26 @@ def test_all_of_a_name_are_removed_with_their_logs_saved(run, tmp_path):
     assert (result["changed"], manager.removed, states(result)) == (True, ["new0", "new1"], ["queued", "running"])
     assert len(list(tmp_path.iterdir())) == 1
     assert not run(manager, state="absent")["changed"]
+
+
+X_GPU = {"model": "*a100*"}
+PLACEMENT = {"constraints": ["node.labels.gpu.class.a==true"], "labels": {"gpu-swarm.classes": "{}"}, "nodes": {"n1": {"gpu.class.a": "true"}}}
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_nothing_is_submitted_before_it_is_known_what_x_gpu_means(run, check_mode):
+    """The label that its constraint needs is not on the node yet in a check run."""
+    manager = VersionedServices(nodes=FLEET)
+    first = run(manager, check_mode, x_gpu=X_GPU)
+    assert (first["unplaced"], first["changed"], first["jobs"], manager.created) == (True, False, [], [])
+    result = run(manager, check_mode, x_gpu=X_GPU, placement=PLACEMENT)
+    assert (result["unplaced"], result["changed"], len(result["jobs"])) == (False, True, 1)
+    assert "constraint: node.labels.gpu.class.a==true" in result["diff"]["after"]
+    assert len(manager.created) == (0 if check_mode else 1)
+
+
+def test_what_was_submitted_needs_no_placement(run):
+    manager = VersionedServices(nodes=FLEET)
+    run(manager, x_gpu=X_GPU, placement=PLACEMENT)
+    later = run(manager, x_gpu=X_GPU)
+    assert (later["unplaced"], later["changed"], states(later)) == (False, False, ["queued"])

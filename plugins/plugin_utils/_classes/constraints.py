@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The constraints by which swarm chooses the nodes that x-gpu means (pure): on labels that are there already, or on one of a class.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ...module_utils._errors import GpuSwarmError
+from . import classes, requirement
+from .nodes import GPU, Facts, facts
+from .requirement import Requirement
+from .versions import bounds
+
+_SHOWN = 5
+# By node those labels of classes that it lacks.
+Labels = dict[str, dict[str, str]]
+
+
+class Node:
+    """One of the ledger's nodes with what it is good for."""
+
+    def __init__(self, record: Mapping[str, Any], found: Facts) -> None:
+        self.record, self.facts = record, found
+        self.id, self.name, self.labels = str(record["id"]), str(record["hostname"]), record["labels"]
+
+
+class Constrained(NamedTuple):
+    """``classes`` are those that the constraints need; ``nodes`` have all that is wanted."""
+
+    constraints: list[str]
+    classes: dict[str, classes.Meaning]
+    nodes: list[Node]
+
+    @property
+    def line(self) -> str:
+        return f"{' and '.join(self.constraints)}: {names_of(self.nodes)}"
+
+
+def with_gpus(records: Iterable[Mapping[str, Any]], where: str) -> list[Node]:
+    nodes = [Node(record, found) for record in records if (found := facts(record["labels"])).gpus]
+    if not nodes:
+        raise GpuSwarmError(f"{where}: no node of the swarm has the label {GPU}count, so that none is known to have GPUs. Run provision.")
+    return nodes
+
+
+def constrained(wants: Requirement, where: str, nodes: list[Node]) -> Constrained:
+    fitting = able(wants, where, nodes)
+    known = {field: label for field in wants if (label := _known_label(field, wants[field], nodes))}
+    others = {field: value for field, value in wants.items() if field not in known}
+    needed = dict([classes.of_requirement(others)]) if others else {}
+    constraints = [f"node.labels.{key}=={value}" for key, value in known.values()] + [f"node.labels.{key}=={classes.TRUE}" for key in needed]
+    return Constrained(constraints, needed, fitting)
+
+
+def able(wants: Requirement, where: str, nodes: list[Node]) -> list[Node]:
+    """The nodes that have all of it, of which there is one."""
+    fitting = [node for node in nodes if not requirement.missed(wants, node.facts)]
+    if wants and not fitting:
+        raise GpuSwarmError(_nothing_has(wants, where, nodes))
+    return fitting
+
+
+def lacking(needed: Mapping[str, classes.Meaning], nodes: Iterable[Node]) -> Labels:
+    found = {}
+    for node in nodes:
+        labels = {key: value for key, value in classes.labels(node.labels, needed, node.labels).items() if node.labels.get(key) != value}
+        if labels:
+            found[node.id] = labels
+    return found
+
+
+def added(labels: Labels, nodes: Iterable[Node]) -> list[str]:
+    """What is said of labels that nodes get."""
+    found = list(nodes)
+    keys = sorted({key for own in labels.values() for key in own})
+    return [f"label {key}={classes.TRUE} is added to {names_of(node for node in found if key in labels.get(node.id, {}))}" for key in keys]
+
+
+def names_of(nodes: Iterable[Node]) -> str:
+    names = sorted(node.name for node in nodes)
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _known_label(field: str, value: Any, nodes: list[Node]) -> tuple[str, str] | None:
+    """A label that says the same of each node, so that none need be added."""
+    key, text = _LABELS.get(field, lambda _value: (None, ""))(value)
+    if key is None:
+        return None
+    have = {node.id for node in nodes if node.labels.get(key, "").lower() == text}
+    meant = {node.id for node in nodes if not requirement.missed({field: value}, node.facts)}
+    return (key, text) if have and have == meant else None
+
+
+def _threshold(prefix: str, value: str) -> tuple[str | None, str]:
+    found = bounds(value) or []
+    single = len(found) == 1 and found[0].sign == ">="
+    return (GPU + prefix + "_".join(map(str, found[0].version)), classes.TRUE) if single else (None, "")
+
+
+_LABELS: dict[str, Any] = {
+    requirement.MEMORY: lambda value: (f"{GPU}mem_ge_{-(-value // 1024)}", classes.TRUE),
+    requirement.CAPABILITY: lambda value: _threshold("cc_ge_", value),
+    requirement.CUDA: lambda value: _threshold("cuda_ge_", value),
+    requirement.MODEL: lambda value: (None, "") if set("*?") & set(value) else (f"{GPU}model", value),
+}
+
+
+def _nothing_has(wants: Requirement, where: str, nodes: list[Node]) -> str:
+    """Why no node will do, with the values that there are."""
+    for field, value in wants.items():
+        if all(requirement.missed({field: value}, node.facts) for node in nodes):
+            return f"{where}.{field} is {value}, and no node has that; there are {_there(field, nodes)}. Write what one of them has."
+    return f"{where}: no node has all of that. {_reasons(wants, nodes)}. Require less."
+
+
+def _there(field: str, nodes: list[Node]) -> str:
+    found: dict[str, list[Node]] = {}
+    for node in nodes:
+        found.setdefault(requirement.value_of(field, node.facts), []).append(node)
+    return ", ".join(f"{value} ({names_of(these)})" for value, these in sorted(found.items()))
+
+
+def _reasons(wants: Requirement, nodes: list[Node]) -> str:
+    shown = [f"{node.name} {requirement.missed(wants, node.facts)[0]}" for node in nodes[:_SHOWN]]
+    return "; ".join(shown) + (f"; and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else "")
