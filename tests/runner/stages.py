@@ -30,7 +30,7 @@ E2E = "tests/e2e"
 E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in ("lost", "maintain", "provision", "remove", "secrets", "toml_agreement", "verify", "versions")]
 E2E_SWARM = [f"{E2E}/test_swarm_faults.py"]
 # Each of these has small fleets of its own.
-E2E_APART = [f"{E2E}/test_{name}.py" for name in ("air_gap", "controllers", "deprovision", "leave_no_trace", "ssh", "upgrade")]
+E2E_APART = [f"{E2E}/test_{name}.py" for name in ("air_gap", "controllers", "deprovision", "leave_no_trace", "recipes", "ssh", "upgrade")]
 E2E_HEALTH = [f"{E2E}/test_health.py"]
 E2E_ISOLATION = [f"{E2E}/test_isolation.py"]
 E2E_RPM = [f"{E2E}/test_rpm_nodes.py"]
