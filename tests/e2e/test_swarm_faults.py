@@ -274,6 +274,43 @@ def again(fleet: Fleet) -> dict[str, list[str]]:
     return json.loads(labels.get("gpu-swarm.isolation", "{}")).get("again", {})
 
 
+# The swarm has three GPUs.
+THREE = """
+services:
+  waits:
+    image: lab/task
+    stop_grace_period: 1s
+    gpus: [{count: 1}]
+    deploy: {replicas: 3}
+"""
+
+
+@pytest.mark.rare
+def test_the_next_manager_goes_on_waiting_for_a_stack_when_the_one_that_deployed_it_is_lost(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    """A task is pending. There is room for it once another manager leads."""
+    run = fleet.playbook(inventory, *advertised_as("HANDED-OVER"))
+    assert run.rc == 0, run.output
+    reserves = ("--generic-resource", "HANDED-OVER=1", "lab/task")
+    fleet["m1"].docker("service", "create", "--detach", "--no-resolve-image", "--name", "holder", *reserves)
+    wait_until("its task", lambda: "Running" in fleet["m1"].docker("service", "ps", "holder"))
+    compose, log = tmp_path / "compose.yml", tmp_path / "ansible.log"
+    compose.write_text(THREE)
+    log.touch()
+    settings = {"compose": str(compose), "stack": "handed", "gpu_stack_kind": "HANDED-OVER", "gpu_stack_allow_pending": True}
+    arguments = ("-e", json.dumps({**settings, "gpu_stack_wait_timeout": 200}))
+    deploy = partial(fleet.playbook, inventory, *arguments, playbook="fleet.gpu_swarm.deploy", env={"ANSIBLE_LOG_PATH": str(log)})
+    going = meanwhile(deploy)
+    wait_until("the wait", lambda: "2 of 3 running" in log.read_text(), shown=log.read_text)
+    with stopped(fleet, "m1"):
+        wait_until("the run to notice", lambda: "no answer; queried again for up to 60 s" in log.read_text(), shown=log.read_text)
+        wait_until("another leader", lambda: works(fleet, "m2"))
+        fleet["m2"].docker("service", "rm", "holder")
+        run = going.result()
+    assert run.rc == 0, run.output
+    assert "handed_waits: 3 of 3 running" in run.output
+    fleet["m1"].docker("stack", "rm", "handed")
+
+
 @pytest.mark.rare
 def test_after_changes_of_leader_every_replica_runs_where_a_card_is_free(fleet: Fleet, inventory: Path) -> None:
     """A new leader counts the tasks that run from the front of each node's list (swarmkit nodeinfo.go): one that has the second card of g1 counts
