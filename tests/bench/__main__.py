@@ -19,7 +19,7 @@ from . import parts, table
 from .fleets import BenchError, Yard
 
 # What is measured without a fleet, and on one.
-ALONE = {"nvml": parts.nvml, "ledger": parts.ledger, "many-hosts": parts.many}
+ALONE = {"nvml": parts.nvml, "ledger": parts.ledger, "many-hosts": parts.many, "roll": parts.rolled}
 PARTS = ("no-change", "first-run", "out-of-service", "watcher", "guard", *ALONE)
 
 

@@ -21,20 +21,13 @@ import yaml
 from tests.lab.lab import CHECKOUT
 
 from .fleets import LOGS, BenchError, settings_apart, tail
+from .memory import used_by
 from .runs import PLAYBOOKS
 from .table import Row, row
 
 NVML = CHECKOUT / "tests" / "lab" / "nvml"
 HOSTS = 500
 RUNS = {"ping": [], "provision": ["--check"]}
-# What the kernel reports of a process includes the memory of the one that it was forked from, so that has to be a small one.
-PEAK = """
-import os, subprocess, sys
-with open(sys.argv[1], "wb") as log:
-    process = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    print(os.wait4(process.pid, 0)[2].ru_maxrss, flush=True)
-    os._exit(0)  # it has been waited for
-"""
 
 
 def measure() -> list[Row]:
@@ -64,9 +57,9 @@ def _peak_mib(name: str, hosts: int, made: Path) -> float:
         "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
     }  # fmt: skip
     command = [str(Path(sys.executable).with_name("ansible-playbook")), "--inventory", str(inventory), *PLAYBOOKS[name], *RUNS[name]]
-    text = subprocess.run([sys.executable, "-IS", "-c", PEAK, log, *command], cwd=CHECKOUT, env=environment, check=True, capture_output=True)
+    used = used_by(command, environment, log)
     # Whether Docker runs on this machine, and so what becomes of the hosts, is all the same here: each has to be queried.
     queried = re.findall(r"^local\d+\s+: ok=[1-9]\d*\s+changed=\d+\s+unreachable=0 ", log.read_text(), re.MULTILINE)
     if len(queried) != hosts:
         raise BenchError(f"{name} queried {len(queried)} of {hosts} hosts ({log}):\n{tail(log)}")
-    return int(text.stdout) / 1024
+    return used.peak_mib

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The most memory that a process of its own used, as the kernel reports it there at the end.
+"""The most memory that a process of its own used, and the CPU, as the kernel reports it.
 
-Not from its parent: what getrusage reports includes the parent's memory at the fork.
+Not from a large parent: what getrusage reports includes the parent's memory at the fork.
 """
 
 from __future__ import annotations
@@ -12,8 +12,36 @@ from __future__ import annotations
 import atexit
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from tests.lab.lab import CHECKOUT
+
+# The small parent of a command.
+PARENT = """
+import os, subprocess, sys
+with open(sys.argv[1], "wb") as log:
+    process = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    _pid, status, used = os.wait4(process.pid, 0)
+    print(os.waitstatus_to_exitcode(status), used.ru_maxrss, used.ru_utime + used.ru_stime, flush=True)
+    os._exit(0)  # it has been waited for
+"""
+
+
+class Used(NamedTuple):
+    """By a command and all that it started and waited for; of the memory, the most of one process."""
+
+    status: int
+    peak_mib: float
+    cpu: float  # seconds
+
+
+def used_by(command: Sequence[str], environment: Mapping[str, str], log: Path) -> Used:
+    words = [sys.executable, "-IS", "-c", PARENT, str(log), *command]
+    done = subprocess.run(words, cwd=CHECKOUT, env=dict(environment), check=True, capture_output=True, text=True)
+    status, peak, cpu = done.stdout.split()
+    return Used(int(status), int(peak) / 1024, float(cpu))
 
 
 def peak_mib(module: str, *arguments: str) -> float:

@@ -14,7 +14,7 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from . import guard, ledger_read, many_hosts, nvml_read, out_of_service, watcher
+from . import guard, ledger_read, many_hosts, nvml_read, out_of_service, roll, watcher
 from .fleets import Fleet, Yard
 from .runs import Run, play, play_first, play_unchanged, recipe
 from .table import Row, row
@@ -142,6 +142,10 @@ def watched(yard: Yard) -> list[Row]:
 
 def many() -> list[Row]:
     return many_hosts.measure()
+
+
+def rolled() -> list[Row]:
+    return roll.measure()
 
 
 def nvml() -> list[Row]:

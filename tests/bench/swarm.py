@@ -42,15 +42,21 @@ def _body(listed: list[dict[str, Any]]) -> str:
     return json.dumps(listed, separators=(",", ":")) + "\n"
 
 
-def _specimens(name: str) -> list[dict[str, Any]]:
+def recorded(name: str) -> list[dict[str, Any]]:
     return json.loads((DATA / f"{name}.json").read_text())
 
 
-def _recorded_service(name: str) -> dict[str, Any]:
-    return next(service for service in _specimens("services") if service["Spec"]["Name"] == name)
+def recorded_service(name: str) -> dict[str, Any]:
+    return next(service for service in recorded("services") if service["Spec"]["Name"] == name)
 
 
-def _identity(*parts: object) -> str:
+def recorded_task(name: str) -> dict[str, Any]:
+    """Of the service of that name, one that runs."""
+    service = recorded_service(name)["ID"]
+    return next(task for task in recorded("tasks") if task["ServiceID"] == service and task["Status"]["State"] == "running")
+
+
+def identity(*parts: object) -> str:
     """As long as swarm's ids are."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:25]
 
@@ -67,8 +73,8 @@ def _named(value: str) -> dict[str, Any]:
 def _nodes(count: int) -> list[dict[str, Any]]:
     made = []
     for number in range(count):
-        (node,) = _specimens("nodes")
-        node["ID"] = _identity("node", number)
+        (node,) = recorded("nodes")
+        node["ID"] = identity("node", number)
         node["Description"]["Hostname"] = f"gpu-{number:04}"
         node["Description"]["Resources"]["GenericResources"] = [_named(_gpu(number, index)) for index in range(GPUS)]
         node["Status"]["Addr"] = f"10.1.{number // 250}.{number % 250 + 1}"
@@ -82,7 +88,7 @@ def _nodes(count: int) -> list[dict[str, Any]]:
 
 
 def _service(specimen: str, service_id: str) -> dict[str, Any]:
-    service = _recorded_service(specimen)
+    service = recorded_service(specimen)
     service["Spec"]["Name"] = f"{specimen}-{service_id[:8]}"
     service["ID"] = service_id
     return service
@@ -99,13 +105,13 @@ def _tasks(nodes: int, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
         made[kind] += 1
         specimen, text = texts[kind]
         task = json.loads(text)
-        task["ID"] = _identity("task", number)
-        task["ServiceID"] = _identity("service", specimen, number // len(order) // REPLICAS if kind != "agent" else 0)
+        task["ID"] = identity("task", number)
+        task["ServiceID"] = identity("service", specimen, number // len(order) // REPLICAS if kind != "agent" else 0)
         if task.get("Slot"):
             task["Slot"] = number % REPLICAS + 1
         if "NodeID" in task:
-            task["NodeID"] = _identity("node", node)
-            task["Status"]["ContainerStatus"]["ContainerID"] = _identity("container", number) * 2
+            task["NodeID"] = identity("node", node)
+            task["Status"]["ContainerStatus"]["ContainerID"] = identity("container", number) * 2
         if "GenericResources" in task:
             task["GenericResources"] = [_named(_gpu(node, round_ % GPUS))]
         yield specimen, task
@@ -113,9 +119,9 @@ def _tasks(nodes: int, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _texts() -> dict[str, tuple[str, str]]:
     """The recorded task of each kind; the failed ones are those of the largest service, as they are in real life."""
-    services = {service["ID"]: service["Spec"]["Name"] for service in _specimens("services")}
-    of_service = {services[task["ServiceID"]]: task for task in _specimens("tasks") if task["ServiceID"] in services}
+    services = {service["ID"]: service["Spec"]["Name"] for service in recorded("services")}
+    of_service = {services[task["ServiceID"]]: task for task in recorded("tasks") if task["ServiceID"] in services}
     texts = {kind: (kind, json.dumps(of_service[kind])) for kind, _share in MIX if kind != "failed"}
-    ended = next(task for task in _specimens("tasks") if task["Status"]["State"] == "failed")
+    ended = next(task for task in recorded("tasks") if task["Status"]["State"] == "failed")
     failed = {**of_service["train"], "Status": ended["Status"], "DesiredState": ended["DesiredState"]}
     return {**texts, "failed": ("train", json.dumps(failed))}

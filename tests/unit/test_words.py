@@ -30,7 +30,7 @@ COVERED = (
     "molecule/*/tests/*.py",
     "tests/*.py",
     "tests/alerts/*.py",
-    "tests/bench/*.py",
+    "tests/bench/**/*.py",
     "tests/chaos/*.py",
     "tests/e2e/*.py",
     "tests/galaxy/*.py",

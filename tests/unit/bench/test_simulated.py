@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The simulated manager of the benchmark keeps to the rules of a real one, by what this collection reads and writes there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError, connect
+from tests.bench.simulated import hosts
+from tests.bench.simulated.api import SOCKET, Api
+from tests.bench.simulated.docker import Swarm
+
+OPTIONS = {"tls": False, "validate_certs": False, "ca_path": None, "client_cert": None, "client_key": None, "api_version": "auto", "timeout": 60}
+
+
+@pytest.fixture
+def swarm(tmp_path):
+    """Of four nodes: the second and the fourth carry a task each."""
+    for name in ("1", "2", "3", "4"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "daemon.json").write_text("{}")
+        (tmp_path / name / "restarts").touch()
+    return Swarm([tmp_path / name for name in ("1", "2", "3", "4")])
+
+
+@pytest.fixture
+def manager(swarm):
+    with Api(swarm):
+        yield connect({**OPTIONS, "docker_host": f"unix://{next(iter(swarm.nodes.values())).folder / SOCKET}"})
+
+
+def write(manager, number, **changes):
+    node = manager.nodes()[number]
+    manager.update_node(node["ID"], node["Version"]["Index"], {**node["Spec"], **changes})
+
+
+def running(manager):
+    """By host name, how many tasks run there."""
+    names = [manager.node(task["NodeID"])["Description"]["Hostname"] for task in manager.tasks() if task["DesiredState"] == "running"]
+    return {name: names.count(name) for name in names}
+
+
+def test_a_stale_version_is_refused(swarm, manager):
+    node = manager.nodes()[2]
+    write(manager, 2, Labels={"a": "1"})
+    with pytest.raises(OutOfSequence):
+        manager.update_node(node["ID"], node["Version"]["Index"], node["Spec"])
+    cluster, _clock = manager.cluster()
+    manager.update_cluster(cluster["Version"]["Index"], dict(cluster["Spec"], Labels={"b": "2"}))
+    with pytest.raises(OutOfSequence):
+        manager.update_cluster(cluster["Version"]["Index"], cluster["Spec"])
+    assert (manager.nodes()[2]["Spec"]["Labels"], manager.cluster()[0]["Spec"]["Labels"], swarm.stale) == ({"a": "1"}, {"b": "2"}, 2)
+
+
+def test_a_pause_leaves_tasks_where_they_are_and_a_drain_does_not(manager):
+    write(manager, 1, Availability="pause")
+    assert running(manager) == {"2": 1, "4": 1}
+    write(manager, 1, Availability="drain")
+    assert running(manager) == {"1": 1, "4": 1}
+
+
+def test_who_was_out_of_service_is_noted(swarm, manager):
+    for number, availability in ((2, "pause"), (1, "pause"), (3, "pause"), (2, "active"), (1, "drain"), (1, "active"), (3, "active")):
+        write(manager, number, Availability=availability)
+    assert (list(swarm.paused.values()), swarm.most_away) == ([1, 1, 1], {True: 2, False: 1})
+
+
+def test_daemon_json_is_read_at_a_restart(swarm, manager):
+    folder = list(swarm.nodes.values())[2].folder
+    (folder / "daemon.json").write_text(json.dumps({"node-generic-resources": ["SSD=1"]}))
+    before = manager.nodes()[2]
+    assert "SSD" not in str(before)
+    (folder / "restarts").write_text(".")
+    after = manager.nodes()[2]
+    assert after["Description"]["Resources"]["GenericResources"] == [{"DiscreteResourceSpec": {"Kind": "SSD", "Value": 1}}]
+    assert after["Version"]["Index"] > before["Version"]["Index"]
+
+
+def test_a_worker_is_no_manager_and_what_is_not_simulated_is_noted(swarm, manager):
+    worker = list(swarm.nodes.values())[1].folder / SOCKET
+    with pytest.raises(SwarmError, match="is a worker"):
+        connect({**OPTIONS, "docker_host": f"unix://{worker}"})
+    with pytest.raises(SwarmError):
+        manager.networks()
+    assert swarm.unknown == ["GET /networks"]
+    assert swarm.calls["GET networks"] == 1
+
+
+def test_the_cpu_times_of_a_shell_are_summed_up():
+    assert hosts.cpu_seconds(b"0m0.010s 0m0.020s\n1m2.500s 0m1.000s\n") == pytest.approx(63.53)
