@@ -10,6 +10,7 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ..module_utils._dockerd.containers import not_drained
 from ..module_utils._printable import printable
+from ..plugin_utils._controller.found import Found
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._rollout.preconditions import blocking_workloads, not_emptied
 from ..plugin_utils._rollout.updates import step_of
@@ -41,11 +42,12 @@ class ActionModule(NodeAction):
         own, args = apart(self._task.args, OWN)
         self._task.args = {**args, "state": "gathered"}
         host = task_vars["inventory_hostname"]
-        left = partial(EVENTS[own["event"]], host, task_vars["hostvars"], own.get("ledger"))
+        variables = Found(task_vars["hostvars"])
+        left = partial(EVENTS[own["event"]], host, variables, own.get("ledger"))
         query = partial(super().run, tmp, task_vars)
         timeout = float(own["wait_timeout"])
         wait = partial(poll, query, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))
-        return self._drained(wait, step_of(host, task_vars["hostvars"]), not_drained(timeout)) if own["event"] == "drained" else wait()
+        return self._drained(wait, step_of(host, variables), not_drained(timeout)) if own["event"] == "drained" else wait()
 
     def _drained(self, wait, step, remedy):
         """Fails where anything is left, or where nobody knows."""

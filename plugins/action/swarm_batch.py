@@ -13,6 +13,7 @@ from ansible.utils.vars import merge_hash
 
 from ..module_utils._printable import printable
 from ..plugin_utils._controller.delegation import answered
+from ..plugin_utils._controller.found import Found
 from ..plugin_utils._fleet.outcome import State
 from ..plugin_utils._rollout.batch import Batch
 from ..plugin_utils._rollout.durations import lease_seconds
@@ -38,7 +39,7 @@ class ActionModule(ActionBase):
         plan = task_vars["gpu_swarm_plan"]
         batch = Batch(
             hosts=own["hosts"],
-            variables=task_vars["hostvars"],
+            variables=Found(task_vars["hostvars"]),
             plan=plan,
             call=partial(self._call, task_vars),
             ttl=lease_seconds(own["hosts"], plan, task_vars["ansible_forks"], maintain=MAINTAIN in task_vars),

@@ -52,9 +52,14 @@ _value:
   sample: ["task sweep.4 of service sweep (for 3 h 5 min)"]
 """
 
+from ..plugin_utils._controller.found import Found
 from ..plugin_utils._rollout.preconditions import blocking_workloads
+
+
+def _blocking_workloads(names, hostvars, *args, **options):
+    return blocking_workloads(names, Found(hostvars), *args, **options)
 
 
 class FilterModule:
     def filters(self):
-        return {"blocking_workloads": blocking_workloads}
+        return {"blocking_workloads": _blocking_workloads}

@@ -48,9 +48,14 @@ _value:
   elements: dict
 """
 
+from ..plugin_utils._controller.found import Found
 from ..plugin_utils._rollout.updates import label_updates
+
+
+def _label_updates(names, hostvars, *args, **options):
+    return label_updates(names, Found(hostvars), *args, **options)
 
 
 class FilterModule:
     def filters(self):
-        return {"label_updates": label_updates}
+        return {"label_updates": _label_updates}

@@ -156,8 +156,7 @@ def _in_words(roll: Roll) -> str:
 
 
 def rows(rolls: list[Roll]) -> list[Row]:
-    few, *between, many = rolls
-    middle = between[0] if between else few
+    few, middle, many = rolls[0], rolls[len(rolls) // 2], rolls[-1]
     what = f"roll, a node of {many.nodes} / of {few.nodes}"
     made = [
         row(f"{what}: time (s)", many.seconds / many.nodes, few.seconds / few.nodes, None),
@@ -169,7 +168,7 @@ def rows(rolls: list[Roll]) -> list[Row]:
         row(f"{what}: tasks", *(sum(step.runs for step in roll.steps.values()) / roll.nodes for roll in (many, few)), None),
         row(f"{what}: calls to the manager", *(sum(roll.calls.values()) / roll.nodes for roll in (many, few)), None),
     ]
-    if many is not middle and middle is not few:
+    if len(rolls) > 2:
         more = [(one.peak_mib - other.peak_mib) / (one.nodes - other.nodes) for one, other in ((many, middle), (middle, few))]
         made.append(row(f"roll, memory of one node more: above {middle.nodes} / below (MiB)", *more, None))
     for busy, words in ((False, "idle"), (True, "with work")):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure
+from host_vars import HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_return
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.containers import not_drained
@@ -97,7 +98,7 @@ def waited_for(monkeypatch, answer=running, **options):
     monkeypatch.setattr(await_containers.NodeAction, "run", answer)
     action = await_containers.ActionModule.__new__(await_containers.ActionModule)
     action._task, action._display = SimpleNamespace(args=dict(options)), SimpleNamespace(display=lambda text: None)
-    return action.run(None, {"inventory_hostname": "g1", "hostvars": VARIABLES})
+    return action.run(None, {"inventory_hostname": "g1", "hostvars": HostVars(VARIABLES)})
 
 
 def test_what_a_drain_did_not_end_fails_with_the_remedy(monkeypatch):

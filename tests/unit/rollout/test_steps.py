@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from fleet_lab import assessed, ledger, member, named, task
+from host_vars import HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_batch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State
@@ -547,7 +548,10 @@ def acted(monkeypatch, execute, step="unlabel", of_plan=None, **task_vars):
     made["steps"]["a"]["labels"] = {}
     made["settings"]["provision_lease"] = 600
     hosts = {"a": {"gpu_swarm_plan": made, "gpu_node_assessed": assessed("n-a"), "gpu_swarm_lease": HELD}}
-    return action.run(None, {"gpu_swarm_plan": made, "hostvars": hosts, "ansible_forks": 5, "inventory_hostname": "a", **task_vars})
+    hostvars = HostVars(hosts)
+    answer = action.run(None, {"gpu_swarm_plan": made, "hostvars": hostvars, "ansible_forks": 5, "inventory_hostname": "a", **task_vars})
+    assert hostvars.queried == []  # which would template the whole plan, for each host anew
+    return answer
 
 
 @pytest.mark.parametrize("error", [AnsibleConnectionFailure("no route"), AnsibleError("the connection plugin found no docker"), OSError("no ssh")])

@@ -1,0 +1,40 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a run has found out of hosts is read without templating: Ansible's own templates all of it, and the plan has every host."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_lab import assessed, ledger, member
+from host_vars import HostVars
+
+from ansible_collections.fleet.gpu_swarm.plugins.filter.blocking_workloads import FilterModule as BlockingWorkloads
+from ansible_collections.fleet.gpu_swarm.plugins.filter.label_updates import FilterModule as LabelUpdates
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.found import Found
+
+STEP = {"stops": "containers", "disrupt": "services", "node_id": "n1"}
+
+
+@pytest.fixture
+def hostvars():
+    """Of two hosts with one plan for both."""
+    plan = {"steps": {"a": STEP, "b": {**STEP, "node_id": "n2"}}}
+    found = {"a": assessed("n1", containers=[("by-hand", None)]), "b": assessed("n2")}
+    return HostVars({name: {"gpu_swarm_plan": plan, "gpu_node_assessed": answer} for name, answer in found.items()})
+
+
+def test_it_is_the_variables_as_they_stand(hostvars):
+    found = Found(hostvars)
+    assert {name: found[name]["gpu_node_assessed"]["swarm"]["node_id"] for name in found} == {"a": "n1", "b": "n2"}
+    assert (len(found), hostvars.queried) == (2, [])
+
+
+def test_a_filter_templates_no_plan(hostvars):
+    book = ledger(member("n1", bound="a"), member("n2", bound="b"))
+    blocking, labels = BlockingWorkloads().filters()["blocking_workloads"], LabelUpdates().filters()["label_updates"]
+    assert blocking(["a", "b"], hostvars, book) == ["container by-hand"]
+    assert blocking(["a", "b"], hostvars, book, containers=[]) == []
+    assert [update["host"] for update in labels(["a", "b"], hostvars, planned=False)] == ["a", "b"]
+    assert hostvars.queried == []
