@@ -231,6 +231,7 @@ def test_a_disk_that_is_full(fleet: Fleet) -> None:
 # -- the controller's clock --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rare
 def test_a_lease_ends_by_the_manager_s_clock(fleet: Fleet, inventory: Path) -> None:
     """Whatever the time is where the playbook runs: half a day later and half a day earlier."""
     manager, other, run_of = fleet["m1"], "bob@elsewhere pid 7", [str(BIN / "ansible-playbook"), "--inventory", str(inventory)]

@@ -386,6 +386,7 @@ def lease_of(fleet: Fleet, holder: str) -> Iterator[None]:
         assert ended.rc == 0, ended.output
 
 
+@pytest.mark.rare
 def test_another_run_s_lease_lasts_until_it_is_taken(fleet: Fleet, inventory: Path, as_before: None) -> None:
     manager, other, leased = fleet["m1"], "bob@elsewhere pid 7", advertised_as("LEASED")
     with lease_of(fleet, other):

@@ -226,6 +226,7 @@ def test_a_leader_without_the_service(fleet: Fleet, inventory: Path, before: dic
     fleet[leading].run("systemctl", "start", UNIT)
 
 
+@pytest.mark.rare
 def test_a_driver_hangs_for_longer_than_anyone_waits_for_it(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """In the kernel, where no signal ends what waits: no second process is started beside that one. The next run returns the node."""
     node, manager = fleet["h3"], fleet["m1"]
@@ -244,6 +245,7 @@ def test_a_driver_hangs_for_longer_than_anyone_waits_for_it(fleet: Fleet, invent
     assert spec(fleet, "h3")["Availability"] == "active"
 
 
+@pytest.mark.rare
 def test_deprovision_leaves_no_trace(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     fleet["m1"].docker("service", "rm", "train")  # else each window waits for a place for its tasks, which there is not
     for name, machine in before.items():
