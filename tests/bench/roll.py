@@ -33,8 +33,9 @@ FORKS = 25  # as docs/SCALE.md has it for two cores
 CALLBACK = Path(__file__).resolve().parent / "simulated" / "callback"
 # By the names of the plays; the window's are in batches.
 ASSESS, PLAN, WINDOW, END = "Assess", "Plan", "Change members, canaries first, managers last", "Label, compare, and report"
-IDLE, BUSY, MANAGER = "idle nodes", "busy nodes", "manager"
-STEPS = (ASSESS, PLAN, IDLE, BUSY, MANAGER, END)
+IDLE, BUSY, MANAGER = "idle nodes", "nodes with work", "the manager"
+# What grows with the fleet, by its name in the table.
+GROWING = {"assess": ASSESS, "plan": PLAN, IDLE: IDLE, BUSY: BUSY, "label and report": END}
 
 
 @dataclass
@@ -44,13 +45,13 @@ class Step:
     seconds: float = 0
     cpu: float = 0
     runs: int = 0
-    nodes: int = 0
     rss_mib: float = 0  # of ansible-playbook at the end of it
 
 
 @dataclass(frozen=True)
 class Roll:
     nodes: int
+    busy: int  # of the nodes
     steps: dict[str, Step]
     seconds: float
     cpu: float  # without the hosts'
@@ -58,6 +59,13 @@ class Roll:
     calls: Mapping[str, int]  # to the manager
     most_away: Mapping[bool, int]  # nodes at a time: of those that carried work, and of those that did not
     allowed: Mapping[bool, int]
+
+    def cpu_of_one(self, step: str) -> float:
+        """For each of the nodes that the step is for."""
+        return self.steps[step].cpu / {BUSY: self.busy, IDLE: self.nodes - self.busy - 1}.get(step, self.nodes)
+
+    def tasks_of_one(self) -> float:
+        return sum(step.runs for step in self.steps.values()) / self.nodes
 
 
 def progress(text: str) -> None:
@@ -117,7 +125,7 @@ def _measured(nodes: int, swarm: Swarm, used: Used, lines: list[dict], on_hosts:
         raise BenchError(f"a roll of {nodes} nodes: {swarm.most_away} were out of service at a time, by whether they carry work, not {allowed}")
     seconds = lines[-1]["to"]["at"] - lines[0]["from"]["at"]
     cpu = used.cpu - hosts.cpu_seconds(on_hosts)
-    return Roll(nodes, _steps(lines, on_hosts), seconds, cpu, used.peak_mib, swarm.calls, swarm.most_away, allowed)
+    return Roll(nodes, busy, _steps(lines, on_hosts), seconds, cpu, used.peak_mib, swarm.calls, swarm.most_away, allowed)
 
 
 def _steps(lines: Iterable[dict], on_hosts: bytes) -> dict[str, Step]:
@@ -160,19 +168,16 @@ def rows(rolls: list[Roll]) -> list[Row]:
     what = f"roll, a node of {many.nodes} / of {few.nodes}"
     made = [
         row(f"{what}: time (s)", many.seconds / many.nodes, few.seconds / few.nodes, None),
-        row(f"{what}: controller's CPU (s)", many.cpu / many.nodes, few.cpu / few.nodes, None),
-        *(
-            row(f"{what}: {name}, controller's CPU (s)", many.steps[name].cpu / many.nodes, few.steps[name].cpu / few.nodes, None)
-            for name in (ASSESS, PLAN, IDLE, BUSY, END)
-        ),
-        row(f"{what}: tasks", *(sum(step.runs for step in roll.steps.values()) / roll.nodes for roll in (many, few)), None),
-        row(f"{what}: calls to the manager", *(sum(roll.calls.values()) / roll.nodes for roll in (many, few)), None),
+        row(f"{what}: CPU of the controller (s)", many.cpu / many.nodes, few.cpu / few.nodes, None),
+        *(row(f"{what}: CPU, {name} (s)", many.cpu_of_one(step), few.cpu_of_one(step), None) for name, step in GROWING.items()),
+        row(f"{what}: tasks", many.tasks_of_one(), few.tasks_of_one(), None),
+        row(f"{what}: requests to the manager", *(sum(roll.calls.values()) / roll.nodes for roll in (many, few)), None),
     ]
     if len(rolls) > 2:
         more = [(one.peak_mib - other.peak_mib) / (one.nodes - other.nodes) for one, other in ((many, middle), (middle, few))]
-        made.append(row(f"roll, memory of one node more: above {middle.nodes} / below (MiB)", *more, None))
+        made.append(row(f"roll, memory of the controller for a node more, above {middle.nodes} / below (MiB)", *more, None))
     for busy, words in ((False, "idle"), (True, "with work")):
-        made.append(row(f"roll of {many.nodes}: most nodes {words} out of service / allowed", many.most_away[busy], many.allowed[busy], 1.0))
+        made.append(row(f"roll of {many.nodes}: nodes {words} out of service at a time / allowed", many.most_away[busy], many.allowed[busy], 1.0))
     return made
 
 
