@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib
 import importlib.util
 import os
 import shutil
@@ -45,7 +44,9 @@ def use(library_path: str | None = None, state_dir: str = STATE_DIR, first: bool
     if first:
         sys.path[:] = paths + [path for path in sys.path if path not in paths]
     sys.path.extend(path for path in paths if path not in sys.path)
-    importlib.invalidate_caches()
+    for path in paths:
+        # Of these alone: importlib.invalidate_caches() has Python read the archive that Ansible sent again, once for each package in it.
+        sys.path_importer_cache.pop(path, None)
 
 
 def received(text: str | None, directory: str) -> str | None:

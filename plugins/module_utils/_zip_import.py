@@ -36,9 +36,9 @@ class Importer(zipimport.zipimporter):
 
     def get_code(self, fullname: str) -> CodeType:
         path = _kept_as(fullname)
-        if path and _has(path, self.get_data(self.get_filename(fullname))):
-            return _Kept(fullname, path).get_code(fullname)
-        _compiled[fullname] = code = super().get_code(fullname)
+        kept = path and _has(path, self.get_data(self.get_filename(fullname)))
+        code = _Kept(fullname, path).get_code(fullname) if kept else super().get_code(fullname)
+        _compiled[fullname] = code  # also where it was kept: of another version of the code this file may be the same
         return code
 
 

@@ -15,6 +15,7 @@ import py_compile
 import shutil
 import sys
 import tempfile
+from functools import lru_cache
 from typing import Any
 
 from .. import _files, _sources
@@ -40,10 +41,14 @@ def load() -> Any:
     return main
 
 
+@lru_cache(maxsize=None)  # each reading opens the archive anew, and reads the list of all that is in it
+def _files_sent() -> dict[str, bytes]:
+    return _sources.read("_guard/%s.py" % name for name in FILES)
+
+
 def sources() -> dict[str, bytes]:
     """What is kept on a node, by path."""
-    files = _sources.read("_guard/%s.py" % name for name in FILES)
-    return {**{"%s/%s" % (_PACKAGE, path): data for path, data in files.items()}, "__main__.py": _START.encode("ascii")}
+    return {**{"%s/%s" % (_PACKAGE, path): data for path, data in _files_sent().items()}, "__main__.py": _START.encode("ascii")}
 
 
 def name() -> str:
@@ -56,7 +61,8 @@ def name() -> str:
 
 def is_current(home: str) -> bool:
     """Whether what is kept there is what this module would keep."""
-    return all(_files.Snapshot.take(os.path.join(home, name(), path)).data == data for path, data in sources().items())
+    folder = os.path.join(home, name())
+    return all(_files.Snapshot.take(os.path.join(folder, path)).data == data for path, data in sources().items())
 
 
 def keep(home: str) -> None:
