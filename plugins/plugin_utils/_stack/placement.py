@@ -153,4 +153,3 @@ def _renamed(services: dict[str, Any], replaced: Mapping[str, list[str]]) -> Non
     for name, service in services.items():
         if service.get("depends_on"):
             services[name] = {**service, "depends_on": [one for other in service["depends_on"] for one in replaced.get(other, [other])]}
-

@@ -30,8 +30,9 @@ def swarm(tmp_path):
 
 @pytest.fixture
 def manager(swarm):
+    first, *_others = swarm.nodes.values()
     with Api(swarm):
-        yield connect({**OPTIONS, "docker_host": f"unix://{next(iter(swarm.nodes.values())).folder / SOCKET}"})
+        yield connect({**OPTIONS, "docker_host": f"unix://{first.folder / SOCKET}"})
 
 
 def write(manager, number, **changes):
