@@ -36,8 +36,8 @@ class Importer(zipimport.zipimporter):
 
     def get_code(self, fullname: str) -> CodeType:
         path = _kept_as(fullname)
-        kept = path and _has(path, self.get_data(self.get_filename(fullname)))
-        code = _Kept(fullname, path).get_code(fullname) if kept else super().get_code(fullname)
+        code = _kept(fullname, path) if path and _has(path, self.get_data(self.get_filename(fullname))) else None
+        code = code or super().get_code(fullname)
         _compiled[fullname] = code  # also where it was kept: of another version of the code this file may be the same
         return code
 
@@ -45,6 +45,13 @@ class Importer(zipimport.zipimporter):
 class _Kept(importlib.machinery.SourceFileLoader):
     def set_data(self, path: str, data: object, *, _mode: int = 0) -> None:
         """Writes nothing: a check run leaves no trace."""
+
+
+def _kept(fullname: str, path: str) -> CodeType | None:
+    try:
+        return _Kept(fullname, path).get_code(fullname)
+    except (EOFError, OSError, TypeError, ValueError, ImportError):  # what is compiled is damaged: the archive has it whole
+        return None
 
 
 def _kept_as(fullname: str, home: str | None = None) -> str | None:
@@ -70,8 +77,11 @@ def keep(home: str) -> None:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         found = os.stat(path)
         header = b"".join(number.to_bytes(4, "little") for number in (0, int(found.st_mtime) & 0xFFFFFFFF, found.st_size & 0xFFFFFFFF))
-        with open(target, "wb") as stream:
+        # Python fails over one that is cut short, so it is there whole or not at all.
+        new = "%s.%d" % (target, os.getpid())
+        with open(new, "wb") as stream:
             stream.write(importlib.util.MAGIC_NUMBER + header + marshal.dumps(code))
+        os.replace(new, target)
 
 
 def _install() -> None:

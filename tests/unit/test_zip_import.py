@@ -71,6 +71,12 @@ def test_what_the_node_keeps_compiled_is_not_compiled_again(archive, tmp_path):
     before = sorted(home.rglob("*"))
     assert sum(path.suffix == ".pyc" for path in before) == 2
     assert compiled_by(archive, "faster", home) == ["our/room/__init__.py"]
+    # What is compiled and damaged is not taken.
+    compiled = next(path for path in before if path.name.startswith("deep.") and path.suffix == ".pyc")
+    whole = compiled.read_bytes()
+    compiled.write_bytes(whole[:-8])
+    assert compiled_by(archive, "faster", home) == ["our/room/__init__.py", "our/room/deep.py"]
+    compiled.write_bytes(whole)
     # Another version is not taken, and nothing is written.
     (home / "other.py").write_text("x = 2\n")
     assert compiled_by(archive, "faster", home) == ["our/other.py", "our/room/__init__.py"]

@@ -137,12 +137,12 @@ def put(collection: Collection, folder: Path, builder: Build = build) -> bool:
     """Whether the archive in the folder is another one now."""
     target = folder / collection.archive
     if collection.is_source:
-        with TemporaryDirectory(dir=folder) as work:
+        with TemporaryDirectory() as work:
             builder(collection.path, Path(work))
             made = Path(work) / collection.archive
             if target.exists() and _listed(target) == _listed(made):
                 return False  # ansible-galaxy writes the time into it
-            made.rename(target)
+            target.write_bytes(made.read_bytes())
         return True
     content = pack(collection)
     if target.exists() and target.read_bytes() == content:
