@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import docker
 from archspec.cpu import TARGETS
@@ -28,6 +30,8 @@ BOOT_LIMIT = 120  # seconds
 FLEET_LABEL = "gpu-swarm-lab.fleet"
 NODE_LABEL = "gpu-swarm-lab.node"
 NVML_CONF = "etc/gpu-lab/nvml.conf"
+# Set by whoever runs the tests. Nodes on which something is measured are without.
+COMPILED = "GPU_SWARM_LAB_COMPILED"
 # systemd 257 boots with cgroup v1 only when the kernel's command line says so.
 KERNEL_LINE = "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
@@ -85,8 +89,19 @@ def build_driver(lab: Lab) -> None:
         raise LabError(f"{' '.join(command)} failed (it needs make, gcc and libc6-dev):\n{done.stderr.strip()}")
 
 
+def compiled(lab: Lab) -> Path | None:
+    """Where the nodes of a lab keep what their Python compiles (compiled/lab_compiled.py); None where they do as machines of a user's do."""
+    return lab.root / "compiled" if os.environ.get(COMPILED) else None
+
+
+def compiled_files() -> Files:
+    return {f"usr/lib/python3/dist-packages/{path.name}": (path.read_bytes(), 0o644) for path in (HERE / "compiled").glob("lab_compiled.p*")}
+
+
 def node_files(lab: Lab, fleet: str, node: Node) -> Files:
     files = {"usr/share/gpu-lab/images.tar": ((lab.root / "images.tar").read_bytes(), 0o644)}
+    if compiled(lab):
+        files.update(compiled_files())
     files.update(rpms.node_files(lab, node.image, node.family) if node.family else apt_files(lab, node.image))
     if node.ssh:
         files.update(ssh.node_files(lab, container_name(fleet, node.name)))
@@ -106,12 +121,16 @@ def cpuinfo(name: str) -> str:
     return f"processor\t: 0\nvendor_id\t: {cpu.vendor}\nflags\t\t: {' '.join(sorted(cpu.features | {'pni'}))}\n\n"
 
 
-def _host_config() -> dict[str, object]:
+def _host_config(lab: Lab) -> dict[str, object]:
     """In the API's own terms, since the SDK cannot say all of it.
 
     Not privileged: that fails where this machine itself lacks CAP_SYS_RESOURCE.
     """
+    kept = compiled(lab)
+    if kept:
+        kept.mkdir(exist_ok=True)
     return {
+        "Binds": [f"{kept}:/var/cache/lab-compiled"] if kept else [],
         "CapAdd": ["ALL"], "CapDrop": ["SYS_RESOURCE"], "DeviceCgroupRules": ["a *:* rwm"],
         "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"], "MaskedPaths": [], "ReadonlyPaths": [],
         "Tmpfs": {"/run": "exec,mode=755", "/run/lock": "", "/tmp": "exec"},
@@ -153,7 +172,7 @@ def _create(lab: Lab, engine: docker.DockerClient, fleet: str, node: Node, given
     config = {
         "Image": variants.tag(node), "Hostname": node.name,
         "Labels": {FLEET_LABEL: fleet, NODE_LABEL: node.name}, "StopSignal": "SIGRTMIN+3",
-        "Env": [f"SYSTEMD_PROC_CMDLINE={KERNEL_LINE}"], "HostConfig": _host_config(),
+        "Env": [f"SYSTEMD_PROC_CMDLINE={KERNEL_LINE}"], "HostConfig": _host_config(lab),
         "NetworkingConfig": {"EndpointsConfig": {NETWORK: {"IPAMConfig": {"IPv4Address": given}}}},
     }  # fmt: skip
     created = engine.api.create_container_from_config(config, container_name(fleet, node.name))

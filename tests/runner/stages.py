@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tests.lab import rootfs
+from tests.lab import nodes, rootfs
 
 from . import changed, count, tree
 from .model import BIN, BUILD, OUT, ROOT, Stage
@@ -138,5 +138,8 @@ def environment(stage: Stage) -> dict[str, str]:
         "NO_COLOR": "1",
         "TERM": "dumb",
         "PYTHONUNBUFFERED": "1",
+        # Two things that only save CPU, of which two cores have too little: see there.
+        "PYTHONPATH": str(ROOT / "tests" / "runner" / "startup"),
+        nodes.COMPILED: "1",
         **stage.env,
     }

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the nodes of a test fleet keep of what they compile: never other code than what was sent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.lab.nodes import HERE
+
+# As the .pth file on a node does, but with the folder of this test.
+RUN = """
+import os, sys
+kept, archive = sys.argv[1:]
+whether = os.path.isdir
+os.path.isdir = lambda path: True
+sys.path.insert(0, {home!r})
+import lab_compiled
+os.path.isdir = whether
+lab_compiled.KEPT = kept
+sys.path.insert(0, archive)
+import sent
+print(sent.SAID, sent.__file__)
+"""
+
+
+def imported(kept: Path, archive: Path, source: str) -> str:
+    with zipfile.ZipFile(archive, "w") as stream:
+        stream.writestr("sent.py", source)
+    program = RUN.format(home=str(HERE / "compiled"))
+    done = subprocess.run([sys.executable, "-c", program, str(kept), str(archive)], capture_output=True, text=True, check=True)
+    said, where = done.stdout.split()
+    assert where == f"{archive}/sent.py"
+    return said
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    return folder
+
+
+def test_the_second_call_compiles_nothing_and_other_code_is_not_taken_for_it(kept: Path, tmp_path: Path) -> None:
+    assert imported(kept, tmp_path / "a.zip", "SAID = 'first'") == "first"
+    (first,) = kept.iterdir()
+    was = first.stat().st_mtime_ns
+    assert imported(kept, tmp_path / "b.zip", "SAID = 'first'") == "first"
+    assert [path.stat().st_mtime_ns for path in kept.iterdir()] == [was]  # taken from there, and not written anew
+    assert imported(kept, tmp_path / "c.zip", "SAID = 'other'") == "other"
+    assert len(list(kept.iterdir())) == 2
+
+
+def test_without_a_folder_that_can_be_written_all_is_compiled(kept: Path, tmp_path: Path) -> None:
+    assert imported(kept / "missing", tmp_path / "a.zip", "SAID = 'first'") == "first"
