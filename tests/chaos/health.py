@@ -11,7 +11,7 @@ import tomllib
 from typing import Any
 
 from tests.e2e.fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node
-from tests.e2e.test_provision import KIND, away, member
+from tests.e2e.swarm import KIND, away, member
 
 from .yard import AVAILABILITY, GPU_NODES, MANAGER, NODES, Yard
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.e2e.fleet import Fleet, wait_until
-from tests.e2e.test_provision import KIND, availabilities, member
+from tests.e2e.swarm import KIND, availabilities, member
 
 from .plan import CONTROLLER, MODULES, NODE, RESOURCES, SAME, TOOLKIT, Accident
 from .run import UnderWay, await_boot, kill_modules, lose

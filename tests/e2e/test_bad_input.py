@@ -21,12 +21,12 @@ from tests.lab.nodes import NVML_CONF
 
 from .conftest import MAIN, NODES, Loud
 from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, advertised_as, wait_until
-from .test_provision import away
+from .swarm import away
+from .untouched import DOCKERD, State, leave_swarm
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 SOCKET = "/run/stand-in.sock"
 LIBRARY = "/usr/lib/libnvidia-ml.so.1"
-DOCKERD = "/usr/sbin/dockerd"
 FIREWALL = ("OUTPUT", "--protocol", "tcp", "--dport", "2377", "--jump", "REJECT")
 HOOK = "/etc/apt/apt.conf.d/99hook"
 MACHINE = "a100"  # what the nodes have in fleet.yml
@@ -153,20 +153,6 @@ FAULTS = [
 
 
 @dataclass(frozen=True)
-class State:
-    """What a run that fails must leave alone."""
-
-    files: dict[str, bytes | None]
-    started: str
-    swarm: str
-
-    @classmethod
-    def of(cls, node: Node) -> State:
-        started = node.started()
-        return cls(node.files(), started, node.swarm()["LocalNodeState"] if started else "")
-
-
-@dataclass(frozen=True)
 class Outcome:
     run: Run
     before: dict[str, State]
@@ -199,14 +185,6 @@ def make_wave(fleet: Fleet, faults: list[Fault]) -> Outcome:
         for fault in made:
             fault.fix(fleet, fleet[fault.node])
     return Outcome(run, before, after, label)
-
-
-def leave_swarm(fleet: Fleet, name: str) -> None:
-    """Takes a node out of the swarm again."""
-    node_id = fleet[name].swarm()["NodeID"]
-    fleet[name].leave()
-    if node_id:
-        fleet["m1"].docker("node", "rm", "--force", node_id)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)

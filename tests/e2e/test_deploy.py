@@ -14,6 +14,7 @@ import pytest
 
 from .conftest import Loud
 from .fleet import Fleet, wait_until
+from .swarm import classes_of
 
 # Where the manager has the files of a stack while it is deployed.
 CARRIED = "/run/gpu-swarm-stacks"
@@ -185,6 +186,3 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
     assert classes_of(fleet, "g1") == classes_of(fleet, "g2") == []
 
 
-def classes_of(fleet: Fleet, node: str) -> list[str]:
-    labels = fleet["m1"].docker_json("node", "inspect", fleet[node].swarm()["NodeID"])[0]["Spec"]["Labels"]
-    return [key for key in labels if key.startswith("gpu.class.")]

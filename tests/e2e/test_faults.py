@@ -24,8 +24,8 @@ from tests.lab.lab import REPOSITORY_HOST, Lab
 from tests.lab.packages import NVIDIA, URL, sign
 
 from .fleet import BIN, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, advertised_as, toolkit, wait_until
-from .test_bad_input import DOCKERD, State, leave_swarm
-from .test_provision import KIND, availabilities, away, lease_of, shown
+from .swarm import KIND, availabilities, away, lease_of, shown
+from .untouched import DOCKERD, State, leave_swarm
 
 MEMBERS = ("g1", "g2")
 PROVISION = "fleet.gpu_swarm.provision"

@@ -17,7 +17,8 @@ from tests.lab.fleet import MACHINES
 
 from .conftest import Loud
 from .fleet import Fleet, Run, wait_until
-from .test_provision import GPU_NODES, KIND, all_running, availabilities, away, member, named, service, shown
+from .swarm import GPU_NODES, KIND, availabilities, away, member, named, shown
+from .work import all_running, service
 
 NODE = "g1"
 DEVICE = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

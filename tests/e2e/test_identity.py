@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .conftest import MAIN, Loud
 from .fleet import Fleet, advertised_as
-from .test_provision import member
+from .swarm import member
 
 TWIN = "twin"
 

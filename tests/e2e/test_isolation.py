@@ -22,6 +22,7 @@ from .fleet import DAEMON_JSON, Fleet, Node, Run, lab, wait_until
 from .tasks_db import COMMITS, read_under_writes, unreadable
 from .watched import MACHINE, reported
 from .watched import WITHIN_S as PAUSED_S
+from .work import COUNT, cards, containers, variables
 
 NAME = "e2e-isolation"
 FLEET = """
@@ -40,7 +41,6 @@ BOOKS, PROCESSES = "/run/gpu-swarm/books.json", "/etc/gpu-lab/nvml.conf.processe
 DROP_IN = "/run/systemd/system/docker.service.d/flag.conf"
 RESERVES = ("--generic-resource", "NVIDIA-GPU=1")
 SLEEP = ("sleep", "9999")
-COUNT = "set -- /dev/nvidia[0-9]; [ -e $1 ] && echo $# || echo 0"
 SEEN_S = 60
 SEES_ITS_OWN = "sees the GPUs allocated to it and no others"
 
@@ -96,10 +96,6 @@ def rows(run: Run, name: str) -> list[str]:
     """What verify found of a node, a line for each task."""
     table = run.output.partition("verdict")[2].partition("nodes: ")[0]
     return [re.sub("  +", "  ", line) for line in re.findall(rf"^{name} +(\S.*)$", table, re.MULTILINE)]
-
-
-def containers(node: Node, service: str) -> list[str]:
-    return node.docker("ps", "--quiet", "--filter", f"label=com.docker.swarm.service.name={service}").split()
 
 
 def create(fleet: Fleet, name: str, *options: str, image: str = "lab/task", command: tuple[str, ...] = SLEEP) -> None:
@@ -543,16 +539,6 @@ def test_services_without_a_reservation_are_kept_off_dedicated_nodes_by_their_ow
     assert dedicated(fleet) == []
     fleet["m1"].docker("service", "rm", "web")
     removed(fleet, "exporter", "train")
-
-
-def variables(node: Node, container: str) -> dict[str, str]:
-    """Of its first process: dockerd gives `exec` those that the container was made with."""
-    shown = node.docker("exec", container, "sh", "-c", "tr '\\0' '\\n' </proc/1/environ")
-    return dict(line.partition("=")[::2] for line in shown.splitlines())
-
-
-def cards(node: Node, container: str) -> list[str]:
-    return re.findall("GPU-[0-9a-f-]{36}", node.docker("exec", container, "nvidia-smi", "-L"))
 
 
 SHARED = [

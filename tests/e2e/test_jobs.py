@@ -19,7 +19,7 @@ from tests.lab.lab import CHECKOUT
 
 from .conftest import Loud
 from .fleet import UUID, Fleet, wait_until
-from .test_deploy import classes_of
+from .swarm import classes_of
 
 JOB, PRUNE = "fleet.gpu_swarm.job", "fleet.gpu_swarm.prune_jobs"
 LABEL = "label=gpu-swarm.job"

@@ -19,7 +19,8 @@ from tests.lab.nodes import NVML_CONF
 
 from .conftest import Loud
 from .fleet import Fleet, Run, wait_until
-from .test_provision import GPU_NODES, KIND, all_running, availabilities, away, service, shown
+from .swarm import GPU_NODES, KIND, availabilities, away, shown
+from .work import all_running, service
 
 WHOLE = (MACHINES / "rtx4090x2.conf").read_text()
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,44 +19,10 @@ import pytest
 
 from .conftest import BY_A_PERSON, MAIN, NODES, PROXY, PROXY_SETTING, Bare, Loud
 from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, Node, Run, advertised_as, wait_until
+from .swarm import GPU_NODES, KIND, MARK, availabilities, away, lease_of, member, named, shown
+from .work import all_running, by_hand, containers, remove, service
 
-GPU_NODES = ("g1", "g2")
-KIND = "NVIDIA-GPU"
 SOON = ("--extra-vars", json.dumps({"provision_wait": 4}))
-# Where a node's availability is kept while a run has it paused.
-MARK = "gpu-swarm.former-availability"
-
-
-def named(resources: list[dict[str, Any]] | None) -> dict[str, list[str]]:
-    """Kinds and their values in a GenericResources list of the Docker API."""
-    found: dict[str, list[str]] = {}
-    for entry in resources or []:
-        spec = entry["NamedResourceSpec"]
-        found.setdefault(spec["Kind"], []).append(spec["Value"])
-    return {kind: sorted(values) for kind, values in found.items()}
-
-
-def member(fleet: Fleet, name: str, manager: str = "m1") -> dict[str, Any]:
-    """A node as the manager has it."""
-    return fleet[manager].docker_json("node", "inspect", fleet[name].swarm()["NodeID"])[0]
-
-
-def shown(fleet: Fleet, name: str, by: str = "m1") -> dict[str, list[str]]:
-    return named(member(fleet, name, by)["Description"]["Resources"].get("GenericResources"))
-
-
-def availabilities(fleet: Fleet, name: str, since: str, by: str = "m1") -> list[str]:
-    """What a node's availability became since then, in order."""
-    manager = fleet[by]
-    stop = manager.run("date", "+%s.%N")
-    filters = ("--filter", "type=node", "--filter", f"node={member(fleet, name, by)['ID']}")
-    text = manager.docker("events", "--since", since, "--until", stop, *filters, "--format", "{{json .Actor.Attributes}}")
-    events = [json.loads(line) for line in text.splitlines()]
-    return [event["availability.new"] for event in events if "availability.new" in event]
-
-
-def containers(node: Node) -> list[str]:
-    return node.docker("ps", "--quiet", "--no-trunc").splitlines()
 
 
 # -- the first runs ----------------------------------------------------------------------------------------------------
@@ -105,12 +71,6 @@ def tasks(fleet: Fleet, first: Loud) -> Iterator[list[dict[str, Any]]]:
         manager.docker("service", "rm", "probe")
         for name in GPU_NODES:
             wait_until(f"{name} to be idle", lambda name=name: not containers(fleet[name]))
-
-
-def all_running(manager: Node, service: str, count: int) -> list[dict[str, Any]]:
-    ids = manager.docker("service", "ps", "--quiet", "--no-trunc", "--filter", "desired-state=running", service).split()
-    tasks = manager.docker_json("inspect", "--type", "task", *ids) if ids else []
-    return tasks if [task["Status"]["State"] for task in tasks] == ["running"] * count else []
 
 
 def text(node: Node, container: str) -> str:
@@ -192,43 +152,6 @@ def test_limit_changes_that_node_alone(fleet: Fleet, inventory: Path, first: Lou
 
 
 # -- with work on the nodes --------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def by_hand(node: Node) -> Iterator[str]:
-    """A container that no service owns."""
-    container = node.docker("run", "--detach", "--name", "notebook", "lab/task")
-    try:
-        yield container
-    finally:
-        node.docker("rm", "--force", "notebook")
-
-
-@contextmanager
-def service(fleet: Fleet, name: str, count: int, *options: str) -> Iterator[list[dict[str, Any]]]:
-    """A service and its tasks, once they run."""
-    manager = fleet["m1"]
-    manager.docker(
-        "service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", name, "--replicas", str(count), *options, "lab/task"
-    )  # fmt: skip
-    try:
-        yield wait_until(f"the tasks of {name}", lambda: all_running(manager, name, count))
-    finally:
-        remove(fleet, name)
-
-
-def remove(fleet: Fleet, service: str) -> None:
-    """The service, if it is still there, and what is left of its tasks."""
-    if service in fleet["m1"].docker("service", "ls", "--format", "{{.Name}}").split():
-        fleet["m1"].docker("service", "rm", service)
-    own = ("ps", "--quiet", "--filter", f"label=com.docker.swarm.service.name={service}")
-    wait_until(f"the tasks of {service} to end", lambda: not any(fleet[name].docker(*own) for name in NODES))
-
-
-def away(fleet: Fleet, name: str) -> tuple[str, str | None]:
-    """A node's availability, and the one that a run has kept for it."""
-    spec = member(fleet, name)["Spec"]
-    return spec["Availability"], spec["Labels"].get(MARK)
 
 
 def waits(run: Run, name: str, *text: str) -> None:
@@ -373,17 +296,6 @@ def test_a_task_that_takes_too_long_to_end_keeps_its_node_as_it_was(fleet: Fleet
         assert (busy.files(), busy.started()) == before
         assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
         assert away(fleet, "g1") == ("active", None)
-
-
-@contextmanager
-def lease_of(fleet: Fleet, holder: str) -> Iterator[None]:
-    planted = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": holder})
-    assert planted.rc == 0, planted.output
-    try:
-        yield
-    finally:
-        ended = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": holder, "state": "absent"})
-        assert ended.rc == 0, ended.output
 
 
 @pytest.mark.rare

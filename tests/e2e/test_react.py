@@ -19,7 +19,7 @@ import pytest
 from tests.alerts.promtool import accepts
 
 from .fleet import Fleet, Node, of_its_own, wait_until
-from .test_provision import availabilities
+from .swarm import availabilities
 from .watched import MACHINE, WITHIN_S, hanging_in_the_kernel, readers, replace, reported, status
 
 NAME = "e2e-react"

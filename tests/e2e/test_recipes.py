@@ -19,7 +19,7 @@ import yaml
 from tests.lab.lab import CHECKOUT
 
 from .fleet import UUID, Fleet, Run, at_hand, wait_until
-from .test_isolation import COUNT, cards, containers, variables
+from .work import COUNT, cards, containers, variables
 
 NAME = "e2e-recipes"
 FLEET = """

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from .fleet import Fleet, Node, Run, advertised_as, wait_until
-from .test_provision import KIND, availabilities, member, shown
+from .swarm import KIND, availabilities, member, shown
 
 MANAGER, WORKER, HOST = "x4", "x1", "appliance"
 NOWHERE = "tcp://127.0.0.1:9"

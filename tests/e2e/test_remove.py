@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .conftest import BY_A_PERSON, Loud
 from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, wait_until
-from .test_provision import KIND, member, shown
+from .swarm import KIND, member, shown
 
 
 def test_absent_restores_what_was_there(fleet: Fleet, inventory: Path, first: Loud) -> None:

@@ -22,7 +22,7 @@ from plugins.module_utils._ledger.listed import Listed
 
 from .conftest import NODES, Loud
 from .fleet import Fleet, Node, Run, wait_until
-from .test_provision import KIND, member
+from .swarm import KIND, member
 
 PLAYBOOK = "fleet.gpu_swarm.status"
 CASES, SEED = 30, 14

@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
+from .cutting import Cutter, meanwhile
 from .fleet import DAEMON_JSON, Fleet, Node, Run, advertised_as, at_hand, wait_until
-from .test_lost import Cutter, meanwhile
-from .test_provision import away, member, shown
+from .swarm import away, member, shown
 
 MANAGERS, GPU_NODES = ["m1", "m2", "m3"], ["g1", "g2"]
 # Of systemd's journal: a unit was started.

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import NODES
 from .fleet import Fleet, toolkit
-from .test_provision import GPU_NODES, KIND, NODES, all_running, availabilities, away, service
+from .swarm import GPU_NODES, KIND, availabilities, away
+from .work import all_running, service
 
 PACKAGES = ["libnvidia-container-tools", "libnvidia-container1", "nvidia-container-toolkit", "nvidia-container-toolkit-base"]
 

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a manager shows of the nodes of a fleet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .fleet import Fleet
+
+GPU_NODES = ("g1", "g2")
+KIND = "NVIDIA-GPU"
+# Where a node's availability is kept while a run has it paused.
+MARK = "gpu-swarm.former-availability"
+
+
+def named(resources: list[dict[str, Any]] | None) -> dict[str, list[str]]:
+    """Kinds and their values in a GenericResources list of the Docker API."""
+    found: dict[str, list[str]] = {}
+    for entry in resources or []:
+        spec = entry["NamedResourceSpec"]
+        found.setdefault(spec["Kind"], []).append(spec["Value"])
+    return {kind: sorted(values) for kind, values in found.items()}
+
+
+def member(fleet: Fleet, name: str, manager: str = "m1") -> dict[str, Any]:
+    """A node as the manager has it."""
+    return fleet[manager].docker_json("node", "inspect", fleet[name].swarm()["NodeID"])[0]
+
+
+def shown(fleet: Fleet, name: str, by: str = "m1") -> dict[str, list[str]]:
+    return named(member(fleet, name, by)["Description"]["Resources"].get("GenericResources"))
+
+
+def availabilities(fleet: Fleet, name: str, since: str, by: str = "m1") -> list[str]:
+    """What a node's availability became since then, in order."""
+    manager = fleet[by]
+    stop = manager.run("date", "+%s.%N")
+    filters = ("--filter", "type=node", "--filter", f"node={member(fleet, name, by)['ID']}")
+    text = manager.docker("events", "--since", since, "--until", stop, *filters, "--format", "{{json .Actor.Attributes}}")
+    events = [json.loads(line) for line in text.splitlines()]
+    return [event["availability.new"] for event in events if "availability.new" in event]
+
+
+def away(fleet: Fleet, name: str) -> tuple[str, str | None]:
+    """A node's availability, and the one that a run has kept for it."""
+    spec = member(fleet, name)["Spec"]
+    return spec["Availability"], spec["Labels"].get(MARK)
+
+
+def classes_of(fleet: Fleet, node: str) -> list[str]:
+    labels = fleet["m1"].docker_json("node", "inspect", fleet[node].swarm()["NodeID"])[0]["Spec"]["Labels"]
+    return [key for key in labels if key.startswith("gpu.class.")]
+
+
+@contextmanager
+def lease_of(fleet: Fleet, holder: str) -> Iterator[None]:
+    planted = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": holder})
+    assert planted.rc == 0, planted.output
+    try:
+        yield
+    finally:
+        ended = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": holder, "state": "absent"})
+        assert ended.rc == 0, ended.output

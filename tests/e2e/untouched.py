@@ -1,0 +1,35 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a run that fails leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .fleet import Fleet, Node
+
+DOCKERD = "/usr/sbin/dockerd"
+
+
+@dataclass(frozen=True)
+class State:
+    """What a run that fails must leave alone."""
+
+    files: dict[str, bytes | None]
+    started: str
+    swarm: str
+
+    @classmethod
+    def of(cls, node: Node) -> State:
+        started = node.started()
+        return cls(node.files(), started, node.swarm()["LocalNodeState"] if started else "")
+
+
+def leave_swarm(fleet: Fleet, name: str) -> None:
+    """Takes a node out of the swarm again."""
+    node_id = fleet[name].swarm()["NodeID"]
+    fleet[name].leave()
+    if node_id:
+        fleet["m1"].docker("node", "rm", "--force", node_id)

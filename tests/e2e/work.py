@@ -1,0 +1,70 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What runs on a fleet: services, containers of a person, and which GPUs they see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .conftest import NODES
+from .fleet import Fleet, Node, wait_until
+
+# How many devices a task sees.
+COUNT = "set -- /dev/nvidia[0-9]; [ -e $1 ] && echo $# || echo 0"
+
+
+def containers(node: Node, service: str = "") -> list[str]:
+    """The running ones on a node, all or those of a service."""
+    of = ("--filter", f"label=com.docker.swarm.service.name={service}") if service else ()
+    return node.docker("ps", "--quiet", "--no-trunc", *of).splitlines()
+
+
+def all_running(manager: Node, service: str, count: int) -> list[dict[str, Any]]:
+    ids = manager.docker("service", "ps", "--quiet", "--no-trunc", "--filter", "desired-state=running", service).split()
+    tasks = manager.docker_json("inspect", "--type", "task", *ids) if ids else []
+    return tasks if [task["Status"]["State"] for task in tasks] == ["running"] * count else []
+
+
+@contextmanager
+def by_hand(node: Node) -> Iterator[str]:
+    """A container that no service owns."""
+    container = node.docker("run", "--detach", "--name", "notebook", "lab/task")
+    try:
+        yield container
+    finally:
+        node.docker("rm", "--force", "notebook")
+
+
+@contextmanager
+def service(fleet: Fleet, name: str, count: int, *options: str) -> Iterator[list[dict[str, Any]]]:
+    """A service and its tasks, once they run."""
+    manager = fleet["m1"]
+    manager.docker(
+        "service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", name, "--replicas", str(count), *options, "lab/task"
+    )  # fmt: skip
+    try:
+        yield wait_until(f"the tasks of {name}", lambda: all_running(manager, name, count))
+    finally:
+        remove(fleet, name)
+
+
+def remove(fleet: Fleet, service: str) -> None:
+    """The service, if it is still there, and what is left of its tasks."""
+    if service in fleet["m1"].docker("service", "ls", "--format", "{{.Name}}").split():
+        fleet["m1"].docker("service", "rm", service)
+    wait_until(f"the tasks of {service} to end", lambda: not any(containers(fleet[name], service) for name in NODES))
+
+
+def cards(node: Node, container: str) -> list[str]:
+    return re.findall("GPU-[0-9a-f-]{36}", node.docker("exec", container, "nvidia-smi", "-L"))
+
+
+def variables(node: Node, container: str) -> dict[str, str]:
+    """Of its first process: dockerd gives `exec` those that the container was made with."""
+    shown = node.docker("exec", container, "sh", "-c", "tr '\\0' '\\n' </proc/1/environ")
+    return dict(line.partition("=")[::2] for line in shown.splitlines())
