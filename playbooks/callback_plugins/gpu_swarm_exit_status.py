@@ -5,8 +5,8 @@
 """The exit status of a run after which some nodes only wait for work to end: 75, "try again later" (EX_TEMPFAIL of sysexits.h).
 
 And of one in which a host went wrong on which nothing was to be done, so that no task of its own could fail: 2, as for any host
-that failed. Ansible knows no status between success and failure. It loads callbacks that lie beside a playbook by themselves, tells
-them what a play left with set_stats, and calls them after the recap is printed.
+that failed. Ansible knows no status between success and failure. It loads callbacks that lie beside a playbook by themselves, has what a
+play left with set_stats for them, and calls them after the recap is printed.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class CallbackModule(CallbackBase):
     CALLBACK_NEEDS_ENABLED = False
 
     def v2_playbook_on_stats(self, stats):
-        told = stats.custom.get("_run", {})
+        left = stats.custom.get("_run", {})
         if stats.failures or stats.dark:
             return  # Ansible has a status for that
-        if told.get("gpu_swarm_not_ready"):
+        if left.get("gpu_swarm_not_ready"):
             raise SystemExit(FAILED_HOSTS)
-        if told.get("gpu_swarm_waiting"):
+        if left.get("gpu_swarm_waiting"):
             raise SystemExit(os.EX_TEMPFAIL)

@@ -5,7 +5,7 @@
 """Remembers for each host the task that its connection was lost over, where the play goes on all the same.
 
 A play of a rolling run has ignore_unreachable, since a batch of which every host is lost would end the run. With it, Ansible goes on
-with the host's next task as if the one before had been done, and no rescue runs. So the plays ask for this fact instead.
+with the host's next task as if the one before had been done, and no rescue runs. So the plays look at this fact instead.
 """
 
 from __future__ import annotations

@@ -30,5 +30,4 @@ options:
   ledger:
     description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
     type: dict
-    required: true
 """

@@ -20,15 +20,13 @@ options:
     type: list
     elements: str
     required: true
-  ledger:
-    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
-    type: dict
   containers:
     description: The running containers, as M(fleet.gpu_swarm.gpu_node) returns them. By default those of its last assessment.
     type: list
     elements: dict
 extends_documentation_fragment:
   - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.ledger
   - fleet.gpu_swarm.internal.variables
 author:
   - The fleet.gpu_swarm authors (@fleet)

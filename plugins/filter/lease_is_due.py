@@ -17,11 +17,9 @@ options:
     description: What M(fleet.gpu_swarm.swarm_lease) returned, also where it failed or was skipped.
     type: dict
     required: true
-  ledger:
-    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned since.
-    type: dict
 extends_documentation_fragment:
   - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.ledger
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

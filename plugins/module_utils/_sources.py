@@ -9,10 +9,26 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import zipfile
-from typing import Iterable
+from typing import Iterable, Mapping
+
+PACKAGE = "gpu_swarm"
+
+
+def program(files: Iterable[str], start: str) -> dict[str, bytes]:
+    """What is kept of a program on a machine, by path: these files as a package, and what Python runs of the directory."""
+    return {**{"%s/%s" % (PACKAGE, path): data for path, data in read(files).items()}, "__main__.py": start.encode("ascii")}
+
+
+def version(sources: Mapping[str, bytes]) -> str:
+    """A name for exactly this code."""
+    found = hashlib.sha256()
+    for name, data in sorted(sources.items()):
+        found.update(("%s %d\n" % (name, len(data))).encode("ascii") + data)
+    return "code-" + found.hexdigest()[:16]
 
 
 def read(paths: Iterable[str]) -> dict[str, bytes]:

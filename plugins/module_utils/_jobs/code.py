@@ -9,8 +9,6 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import hashlib
-
 from .. import _sources
 
 # What it imports, and nothing else. A test compares.
@@ -37,18 +35,13 @@ FILES = (
     "_swarm/manager.py",
     "_swarm/owned_labels.py",
 )
-PACKAGE = "gpu_swarm"
-START = "import sys\n\nfrom %s._jobs.main import main\n\nsys.exit(main())\n" % PACKAGE
+START = "import sys\n\nfrom %s._jobs.main import main\n\nsys.exit(main())\n" % _sources.PACKAGE
 
 
 def sources() -> dict[str, bytes]:
     """What is kept on a manager, by path."""
-    files = {"%s/%s" % (PACKAGE, path): data for path, data in _sources.read(FILES).items()}
-    return {**files, "__main__.py": START.encode("ascii")}
+    return _sources.program(FILES, START)
 
 
 def version() -> str:
-    found = hashlib.sha256()
-    for name, data in sorted(sources().items()):
-        found.update(("%s %d\n" % (name, len(data))).encode("ascii") + data)
-    return "code-" + found.hexdigest()[:16]
+    return _sources.version(sources())

@@ -159,8 +159,3 @@ def next_try(spec: Mapping[str, Any], how: str | None, prefix: str, avoid: str |
     labels.update({prefix + key: str(count) for key, count in counts.items()})
     template = dict(spec["TaskTemplate"], ForceUpdate=forced(spec["TaskTemplate"]) + 1)
     return dict(spec, Labels=labels, TaskTemplate=template)
-
-
-def is_left(one: Mapping[str, Any], retries: int) -> bool:
-    """Whether it is still waited for."""
-    return one["state"] not in OVER or again(one, retries) is not None

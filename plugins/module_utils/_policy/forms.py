@@ -43,6 +43,8 @@ class Form(NamedTuple):
     family: Callable[[Rule], str | None]
     amounts: bool  # whether its kinds are amounts of memory, and not lists of devices
     check: Callable[[Rule, str], None]  # (rule, where): what its options must be together; raises PolicyError
+    # (rules, kind_of): what all rules of the form must be together; raises PolicyError
+    check_together: Callable[[Sequence[Rule], Callable[[Rule], str | None]], None]
     takes: Callable[[Gpu], bool]  # whether the form is for such a GPU at all; else the GPU goes on to the next rule
     advertise: Callable[[Rule, Sequence[Gpu], Shares], None]  # adds to the shares what it makes of the GPUs that the rule owns on the node
 
@@ -132,6 +134,10 @@ def _any_rule(_rule: Rule, _where: str) -> None:
     pass
 
 
+def _any_rules(_rules: Sequence[Rule], _kind_of: Callable[[Rule], str | None]) -> None:
+    pass
+
+
 def _any_gpu(_gpu: Gpu) -> bool:
     return True
 
@@ -148,6 +154,7 @@ FORMS = {
             family=_no_family,
             amounts=False,
             check=_any_rule,
+            check_together=_any_rules,
             takes=_any_gpu,
             advertise=allocation.whole,
         ),
@@ -160,6 +167,7 @@ FORMS = {
             family=_no_family,
             amounts=False,
             check=_any_rule,
+            check_together=_any_rules,
             takes=_any_gpu,
             advertise=allocation.by_model,
         ),
@@ -177,6 +185,7 @@ FORMS = {
             family=lambda rule: re.escape(kind_of(rule)) + _PLACE,
             amounts=True,
             check=_any_rule,
+            check_together=_any_rules,
             takes=_any_gpu,
             advertise=allocation.memory,
         ),
@@ -195,6 +204,7 @@ FORMS = {
             family=_no_family,
             amounts=False,
             check=check_slots,
+            check_together=_any_rules,
             takes=_any_gpu,
             advertise=allocation.slots,
         ),
@@ -207,6 +217,7 @@ FORMS = {
             family=_no_family,
             amounts=False,
             check=groups.check_group,
+            check_together=groups.check_sizes,
             takes=_any_gpu,
             advertise=groups.group,
         ),
@@ -219,6 +230,7 @@ FORMS = {
             family=lambda rule: re.escape(kind_of(rule)) + _PROFILE,
             amounts=False,
             check=_any_rule,
+            check_together=_any_rules,
             takes=in_mig_mode,
             advertise=allocation.mig,
         ),
@@ -231,6 +243,7 @@ FORMS = {
             family=_no_family,
             amounts=False,
             check=_any_rule,
+            check_together=_any_rules,
             takes=_any_gpu,
             advertise=allocation.to_host,
         ),

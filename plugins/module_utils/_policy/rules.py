@@ -13,7 +13,7 @@ import re
 from typing import Any, Iterable, Sequence
 
 from .._gpu.record import Gpu
-from . import generic_resources, groups, selection
+from . import generic_resources, selection
 from .forms import FORMS, check_kind, form_of, kind_of
 from .selection import PolicyError, Rule, listed
 
@@ -59,12 +59,13 @@ def _check_clash(rules: Sequence[Rule]) -> None:
                 f"advertise: the kind {kind} is a list of GPUs in one rule and an amount of memory in another; a kind is"
                 " one of the two. Rename one."
             )
-    for form, what in _OF_THEIR_OWN.items():
-        own = owned_kinds([rule for rule in rules if rule["as"] == form])
-        for kind in owned_kinds([rule for rule in rules if rule["as"] != form]):
+    for name, what in _OF_THEIR_OWN.items():
+        own = owned_kinds([rule for rule in rules if rule["as"] == name])
+        for kind in owned_kinds([rule for rule in rules if rule["as"] != name]):
             if kind in own:
                 raise PolicyError(f"advertise: the kind {kind} is {what} in one rule and something else in another. Rename one.")
-    groups.check_sizes([rule for rule in rules if rule["as"] == "group"], kind_of)
+    for form in FORMS.values():
+        form.check_together([rule for rule in rules if rule["as"] == form.name], kind_of)
 
 
 def check_alike(kinds: Iterable[str], where: str = "advertise") -> None:

@@ -9,7 +9,6 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from .. import _sources
@@ -72,8 +71,7 @@ FILES = (
     "_swarm/owned_labels.py",
     "_systemd.py",
 )
-PACKAGE = "gpu_swarm"
-START = "from %s._react.main import main\n\nmain()\n" % PACKAGE
+START = "from %s._react.main import main\n\nmain()\n" % _sources.PACKAGE
 
 
 def load() -> Any:
@@ -85,12 +83,8 @@ def load() -> Any:
 
 def sources() -> dict[str, bytes]:
     """What is kept on a manager, by path."""
-    files = {"%s/%s" % (PACKAGE, path): data for path, data in _sources.read(FILES).items()}
-    return {**files, "__main__.py": START.encode("ascii")}
+    return _sources.program(FILES, START)
 
 
 def version() -> str:
-    found = hashlib.sha256()
-    for name, data in sorted(sources().items()):
-        found.update(("%s %d\n" % (name, len(data))).encode("ascii") + data)
-    return "code-" + found.hexdigest()[:16]
+    return _sources.version(sources())

@@ -50,6 +50,7 @@ def slots(monkeypatch):
         family=lambda rule: re.escape(kind_of(rule)) + r"-\d+",
         amounts=False,
         check=lambda rule, where: None,
+        check_together=lambda rules, kind_of: None,
         takes=lambda one: True,
         advertise=advertise,
     )
