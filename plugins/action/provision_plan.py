@@ -57,7 +57,7 @@ class ActionModule(ActionBase):
         settings = of_run(variables, args["hosts"], self._templar.template)
         answers = read(variables, args["ledger"])
         unread = answers.unread(absent, self._task.check_mode) if args["reads"] else []
-        result.update(changed=False, manager=answers.manager, managers=answers.found["live"], unread=unread)
+        result.update(changed=False, manager=answers.manager, managers=answers.found["live"], unread=unread, settings=settings)
         if unread:
             return result
         swarm = Swarm(where_it_begins(answers.found, hosts), answers.ledger, _by_node(args["evicted"]))
@@ -74,7 +74,6 @@ class ActionModule(ActionBase):
         self._show(hosts, steps, swarm.nodes, absent, isolation_label.in_words(change, swarm.ledger))
         result.update(
             warnings=_warnings(hosts, steps, swarm, task_vars["groups"].get(MANAGERS, []), settings, absent),
-            settings=settings,
             steps={name: asdict(step) for name, step in steps.items()},
             # Nodes that leave take their room with them: no waiting brings it back.
             rooms=None if absent else without(rooms(swarm.ledger), lost, settings["provision_ignore_pending"]),

@@ -80,7 +80,8 @@ EXAMPLES = r"""
 RETURN = r"""
 unread:
   description:
-    - What has still to be read of the swarm. Where this is not empty, there is no plan, and of the values below only RV(manager) and RV(managers).
+    - What has still to be read of the swarm. Where this is not empty, there is no plan, and of the values below only RV(manager), RV(managers) and
+      RV(settings).
     - V(ledger) is what M(fleet.gpu_swarm.swarm_gpu_info) returns, V(evictions) what O(evicted) takes, V(contents) what O(holds) takes.
   returned: always
   type: list

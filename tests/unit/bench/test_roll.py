@@ -30,7 +30,7 @@ def line(number, play, task="a task", runs=1):
     }
 
 
-def test_the_batches_of_the_window_are_told_apart():
+def test_the_batches_of_the_window_are_distinguished():
     batches = [line(number, roll.WINDOW, runs=number) for number in range(5, 10)]
     steps = roll._steps([line(0, "", "start"), line(1, roll.ASSESS), line(1, roll.ASSESS, "more"), *batches], TIMES)
     assert {name: (step.seconds, step.cpu, step.runs, step.rss_mib) for name, step in steps.items()} == {

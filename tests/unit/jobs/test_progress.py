@@ -93,7 +93,7 @@ def test_the_pause_before_a_try_grows_and_has_an_end():
     assert progress.due(of("failed", retried=9), None)
 
 
-def test_a_try_costs_a_retry_a_refusal_none_and_who_asks_begins_anew():
+def test_a_try_costs_a_retry_a_refusal_none_and_who_wants_it_begins_anew():
     spec = service(tried=4, retried=1, refused=2)["Spec"]
 
     def counts(how):

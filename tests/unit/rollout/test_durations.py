@@ -16,7 +16,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.durations
         (["restart"], 120, False, 120),
         (["restart"], 0, False, 0),
         (["restart"], LONGEST_SILENCE_S, False, LONGEST_SILENCE_S),
-        (["restart"], LONGEST_SILENCE_S + 1, False, 0),  # a task of its own asks again and again
+        (["restart"], LONGEST_SILENCE_S + 1, False, 0),  # a task of its own queries again and again
         (["toolkit", "restart"], 120, False, 0),
         (["maintain"], 120, True, 0),
     ],

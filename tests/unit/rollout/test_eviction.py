@@ -51,11 +51,11 @@ def test_what_may_not_be_evicted(evict, kept):
         (record(reason="drain"), "task once.1 (came after the node was assessed, and a drain would stop it)"),
     ],
 )
-def test_a_task_is_told_with_what_would_become_of_it(task, words):
+def test_a_task_is_reported_with_what_would_become_of_it(task, words):
     assert describe(task) == words
 
 
-def test_a_task_for_which_two_calls_were_refused_is_told_once():
+def test_a_task_for_which_two_calls_were_refused_is_reported_once():
     first, second = {"id": "n1", "tasks": [record()]}, {"id": "n1", "tasks": [record(), record(slot=2)]}
     assert refused_by_node([first, second]) == {"n1": [describe(record()), describe(record(slot=2))]}
     assert refused_by_node([]) == {}

@@ -21,7 +21,7 @@ def test_whoever_holds_the_lease_may_go_on():
     [
         ({"acquired": True, "renew_at": 1000.0}, True),
         ({"acquired": True, "renew_at": 1000.5}, False),
-        ({"acquired": False, "holder": "x"}, False),  # told by the gate
+        ({"acquired": False, "holder": "x"}, False),  # reported by the gate
         ({"skipped": True}, False),
         ({"failed": True, "msg": "no quorum"}, False),
     ],
@@ -99,7 +99,7 @@ def test_who_has_taken_it_meanwhile_is_named():
     assert f"another run changes this swarm: {OTHER} since" in lost_lease({"gpu_swarm_lease": {"acquired": True, "holder": MINE}}, shows(OTHER))
 
 
-def test_what_was_left_undone_for_it_is_told_of_each_host():
+def test_what_was_left_undone_for_it_is_reported_of_each_host():
     lease = {"acquired": True, "holder": MINE}
     hosts = {name: {"gpu_node_assessed": assessed(node_id), "gpu_swarm_lease": lease} for name, node_id in (("a", "n1"), ("b", "n2"), ("c", "n3"))}
     steps = {"a": {"groups": ["gpu_swarm_label"]}, "b": {"groups": ["gpu_swarm_marked"]}, "c": {"groups": ["gpu_swarm_label"]}}

@@ -119,10 +119,10 @@ TASKS = [path for part in ("playbooks", "roles") for path in (ROOT / part).rglob
 
 
 @pytest.mark.parametrize("name", FORGOTTEN)
-def test_nobody_asks_whether_a_variable_is_defined_that_is_set_empty_at_the_beginning(name):
+def test_nobody_tests_whether_a_variable_is_defined_that_is_set_empty_at_the_beginning(name):
     """A host of another run of the role has none, so that a list of hosts may leave those out, with the empty ones."""
-    asks = re.compile(rf"(?<![\w.]){name} is (not )?defined|rejectattr\('{name}', 'defined'\)|'{name}', 'defined'\)(?!\s*\|\s*\w+attr\('{name})")
-    assert [(str(path.relative_to(ROOT)), found[0]) for path in TASKS for found in asks.finditer(path.read_text())] == []
+    tests = re.compile(rf"(?<![\w.]){name} is (not )?defined|rejectattr\('{name}', 'defined'\)|'{name}', 'defined'\)(?!\s*\|\s*\w+attr\('{name})")
+    assert [(str(path.relative_to(ROOT)), found[0]) for path in TASKS for found in tests.finditer(path.read_text())] == []
 
 
 def kept_by(tasks):

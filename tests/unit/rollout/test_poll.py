@@ -32,11 +32,11 @@ def polled(rounds, timeout=10, delay=2):
     """The answer, what was said, and the clock, where each question takes a second and ``rounds`` are what is left after it."""
     clock, said, left = Clock(), [], list(rounds)
 
-    def ask():
+    def query():
         clock.now += 1
         return {"left": left.pop(0) if len(left) > 1 else left[0]}
 
-    answer = poll(ask, lambda answer: answer["left"], timeout, said.append, delay, lambda: clock.now, clock.sleep)
+    answer = poll(query, lambda answer: answer["left"], timeout, said.append, delay, lambda: clock.now, clock.sleep)
     return answer, said, clock
 
 

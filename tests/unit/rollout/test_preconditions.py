@@ -84,7 +84,7 @@ def test_whether_a_drained_node_is_empty(step, answer, why):
     assert not_emptied(step, answer, "Stop it") == why
 
 
-def test_several_hosts_are_asked_about_at_once_without_those_that_are_out():
+def test_several_hosts_are_queried_at_once_without_those_that_are_out():
     hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
     assert blocking_workloads(hosts, hosts, BOOK) == ["task sweep.1 of service sweep"]
     assert blocking_workloads(hosts, hosts, None) == []
@@ -115,7 +115,7 @@ def short(**services):
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "most", "told"),
+    ("outcomes", "most", "reason"),
     [
         ([None, WAITING, UNTOUCHED], 1, ""),
         ([FAILED, None], 1, "its turn did not come, since a failed. Fix that and run this again."),
@@ -123,9 +123,9 @@ def short(**services):
         ([FAILED, WAITING, LOST], 2, "its turn did not come, since a, c failed. Fix that and run this again."),
     ],
 )
-def test_after_too_many_failures_no_further_host_is_changed(outcomes, most, told):
+def test_after_too_many_failures_no_further_host_is_changed(outcomes, most, reason):
     hosts = {name: variables(**({"gpu_swarm_outcome": one} if one else {})) for name, one in zip("abc", outcomes, strict=False)}
-    assert rollout_blocker(hosts, hosts, short(), {}, most) == told
+    assert rollout_blocker(hosts, hosts, short(), {}, most) == reason
 
 
 def test_a_run_that_takes_the_room_away_for_good_is_not_stopped_for_lack_of_it():
@@ -139,7 +139,7 @@ def test_all_that_has_no_room_is_named():
 
 
 @pytest.mark.parametrize(
-    ("node", "told"),
+    ("node", "has_failed"),
     [
         (member("n1"), False),
         (member("n1", shown=(0,)), True),
@@ -147,19 +147,21 @@ def test_all_that_has_no_room_is_named():
         (member("n9"), False),  # it has left the swarm
     ],
 )
-def test_a_canary_that_is_not_what_was_decided_has_failed(node, told):
+def test_a_canary_that_is_not_what_was_decided_has_failed(node, has_failed):
     book = {**ledger(node), "pending": []}
     changed = {"a": variables("n1", gpu_node_applied=assessed("n1"))}
-    assert rollout_blocker(["a"], changed, book, {}, 1) == ("its turn did not come, since a failed. Fix that and run this again." if told else "")
+    assert rollout_blocker(["a"], changed, book, {}, 1) == (
+        "its turn did not come, since a failed. Fix that and run this again." if has_failed else ""
+    )
     assert rollout_blocker(["a"], changed, book, {}, 2) == rollout_blocker(["a"], {"a": variables("n1")}, book, {}, 1) == ""  # not changed yet
 
 
 def test_tasks_that_found_room_before_and_do_not_now_stop_the_roll():
     ran = {f"web{n}": {"running": 1, "pending": 0} for n in range(7)}
     assert rollout_blocker(["a"], {"a": variables()}, short(), ran, 1) == ""
-    told = rollout_blocker(["a"], {"a": variables()}, short(**dict.fromkeys(ran, 1)), ran, 1)
-    assert "service web0 (1 task), service web1 (1 task)" in told
-    assert ", …. Make room" in told
+    reason = rollout_blocker(["a"], {"a": variables()}, short(**dict.fromkeys(ran, 1)), ran, 1)
+    assert "service web0 (1 task), service web1 (1 task)" in reason
+    assert ", …. Make room" in reason
 
 
 # what ran and what waited when the run began, what does now -> how many tasks have lost their room
@@ -184,8 +186,8 @@ def test_only_what_had_room_when_the_run_began_can_lose_it(then, now, lost):
         return {**ledger(member(tasks=tasks)), "pending": [{"service": "web", "count": waiting}] * bool(waiting)}
 
     before = rooms(book(*then)) if then else rooms(ledger(member()))
-    told = newly_pending(book(*now), before)
-    assert told == ([f"service web ({lost} task{'s' * (lost > 1)})"] if lost else [])
+    reason = newly_pending(book(*now), before)
+    assert reason == ([f"service web ({lost} task{'s' * (lost > 1)})"] if lost else [])
     assert bool(rollout_blocker(["a"], {"a": variables()}, book(*now), before, 1)) is bool(lost)
 
 
@@ -196,7 +198,7 @@ def test_a_job_that_goes_on_with_its_next_tasks_has_lost_no_room():
     assert newly_pending(short(sweep=3), before) == []
 
 
-def test_what_waits_for_room_is_counted_by_service():
+def test_what_is_pending_is_counted_by_service():
     # A service has a group for each reason why its tasks wait.
     book = {"pending": [{"service": "a", "count": 2}, {"service": "b", "count": 1}, {"service": "a", "count": 3}]}
     assert pending(book) == {"a": 5, "b": 1}
@@ -239,8 +241,8 @@ GATES = [
 
 @pytest.mark.parametrize(("count", "down", "left"), GATES)
 def test_a_manager_is_left_alone_where_the_swarm_would_stand_still_without_it(count, down, left):
-    told = manager_blocker("a", ["a"], {"a": variables("n1")}, managers(count, down))
-    assert told == (
+    reason = manager_blocker("a", ["a"], {"a": variables("n1")}, managers(count, down))
+    assert reason == (
         ""
         if left is None
         else f"left alone: without it {left} of {count} managers could be reached, too few to run the swarm. "
@@ -251,8 +253,8 @@ def test_a_manager_is_left_alone_where_the_swarm_would_stand_still_without_it(co
 def test_after_a_manager_that_failed_no_other_is_touched():
     hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
     for name in ("a", "c"):
-        told = manager_blocker(name, list(hosts), hosts, managers(3))
-        assert told == "left alone, since the change of the manager b failed. Fix that and run this again."
+        reason = manager_blocker(name, list(hosts), hosts, managers(3))
+        assert reason == "left alone, since the change of the manager b failed. Fix that and run this again."
     # Its own outcome is no news, and one that this run does not change is no reason.
     assert manager_blocker("b", list(hosts), hosts, managers(3)) == ""
     assert manager_blocker("a", ["a", "c"], hosts, managers(3)) == ""
@@ -268,5 +270,5 @@ def test_after_a_manager_that_failed_no_other_is_touched():
     ],
 )
 def test_without_a_ledger_no_manager_is_touched(book, reason):
-    told = manager_blocker("a", ["a"], {"a": variables("n1")}, book)
-    assert told == f"left alone: no manager could be queried who else runs the swarm ({reason}). Fix that and run this again."
+    blocker = manager_blocker("a", ["a"], {"a": variables("n1")}, book)
+    assert blocker == f"left alone: no manager could be queried who else runs the swarm ({reason}). Fix that and run this again."

@@ -16,22 +16,22 @@ import pytest
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout import run_identity
 
 
-def test_a_run_is_told_by_who_where_and_which_process():
+def test_a_run_is_named_by_who_where_and_which_process():
     assert run_identity.this_run().startswith(f"{getpass.getuser()}@{socket.gethostname()} pid {os.getpid()} (run ")
 
 
-def _tell(pipe):
+def _report(pipe):
     pipe.send(run_identity.this_run())
 
 
 def test_the_processes_of_a_run_are_one_run():
     context = get_context("fork")  # as Ansible has it
     here, there = context.Pipe()
-    worker = context.Process(target=_tell, args=(there,))
+    worker = context.Process(target=_report, args=(there,))
     worker.start()
-    told = here.recv()
+    received = here.recv()
     worker.join()
-    assert told == run_identity.this_run()
+    assert received == run_identity.this_run()
 
 
 def test_a_user_without_a_name(monkeypatch):
@@ -57,7 +57,7 @@ def test_a_run_is_there_until_its_process_has_ended(process):
     assert not run_identity.is_gone(run)
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert run_identity.is_gone(run)  # ended, and nobody has asked for its exit status
+    assert run_identity.is_gone(run)  # ended, and nobody has read its exit status
     process.wait()
     assert run_identity.is_gone(run)
 
@@ -76,7 +76,7 @@ def test_a_process_that_got_the_number_of_another_is_not_that_one():
         "",
     ],
 )
-def test_what_cannot_be_told_is_there(other):
+def test_what_cannot_be_known_is_there(other):
     assert not run_identity.is_gone(other)
 
 
@@ -94,7 +94,7 @@ def test_a_process_that_hides_what_it_is_is_there(process, tmp_path):
     assert run_identity.is_gone(run, tmp_path)
 
 
-def test_where_there_is_no_proc_a_run_is_told_and_never_gone(tmp_path):
+def test_where_there_is_no_proc_a_run_is_named_and_never_gone(tmp_path):
     run = run_identity.this_run(tmp_path)
     assert run == run_identity.this_run(tmp_path)
     assert run.endswith(".-)")

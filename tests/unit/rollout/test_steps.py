@@ -42,17 +42,17 @@ class Manager:
         left = self.answers[module]
         return left.pop(0) if len(left) > 1 else left[0]
 
-    def asked(self, module):
+    def calls_of(self, module):
         return [args for name, args in self.calls if name == module]
 
 
-def polled(ask, waits_for, timeout, say, delay=2):
-    """Asks ``timeout`` times at most: a round takes a second."""
-    answer = ask()
+def polled(query, waits_for, timeout, say, delay=2):
+    """Queries ``timeout`` times at most: a round takes a second."""
+    answer = query()
     for _round in range(int(timeout)):
         if not waits_for(answer):
             break
-        answer = ask()
+        answer = query()
     return answer
 
 
@@ -92,7 +92,7 @@ def test_a_batch_begins_with_the_lease():
     manager = Manager(swarm_gpu_info=shown(), swarm_lease=HELD)
     answer = judge(batch(manager, lease={}))
     assert (answer["answered"], answer["outcomes"], answer["lease"]) == (True, {}, HELD)
-    assert manager.asked("swarm_lease") == [{"ttl": 900, "force": False}]
+    assert manager.calls_of("swarm_lease") == [{"ttl": 900, "force": False}]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_manager_that_does_not_answer_leaves_the_batch_to_the_next_one(answers
 def test_a_manager_that_lost_its_leader_is_given_time():
     manager = Manager(swarm_gpu_info=[{"failed": True, "swarm_state": "no_quorum"}] * 3 + [shown()], swarm_lease=HELD)
     assert judge(batch(manager))["answered"]
-    assert len(manager.asked("swarm_gpu_info")) == 4
+    assert len(manager.calls_of("swarm_gpu_info")) == 4
 
 
 def test_another_run_s_lease_leaves_the_batch_untouched():
@@ -130,21 +130,21 @@ def test_tasks_get_the_time_to_find_a_place(finds_room_after, outcomes):
     manager = Manager(swarm_gpu_info=[shown(**pending)] * finds_room_after + [shown(member("n-a", tasks=[SERVICE]))], swarm_lease=HELD)
     answer = judge(batch(manager, made=plan(*"ab", rooms={"web": {"running": 1, "pending": 0}})))
     assert len(answer["outcomes"]) == outcomes
-    assert len(manager.asked("swarm_gpu_info")) == min(finds_room_after, 31) + 1
+    assert len(manager.calls_of("swarm_gpu_info")) == min(finds_room_after, 31) + 1
 
 
 def test_a_run_that_takes_the_room_away_waits_for_none():
     """As deprovision does: a service that fits nowhere by then costs no batch its time."""
     manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
     assert judge(batch(manager, made=plan(*"ab", rooms=None)))["outcomes"] == {}
-    assert len(manager.asked("swarm_gpu_info")) == 1
+    assert len(manager.calls_of("swarm_gpu_info")) == 1
 
 
 def test_a_roll_that_was_stopped_waits_for_nothing():
     manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
     made = plan(*"abc", rooms={"web": {"running": 1, "pending": 0}})
     judge(batch(manager, "abc", outcomes={"c": {"state": "untouched", "reason": "x"}}, made=made))
-    assert len(manager.asked("swarm_gpu_info")) == 1
+    assert len(manager.calls_of("swarm_gpu_info")) == 1
 
 
 def test_a_manager_of_which_a_quorum_depends_is_left_alone():
@@ -160,7 +160,7 @@ def test_a_manager_of_which_a_quorum_depends_is_left_alone():
 def test_hosts_that_may_be_changed_are_paused_in_the_same_call():
     manager = Manager(swarm_gpu_info=shown(), swarm_lease=HELD, swarm_nodes=WRITTEN)
     assert STEPS["begin"](batch(manager))["answered"]
-    assert [update["id"] for args in manager.asked("swarm_nodes") for update in args["nodes"]] == ["n-a", "n-b"]
+    assert [update["id"] for args in manager.calls_of("swarm_nodes") for update in args["nodes"]] == ["n-a", "n-b"]
 
 
 def test_a_batch_that_no_manager_answers_does_not_end_the_lease_for_the_others():
@@ -171,7 +171,7 @@ def test_a_batch_that_no_manager_answers_does_not_end_the_lease_for_the_others()
 def test_without_the_lease_no_host_is_paused():
     manager = Manager(swarm_gpu_info=shown(), swarm_lease=OTHERS)
     answer = STEPS["begin"](batch(manager))
-    assert (set(answer["outcomes"]), manager.asked("swarm_nodes")) == (set("ab"), [])
+    assert (set(answer["outcomes"]), manager.calls_of("swarm_nodes")) == (set("ab"), [])
 
 
 # --- pause --------------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_nodes_are_paused_and_their_tasks_waited_for():
     assert answer == {"answered": True, "ledger": shown(), "lease": HELD, "outcomes": {}}
     update = {"id": "n-a", "host": "a", "availability": "pause", "remember": True}
     assert manager.calls[0] == ("swarm_nodes", {"nodes": [update], "holder": "me", "keep_label": KEEP})
-    assert len(manager.asked("swarm_gpu_info")) == 3
+    assert len(manager.calls_of("swarm_gpu_info")) == 3
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_an_election_does_not_end_the_wait_for_tasks():
     manager = Manager(swarm_nodes=[ELECTING, WRITTEN], swarm_gpu_info=[busy, ELECTING, ELECTING, busy, shown()])
     answer = pause(batch(manager))
     assert (answer["answered"], answer["outcomes"], answer["ledger"]) == (True, {}, shown())
-    assert len(manager.asked("swarm_nodes")) == 2
+    assert len(manager.calls_of("swarm_nodes")) == 2
 
 
 def test_a_wait_that_a_connection_interrupted_once_goes_on():
@@ -234,7 +234,7 @@ def test_what_is_written_is_written_under_the_lease(lease, holder):
     for step in made["steps"].values():
         step["labels"] = {}
     STEPS["unlabel"](batch(manager, made=made, lease=lease, settled=True))
-    [args] = manager.asked("swarm_nodes") or [{"nodes": []}]
+    [args] = manager.calls_of("swarm_nodes") or [{"nodes": []}]
     assert {key: value for key, value in args.items() if key not in ("nodes", "keep_label")} == holder
 
 
@@ -254,7 +254,7 @@ def test_what_must_end_first_is_waited_for_and_the_rest_is_drained():
     answer = STEPS["drain"](batch(manager, ledger=book))
     assert answer["outcomes"] == {"a": {"state": "waiting", "reason": "task sweep.1 of service sweep"}}
     assert answer["drained"] == ["b"]
-    assert [update["id"] for (args,) in [manager.asked("swarm_nodes")] for update in args["nodes"]] == ["n-b"]
+    assert [update["id"] for (args,) in [manager.calls_of("swarm_nodes")] for update in args["nodes"]] == ["n-b"]
 
 
 def test_containers_that_could_not_be_read_are_not_nothing():
@@ -283,7 +283,7 @@ def test_a_node_that_is_not_drained_is_not_changed(written, answered, outcome):
 def test_the_lease_is_renewed_when_it_would_be_due_after_the_drain(now, renewed):
     manager = Manager(swarm_lease=HELD)
     answer = STEPS["drain"](batch(manager, ledger=shown(), clock=lambda: now))
-    assert bool(manager.asked("swarm_lease")) is renewed
+    assert bool(manager.calls_of("swarm_lease")) is renewed
     assert answer["outcomes"] == {}
 
 
@@ -301,7 +301,7 @@ def test_nobody_is_drained_without_the_lease_of_before(found, words, answered, b
     book = shown(member("n-a", bound="a", tasks=[SERVICE]))
     answer = STEPS["drain"](batch(manager, ledger=book, clock=lambda: 600.0, broken=broken))
     assert answer["answered"] is answered
-    assert manager.asked("swarm_nodes") == []
+    assert manager.calls_of("swarm_nodes") == []
     for name in "ab":
         assert words in answer["outcomes"][name]["reason"]
         assert (answer["outcomes"][name]["state"], answer["outcomes"][name]["kept_away"]) == (broken.value, True)
@@ -337,8 +337,8 @@ def test_nodes_return_to_service_when_the_manager_shows_what_was_decided():
     manager = Manager(swarm_gpu_info=[late, late, shown()], swarm_nodes=[DEAD, WRITTEN])
     answer = STEPS["restore"](batch(manager, outcomes={"b": {"state": "waiting", "reason": "x"}}))
     assert answer["answered"]
-    assert len(manager.asked("swarm_gpu_info")) == 3
-    assert [[update["id"] for update in args["nodes"]] for args in manager.asked("swarm_nodes")] == [["n-a"], ["n-a"]]  # b stays paused
+    assert len(manager.calls_of("swarm_gpu_info")) == 3
+    assert [[update["id"] for update in args["nodes"]] for args in manager.calls_of("swarm_nodes")] == [["n-a"], ["n-a"]]  # b stays paused
 
 
 def test_a_manager_that_cannot_write_leaves_the_return_to_the_next_one():
@@ -351,13 +351,13 @@ def test_a_ledger_that_cannot_be_read_any_more_does_not_take_the_place_of_the_la
     manager = Manager(swarm_gpu_info=[shown(member("n-a", bound="a", shown=()), finished_jobs=[JOB]), DEAD], swarm_nodes=WRITTEN)
     answer = STEPS["restore"](batch(manager))
     assert "nodes" in answer["ledger"]
-    assert [update["id"] for (args,) in [manager.asked("swarm_nodes")] for update in args["nodes"]] == ["n-b"]  # a would run its job again
+    assert [update["id"] for (args,) in [manager.calls_of("swarm_nodes")] for update in args["nodes"]] == ["n-b"]  # a would run its job again
 
 
 def test_without_a_manager_nothing_is_written():
     manager = Manager(swarm_gpu_info=DEAD)
     answer = STEPS["restore"](batch(manager))
-    assert (answer["answered"], manager.asked("swarm_nodes")) == (False, [])
+    assert (answer["answered"], manager.calls_of("swarm_nodes")) == (False, [])
 
 
 # --- the beginning and the end of a run ---------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ def test_whoever_can_be_paused_for_a_fault_is(answers, written, answered, warned
     manager, said = Manager(swarm_lease=HELD, swarm_nodes=answers, swarm_gpu_info=shown()), []
     made = plan(*"ab", to_pause={"a": "fault reason=mismatch", "b": "fault reason=hang"})
     answer = STEPS["start"](batch(manager, lease={}, made=made, warn=said.append))
-    assert [[update["id"] for update in args["nodes"]] for args in manager.asked("swarm_nodes")] == written
+    assert [[update["id"] for update in args["nodes"]] for args in manager.calls_of("swarm_nodes")] == written
     assert (answer["answered"], said) == (answered, warned)
 
 
@@ -433,9 +433,9 @@ def test_the_end_returns_what_is_left_labels_and_releases_the_lease():
     made = plan(*"ab")
     made["hosts_in"]["gpu_swarm_label"] = ["b"]
     answer = STEPS["finish"](batch(manager, made=made))
-    written = [[(update["id"], update.get("availability")) for update in args["nodes"]] for args in manager.asked("swarm_nodes")]
+    written = [[(update["id"], update.get("availability")) for update in args["nodes"]] for args in manager.calls_of("swarm_nodes")]
     assert written == [[("n-a", "former")], [("n-b", None)]]
-    assert manager.asked("swarm_lease") == [{"state": "absent", "outcomes": {"done": 2}, "always": False}]
+    assert manager.calls_of("swarm_lease") == [{"state": "absent", "outcomes": {"done": 2}, "always": False}]
     assert (answer["answered"], answer["ledger"], answer["refused"], answer["unlabelled"]) == (True, shown(), [refused], "no route")
 
 
@@ -446,7 +446,7 @@ def test_a_host_whose_batch_did_not_have_the_lease_does_not_return_at_the_end():
     untouched = {"state": "untouched", "reason": "another run changes this swarm"}
     kept = {"a": {"gpu_swarm_lease": HELD}, "b": {"gpu_swarm_lease": OTHERS}}
     STEPS["finish"](batch(manager, outcomes={"b": untouched}, variables=kept))
-    assert [[update["id"] for update in args["nodes"]] for args in manager.asked("swarm_nodes")] == [["n-a"]]
+    assert [[update["id"] for update in args["nodes"]] for args in manager.calls_of("swarm_nodes")] == [["n-a"]]
 
 
 def test_the_end_notes_how_many_hosts_came_to_which_end():
@@ -456,7 +456,7 @@ def test_the_end_notes_how_many_hosts_came_to_which_end():
     made["settings"]["provision_note_run"] = True
     kept = {"a": {"state": "waiting", "reason": "a task"}, "b": {"state": "lost", "reason": "x"}}
     STEPS["finish"](batch(manager, "abc", made=made, outcomes=kept, lease={}))
-    assert manager.asked("swarm_lease") == [{"state": "absent", "outcomes": {"done": 1, "waiting": 1, "failed": 1}, "always": True}]
+    assert manager.calls_of("swarm_lease") == [{"state": "absent", "outcomes": {"done": 1, "waiting": 1, "failed": 1}, "always": True}]
 
 
 @pytest.mark.parametrize(
@@ -479,7 +479,7 @@ def test_the_end_notes_what_the_report_shows(of_step, node, verdict):
     made["steps"]["a"].update(of_step)
     found = assessed("n-a", gpus=1)
     STEPS["finish"](batch(manager, made=made, variables={"a": {"gpu_node_assessed": found}}, lease={}))
-    (noted,) = manager.asked("swarm_lease")
+    (noted,) = manager.calls_of("swarm_lease")
     assert noted["outcomes"] == dict(Counter(["done", verdict]))
 
 
@@ -490,7 +490,7 @@ def test_the_end_notes_a_node_that_is_unfit_and_one_that_was_lost_before_the_pla
     made = plan(*"abcd", hosts_in={})
     made["steps"]["c"]["error"] = "unreachable: no route"
     STEPS["finish"](batch(manager, "ab", made=made, lease={}))
-    assert manager.asked("swarm_lease")[0]["outcomes"] == {"failed": 2, "done": 2}
+    assert manager.calls_of("swarm_lease")[0]["outcomes"] == {"failed": 2, "done": 2}
 
 
 def test_what_the_manager_shows_in_the_end_is_awaited_before_it_is_noted():
@@ -498,15 +498,15 @@ def test_what_the_manager_shows_in_the_end_is_awaited_before_it_is_noted():
     manager = Manager(swarm_gpu_info=[late, late, shown()], swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     STEPS["finish"](batch(manager, made=plan(*"ab", hosts_in={}), lease={}))
     assert [module for module, _args in manager.calls] == ["swarm_gpu_info"] * 3 + ["swarm_lease"]
-    assert manager.asked("swarm_lease")[0]["outcomes"] == {"done": 2}
+    assert manager.calls_of("swarm_lease")[0]["outcomes"] == {"done": 2}
 
 
 def test_a_deprovision_leaves_no_note():
     manager = Manager(swarm_gpu_info=shown(), swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     STEPS["finish"](batch(manager, absent=True, made=plan(*"ab", hosts_in={})))
-    assert [call["outcomes"] for call in manager.asked("swarm_lease")] == [{}]
+    assert [call["outcomes"] for call in manager.calls_of("swarm_lease")] == [{}]
     STEPS["finish"](batch(manager, absent=True, made=plan(*"ab", hosts_in={}), lease={}))
-    assert len(manager.asked("swarm_lease")) == 1
+    assert len(manager.calls_of("swarm_lease")) == 1
 
 
 def test_a_check_run_only_reads_at_the_end():
@@ -596,7 +596,7 @@ LEVEL = {"isolation": {"level": "audit", "set": True, "change": {"level": "audit
 def test_the_level_of_the_swarm_is_written_with_the_lease_before_any_node_is_changed(to_change, released):
     manager = Manager(swarm_lease=HELD)
     answer = STEPS["start"](batch(manager, lease={}, made=plan(*"ab", to_change=to_change, **LEVEL)))
-    first, *more = manager.asked("swarm_lease")
+    first, *more = manager.calls_of("swarm_lease")
     assert first == {"ttl": 900, "force": False, "isolation": LEVEL["isolation"]["change"]}
     assert more == ([{"state": "absent"}] if released else [])
     assert answer["answered"]
@@ -627,7 +627,7 @@ def test_the_end_writes_which_nodes_came_to_the_level(is_set, level):
     manager = Manager(swarm_gpu_info=there, swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     variables = {name: {"gpu_node_applied": {"failed": True} if name == "b" else assessed(f"n-{name}")} for name in "abc"}
     STEPS["finish"](batch(manager, "abc", made=made, variables=variables))
-    written = manager.asked("swarm_lease")[0]["isolation"]
+    written = manager.calls_of("swarm_lease")[0]["isolation"]
     assert written == {**level, "nodes": {"n-a": "audit", "n-b": "off", "n-c": "audit"}, "listed": ["n-a", "n-b", "n-c"]}
 
 
@@ -637,4 +637,4 @@ def test_the_last_node_that_is_deprovisioned_takes_the_level_along(bound, writte
     there = {**ledger(member("n-a", bound=False), member("n-b", bound=bound)), **kept}
     manager = Manager(swarm_gpu_info=there, swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     STEPS["finish"](batch(manager, made=plan(*"ab", hosts_in={}), absent=True))
-    assert manager.asked("swarm_lease")[0]["isolation"] == written
+    assert manager.calls_of("swarm_lease")[0]["isolation"] == written

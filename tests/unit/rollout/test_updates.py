@@ -19,7 +19,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates i
     step_of,
 )
 
-OURS = "gpu-swarm.labels"
+RECORD = "gpu-swarm.labels"
 FAILED = {"state": "failed", "reason": "dockerd did not start"}
 UNTOUCHED = {"state": "untouched", "reason": "x"}
 
@@ -82,7 +82,7 @@ def test_only_hosts_that_carry_something_are_drained():
     assert availability_updates(HOSTS, HOSTS, "drain", None) == []
 
 
-def test_hosts_are_given_back_with_their_labels_but_not_those_that_wait_or_are_lost():
+def test_hosts_return_to_service_with_their_labels_but_not_those_that_wait_or_are_lost():
     back = {"availability": "former", "remember": False}
     assert availability_updates(HOSTS, HOSTS, "former") == [
         {"id": "n1", "host": "a", **back, "labels": LABELS, "mark": "set"},
@@ -96,7 +96,7 @@ def test_hosts_are_given_back_with_their_labels_but_not_those_that_wait_or_are_l
     assert all("labels" not in update for update in availability_updates(HOSTS, HOSTS, "former", labels=False))
 
 
-def test_at_the_end_only_those_are_given_back_that_are_still_away():
+def test_at_the_end_only_those_return_to_service_that_are_still_away():
     book = {"nodes": [{"id": "n1", "former_availability": "active"}, {"id": "n2", "former_availability": None}]}
     back = {"id": "n1", "host": "a", "availability": "former", "remember": False}
     assert availability_updates(HOSTS, HOSTS, "former", book, labels=False) == [back]
@@ -169,9 +169,9 @@ def test_what_another_run_may_have_paused_since_stays_paused_though_the_lease_is
     assert len(availability_updates(["a"], hosts, "former")) == back
 
 
-def test_what_another_run_has_paused_is_not_given_back():
+def test_what_another_run_has_paused_does_not_return_to_service():
     hosts = {
-        "ours": variables("n1", gpu_swarm_lease={"acquired": True}),
+        "its_own": variables("n1", gpu_swarm_lease={"acquired": True}),
         "who knows": variables("n2", gpu_swarm_lease={"failed": True}, gpu_swarm_outcome=UNTOUCHED),
         "theirs": variables("n3", gpu_swarm_lease={"acquired": False, "holder": "bob"}, gpu_swarm_outcome=UNTOUCHED),
     }
@@ -216,7 +216,7 @@ def test_what_an_update_may_evict_is_said_with_it(disrupt, evict):
     assert [update["evict"] for update in availability_updates(hosts, hosts, "former")] == [evict]
     assert [update["evict"] for update in availability_updates(hosts, hosts, "drain", book)] == ([evict] if disrupt != "never" else [])
     assert "evict" not in availability_updates(hosts, hosts, "pause")[0]
-    # Before a plan is made, what labels would evict is only asked, and nothing is kept from the answer.
+    # Before a plan is made, what labels would evict is only read, and nothing is kept from the answer.
     assert "evict" not in label_updates(["b"], {"b": variables()})[0]
 
 
@@ -262,41 +262,41 @@ def test_labels_of_a_plan_go_before_what_was_decided():
 
 
 @pytest.mark.parametrize(
-    ("nodes", "asked"),
+    ("nodes", "returned"),
     [
         ([member(bound="a")], False),
         ([member(bound=None)], True),  # only to be bound to the host
-        ([member(bound="b")], False),  # another host's, which the plan tells
+        ([member(bound="b")], False),  # another host's, which the plan reports
         ([member(labels={}, bound="a")], True),
-        ([member(labels=dict(LABELS, **{"gpu.count": "3", OURS: "gpu.count,gpu.model"}), bound="a")], True),
+        ([member(labels=dict(LABELS, **{"gpu.count": "3", RECORD: "gpu.count,gpu.model"}), bound="a")], True),
         ([member(labels=LABELS, bound="a")], False),  # another's, and as wanted
-        ([member(labels={"gpu.count": "3"}, bound="a")], False),  # a clash, which the plan tells
+        ([member(labels={"gpu.count": "3"}, bound="a")], False),  # a clash, which the plan reports
         ([member("other", labels={})], False),
         ([], False),
     ],
 )
-def test_with_a_ledger_only_labels_that_differ_are_asked_for(nodes, asked):
-    assert label_updates(["a"], {"a": variables()}, ledger(*nodes)) == ([OF_A] if asked else [])
+def test_with_a_ledger_only_labels_that_differ_are_returned(nodes, returned):
+    assert label_updates(["a"], {"a": variables()}, ledger(*nodes)) == ([OF_A] if returned else [])
 
 
-def test_a_clash_is_asked_for_where_its_error_is_wanted():
+def test_a_clash_is_returned_where_its_error_is_wanted():
     clash = ledger(member(labels={"gpu.count": "3"}, bound="a"))
     assert label_updates(["a"], {"a": variables()}, clash, clashes=True) == [OF_A]
     assert label_updates(["a"], {"a": variables()}, ledger(member(bound="a")), clashes=True) == []
 
 
-def test_labels_that_could_not_be_told_stay():
+def test_labels_that_could_not_be_read_stay():
     answer = assessed(labels={"gpu.y": "1"}, labels_unknown=["cpu."])
-    there = {"cpu.x": "1", "gpu.y": "1", OURS: "cpu.x,gpu.y"}
+    there = {"cpu.x": "1", "gpu.y": "1", RECORD: "cpu.x,gpu.y"}
     hosts = {"a": {"gpu_node_assessed": answer}}
     assert label_updates(["a"], hosts) == [{**OF_A, "labels": {"gpu.y": "1"}, "keep": ["cpu."]}]
     assert label_updates(["a"], hosts, ledger(member(labels=there, bound="a"))) == []
 
 
-def test_the_labels_of_a_host_that_left_gpu_nodes_are_taken_back():
+def test_the_labels_of_a_host_that_left_gpu_nodes_are_removed():
     hosts = {"a": {"gpu_node_assessed": assessed(gpus=0)}}
     assert label_updates(["a"], hosts, ledger(member(bound="a"))) == [{**OF_A, "labels": {}}]
-    assert label_updates(["a"], hosts, ledger(member(labels={"gpu.count": "2"}, bound="a"))) == []  # never was ours
+    assert label_updates(["a"], hosts, ledger(member(labels={"gpu.count": "2"}, bound="a"))) == []  # was never of this collection
 
 
 def test_hosts_that_show_one_id_are_not_labelled_and_the_others_are():
@@ -335,7 +335,7 @@ def test_not_converged(values, nodes, shown):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "there", "told"),
+    ("wanted", "there", "reported"),
     [
         ({"resources": resources(0, 1)}, {"NVIDIA-GPU": named(1, 0)}, None),
         ({"resources": resources(0, 1)}, {"NVIDIA-GPU": named(0)}, "the manager shows 1 of 2 NVIDIA-GPU"),
@@ -348,8 +348,8 @@ def test_not_converged(values, nodes, shown):
         ({}, {}, None),
     ],
 )
-def test_difference(wanted, there, told):
-    assert difference(wanted, {"resources": there}) == told
+def test_difference(wanted, there, reported):
+    assert difference(wanted, {"resources": there}) == reported
 
 
 @pytest.mark.parametrize(

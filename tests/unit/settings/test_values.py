@@ -117,8 +117,8 @@ def test_what_counts_for_the_whole_run():
 # --- the playbooks ------------------------------------------------------------------------------------------------------
 
 YAML = sorted(CHECKOUT.glob("playbooks/**/*.yml"))
-# These are needed before there is a plan: the files of the user, the external managers, and what the ledger is read with.
-BEFORE_THE_PLAN = {"maintain_tasks", "provision_keep_label", "status_plan", "swarm_manager_docker_host", "swarm_manager_docker_tls"}
+# These are needed before there is a plan: the files of the user, and the external managers.
+BEFORE_THE_PLAN = {"maintain_tasks", "status_plan", "swarm_manager_docker_host", "swarm_manager_docker_tls"}
 
 
 def code(path):
