@@ -25,6 +25,7 @@ FILES = (
     "_jobs/prune.py",
     "_jobs/removal.py",
     "_ledger/jobs.py",
+    "_ledger/node_match.py",
     "_ledger/tasks.py",
     "_mask.py",
     "_policy/generic_resources.py",

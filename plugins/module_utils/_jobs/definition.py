@@ -18,6 +18,7 @@ import shlex
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
+from .._ledger.node_match import is_constraint
 from .._mask import mask
 from .._policy.generic_resources import ENV_PREFIX
 from .._printable import printable
@@ -38,7 +39,6 @@ LONGEST_S = 1000000000  # Docker counts nanoseconds in 63 bits
 # docker's own rule for services, of at most 63 characters, with room for the digest.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_CONSTRAINT = re.compile(r"\s*[A-Za-z0-9._/-]+\s*(==|!=)\s*\S.*")
 _NS = 1000000000
 NOTHING = "Nothing was submitted."
 
@@ -88,7 +88,7 @@ def _refuse_numbers(name: str, params: Mapping[str, Any]) -> None:
     if not (params.get("image") or "").strip():
         raise GpuSwarmError("The job %s has no image. Write what it runs in: image: nvidia/cuda:13.0.0-base-ubuntu24.04. %s" % (name, NOTHING))
     for text in params.get("constraints") or []:
-        if not _CONSTRAINT.fullmatch(text):
+        if not is_constraint(text):
             raise GpuSwarmError(
                 "%r of the constraints of the job %s is none: write it as node.labels.gpu.model==Tesla-T4, with == or !=. %s" % (text, name, NOTHING)
             )

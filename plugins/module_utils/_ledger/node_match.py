@@ -11,10 +11,13 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Any, Callable, Iterable, Mapping
 
 NODE_LABEL = "node.labels."
 ENGINE_LABEL = "engine.labels."
+# What swarm takes when a service is made, whatever nodes there are.
+_FORM = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_.-]+\s*[=!]=\s*(?=\S)[A-Za-z0-9:_\s.*()?+\[\]\\^$|/-]+", re.ASCII)
 _SAME_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
 
 _FIELDS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
@@ -24,6 +27,11 @@ _FIELDS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
     "node.platform.os": lambda node: node.get("Description", {}).get("Platform", {}).get("OS"),
     "node.platform.arch": lambda node: node.get("Description", {}).get("Platform", {}).get("Architecture"),
 }
+
+
+def is_constraint(text: str) -> bool:
+    """Whether swarm takes a service with it."""
+    return _FORM.fullmatch(text) is not None
 
 
 def is_met(constraint: str, node: Mapping[str, Any]) -> bool:

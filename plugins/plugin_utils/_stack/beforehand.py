@@ -13,10 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import registries, requirement
+from .references import networks
 from .registries import Logins
 from .verdict import NOTHING
-
-DEFAULT = "default"
 
 
 def questions(document: Mapping[str, Any], stack: str, logins: Logins, passed_on: bool, query: bool) -> dict[str, Any]:
@@ -32,13 +31,6 @@ def questions(document: Mapping[str, Any], stack: str, logins: Logins, passed_on
 
 def image_of(service: Mapping[str, Any]) -> str:
     return str(service["image"]).replace("$$", "$")
-
-
-def networks(document: Mapping[str, Any], stack: str) -> list[str]:
-    """The names of those that 'docker stack deploy' makes: what services use, and is not external."""
-    used = {key for service in document["services"].values() for key in service.get("networks") or [DEFAULT]}
-    entries = {key: (document.get("networks") or {}).get(key) or {} for key in used}
-    return sorted(str(entry.get("name") or f"{stack}_{key}") for key, entry in entries.items() if not entry.get("external"))
 
 
 def judged(

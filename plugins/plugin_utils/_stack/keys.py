@@ -60,6 +60,7 @@ ON_NETWORK = frozenset(["aliases", "ipv4_address", "ipv6_address"])
 HEALTHCHECK = frozenset(["test", "interval", "timeout", "retries", "start_period", "disable"])
 PORT = frozenset(["mode", "target", "published", "protocol"])
 MOUNT = frozenset(["type", "source", "target", "read_only", "consistency", "bind", "volume", "tmpfs"])
+MOUNT_TYPES = ("volume", "bind", "tmpfs", "npipe", "cluster")
 # Of a mount, by its type.
 MOUNT_OPTIONS = {"bind": frozenset(["propagation"]), "volume": frozenset(["nocopy"]), "tmpfs": frozenset(["size"])}
 

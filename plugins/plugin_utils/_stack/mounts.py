@@ -37,6 +37,7 @@ def _volume(item: Any, where: str, notes: Notes) -> Any:
     if not isinstance(item, dict):
         raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as source:target, or as a mapping.")
     only(item, keys.MOUNT, where, "A mount has type, source, target, read_only, and bind, volume or tmpfs.")
+    _refuse_mixed(item, where)
     if item.get("type") == "bind":
         _refuse_relative(str(item.get("source") or "."), where)
     made = dict(item)
@@ -46,6 +47,23 @@ def _volume(item: Any, where: str, notes: Notes) -> Any:
     if isinstance(made.get("tmpfs"), dict) and "size" in made["tmpfs"]:
         made["tmpfs"]["size"] = size(made["tmpfs"]["size"], f"{where}.tmpfs.size")
     return {key: value for key, value in made.items() if value != {}}
+
+
+def _refuse_mixed(item: dict[str, Any], where: str) -> None:
+    """What no type of mount has, of which Docker would say so once other parts of the stack are made."""
+    kind = item.get("type")
+    if kind not in keys.MOUNT_TYPES:
+        raise GpuSwarmError(f"{where}: its type is {'empty' if not kind else repr(kind)}. Write volume, bind, tmpfs, npipe or cluster.")
+    strange = [key for key in keys.MOUNT_OPTIONS if item.get(key) is not None and key != kind]
+    if strange:
+        raise GpuSwarmError(f"{where} has {strange[0]}, which is for the type {strange[0]}. Take it out.")
+    if kind == "tmpfs" and item.get("source"):
+        raise GpuSwarmError(f"{where}: a tmpfs has no source. Take it out, or write another type.")
+
+
+def is_path(source: str) -> bool:
+    """Whether Docker takes it for a path of the node, and not for the name of a volume."""
+    return source.startswith((".", "/", "~")) or bool(_WINDOWS.match(source))
 
 
 def _options(options: dict[str, Any], known: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:

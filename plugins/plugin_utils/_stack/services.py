@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
+from ...module_utils._ledger.node_match import is_constraint
 from . import gpus, keys, mounts, placement
 from .fields import Notes, Reader, kind_of, mapping, only, pairs, text_of, texts
 from .variables import Variables, read_variables
@@ -114,11 +115,16 @@ def _deploy(service: dict[str, Any], where: str, context: Context) -> dict[str, 
         made["resources"] = {key: value for key, value in (("limits", limits), ("reservations", reservations)) if value}
     if made.get("labels") is not None:
         made["labels"] = {key: value or "" for key, value in pairs(made["labels"], f"{where}.deploy.labels").items()}
-    placement = mapping(deploy.get("placement"), f"{where}.deploy.placement")
-    if isinstance(placement.get("constraints"), str):
-        raise GpuSwarmError(f"{where}.deploy.placement.constraints is text, and has to be a list. Begin each constraint with '- '.")
-    texts(placement.get("constraints"), f"{where}.deploy.placement.constraints")
+    _refuse_constraints(mapping(deploy.get("placement"), f"{where}.deploy.placement").get("constraints"), f"{where}.deploy.placement.constraints")
     return {key: value for key, value in made.items() if value not in (None, {})} or None
+
+
+def _refuse_constraints(found: Any, where: str) -> None:
+    if isinstance(found, str):
+        raise GpuSwarmError(f"{where} is text, and has to be a list. Begin each constraint with '- '.")
+    wrong = [one for one in texts(found, where) if not is_constraint(one)]
+    if wrong:
+        raise GpuSwarmError(f"{where} has {wrong[0]!r}, which swarm does not take: write it as node.labels.gpu.model==Tesla-T4, with == or !=.")
 
 
 def _environment(service: dict[str, Any], where: str, context: Context) -> dict[str, str]:

@@ -12,26 +12,29 @@ from __future__ import annotations
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
+from . import references
 from .mounts import size
 
 _MODES = {"replicated": "Replicated", "global": "Global", "replicated-job": "ReplicatedJob", "global-job": "GlobalJob"}
 
 
 def specifications(document: dict[str, Any], stack: str) -> list[dict[str, Any]]:
+    references.check_names(document, stack)
     return [_service(f"{stack}_{name}", service, document) for name, service in document["services"].items()]
 
 
 def _service(name: str, service: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     deploy = service.get("deploy") or {}
-    placement = deploy.get("placement") or {}
+    placement, resources = deploy.get("placement") or {}, deploy.get("resources") or {}
     log = (service.get("logging") or {}).get("driver")
+    _cpus(resources.get("limits") or {}, f"{name}: limits.cpus")
     return {
         "Name": name,
         "Mode": _mode(deploy, name),
         "EndpointSpec": {"Ports": [port for one in service.get("ports") or [] if (port := _port(one))]},
         "TaskTemplate": {
             "ContainerSpec": {"Mounts": [mount for one in service.get("volumes") or [] if (mount := _mount(one, document))]},
-            "Resources": {"Reservations": _reservations((deploy.get("resources") or {}).get("reservations") or {}, name)},
+            "Resources": {"Reservations": _reservations(resources.get("reservations") or {}, name)},
             "Placement": {
                 "Constraints": [one.replace("$$", "$") for one in placement.get("constraints") or []],
                 "MaxReplicas": placement.get("max_replicas_per_node") or 0,
@@ -47,6 +50,8 @@ def _mode(deploy: dict[str, Any], name: str) -> dict[str, Any]:
         raise GpuSwarmError(f"{name}: deploy.mode is {mode!r}, and has to be {', '.join(_MODES)}. Write one of them, or leave it out.")
     if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 0:
         raise GpuSwarmError(f"{name}: deploy.replicas is {replicas!r}, and has to be a whole number of 0 or more. Write one.")
+    if mode.startswith("global") and deploy.get("replicas") is not None:
+        raise GpuSwarmError(f"{name}: deploy.replicas stands beside mode: {mode}, which runs one task on each node. Take it out.")
     options = {"replicated": {"Replicas": replicas}, "replicated-job": {"TotalCompletions": replicas, "MaxConcurrent": replicas}}
     return {_MODES[mode]: options.get(mode, {})}
 
@@ -54,16 +59,21 @@ def _mode(deploy: dict[str, Any], name: str) -> dict[str, Any]:
 def _reservations(found: dict[str, Any], name: str) -> dict[str, Any]:
     made: dict[str, Any] = {}
     if found.get("cpus"):
-        try:
-            made["NanoCPUs"] = round(float(found["cpus"]) * 1e9)
-        except ValueError as problem:
-            raise GpuSwarmError(f"{name}: reservations.cpus is {found['cpus']!r}. Write a number, such as '0.5'.") from problem
+        made["NanoCPUs"] = _cpus(found, f"{name}: reservations.cpus")
     if found.get("memory"):
         made["MemoryBytes"] = size(found["memory"], f"{name}: reservations.memory")
     if found.get("generic_resources"):
         specs = [item["discrete_resource_spec"] for item in found["generic_resources"]]
         made["GenericResources"] = [{"DiscreteResourceSpec": {"Kind": one["kind"], "Value": one["value"]}} for one in specs]
     return made
+
+
+def _cpus(found: dict[str, Any], what: str) -> int:
+    """In billionths."""
+    try:
+        return round(float(found.get("cpus") or 0) * 1e9)
+    except (ValueError, OverflowError) as problem:
+        raise GpuSwarmError(f"{what} is {found['cpus']!r}. Write a number, such as '0.5'.") from problem
 
 
 def _port(one: Any) -> dict[str, Any] | None:

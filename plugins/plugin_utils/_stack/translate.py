@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import GpuSwarmError
-from . import document, keys
+from . import document, keys, references
 from .fields import Notes, Reader, mapping, only, text_of
 from .placement import Wanted
 from .services import Context, decoded, translated
@@ -58,6 +58,7 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
     files: dict[str, bytes] = {}
     for section in ("configs", "secrets"):
         made[section] = {key: _carried(section, key, value, name, context, files) for key, value in _section(found, section, name)}
+    references.check_declared(made, name)
     return Stack(_escaped({key: value for key, value in made.items() if value}), files, notes.texts, context.wanted)
 
 

@@ -119,6 +119,7 @@ WRONG = {
     "twice": ({"array": [{"A": 1}, {"A": "1"}]}, "has A=1 twice"),
     "both": ({"env": {"A": 1}, "array": [{"A": 2}]}, "has A in env and in array"),
     "constraint": ({"constraints": ["node.labels.a=b"]}, "with == or !="),
+    "constraint's key": ({"constraints": ["node.labels.a/b==c"]}, "'node.labels.a/b==c' of the constraints"),
     "mount": ({"mounts": ["type=bind,source=./a,target=/b"]}, "its source is no full path"),
     "mount's key": ({"mounts": ["target=/b,mode=7"]}, "'mode=7' is not understood"),
     "mount's type": ({"mounts": ["type=npipe,target=/b"]}, "its type is none of"),

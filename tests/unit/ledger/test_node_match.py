@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from swarm_api import node
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.node_match import is_met, runs_on
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.node_match import is_constraint, is_met, runs_on
 
 NODE = node("n1", {"gpu.model": "Tesla-T4", "Rack": "7"})
 NODE["Description"]["Engine"]["Labels"] = {"storage": "ssd"}
@@ -44,6 +44,19 @@ BARE = {"ID": "n2", "Spec": {"Role": "worker"}, "Status": {}}
 )
 def test_is_met(constraint, met, met_by_bare):
     assert (is_met(constraint, NODE), is_met(constraint, BARE)) == (met, met_by_bare)
+
+
+@pytest.mark.parametrize("text", ["node.role==worker", " node.labels.gpu.model != Tesla T4 ", "node.ip==192.0.2.0/24", "a_==[x](y)*?+|^$\\:/"])
+def test_a_constraint_that_swarm_takes(text):
+    assert is_constraint(text)
+
+
+NO_CONSTRAINTS = ["", "node.role", "node.labels.x=1", "node.labels.x>=1", "node.labels.a/b==1", "x==", "x== ", "1x==1", "ab!=c==d", "ab==ü"]
+
+
+@pytest.mark.parametrize("text", NO_CONSTRAINTS)
+def test_a_constraint_that_swarm_refuses(text):
+    assert not is_constraint(text)
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ FLEET = (MANAGER, t4("g1"), rtx("g2"))
 ONE = "deploy: {replicas: 4, resources: {reservations: {devices: [{count: 1, capabilities: [gpu]}]}}}"
 
 
-def on(text: str, nodes: Any = FLEET, former: Any = None, more: str = "", stack: str = "s") -> Placed:
-    file = "services:\n  train:\n    image: lab/task\n" + indent(dedent(text).strip(), "    ") + "\n" + indent(dedent(more), "  ")
+def on(text: str, nodes: Any = FLEET, former: Any = None, more: str = "", stack: str = "s", declared: str = "") -> Placed:
+    file = "services:\n  train:\n    image: lab/task\n" + indent(dedent(text).strip(), "    ") + "\n" + indent(dedent(more), "  ") + declared
     found = translate(file, "c.yml", lambda _path: None, {})
     return placed(found.document, found.wanted, stack, nodes, former)
 
@@ -213,8 +213,8 @@ def test_of_several_wishes_only_nodes_that_have_them_are_asked() -> None:
 
 
 def test_names_of_the_parts_can_be_chosen_and_are_what_others_depend_on() -> None:
-    more = "web: {image: lab/task, depends_on: [train]}"
-    made = on("x-gpu: {images: [{image: a, name: old}, {image: b, name: new, cuda: '12.4'}]}\nnetworks: [one, host]", more=more)
+    more, declared = "web: {image: lab/task, depends_on: [train]}", "\nnetworks: {one: , host: {external: true}}"
+    made = on("x-gpu: {images: [{image: a, name: old}, {image: b, name: new, cuda: '12.4'}]}\nnetworks: [one, host]", more=more, declared=declared)
     assert list(made.document["services"]) == ["train-old", "train-new", "web"]
     assert made.document["services"]["web"]["depends_on"] == ["train-old", "train-new"]
     assert made.document["services"]["train-new"]["networks"] == {"one": {"aliases": ["train"]}, "host": None}

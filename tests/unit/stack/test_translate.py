@@ -117,7 +117,50 @@ NOT_DEPLOYED = [
     ("command: echo $1", "Write ${NAME}, or $$"),
     ("ports: [{target: 80, published: '8000-8010'}]", "ports[0].published is '8000-8010'"),
     ("volumes: [{type: tmpfs, target: /t, tmpfs: {size: big}}]", "tmpfs.size is 'big'"),
+    # What Docker itself would find only once it has made networks, secrets and configs.
+    ("networks: [back]", "services.train.networks has back, and the file declares no such network. Declare it under networks, or correct its name"),
+    ("networks: {back: {aliases: [x]}}", "services.train.networks has back"),
+    ("networks: [host]", "services.train.networks has host"),
+    ("volumes: ['data:/data']", "services.train.volumes has data, and the file declares no such volume"),
+    ("volumes: [{type: volume, source: data, target: /data}]", "services.train.volumes has data"),
+    ("volumes: [{type: cluster, source: data, target: /data}]", "services.train.volumes has data"),
+    ("configs: [settings]", "services.train.configs has settings, and the file declares no such config"),
+    ("configs: [{source: settings, target: /s}]", "services.train.configs has settings"),
+    ("configs: [{target: /s}]", "services.train.configs[0] has to be the name of one, or a mapping with source"),
+    ("configs: settings", "services.train.configs is text, and has to be a list"),
+    ("credential_spec: {config: mine}", "services.train.credential_spec has mine, and the file declares no such config"),
+    ("secrets: [{source: key}]", "services.train.secrets has key, and the file declares no such secret"),
+    ("deploy: {placement: {constraints: [node.labels.x=1]}}", "constraints has 'node.labels.x=1', which swarm does not take: write it as node."),
+    ("deploy: {placement: {constraints: [node.labels.a/b==1]}}", "constraints has 'node.labels.a/b==1'"),
+    ("deploy: {placement: {constraints: [disktype=ssd]}}", "constraints has 'disktype=ssd'"),
+    ("volumes: [{source: a, target: /b}]", "volumes[0]: its type is empty. Write volume, bind, tmpfs, npipe or cluster"),
+    ("volumes: [{type: volume, target: /b, tmpfs: {size: 1}}]", "volumes[0] has tmpfs, which is for the type tmpfs. Take it out"),
+    ("volumes: [{type: tmpfs, source: a, target: /b}]", "volumes[0]: a tmpfs has no source"),
 ]  # fmt: skip
+DECLARED = """
+networks: {back: }
+volumes: {data: }
+configs: {settings: {external: true}}
+secrets: {key: {external: true}}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "networks: [back, default]",
+        "networks: {default: {aliases: [x]}}",
+        "volumes: [/data, '/a:/b', 'data:/data:ro', {type: volume, target: /c}, {type: cluster, source: 'group:g', target: /d}]",
+        "volumes: [{type: volume, source: data, target: /data}, {type: bind, source: /a, target: /b}, {type: tmpfs, target: /c}]",
+        "configs: [settings, {source: settings, target: /s}]",
+        "secrets: [key]",
+        "credential_spec: {config: settings}",
+        "deploy: {placement: {constraints: ['node.labels.x == a b', node.role!=manager, 'engine.labels.y==a/b:c']}}",
+    ],
+)
+def test_what_a_service_uses_and_the_file_declares(text: str) -> None:
+    stack = of_file("services:\n  train:\n    image: i\n    " + text + DECLARED)
+    assert "train" in stack.document["services"]
 
 
 @pytest.mark.parametrize(("text", "message"), NOT_DEPLOYED)
@@ -230,14 +273,20 @@ def test_interpolation(text: str, value: str) -> None:
 
 
 def test_values_have_the_types_of_compose() -> None:
-    service, _notes = of_service("""
-        ports: [22:22, '80', 127.0.0.1:8080:80, {target: 80, published: "${P}", host_ip: 0.0.0.0, name: web}]
-        init: ${I}
-        environment: {ON: on, DATE: 2026-01-02}
-        deploy: {replicas: "${P}", resources: {limits: {cpus: 1.5, memory: 2g}}}
-        configs: [{source: c, mode: 0440}]
-        volumes: [data:/data, /srv:/srv:ro, {type: tmpfs, target: /dev/shm, tmpfs: {size: 8gb}}]
+    stack = of_file("""
+        services:
+          train:
+            image: lab/task
+            ports: [22:22, '80', 127.0.0.1:8080:80, {target: 80, published: "${P}", host_ip: 0.0.0.0, name: web}]
+            init: ${I}
+            environment: {ON: on, DATE: 2026-01-02}
+            deploy: {replicas: "${P}", resources: {limits: {cpus: 1.5, memory: 2g}}}
+            configs: [{source: c, mode: 0440}]
+            volumes: [data:/data, /srv:/srv:ro, {type: tmpfs, target: /dev/shm, tmpfs: {size: 8gb}}]
+        configs: {c: {content: x}}
+        volumes: {data: }
     """, P="3", I="true")  # fmt: skip
+    service = stack.document["services"]["train"]
     assert service["ports"] == ["22:22", "80", "8080:80", {"target": 80, "published": 3}]
     assert service["init"] is True
     assert service["environment"] == {"ON": "on", "DATE": "2026-01-02"}
@@ -249,7 +298,7 @@ def test_values_have_the_types_of_compose() -> None:
 def test_files_are_carried() -> None:
     stack = of_file(
         """
-        services: {a: {image: i, configs: [c, d], secrets: [e]}}
+        services: {a: {image: i, configs: [c, d, f], secrets: [e]}}
         configs: {c: {file: ./c.txt}, d: {content: "x=${X}"}, f: {external: true}}
         secrets: {e: {environment: TOKEN, name: other}}
         """,
@@ -311,7 +360,7 @@ services:
           memory: 1m
   b: {image: i, gpus: [{count: 1}]}
 networks: {n: {driver: bridge}}
-volumes: {v: {driver: d}}
+volumes: {a: , v: {driver: d}}
 configs: {c: {content: x}}
 secrets: {s: {file: a.env}}
 """

@@ -155,12 +155,41 @@ def test_specifications() -> None:
         ("mode: gobal", "deploy.mode is 'gobal'"),
         ("resources: {reservations: {cpus: half}}", "reservations.cpus is 'half'"),
         ("resources: {reservations: {memory: much}}", "reservations.memory is 'much'"),
+        ("resources: {limits: {cpus: half}}", "limits.cpus is 'half'"),
+        ("mode: global, replicas: 2", "s_a: deploy.replicas stands beside mode: global, which runs one task on each node. Take it out"),
     ],
 )
 def test_what_no_service_can_have(deploy: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         specs(f"services: {{a: {{image: i, deploy: {{{deploy}}}}}}}")
     assert message in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("services: {web.api: {image: i}}", "The name of the service s_web.api "),
+        ("services: {web-: {image: i}}", "The name of the service s_web- "),
+        ("services: {%s: {image: i}}" % ("x" * 62), f"The name of the service s_{'x' * 62} has 64 characters"),
+        ("services: {a: {image: i, networks: [b.c]}}\nnetworks: {b.c: }", "The name of the network s_b.c "),
+        ("services: {a: {image: i, networks: [b]}}\nnetworks: {b: {name: b.c}}", "The name of the network b.c "),
+        ("services: {a: {image: i, configs: [b]}}\nconfigs: {b: {content: x, name: -b}}", "The name of the config -b "),
+        ("services: {a: {image: i}}\nsecrets: {b: {file: a, name: %s}}" % ("x" * 65), f"The name of the secret {'x' * 65} has 65 characters"),
+    ],
+    ids=range(7),
+)  # fmt: skip
+def test_a_name_that_swarm_does_not_take(text: str, message: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        specifications(translate(text, "c.yml", lambda path: b"x" if path == "a" else None, {}).document, "s")
+    assert raised.value.message.startswith(message)
+    assert raised.value.message.endswith("Write another one.")
+
+
+def test_a_name_that_swarm_takes() -> None:
+    services = f"services: {{a__b-1: {{image: i, networks: [n, o]}}, {'x' * 61}: {{image: i}}}}"
+    others = "networks: {n: {external: true, name: a.b}, o: {name: host, external: true}}\nconfigs: {c: {content: x, name: c.1}}"
+    names = [one["Name"] for one in specs(f"{services}\n{others}")]
+    assert names == ["s_a__b-1", f"s_{'x' * 61}"]
 
 
 # -- afterwards ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether all that the services of a stack use is declared, under names that swarm takes (pure).
+
+'docker stack deploy' removes services, makes networks, secrets and configs, and only then looks at the services themselves: what it would find
+there leaves a stack half made (RunDeploy in cli/command/stack, cli/compose/convert/service.go and volume.go of docker/cli).
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...module_utils._errors import GpuSwarmError
+from .fields import kind_of
+from .mounts import is_path
+
+DEFAULT = "default"
+# swarmkit's manager/controlapi/common.go, for services and networks, and for configs and secrets.
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
+_CARRIED_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_LONGEST, _LONGEST_CARRIED = 63, 64
+
+
+def check_declared(document: Mapping[str, Any], file: str) -> None:
+    """Refuses a service that names what the file does not declare. Docker makes the network ``default`` by itself."""
+    for name, service in document["services"].items():
+        for key, section, used in _used(service, f"{file}: services.{name}"):
+            if used not in (document.get(section) or {}) and (section, used) != ("networks", DEFAULT):
+                raise GpuSwarmError(
+                    f"{file}: services.{name}.{key} has {used}, and the file declares no such {section[:-1]}. Declare it under {section}, or correct "
+                    "its name."
+                )
+
+
+def _used(service: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, str]]:
+    """(the service's key, the section where it is declared, its name there)"""
+    yield from (("networks", "networks", name) for name in service.get("networks") or [])
+    yield from (("volumes", "volumes", name) for one in service.get("volumes") or [] if (name := _volume(one)))
+    for section in ("configs", "secrets"):
+        yield from ((section, section, name) for name in _carried(service.get(section), f"{where}.{section}"))
+    credentials = service.get("credential_spec")
+    if isinstance(credentials, dict) and credentials.get("config"):
+        yield "credential_spec", "configs", str(credentials["config"])
+
+
+def _volume(mount: Any) -> str | None:
+    """The volume that it mounts; None for a path, and for one without a name."""
+    if isinstance(mount, str):
+        source, colon, _target = mount.partition(":")
+        return source if colon and not is_path(mount) else None
+    if mount.get("type") == "cluster" and str(mount.get("source")).startswith("group:"):
+        return None  # a group is declared nowhere
+    return str(mount["source"]) if mount.get("type") in ("volume", "cluster") and mount.get("source") else None
+
+
+def _carried(found: Any, where: str) -> list[str]:
+    if found is not None and not isinstance(found, list):
+        raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each entry with '- '.")
+    names: list[str] = []
+    for number, one in enumerate(found or []):
+        name = one.get("source") if isinstance(one, dict) else one
+        if not isinstance(name, str):
+            raise GpuSwarmError(f"{where}[{number}] has to be the name of one, or a mapping with source. Write it so.")
+        names.append(name)
+    return names
+
+
+def networks(document: Mapping[str, Any], stack: str) -> list[str]:
+    """The names of those that 'docker stack deploy' makes: what services use, and is not external."""
+    used = {key for service in document["services"].values() for key in service.get("networks") or [DEFAULT]}
+    entries = {key: (document.get("networks") or {}).get(key) or {} for key in used}
+    return sorted(str(entry.get("name") or f"{stack}_{key}") for key, entry in entries.items() if not entry.get("external"))
+
+
+def check_names(document: Mapping[str, Any], stack: str) -> None:
+    """Refuses names that swarm does not take."""
+    for name in document["services"]:
+        _check("service", f"{stack}_{name}", _NAME, _LONGEST, "letters, digits, - and _")
+    for name in networks(document, stack):
+        _check("network", name, _NAME, _LONGEST, "letters, digits, - and _")
+    for section in ("configs", "secrets"):
+        for key, entry in (document.get(section) or {}).items():
+            if not entry.get("external"):
+                name = str(entry.get("name") or f"{stack}_{key}")
+                _check(section[:-1], name, _CARRIED_NAME, _LONGEST_CARRIED, "letters, digits, -, _ and .")
+
+
+def _check(what: str, name: str, form: re.Pattern[str], longest: int, characters: str) -> None:
+    if form.fullmatch(name) and len(name) <= longest:
+        return
+    raise GpuSwarmError(
+        f"The name of the {what} {name} has {len(name)} characters. Swarm takes at most {longest}, which are {characters}, and begin and end with a "
+        "letter or digit. Write another one."
+    )
