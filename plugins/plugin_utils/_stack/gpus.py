@@ -10,20 +10,37 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...module_utils._errors import GpuSwarmError
+from .fields import Notes
 
+# By which Docker finds its driver for NVIDIA, and of these what becomes NVIDIA_DRIVER_CAPABILITIES (daemon/nvidia_linux.go of moby/moby).
+GENERAL = ("gpu", "nvidia")
+DRIVER = ("compute", "compat32", "graphics", "utility", "video", "display")
+DRIVER_VARIABLE = "NVIDIA_DRIVER_CAPABILITIES"
 _COUNTED = "Swarm allocates GPUs by number: write how many one task is to have, such as count: 1."
 
 
-def reserved(service: dict[str, Any], kind: str, where: str) -> list[dict[str, Any]]:
-    """The generic resources of a service, whichever way they are written. ``where`` names the service in messages."""
+class _Device(NamedTuple):
+    number: int
+    capabilities: list[str]
+
+
+class Reserved(NamedTuple):
+    """``resources`` are the generic resources of a service, ``capabilities`` those of the driver that its GPUs name."""
+
+    resources: list[dict[str, Any]]
+    capabilities: list[str]
+
+
+def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Reserved:
+    """The GPUs of a service, whichever way they are written. ``where`` names the service in messages."""
     reservations = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
     below = f"{where}.deploy.resources.reservations"
     own = [_generic(item, f"{below}.generic_resources[{number}]") for number, item in enumerate(_list(reservations, "generic_resources", below))]
-    devices = sum(_count(item, f"{below}.devices[{number}]", None) for number, item in enumerate(_list(reservations, "devices", below)))
-    gpus = _gpus(service.get("gpus"), f"{where}.gpus")
+    devices = [_device(item, f"{below}.devices[{number}]", None, notes) for number, item in enumerate(_list(reservations, "devices", below))]
+    gpus = _gpus(service.get("gpus"), f"{where}.gpus", notes)
     if devices and gpus:
         raise GpuSwarmError(f"{where} requests GPUs in both gpus and deploy.resources.reservations.devices. Leave one of the two out.")
     kinds = [name for name, _value in own]
@@ -32,8 +49,9 @@ def reserved(service: dict[str, Any], kind: str, where: str) -> list[dict[str, A
         raise GpuSwarmError(f"{where} requests {kind} in generic_resources and for GPUs besides, which are {kind} too. Leave one of the two out.")
     if double is not None:
         raise GpuSwarmError(f"{below}.generic_resources has {double} twice. Write it once, with the sum.")
-    wanted = own + ([(kind, devices + gpus)] if devices + gpus else [])
-    return [{"discrete_resource_spec": {"kind": name, "value": value}} for name, value in wanted]
+    wanted = own + ([(kind, sum(one.number for one in devices + gpus))] if devices + gpus else [])
+    named = dict.fromkeys(name for one in devices + gpus for name in one.capabilities if name in DRIVER)
+    return Reserved([{"discrete_resource_spec": {"kind": name, "value": value}} for name, value in wanted], list(named))
 
 
 def _list(reservations: dict[str, Any], key: str, where: str) -> list[Any]:
@@ -58,28 +76,26 @@ def _generic(item: Any, where: str) -> tuple[str, int]:
     return kind, _positive(value, f"{where}: the value of {kind}")
 
 
-def _gpus(found: Any, where: str) -> int:
+def _gpus(found: Any, where: str, notes: Notes) -> list[_Device]:
     if found is None:
-        return 0
+        return []
     if found == "all":
         raise GpuSwarmError(f"{where} is all. {_COUNTED}")
     if not isinstance(found, list):
         raise GpuSwarmError(f"{where} is {_shown(found)}, and has to be a list. Write gpus: [{{count: 1}}].")
-    return sum(_count(item, f"{where}[{number}]", ["gpu"]) for number, item in enumerate(found))
+    return [_device(item, f"{where}[{number}]", ["gpu"], notes) for number, item in enumerate(found)]
 
 
-def _count(item: Any, where: str, capabilities: list[str] | None) -> int:
-    """How many GPUs an entry requests. ``capabilities`` are those that it has by default."""
+def _device(item: Any, where: str, capabilities: list[str] | None, notes: Notes) -> _Device:
+    """An entry that requests GPUs. ``capabilities`` are those that it has by default."""
     if not isinstance(item, dict):
         raise GpuSwarmError(f"{where} is {_shown(item)}, and has to be a mapping. Write {{driver: nvidia, count: 1, capabilities: [gpu]}}.")
     unknown = sorted(item.keys() - {"driver", "count", "device_ids", "capabilities", "options"})
     if unknown:
         raise GpuSwarmError(f"{where} has {', '.join(unknown)}, which no device has. It takes driver, count and capabilities.")
-    capabilities = item.get("capabilities") or capabilities
     if item.get("driver") not in (None, "", "nvidia"):
         raise GpuSwarmError(f"{where}: its driver is {_shown(item['driver'])}. Only NVIDIA's GPUs are allocated: write driver: nvidia, or none.")
-    if not isinstance(capabilities, list) or "gpu" not in capabilities:
-        raise GpuSwarmError(f"{where}: its capabilities are {_shown(capabilities)}. Write capabilities: [gpu].")
+    found = _capabilities(item.get("capabilities") or capabilities, where)
     if item.get("device_ids"):
         raise GpuSwarmError(
             f"{where} names device_ids: swarm chooses the cards itself. {_COUNTED} A constraint such as node.labels.gpu.model chooses nodes."
@@ -89,7 +105,21 @@ def _count(item: Any, where: str, capabilities: list[str] | None) -> int:
         raise GpuSwarmError(f"{where}: its count is all. {_COUNTED}")
     if count is None:
         raise GpuSwarmError(f"{where} has no count, which means all GPUs of the machine. {_COUNTED}")
-    return _positive(count, f"{where}: its count")
+    if item.get("options"):
+        notes.left_out(where, "options", "nothing: Docker's driver for NVIDIA reads none")
+    return _Device(_positive(count, f"{where}: its count"), found)
+
+
+def _capabilities(found: Any, where: str) -> list[str]:
+    if not isinstance(found, list) or not found:
+        raise GpuSwarmError(f"{where}: its capabilities are {_shown(found)}. Write capabilities: [gpu].")
+    strange = next((one for one in found if one not in (*GENERAL, *DRIVER)), None)
+    if strange is not None:
+        raise GpuSwarmError(
+            f"{where}: its capabilities have {_shown(strange)}, which NVIDIA's driver has not. Write capabilities: [gpu], and beside it no others "
+            f"than {', '.join(DRIVER)}."
+        )
+    return found
 
 
 def _positive(value: Any, what: str) -> int:

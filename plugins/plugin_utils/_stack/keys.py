@@ -4,8 +4,8 @@
 
 """Which keys of a Compose file a stack takes, and what to write instead of the others.
 
-What 'docker stack deploy' takes in a file of version 3.8, which every release from 20.10 on reads: cli/compose/schema/data/config_schema_v3.8.json
-and UnsupportedProperties in cli/compose/types of docker/cli.
+What 'docker stack deploy' takes in a file of version 3.8, which every release from 20.10 on reads, and makes a part of a service:
+cli/compose/schema/data/config_schema_v3.8.json, UnsupportedProperties in cli/compose/types and cli/compose/convert of docker/cli.
 Private to this collection: no stability is promised to others.
 """
 
@@ -40,7 +40,6 @@ SERVICE = frozenset(
         "stop_grace_period",
         "stop_signal",
         "sysctls",
-        "tmpfs",
         "tty",
         "ulimits",
         "user",
@@ -49,14 +48,16 @@ SERVICE = frozenset(
     ]
 )
 # Made into something else.
-TRANSLATED = frozenset(["env_file", "gpus", "depends_on"])
+TRANSLATED = frozenset(["env_file", "gpus", "depends_on", "tmpfs"])
 DEPLOY = frozenset(["mode", "endpoint_mode", "replicas", "labels", "rollback_config", "update_config", "resources", "restart_policy", "placement"])
 LIMITS = frozenset(["cpus", "memory", "pids"])
 RESERVATIONS = frozenset(["cpus", "memory", "generic_resources"])
 TOP = frozenset(["services", "volumes", "networks", "configs", "secrets"])
 NETWORK = frozenset(["driver", "driver_opts", "ipam", "external", "internal", "attachable", "labels", "name"])
+IPAM = frozenset(["driver", "config"])
+IPAM_CONFIG = frozenset(["subnet"])
 VOLUME = frozenset(["driver", "driver_opts", "external", "labels", "name"])
-ON_NETWORK = frozenset(["aliases", "ipv4_address", "ipv6_address"])
+ON_NETWORK = frozenset(["aliases"])
 HEALTHCHECK = frozenset(["test", "interval", "timeout", "retries", "start_period", "disable"])
 PORT = frozenset(["mode", "target", "published", "protocol"])
 MOUNT = frozenset(["type", "source", "target", "read_only", "consistency", "bind", "volume", "tmpfs"])
@@ -73,6 +74,7 @@ INSTEAD = {
     "blkio_config": "swarm limits no input and output; set it for dockerd on the nodes",
     "build": "swarm builds nothing: build the image, and push it to a registry that the nodes reach",
     "cgroup": "swarm has no such option; set it for dockerd on the nodes",
+    "cgroupns_mode": "swarm has no such option; set default-cgroupns-mode in daemon.json of the nodes",
     "cgroup_parent": "swarm has no such option; set cgroup-parent in daemon.json of the nodes",
     "container_name": "swarm names each task's container itself; other services reach it by the name of the service",
     "cpu_count": _LIMIT.format("cpus"),
@@ -87,6 +89,7 @@ INSTEAD = {
     "develop": "swarm watches no sources: build the image again, and deploy",
     "device_cgroup_rules": "swarm passes no devices; reserve GPUs with deploy.resources.reservations.devices",
     "devices": "swarm passes no devices; reserve GPUs with deploy.resources.reservations.devices",
+    "dns_opt": "set dns-opts in daemon.json of the nodes",
     "domainname": "write the whole name under hostname",
     "expose": "services of one network reach all ports of each other",
     "external_links": "put both services into one network, external if need be",
@@ -108,6 +111,7 @@ INSTEAD = {
     "pre_stop": "run it as part of the command, on its stop_signal",
     "privileged": "swarm has no privileged tasks; name what it needs under cap_add",
     "pull_policy": "each node pulls the image that the manager has resolved, once",
+    "pull_refresh_after": "each node pulls the image that the manager has resolved, once",
     "restart": "deploy.restart_policy: without it swarm starts a task again whenever it ends, as restart: always",
     "scale": "deploy.replicas",
     "security_opt": "swarm has no such option; set it for dockerd on the nodes",
@@ -115,6 +119,18 @@ INSTEAD = {
     "storage_opt": "swarm has no such option; set it for dockerd on the nodes",
     "userns_mode": "swarm has no such option; set userns-remap in daemon.json of the nodes",
     "uts": "swarm gives each task a name of its own; write hostname",
+}
+_BY_NAME = "swarm chooses it; others reach the service by its name"
+# Of a network of a service.
+INSTEAD_ON_NETWORK = {
+    "driver_opts": "write them where the network is declared",
+    "gw_priority": "nothing: the way out of a task is swarm's own network on each node",
+    "interface_name": "nothing: swarm names the interfaces itself",
+    "ipv4_address": _BY_NAME,
+    "ipv6_address": _BY_NAME,
+    "link_local_ips": _BY_NAME,
+    "mac_address": "swarm chooses it",
+    "priority": "nothing: swarm connects a task to its networks in an order of its own",
 }
 # Without what stands there the service would be another one.
 REFUSED = {

@@ -10,15 +10,16 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
 from . import keys
-from .fields import Notes, kind_of, only
+from .fields import Notes, kind_of, only, texts
 
 _RELATIVE = re.compile(r"\.{1,2}(?:/|\Z)|~|[^/]+/")
-_SIZE = re.compile(r"([0-9]+)\s*([bkmgt]?)(?:i?b)?", re.IGNORECASE)
-_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([bkmgtp]?)(?:i?b)?", re.IGNORECASE)
+_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
 
 
@@ -26,6 +27,26 @@ def volumes(found: Any, where: str, notes: Notes) -> list[Any]:
     if not isinstance(found, list):
         raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each volume with '- '.")
     return [_volume(item, f"{where}[{number}]", notes) for number, item in enumerate(found)]
+
+
+def tmpfs(found: Any, where: str, notes: Notes) -> list[dict[str, Any]]:
+    """As mounts, of which a stack has the size alone: of ``tmpfs`` itself 'docker stack deploy' makes nothing."""
+    made: list[dict[str, Any]] = []
+    for number, text in enumerate(texts(found, where)):
+        target, _colon, options = text.partition(":")
+        if not target.startswith("/"):
+            raise GpuSwarmError(f"{where}[{number}]: {target or 'nothing'} is no full path. Write one, such as /run:size=64m.")
+        mount: dict[str, Any] = {"type": "tmpfs", "target": target}
+        for option in filter(None, options.split(",")):
+            name, _sign, value = option.partition("=")
+            if name == "size":
+                mount["tmpfs"] = {"size": size(value, f"{where}[{number}].size")}
+            elif option == "ro":
+                mount["read_only"] = True
+            elif option != "rw":
+                notes.left_out(f"{where}[{number}]", option, "have the command prepare the directory")
+        made.append(mount)
+    return made
 
 
 def _volume(item: Any, where: str, notes: Notes) -> Any:
@@ -79,7 +100,7 @@ def size(value: Any, where: str) -> int:
     found = _SIZE.fullmatch(str(value).strip())
     if found is None or isinstance(value, bool):
         raise GpuSwarmError(f"{where} is {value!r}, and has to be a size. Write it as 8gb, or in bytes.")
-    return int(found.group(1)) * _UNITS[found.group(2).lower()]
+    return int(Decimal(found.group(1)) * _UNITS[found.group(2).lower()])
 
 
 def _refuse_relative(source: str, where: str) -> None:

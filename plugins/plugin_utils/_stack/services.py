@@ -74,25 +74,30 @@ def _refuse(service: dict[str, Any], where: str) -> None:
 def _changed(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:
     """What is other than it stands in the file."""
     notes = context.notes
-    made: dict[str, Any] = {"deploy": _deploy(service, where, context)}
+    deploy, requested = _deploy(service, where, context)
+    made: dict[str, Any] = {"deploy": deploy}
     if service.get("environment") is not None or service.get("env_file") is not None:
         made["environment"] = _environment(service, where, context)
+    if requested.capabilities:  # as Docker's own driver for NVIDIA has it
+        made["environment"] = {gpus.DRIVER_VARIABLE: ",".join(requested.capabilities), **made.get("environment", {})}
     if service.get("labels") is not None:
         made["labels"] = {key: value or "" for key, value in pairs(service["labels"], f"{where}.labels").items()}
     if service.get("volumes") is not None:
         made["volumes"] = mounts.volumes(service["volumes"], f"{where}.volumes", notes)
+    if service.get("tmpfs"):
+        made["volumes"] = [*made.get("volumes", []), *mounts.tmpfs(service["tmpfs"], f"{where}.tmpfs", notes)]
     if service.get("ports") is not None:
         made["ports"] = mounts.ports(service["ports"], f"{where}.ports", notes)
     if service.get("networks") is not None:
         made["networks"] = _networks(service["networks"], f"{where}.networks", notes)
     if service.get("healthcheck") is not None:
-        made["healthcheck"] = _known_of(service["healthcheck"], keys.HEALTHCHECK, f"{where}.healthcheck", "start_period", notes)
+        made["healthcheck"] = _healthcheck(service["healthcheck"], f"{where}.healthcheck", notes)
     if service.get("depends_on"):
         made["depends_on"] = _depends_on(service["depends_on"], f"{where}.depends_on", notes)
     return made
 
 
-def _deploy(service: dict[str, Any], where: str, context: Context) -> dict[str, Any] | None:
+def _deploy(service: dict[str, Any], where: str, context: Context) -> tuple[dict[str, Any] | None, gpus.Reserved]:
     deploy = mapping(service.get("deploy"), f"{where}.deploy")
     only(deploy, keys.DEPLOY, f"{where}.deploy", "Correct it, or take it out.")
     made, below = dict(deploy), f"{where}.deploy.resources"
@@ -101,22 +106,30 @@ def _deploy(service: dict[str, Any], where: str, context: Context) -> dict[str, 
     limits, wanted = (mapping(resources.get(key), f"{below}.{key}") for key in ("limits", "reservations"))
     only(limits, keys.LIMITS, f"{below}.limits", "GPUs are reserved: write it under reservations." if "devices" in limits else "Take it out.")
     only(wanted, keys.RESERVATIONS | {"devices"}, f"{below}.reservations", "Take it out; pids stands under limits.")
-    generic = gpus.reserved({**service, "deploy": deploy}, context.kind, where)
+    requested = gpus.reserved({**service, "deploy": deploy}, context.kind, where, context.notes)
     reservations = {key: value for key, value in wanted.items() if key in keys.RESERVATIONS}
     reservations.pop("generic_resources", None)
-    if generic:
-        reservations["generic_resources"] = generic
+    if requested.resources:
+        reservations["generic_resources"] = requested.resources
     for part in (limits, reservations):
         if "cpus" in part:  # a number in Compose, and text in a stack
             part["cpus"] = text_of(part["cpus"], f"{below}.cpus")
         if "memory" in part:
             part["memory"] = text_of(part["memory"], f"{below}.memory")
-    if resources or generic:
+    if limits.get("pids") is not None:
+        limits["pids"] = _whole(limits["pids"], f"{below}.limits.pids")
+    if resources or requested.resources:
         made["resources"] = {key: value for key, value in (("limits", limits), ("reservations", reservations)) if value}
     if made.get("labels") is not None:
         made["labels"] = {key: value or "" for key, value in pairs(made["labels"], f"{where}.deploy.labels").items()}
     _refuse_constraints(mapping(deploy.get("placement"), f"{where}.deploy.placement").get("constraints"), f"{where}.deploy.placement.constraints")
-    return {key: value for key, value in made.items() if value not in (None, {})} or None
+    return {key: value for key, value in made.items() if value not in (None, {})} or None, requested
+
+
+def _whole(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not str(value).isdecimal():
+        raise GpuSwarmError(f"{where} is {value!r}, and has to be a whole number of 0 or more. Write one.")
+    return int(value)
 
 
 def _refuse_constraints(found: Any, where: str) -> None:
@@ -164,15 +177,22 @@ def _networks(found: Any, where: str, notes: Notes) -> Any:
         return texts(found, where)
     made = {}
     for name, options in mapping(found, where).items():
-        made[name] = _known_of(options, keys.ON_NETWORK, f"{where}.{name}", "aliases", notes) or None
+        entry = mapping(options, f"{where}.{name}")
+        only(entry, keys.ON_NETWORK | keys.INSTEAD_ON_NETWORK.keys(), f"{where}.{name}", "Correct it, or take it out.")
+        for key in entry:
+            if key in keys.INSTEAD_ON_NETWORK:
+                notes.left_out(f"{where}.{name}", key, keys.INSTEAD_ON_NETWORK[key])
+        made[name] = {key: value for key, value in entry.items() if key in keys.ON_NETWORK} or None
     return made
 
 
-def _known_of(found: Any, known: frozenset[str], where: str, other: str, notes: Notes) -> dict[str, Any]:
+def _healthcheck(found: Any, where: str, notes: Notes) -> dict[str, Any]:
     options = mapping(found, where)
-    for key in options.keys() - known:
-        notes.left_out(where, key, other)
-    return {key: value for key, value in options.items() if key in known}
+    if options.get("disable") is True:  # whatever else stands there, as for Compose
+        return {"disable": True}
+    for key in sorted(options.keys() - keys.HEALTHCHECK):
+        notes.left_out(where, key, "start_period")
+    return {key: value for key, value in options.items() if key in keys.HEALTHCHECK}
 
 
 def _depends_on(found: Any, where: str, notes: Notes) -> list[str]:

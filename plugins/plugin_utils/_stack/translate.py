@@ -20,10 +20,11 @@ from .placement import Wanted
 from .services import Context, decoded, translated
 from .variables import Variables, read_variables, resolved
 
-# Docker Engine 20.10 refuses a file that has none, and later ones go by the newest that they know.
-VERSION = "3.8"
+# Docker Engine 20.10 refuses a file that has none, and later ones go by the newest that they know. The newer one is for a limit of processes.
+VERSION, VERSION_OF_PIDS = "3.8", "3.9"
 ENV = ".env"
 DEFAULT_KIND = "NVIDIA-GPU"
+_APART = "make the network with 'docker network create', and name it here as external"
 # Swarm's limits for one file.
 MOST_BYTES = {"configs": 1_000_000, "secrets": 500_000}
 
@@ -51,6 +52,8 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
     context = Context(kind, variables, read, notes)
     services = {key: translated(key, value, name, context) for key, value in mapping(found.get("services"), f"{name}: services").items()}
     made: dict[str, Any] = {"version": VERSION, "services": {key: value for key, value in services.items() if value is not None}}
+    if any("pids" in ((one.get("deploy") or {}).get("resources") or {}).get("limits", {}) for one in made["services"].values()):
+        made["version"] = VERSION_OF_PIDS
     if not made["services"]:
         raise GpuSwarmError(f"{name} has no services to deploy. Write at least one under services.")
     made["networks"] = {key: _network(value, f"{name}: networks.{key}", notes) for key, value in _section(found, "networks", name)}
@@ -75,14 +78,31 @@ def _section(found: dict[str, Any], key: str, name: str) -> list[tuple[str, Any]
 
 
 def _network(found: Any, where: str, notes: Notes) -> dict[str, Any]:
-    network = mapping(found, where)
-    for key in network.keys() - keys.NETWORK:
-        notes.left_out(where, key, "make the network with 'docker network create', and name it here as external")
-    made = {key: value for key, value in network.items() if key in keys.NETWORK}
+    made = _own(mapping(found, where), keys.NETWORK, where, notes)
+    if made.get("ipam") is not None:
+        made["ipam"] = _addresses(made["ipam"], f"{where}.ipam", notes)
     if made.get("driver") == "bridge":  # of one machine
         del made["driver"]
         notes.left_out(where, "driver", "nothing: overlay, which reaches all nodes, is what a stack takes")
     return made
+
+
+def _addresses(found: Any, where: str, notes: Notes) -> dict[str, Any]:
+    made, entries = _own(mapping(found, where), keys.IPAM, where, notes), []
+    if not isinstance(made.get("config", []), list):
+        raise GpuSwarmError(f"{where}.config has to be a list. Begin each subnet with '- '.")
+    for number, entry in enumerate(made.get("config", [])):
+        place = f"{where}.config[{number}]"
+        entries.append(_own(mapping(entry, place), keys.IPAM_CONFIG, place, notes))
+    return {**made, **({"config": [one for one in entries if one]} if entries else {})}
+
+
+def _own(found: dict[str, Any], known: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:
+    """What a network has that is made with a stack."""
+    for key in found:
+        if key not in known:
+            notes.left_out(where, key, _APART)
+    return {key: value for key, value in found.items() if key in known}
 
 
 def _volume(found: Any, where: str) -> dict[str, Any]:

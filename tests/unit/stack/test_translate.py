@@ -48,7 +48,7 @@ deploy:
     ("text", "wanted"),
     [
         (DEVICES.format("devices", "{driver: nvidia, count: 1, capabilities: [gpu]}"), {"NVIDIA-GPU": 1}),
-        (DEVICES.format("devices", "{count: 2, capabilities: [gpu, utility]}"), {"NVIDIA-GPU": 2}),
+        (DEVICES.format("devices", "{count: 2, capabilities: [gpu, nvidia]}"), {"NVIDIA-GPU": 2}),
         (DEVICES.format("devices", "{count: '${N:-3}', capabilities: [gpu]}"), {"NVIDIA-GPU": 3}),
         (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: VRAM, value: 4000}}"), {"VRAM": 4000}),
         ("gpus: [{count: 1}]", {"NVIDIA-GPU": 1}),
@@ -62,6 +62,31 @@ def test_gpus_become_generic_resources(text: str, wanted: dict[str, int]) -> Non
     assert "gpus" not in service
     assert "devices" not in reservations(service)
     assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("text", "capabilities"),
+    [
+        (DEVICES.format("devices", "{count: 1, capabilities: [gpu, video]}"), "video"),
+        (DEVICES.format("devices", "{count: 1, capabilities: [utility, gpu, compute]}"), "utility,compute"),
+        (DEVICES.format("devices", "{count: 1, capabilities: [graphics]}"), "graphics"),
+        ("gpus: [{count: 1, capabilities: [gpu, video]}, {count: 1, capabilities: [compute, video]}]", "video,compute"),
+        ("gpus: [{count: 1}]", None),
+        (DEVICES.format("devices", "{count: 1, capabilities: [nvidia, gpu]}"), None),
+        ("gpus: [{count: 1, capabilities: [gpu, video]}]\nenvironment: [NVIDIA_DRIVER_CAPABILITIES=all]", "all"),
+        ("gpus: [{count: 1, capabilities: [gpu, video]}]\nenv_file: own.env", "display"),
+    ],
+)
+def test_the_capabilities_of_the_driver_are_what_docker_makes_of_them(text: str, capabilities: str | None) -> None:
+    service, notes = of_service(text, {"own.env": b"NVIDIA_DRIVER_CAPABILITIES=display\n"})
+    assert service.get("environment", {}).get("NVIDIA_DRIVER_CAPABILITIES") == capabilities
+    assert notes == []
+
+
+def test_options_of_a_device_are_named() -> None:
+    _service, (note,) = of_service(DEVICES.format("devices", "{count: 1, capabilities: [gpu], options: {virtualization: false}}"))
+    assert note.startswith("compose.yml: services.train.deploy.resources.reservations.devices[0].options has no meaning on Swarm and is left out")
+    assert of_service("gpus: [{count: 1, options: {}}]")[1] == []
 
 
 def test_the_fleet_may_have_another_kind() -> None:
@@ -87,6 +112,9 @@ NOT_DEPLOYED = [
     (DEVICES.format("devices", "{device_ids: ['0'], capabilities: [gpu]}"), "names device_ids: swarm chooses the cards itself"),
     (DEVICES.format("devices", "{count: 1}"), "capabilities: [gpu]"),
     (DEVICES.format("devices", "{driver: cdi, count: 1, capabilities: [gpu]}"), "its driver is 'cdi'"),
+    (DEVICES.format("devices", "{count: 1, capabilities: [nvidia-compute]}"), "its capabilities have 'nvidia-compute', which NVIDIA's driver"),
+    (DEVICES.format("devices", "{count: 1, capabilities: [gpu, tpu]}"), "its capabilities have 'tpu'"),
+    (DEVICES.format("devices", "{count: 1, capabilities: [[gpu]]}"), "its capabilities have ['gpu']"),
     (DEVICES.format("devices", "{count: 0, capabilities: [gpu]}"), "its count is 0"),
     (DEVICES.format("devices", "{count: true, capabilities: [gpu]}"), "its count is True"),
     (DEVICES.format("devices", "{cuont: 1, capabilities: [gpu]}"), "has cuont"),
@@ -117,6 +145,11 @@ NOT_DEPLOYED = [
     ("command: echo $1", "Write ${NAME}, or $$"),
     ("ports: [{target: 80, published: '8000-8010'}]", "ports[0].published is '8000-8010'"),
     ("volumes: [{type: tmpfs, target: /t, tmpfs: {size: big}}]", "tmpfs.size is 'big'"),
+    ("tmpfs: run", "services.train.tmpfs[0]: run is no full path"),
+    ("tmpfs: ['/run:size=big']", "services.train.tmpfs[0].size is 'big'"),
+    ("tmpfs: {/run: }", "services.train.tmpfs is a mapping, and has to be a list of texts"),
+    ("deploy: {resources: {limits: {pids: many}}}", "limits.pids is 'many', and has to be a whole number"),
+    ("networks: {default: {alias: x}}", "services.train.networks.default.alias is not known"),
     # What Docker itself would find only once it has made networks, secrets and configs.
     ("networks: [back]", "services.train.networks has back, and the file declares no such network. Declare it under networks, or correct its name"),
     ("networks: {back: {aliases: [x]}}", "services.train.networks has back"),
@@ -218,6 +251,54 @@ def test_what_has_no_meaning_is_left_out_and_named() -> None:
     assert service == {"stop_signal": "SIGINT"}
     assert [note.split(" ")[1].rpartition(".")[2] for note in notes] == ["container_name", "restart", "shm_size", "ipc", "build", "mem_limit"]
     assert notes[-1] == "compose.yml: services.train.mem_limit has no meaning on Swarm and is left out; instead: deploy.resources.limits.memory"
+
+
+def test_what_has_no_meaning_on_a_network_of_a_service() -> None:
+    service, notes = of_service("""
+        dns_opt: [use-vc]
+        pull_refresh_after: 1d
+        networks:
+          default: {aliases: [x], ipv4_address: 192.0.2.7, mac_address: '02:42:ac:11:00:02', priority: 1, driver_opts: {a: b}, interface_name: eth7}
+    """)
+    assert service == {"networks": {"default": {"aliases": ["x"]}}}
+    found = {note.split(" ")[1].rpartition(".")[2]: note.partition("instead: ")[2] for note in notes}
+    assert list(found) == ["dns_opt", "pull_refresh_after", "ipv4_address", "mac_address", "priority", "driver_opts", "interface_name"]
+    assert found["driver_opts"] == "write them where the network is declared"
+    assert found["dns_opt"] == "set dns-opts in daemon.json of the nodes"
+
+
+def test_of_the_addresses_of_a_network_a_stack_takes_the_subnets() -> None:
+    ipam = "{driver: default, options: {a: b}, config: [{subnet: 198.51.100.0/24, gateway: 198.51.100.1}, {ip_range: 198.51.100.0/25}]}"
+    stack = of_file(f"services: {{a: {{image: i, networks: [n]}}}}\nnetworks: {{n: {{ipam: {ipam}}}}}")
+    assert stack.document["networks"]["n"] == {"ipam": {"driver": "default", "config": [{"subnet": "198.51.100.0/24"}]}}
+    places = ["ipam.options", "ipam.config[0].gateway", "ipam.config[1].ip_range"]
+    assert [note.split(" ")[1].partition("networks.n.")[2] for note in stack.notes] == places
+    for wrong in ("text", "{config: text}", "{config: [text]}"):
+        with pytest.raises(GpuSwarmError, match=r"networks\.n\.ipam"):
+            of_file(f"services: {{a: {{image: i}}}}\nnetworks: {{n: {{ipam: {wrong}}}}}")
+
+
+def test_tmpfs_becomes_mounts() -> None:
+    """Docker reads the key in a stack file, and makes nothing of it."""
+    service, notes = of_service("tmpfs: ['/run', '/tmp:size=1.5g,mode=1777,ro']\nvolumes: [/data]")
+    run, tmp = {"type": "tmpfs", "target": "/run"}, {"type": "tmpfs", "target": "/tmp", "read_only": True, "tmpfs": {"size": 3 * 2**29}}
+    assert service == {"volumes": ["/data", run, tmp]}
+    assert len(notes) == 1
+    assert notes[0].startswith("compose.yml: services.train.tmpfs[1].mode=1777 has no meaning on Swarm and is left out; instead: ")
+    assert of_service("tmpfs: /run")[0] == {"volumes": [run]}
+
+
+def test_a_limit_of_processes_makes_it_a_file_of_the_version_that_has_it() -> None:
+    stack = of_file("services: {a: {image: i}, b: {image: i, deploy: {resources: {limits: {pids: '100'}}}}}")
+    assert stack.document["version"] == "3.9"
+    assert stack.document["services"]["b"]["deploy"] == {"resources": {"limits": {"pids": 100}}}
+
+
+def test_a_healthcheck_that_is_off_has_no_test() -> None:
+    """As for Compose, while Docker refuses to have both in a stack."""
+    service, notes = of_service("healthcheck: {disable: true, test: [CMD, x], interval: 5s}")
+    assert (service["healthcheck"], notes) == ({"disable": True}, [])
+    assert of_service("healthcheck: {disable: false, test: [CMD, x]}")[0]["healthcheck"] == {"disable": False, "test": ["CMD", "x"]}
 
 
 def test_top_level() -> None:

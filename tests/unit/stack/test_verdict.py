@@ -135,14 +135,14 @@ def test_specifications() -> None:
               mode: replicated-job
               replicas: 3
               placement: {constraints: [node.labels.x==$$y], max_replicas_per_node: 2}
-              resources: {reservations: {cpus: 0.5, memory: 2g}}
+              resources: {reservations: {cpus: 0.5, memory: 1.5g}}
         volumes: {data: {driver: rexray}, other: }
     """)
     assert found["Mode"] == {"ReplicatedJob": {"TotalCompletions": 3, "MaxConcurrent": 3}}
     assert [port["PublishedPort"] for port in found["EndpointSpec"]["Ports"]] == [8080]
     template = found["TaskTemplate"]
     assert [mount["VolumeOptions"]["DriverConfig"]["Name"] for mount in template["ContainerSpec"]["Mounts"]] == ["rexray"]
-    assert template["Resources"]["Reservations"] == {"NanoCPUs": 500_000_000, "MemoryBytes": 2 * 2**30}
+    assert template["Resources"]["Reservations"] == {"NanoCPUs": 500_000_000, "MemoryBytes": 3 * 2**29}
     assert template["Placement"] == {"Constraints": ["node.labels.x==$y"], "MaxReplicas": 2}
     assert template["LogDriver"] == {"Name": "gelf"}
 
