@@ -27,16 +27,18 @@ services:
     image: lab/task
     restart: unless-stopped
     env_file: own.env
-    command: ["sh", "-c", "echo $$SAYS; cat /note /key; nvidia-smi -L; exec sleep 100000"]
+    command: ["sh", "-c", "echo $$SAYS $$NVIDIA_DRIVER_CAPABILITIES; cat /note /key; nvidia-smi -L; exec sleep 100000"]
     configs: [{source: note, target: /note}]
     secrets: [{source: key, target: /key}]
     depends_on: {web: {condition: service_started}}
     stop_grace_period: 1s
+    tmpfs: ["/scratch:size=16m"]
     deploy:
       replicas: ${REPLICAS}
       resources:
+        limits: {pids: 1000}
         reservations:
-          devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]
+          devices: [{driver: nvidia, count: 1, capabilities: [gpu, utility]}]
   web: {image: lab/task, command: ["sleep", "100000"], stop_grace_period: 1s}
 configs:
   note: {file: note.txt}
@@ -112,8 +114,10 @@ def test_a_compose_file_runs(fleet: Fleet, inventory: Path, project: Path) -> No
         return fleet["m1"].docker("service", "logs", "--raw", f"{STACK}_train")
 
     wait_until("both tasks to write", lambda: log().count("GPU-") == 2)
-    assert log().count("it costs $5") == log().count("carried") == log().count("first-of-all") == 2
+    assert log().count("it costs $5 utility") == log().count("carried") == log().count("first-of-all") == 2
     assert left_behind(fleet) == []
+    template = fleet["m1"].docker_json("service", "inspect", f"{STACK}_train")[0]["Spec"]["TaskTemplate"]
+    assert (template["ContainerSpec"]["Mounts"][0]["TmpfsOptions"], template["Resources"]["Limits"]) == ({"SizeBytes": 2**24}, {"Pids": 1000})
     again = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
     assert (again.rc, again.changed()["m1"]) == (0, 0), again.output
 
