@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._jobs.definition import NOTHING
 from ...module_utils._jobs.options import JOB_OPTIONS
+from .._stack.document import bounded
 
 # As a Compose file has it.
 X_GPU = "x-gpu"
@@ -25,11 +24,13 @@ def read(path: str) -> dict[str, Any]:
     """The user's file as options."""
     try:
         with open(path, encoding="utf-8") as stream:
-            found = yaml.safe_load(stream)
+            text = stream.read()
     except (OSError, UnicodeDecodeError) as problem:
         raise GpuSwarmError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}. Correct file. {NOTHING}") from None
-    except (yaml.YAMLError, RecursionError) as problem:
-        raise GpuSwarmError(f"{path} is no YAML: {' '.join(str(problem).split())}. {NOTHING}") from None
+    try:
+        found = bounded(text, path)  # by the rules of Ansible's own files, of which the module takes the same
+    except GpuSwarmError as problem:
+        raise GpuSwarmError(f"{problem.message} {NOTHING}") from None
     if not isinstance(found, dict):
         raise GpuSwarmError(f"{path} is no mapping of options such as name and image. {NOTHING}")
     if X_GPU in found and "x_gpu" not in found:

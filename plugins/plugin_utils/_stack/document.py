@@ -64,13 +64,19 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _number)
 
 
 def load(text: str, name: str) -> dict[str, Any]:
-    """The file ``name`` with this text. Aliases are written out, so that nothing in it is shared."""
-    try:
-        found = yaml.load(text, Loader=_Loader)  # a SafeLoader
-    except (yaml.YAMLError, ValueError, RecursionError, TypeError) as problem:
-        raise GpuSwarmError(f"{name} is no YAML that can be read: {_reason(problem)}. Correct it there.") from problem
+    """The file ``name`` with this text."""
+    found = bounded(text, name, _Loader)
     if not isinstance(found, dict):
         raise GpuSwarmError(f"{name} is no Compose file: it has to be a mapping with the key services.")
+    return found
+
+
+def bounded(text: str, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
+    """What the text is, by YAML 1.1's rules without another loader. Aliases are written out, so that nothing in it is shared."""
+    try:
+        found = yaml.load(text, Loader=loader)
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError) as problem:
+        raise GpuSwarmError(f"{name} is no YAML that can be read: {_reason(problem)}. Correct it there.") from problem
     return _Copy(name).of(found, ())
 
 
@@ -102,7 +108,7 @@ class _Copy:
         if isinstance(value, (list, tuple, set)):
             return [self.of(item, above, f"{path}[{number}]") for number, item in enumerate(value)]
         if isinstance(value, bytes):
-            raise GpuSwarmError(f"{self._name}: {path} is binary data, of which a Compose file has none. Write text.")
+            raise GpuSwarmError(f"{self._name}: {path} is binary data, of which such a file has none. Write text.")
         return value
 
 

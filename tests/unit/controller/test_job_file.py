@@ -16,6 +16,12 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "docs/examples/jobs").glob("*.yml
 WRONG = {
     "is no YAML": "a: [",
     "is no mapping": "- a",
+    "array[0] contains itself: an alias (*name) stands within": "name: a\narray: &a [*a]",
+    "env.A contains itself": "name: a\nenv: &e {A: *e}",
+    "has more than 100000 values with its aliases written out": "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
+    "is no YAML that can be read: it is nested too deeply": "[" * 5000,
+    "name is binary data": "name: !!binary aGVsbG8=",
     "is no mapping of options": "",
     "imagee is not known; there are name, image,": "imagee: x",
     "cannot be read": None,
@@ -33,6 +39,15 @@ def test_a_file_that_is_none(tmp_path, words, text):
     assert str(path) in problem.value.message
     assert words in problem.value.message
     assert problem.value.message.endswith("Nothing was submitted.")
+
+
+def test_it_is_read_as_ansibles_own_files_are(tmp_path):
+    """The module takes the same options from a playbook, and is to make the same jobs of them."""
+    path = tmp_path / "job.yml"
+    path.write_text("name: a\nenv: {A: on, LR: 1e-3, AT: 22:22}\narray: [&one {A: 1}, {<<: *one, B: 2}]\n")
+    found = read(str(path))
+    assert found["env"] == {"A": True, "LR": "1e-3", "AT": 1342}
+    assert found["array"] == [{"A": 1}, {"A": 1, "B": 2}]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
