@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Jobs and stacks where the oldest and the newest release of Docker lead a swarm, of one node each. Elsewhere 26.1 leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from .fleet import Fleet, Node, of_its_own
+from .test_jobs import JOB, LABEL, PRUNE, label_leaves_alone
+
+NAME = "e2e-releases"
+FLEET = """
+nodes:
+  l1: {groups: [swarm_managers], image: debian12, daemon_json: '{"node-generic-resources": ["NVIDIA-GPU=GPU-a"]}'}
+  l2: {groups: [swarm_managers], image: debian-testing, daemon_json: '{"node-generic-resources": ["NVIDIA-GPU=GPU-a"]}'}
+"""
+# Each has the GPU after the other.
+SWEEP = {"name": "sweep", "image": "lab/task", "command": ["sh", "-c", "exit $CODE"], "array": [{"CODE": 0}, {"CODE": 3}]}
+# What makes it a file of the newer version.
+LIMITED = {"services": {"a": {"image": "lab/task", "command": ["sleep", "100000"], "deploy": {"resources": {"limits": {"pids": 100}}}}}}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    yield from of_its_own(NAME, FLEET, tmp_path_factory.mktemp("releases"))
+
+
+@pytest.fixture(params=["l1", "l2"])
+def leader(fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Node]:
+    node = fleet[request.param]
+    node.docker("swarm", "init", "--advertise-addr", node.address)
+    yield node
+    node.leave()
+
+
+def test_a_label_runs_nothing_again_and_what_is_over_is_removed(fleet: Fleet, leader: Node, tmp_path: Path) -> None:
+    inventory = fleet.inventory(swarm_managers=[leader.name])
+    (tmp_path / "job.yml").write_text(yaml.safe_dump(SWEEP))
+    run = fleet.playbook(inventory, "-e", f"job={tmp_path / 'job.yml'}", playbook=JOB)
+    assert (run.rc, "1 complete, 1 failed" in run.output) == (2, True), run.output
+
+    def names() -> list[str]:
+        return leader.docker("service", "ls", "--format", "{{.Name}}", "--filter", LABEL).split()
+
+    label_leaves_alone(leader, names())
+    run = fleet.playbook(inventory, "-e", "older_than=0s", "-e", "failed=true", playbook=PRUNE)
+    assert (run.rc, names()) == (0, []), run.output
+
+
+@pytest.mark.rare
+def test_a_stack_with_a_limit_of_processes(fleet: Fleet, leader: Node, tmp_path: Path) -> None:
+    (tmp_path / "compose.yml").write_text(yaml.safe_dump(LIMITED))
+    arguments = ("-e", f"compose={tmp_path / 'compose.yml'}", "-e", "stack=limited")
+    run = fleet.playbook(fleet.inventory(swarm_managers=[leader.name]), *arguments, playbook="fleet.gpu_swarm.deploy")
+    assert (run.rc, "limited_a: 1 of 1 running" in run.output) == (0, True), run.output
+    assert leader.docker("service", "inspect", "--format", "{{.Spec.TaskTemplate.Resources.Limits.Pids}}", "limited_a") == "100"
