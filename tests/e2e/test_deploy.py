@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.fleet import MACHINES
+
 from .conftest import Loud
 from .fleet import Fleet, wait_until
 from .swarm import classes_of
@@ -73,6 +75,12 @@ services:
         - {image: lab/cuda, name: new, cuda: "12.8", compute_capability: ">=8.0", cpu: x86-64-v4}
         - {image: lab/cuda, name: avx512, cuda: "12.2", cpu: x86-64-v4}
     deploy: {replicas: 3, resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}
+  each:
+    image: lab/task
+    command: [sleep, "100000"]
+    stop_grace_period: 1s
+    x-gpu: {images: [{image: lab/task, name: old, cuda: "12.2"}, {image: lab/cuda, name: new, cuda: "12.8"}]}
+    deploy: {mode: global}
 """
 
 
@@ -171,6 +179,7 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
     assert "train-old: lab/task on g2, 2 of the replicas: node.labels.gpu.class.image-cuda12-2-" in run.output
     assert "train-avx512 is left out: lab/cuda is the best for no node now" in run.output
     services = [f"{STACK}_{name}" for name in ("picked", "train-new", "train-old")]
+    assert {name: each(fleet, name) for name in ("old", "new")} == {"old": ["g2 lab/task"], "new": ["g1 lab/cuda"]}
     tasks = fleet["m1"].docker("service", "ps", "--filter", "desired-state=running", "--format", "{{.Name}} {{.Node}} {{.Image}}", *services)
     found = sorted(tuple(line.replace(":latest", "").split()) for line in tasks.splitlines())
     old = [(f"{STACK}_train-old.{number}", "g2", "lab/task") for number in (1, 2)]
@@ -178,11 +187,14 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
 
     # As on a node that is new.
     before = classes_of(fleet, "g2")
-    assert len(before) == 1
-    fleet["m1"].docker("node", "update", "--label-rm", before[0], fleet["g2"].swarm()["NodeID"])
+    assert len(before) == 2
+    removed = [word for label in before for word in ("--label-rm", label)]
+    fleet["m1"].docker("node", "update", *removed, fleet["g2"].swarm()["NodeID"])
+    wait_until("the task of each node to end", lambda: not each(fleet, "old"))
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
     assert classes_of(fleet, "g2") == before
+    wait_until("the task of each node", lambda: each(fleet, "old") == ["g2 lab/task"], shown=lambda: each(fleet, "old"))
     # And they go with the last service that needs them.
     assert fleet.playbook(inventory, "-e", f"stack={STACK}", "-e", "state=absent", playbook=PLAYBOOK).rc == 0
     run = fleet.playbook(inventory)
@@ -190,3 +202,35 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
     assert classes_of(fleet, "g1") == classes_of(fleet, "g2") == []
 
 
+@pytest.mark.rare
+def test_a_change_of_class_evicts_nobody_unless_that_is_allowed(fleet: Fleet, inventory: Path, project: Path, tmp_path: Path) -> None:
+    """Another driver makes the other image the best for a node. Neither deploy nor a cautious run moves its task."""
+    arguments = ["-e", f"compose={project / 'by_node.yml'}", "-e", f"stack={STACK}"]
+    assert fleet.playbook(inventory, *arguments, playbook=PLAYBOOK).rc == 0
+    before = fleet["m1"].docker("service", "ps", "--quiet", "--filter", "desired-state=running", f"{STACK}_each-old", f"{STACK}_train-old")
+    labels = classes_of(fleet, "g2")
+    newer = tmp_path / "newer.conf"
+    newer.write_text((MACHINES / "t4x4.conf").read_text().replace("535.261.03", "575.64.05").replace("12.2", "12.9"))
+    try:
+        fleet.swap_gpus("g2", str(newer))
+        run = fleet.playbook(inventory, "-e", "provision_disrupt=never")
+        assert (run.rc, f"task {STACK}_each-old" in run.row("g2")) == (75, True), run.output
+        assert fleet.playbook(inventory, *arguments, playbook=PLAYBOOK).rc == 0
+        now = fleet["m1"].docker("service", "ps", "--quiet", "--filter", "desired-state=running", f"{STACK}_each-old", f"{STACK}_train-old")
+        assert (now, classes_of(fleet, "g2")) == (before, labels)
+
+        run = fleet.playbook(inventory, "-e", "provision_disrupt=all")
+        assert run.rc == 0, run.output
+        wait_until("the other image", lambda: "g2 lab/cuda" in each(fleet, "new"), shown=lambda: each(fleet, "new"))
+        assert each(fleet, "old") == []
+    finally:
+        fleet.swap_gpus("g2", "t4x4")
+        assert fleet.playbook(inventory, "-e", f"stack={STACK}", "-e", "state=absent", playbook=PLAYBOOK).rc == 0
+        assert fleet.playbook(inventory, "-e", "provision_disrupt=all").rc == 0
+
+
+def each(fleet: Fleet, name: str) -> list[str]:
+    """Where the tasks run of the service that has one on each node, and their image."""
+    shown = ("--filter", "desired-state=running", "--format", "{{.Node}} {{.Image}} {{.CurrentState}}")
+    found = fleet["m1"].docker("service", "ps", *shown, f"{STACK}_each-{name}").splitlines()
+    return sorted(line.partition(" Running")[0].removesuffix(":latest") for line in found if " Running" in line)

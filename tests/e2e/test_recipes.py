@@ -8,6 +8,7 @@ other images. One node has the policies for a model of card each, one that of tw
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,8 +28,9 @@ nodes:
   r1: {groups: [swarm_managers, gpu_nodes], gpus: r1.conf, toolkit: 1.20.0}
   r2: {gpus: t4x4, toolkit: 1.20.0, cpu: broadwell}
   r3: {gpus: {name: NVIDIA A100-SXM4-80GB, memory: 81920, compute: "8.0", count: 3}, toolkit: 1.20.0, cpu: skylake_avx512}
+  r4: {gpus: r4.conf, toolkit: 1.20.0, cpu: broadwell}
 """
-NODES = ["r1", "r2", "r3"]
+NODES = ["r1", "r2", "r3", "r4"]
 # A card for each of the policies that are for one model.
 R1 = """
 driver = 580.95.05
@@ -50,9 +52,20 @@ name = NVIDIA H100 80GB HBM3
 memory = 81559
 compute = 9.0
 """
+# The oldest of three drivers: r2 has one for CUDA 12.2, and r3 one for 13.0.
+R4 = """
+driver = 470.256.02
+cuda = 11.4
+[gpu 0]
+name = Tesla V100-PCIE-16GB
+memory = 16160
+compute = 7.0
+"""
 VRAM_CARD, DOKPLOY_CARD, SLOTS_CARD, H100 = 0, 1, 2, slice(3, 5)
 SPARK, VRAM, KINDS = "A Spark worker for each GPU", "Two tasks with 4000 MiB each on a card of 8 GB", "Kinds by model, and slots, in a stack file"
 SEEN_S = 60
+# Its tasks may see cards that they did not reserve.
+BY_SLOT = "by-slot"
 
 
 def blocks(page: str, heading: str) -> list[Any]:
@@ -82,6 +95,7 @@ def example(folder: Path, name: str, replaced: dict[str, str]) -> Path:
 def fleet(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Fleet]:
     work = tmp_path_factory.mktemp("recipes")
     (work / "r1.conf").write_text(R1)
+    (work / "r4.conf").write_text(R4)
     (work / "fleet.yml").write_text(FLEET)
     yield from at_hand(NAME, work / "fleet.yml", pytestconfig.getoption("--fleet"), work)
 
@@ -93,9 +107,11 @@ def inventory(fleet: Fleet) -> Path:
     rules = {
         "r1": [*policy("RECIPES.md", VRAM), dokploy, *policy("RECIPES.md", KINDS)],
         "r2": policy("SHARING.md", "Two services on the very same card"),
-        "r3": policy("RECIPES.md", SPARK),
+        **{name: policy("RECIPES.md", SPARK) for name in ("r3", "r4")},
     }
-    made = fleet.inventory({name: {"gpu_node_advertise": found} for name, found in rules.items()}, swarm_managers=["r1"], gpu_nodes=NODES)
+    more = {"r2": {"gpu_node_isolation_allow": [BY_SLOT]}}
+    hosts = {name: {"gpu_node_advertise": found, **more.get(name, {})} for name, found in rules.items()}
+    made = fleet.inventory(hosts, swarm_managers=["r1"], gpu_nodes=NODES)
     run = fleet.playbook(made)
     assert run.rc == 0, run.output
     return made
@@ -143,7 +159,7 @@ def seen(fleet: Fleet, service: str, number: int = 1) -> list[tuple[str, str]]:
 
 def whole(fleet: Fleet) -> list[tuple[str, str]]:
     """The GPUs that are of the kind NVIDIA-GPU."""
-    return sorted([("r2", card) for card in fleet["r2"].gpus()[1:]] + [("r3", card) for card in fleet["r3"].gpus()])
+    return sorted([("r2", card) for card in fleet["r2"].gpus()[1:]] + [(name, card) for name in ("r3", "r4") for card in fleet[name].gpus()])
 
 
 # The master listens at the address of its name, and the workers connect to that name, as Spark's do. Each worker says which GPU it sees.
@@ -162,11 +178,11 @@ def test_a_spark_worker_for_each_gpu(fleet: Fleet, inventory: Path, tmp_path: Pa
     run = deploy(fleet, inventory, example(tmp_path, "spark.yml", SPARK_FILE), "spark")
     assert run.rc == 0, run.output
     assert "spark_worker: 4 of 4 running" in run.output
-    more = example(tmp_path, "spark.yml", {**SPARK_FILE, "replicas: 4": "replicas: 7"})
+    more = example(tmp_path, "spark.yml", {**SPARK_FILE, "replicas: 4": "replicas: 8"})
     run = deploy(fleet, inventory, more, "spark", "-e", "gpu_stack_allow_pending=true", "-e", "gpu_stack_wait_timeout=10")
     assert run.rc == 75, run.output
-    assert "spark_worker: 6 of 7 running; needs 1 NVIDIA-GPU on one node" in run.output
-    assert seen(fleet, "spark_worker", 6) == whole(fleet)
+    assert "spark_worker: 7 of 8 running; needs 1 NVIDIA-GPU on one node" in run.output
+    assert seen(fleet, "spark_worker", 7) == whole(fleet)
     ((name, master),) = running(fleet, "spark_master")
     assert fleet[name].docker("exec", master, "sh", "-c", COUNT) == "0"
 
@@ -234,17 +250,23 @@ def test_kinds_by_model_and_slots_in_a_stack_file(fleet: Fleet, inventory: Path,
 
 
 IMAGES = {"registry.example.org/train:cuda12.2-avx512": "lab/none", "registry.example.org/train:cuda12.2": "lab/task"}
-IMAGES["registry.example.org/train:cuda12.8"] = "lab/cuda"
+IMAGES.update({"registry.example.org/train:cuda12.8": "lab/cuda", "registry.example.org/train:cuda11.4": "lab/old"})
+# Of three drivers, three models and two levels of CPU: the image, and how many of the tasks.
+BY_NODE = {"r2 lab/task": 3, "r3 lab/cuda": 3, "r4 lab/old": 1}
 
 
 def test_one_kind_for_all_and_an_image_for_each_machine(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """One node has the older driver, compute capability and CPU. The one with a card of less memory gets no task."""
+    """Each node has another driver and model, and one a younger CPU. The one with a card of less memory gets no task."""
+    for name in NODES:
+        fleet[name].docker("tag", "lab/task", "lab/old")
     run = deploy(fleet, inventory, example(tmp_path, "by_node.yml", IMAGES), "train")
     assert run.rc == 0, run.output
     services = fleet["r1"].docker("service", "ls", "--format", "{{.Name}}").split()
-    shown = fleet["r1"].docker("service", "ps", "--filter", "desired-state=running", "--format", "{{.Node}} {{.Image}}", *services)
-    assert Counter(line.removesuffix(":latest") for line in shown.splitlines()) == {"r2 lab/task": 3, "r3 lab/cuda": 3}
-    assert sorted(one for service in services for one in seen(fleet, service, 3)) == whole(fleet)
+    shown = fleet["r1"].docker("service", "ps", "--filter", "desired-state=running", "--format", "{{.Name}} {{.Node}} {{.Image}}", *services)
+    tasks = [line.removesuffix(":latest").split() for line in shown.splitlines()]
+    assert Counter(f"{node} {image}" for _name, node, image in tasks) == BY_NODE
+    numbers = Counter(name.rpartition(".")[0] for name, _node, _image in tasks)
+    assert sorted(one for service, number in numbers.items() for one in seen(fleet, service, number)) == whole(fleet)
 
 
 def test_two_services_on_the_very_same_card(fleet: Fleet, inventory: Path) -> None:
@@ -253,6 +275,30 @@ def test_two_services_on_the_very_same_card(fleet: Fleet, inventory: Path) -> No
     # Half of 15360 MiB, and of these 300 are CUDA's own.
     expected = (fleet["r2"].gpus()[0], "7680", "0.480468")
     assert [shares(fleet, name) for name in ("prepare", "compute")] == [expected, expected]
+
+
+def test_a_template_chooses_cards_that_are_not_advertised(fleet: Fleet, inventory: Path) -> None:
+    """The command of SHARING.md. The first card stays free, the fourth task fails, and a service that is not allowed to is refused."""
+    text = (CHECKOUT / "docs/SHARING.md").read_text()
+    (line,) = re.findall(r"^\$ docker service create (.*Task\.Slot.*) …$", text, re.MULTILINE)
+    options, manager = shlex.split(line.replace("gpu-1", "r2")), fleet["r1"]
+    create(fleet, BY_SLOT, *options)
+    assert seen(fleet, BY_SLOT, 3) == sorted(("r2", card) for card in fleet["r2"].gpus()[1:])
+
+    def errors(service: str) -> list[list[str]]:
+        """The name of each task that failed, and why."""
+        shown = manager.docker("service", "ps", "--no-trunc", "--format", "{{.Name}}={{.Error}}", service)
+        return [one.split("=", 1) for one in shown.splitlines() if not one.endswith("=")]
+
+    manager.docker("service", "scale", "--detach", f"{BY_SLOT}=4")
+    wait_until("the fourth to fail", lambda: errors(BY_SLOT), SEEN_S)
+    assert {name.split()[-1] for name, _why in errors(BY_SLOT)} == {f"{BY_SLOT}.4"}  # with a sign in front of earlier ones
+    create(fleet, "others", *options)
+
+    def refused() -> bool:
+        return any("isolation: reserved" in why for _name, why in errors("others"))
+
+    wait_until("another to be refused", refused, SEEN_S, lambda: errors("others"))
 
 
 def test_beside_docker_service_create(fleet: Fleet, inventory: Path) -> None:
