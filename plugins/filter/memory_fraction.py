@@ -11,6 +11,8 @@ version_added: 0.3.0
 description:
   - "It is (share - overhead) / memory of the card, rounded down to six digits: the overhead is what CUDA takes of a card for each process,
     beside what its framework allocates."
+  - It is an error if one of the numbers is no whole number of MiB, if the share or the card is below 1 or the overhead below 0, if the share is
+    larger than the card, and if the overhead leaves nothing of the share.
   - A task with a slot, or with a share of V(VRAM), finds the same number in its variable E(GPU_MEMORY_FRACTION) where the node has the guard
     (docs/ISOLATION.md). This is for services that are made for one model of card, and for clusters without the guard.
 options:
