@@ -13,8 +13,16 @@ from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
 from . import references
+from .fields import mapping
 from .mounts import size
 
+# What else of deploy swarm looks at once the rest of a stack is made: the format has no words for it.
+_WORDS = {
+    ("restart_policy", "condition"): ("none", "on-failure", "any"),
+    ("update_config", "failure_action"): ("pause", "continue", "rollback"),
+    ("rollback_config", "failure_action"): ("pause", "continue"),
+    ("endpoint_mode",): ("vip", "dnsrr"),
+}
 _MODES = {"replicated": "Replicated", "global": "Global", "replicated-job": "ReplicatedJob", "global-job": "GlobalJob"}
 
 
@@ -27,6 +35,7 @@ def _service(name: str, service: dict[str, Any], document: dict[str, Any]) -> di
     deploy = service.get("deploy") or {}
     placement, resources = deploy.get("placement") or {}, deploy.get("resources") or {}
     log = (service.get("logging") or {}).get("driver")
+    _refuse_words(deploy, service, name)
     _cpus(resources.get("limits") or {}, f"{name}: limits.cpus")
     return {
         "Name": name,
@@ -42,6 +51,23 @@ def _service(name: str, service: dict[str, Any], document: dict[str, Any]) -> di
             **({"LogDriver": {"Name": log}} if log else {}),
         },
     }
+
+
+def _refuse_words(deploy: dict[str, Any], service: dict[str, Any], name: str) -> None:
+    deploy = {**deploy, "endpoint_mode": _small(deploy.get("endpoint_mode"))}
+    for path, words in _WORDS.items():
+        *above, key = path
+        found = mapping(deploy.get(above[0]), f"{name}: deploy.{above[0]}").get(key) if above else deploy.get(key)
+        if found not in (None, "", *words):
+            raise GpuSwarmError(f"{name}: deploy.{'.'.join(path)} is {found!r}, and has to be {', '.join(words)}. Write one of them.")
+    shared = [port for port in service.get("ports") or [] if not isinstance(port, dict) or port.get("mode") != "host"]
+    if shared and deploy.get("endpoint_mode") == "dnsrr":
+        raise GpuSwarmError(f"{name}: a port is published for the whole swarm beside endpoint_mode: dnsrr. Publish it in mode: host.")
+
+
+def _small(value: Any) -> Any:
+    """As Docker itself writes it."""
+    return value.lower() if isinstance(value, str) else value
 
 
 def _mode(deploy: dict[str, Any], name: str) -> dict[str, Any]:
