@@ -18,11 +18,10 @@ import yaml
 from tests.lab.lab import CHECKOUT
 
 from .conftest import Loud
-from .fleet import UUID, Fleet, Node, wait_until
+from .fleet import UUID, Fleet
+from .jobs import JOB, LABEL, PRUNE, label_leaves_alone
 from .swarm import classes_of
 
-JOB, PRUNE = "fleet.gpu_swarm.job", "fleet.gpu_swarm.prune_jobs"
-LABEL = "label=gpu-swarm.job"
 LOGS = "/var/lib/gpu-swarm/jobs"
 # One that completes, one that fails twice, and one that its node ends. On both releases of Docker.
 SWEEP = {
@@ -59,18 +58,6 @@ def services(fleet: Fleet) -> list[str]:
 
 def logs(fleet: Fleet) -> str:
     return fleet["m1"].run("sh", "-c", f"cat {LOGS}/*", check=False)
-
-
-def label_leaves_alone(manager: Node, names: list[str]) -> None:
-    """An update of a label leaves tasks of these services alone that have ended. A service ``marker`` is there afterwards."""
-    tasks = {name: manager.docker("service", "ps", "--quiet", name) for name in names}
-    for name in names:
-        manager.docker("service", "update", "--detach", "--quiet", "--label-add", "a=b", name)
-    # What swarm would have made by then is there: a service that came later has its task.
-    once = ("--restart-condition", "none", "lab/task", "true")
-    manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "marker", *once)
-    wait_until("a task of another service", lambda: "Complete" in manager.docker("service", "ps", "marker"))
-    assert {name: manager.docker("service", "ps", "--quiet", name) for name in names} == tasks
 
 
 def test_an_array_runs_once(fleet: Fleet, inventory: Path, folder: Path) -> None:

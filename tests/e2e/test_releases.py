@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from .fleet import Fleet, Node, of_its_own
-from .test_jobs import JOB, LABEL, PRUNE, label_leaves_alone
+from .jobs import JOB, LABEL, PRUNE, label_leaves_alone
 
 NAME = "e2e-releases"
 FLEET = """
