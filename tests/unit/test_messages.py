@@ -2,15 +2,21 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What docs/ says of messages is what the code says."""
+"""What docs/ says of messages is what the code says, and what the code says of a host or a task in trouble is on the page."""
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State, Verdict
 from tests import messages
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "TROUBLESHOOTING.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "TROUBLESHOOTING.md"
 QUOTED = messages.quoted(PAGE.read_text(encoding="utf-8"))
 MESSAGES = [message for heading, message in QUOTED if heading not in (messages.DOCKERS, messages.ISSUES)]
 
@@ -22,3 +28,34 @@ def test_each_message_of_troubleshooting_is_one_of_the_code():
 
 def test_a_message_that_the_code_does_not_print_is_found():
     assert messages.unknown(["its turn did not come, since … went home", MESSAGES[0]]) == ["its turn did not come, since … went home"]
+
+
+# --- and what the code says is on the page ----------------------------------------------------------------------------------
+
+# Every word of these is a detail of the moment, which has a row of its own or explains itself.
+ALL_DETAILS = {State.BY_HAND, State.NOT_SHOWN}
+
+
+@pytest.mark.parametrize(
+    "state", [state for state in State if state.verdict is not Verdict.DONE and state not in ALL_DETAILS], ids=lambda one: one.name
+)
+def test_each_state_that_is_not_well_has_a_row(state):
+    text = state.text.removeprefix("{}").strip()
+    fixed = [message.strip(f" {messages.GAP}").partition(messages.GAP)[0].rstrip(" :") for message in MESSAGES]
+    assert text
+    assert any(part and text.startswith(part) for part in fixed), text
+
+
+def test_each_reason_why_a_task_is_pending_has_a_row():
+    tree = ast.parse((ROOT / "plugins/module_utils/_ledger/pending.py").read_text(encoding="utf-8"))
+    docstrings = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)}
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)} - docstrings
+    reasons = [text for text in texts if text.count(" ") > 2]
+    assert len(reasons) > 6
+    assert [text for text in reasons if not any(is_of(message, text) for message in MESSAGES)] == []
+
+
+def is_of(message, text):
+    """Whether the page's message is this text, in which the code has a place for each detail."""
+    parts = [part.strip(" ,;:") for part in re.split(r"%[sd]", text)]
+    return all(part in message for part in parts)
