@@ -234,7 +234,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import definition, progress
-from ..module_utils._jobs.logs import DIRECTORY, LIMIT_MIB
+from ..module_utils._jobs.logs import DIRECTORY, LIMIT_MIB, Kept
 from ..module_utils._jobs.options import JOB_OPTIONS
 from ..module_utils._jobs.run import Jobs
 from ..module_utils._swarm.manager import SwarmError, connect, unprotected
@@ -249,15 +249,15 @@ def run(params, check_mode):
     definition.refuse_name(params["name"] or "")
     wanted = definition.jobs(params, PREFIX) if params["state"] == "present" else []
     placement = params.get("placement")
-    files, labels = (params["log_directory"], params["log_limit_mib"]), (placement or {}).get("nodes")
-    all_of_it = Jobs(connect(params), params["name"], PREFIX, files, check_mode, labels)
+    files = Kept(params["log_directory"], params["log_limit_mib"])
+    all_of_it = Jobs(connect(params), params["name"], PREFIX, files, check_mode)
     if params["state"] == "absent":
         found = all_of_it.absent()
         diff = {"before": "".join("%s: %s\n" % (one["service"], one["state"]) for one in found), "after": ""}
         return {**NOTHING, "changed": all_of_it.changed, "jobs": found, "problems": all_of_it.problems, "diff": diff}
     if params.get("x_gpu") and placement is None and all_of_it.missing(wanted):
         return {**NOTHING, "unplaced": True}
-    found = all_of_it.present(wanted, params["retries"], params["again"])
+    found = all_of_it.present(wanted, params["retries"], params["again"], (placement or {}).get("nodes"))
     over = [one for one in found if not one["left"]]
     return {
         **NOTHING,

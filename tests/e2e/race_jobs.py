@@ -16,6 +16,7 @@ import time
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import definition, progress, removal
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.finished import Candidate, Verdict
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.logs import Kept
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.run import Jobs
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import NotFound, OutOfSequence, connect
 
@@ -57,7 +58,7 @@ def writes_what_it_read(manager, service_id, before, delay):
 
 def runs_it_again(manager, number, delay):
     time.sleep(delay)
-    return Jobs(manager, f"{NAME}{number}", PREFIX, (LOGS, 1), False).present([job(number)], 0, "always")[0]["state"] == progress.QUEUED
+    return Jobs(manager, f"{NAME}{number}", PREFIX, Kept(LOGS, 1), False).present([job(number)], 0, "always")[0]["state"] == progress.QUEUED
 
 
 def one_try(number, service_id, managers):

@@ -120,8 +120,16 @@ class Candidate(NamedTuple):
     verdict: Verdict
 
 
+class Rules(NamedTuple):
+    """What may go of what is over: ended so many seconds ago, but for the last ones of each name, and whether failed ones go too."""
+
+    older_than: int
+    keep_last: int
+    failed: bool
+
+
 def chosen(
-    candidates: Iterable[Candidate], named: Collection[str], older_than: int, keep_last: int, failed: bool, now: float | None
+    candidates: Iterable[Candidate], named: Collection[str], rules: Rules, now: float | None
 ) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
     """(what may be removed, what stays and why). Age and number count for those that were not named."""
     removed: list[Candidate] = []
@@ -129,15 +137,15 @@ def chosen(
     by_name: dict[str, int] = {}
     for one in sorted(candidates, key=lambda each: (-(each.verdict.ended or 0.0), each.service)):
         reason = one.verdict.text if one.verdict.state is None else None
-        if one.verdict.state == FAILED and not failed:
+        if one.verdict.state == FAILED and not rules.failed:
             reason = "it failed: %s" % one.verdict.text
         if not reason and one.service not in named:
             by_name[one.name] = by_name.get(one.name, 0) + 1
             age = None if now is None or one.verdict.ended is None else now - one.verdict.ended
-            if by_name[one.name] <= keep_last:
-                reason = "it is one of the last %d of %s" % (keep_last, one.name)
-            elif older_than and (age is None or age < older_than):
-                reason = "it ended less than %d s ago" % older_than
+            if by_name[one.name] <= rules.keep_last:
+                reason = "it is one of the last %d of %s" % (rules.keep_last, one.name)
+            elif rules.older_than and (age is None or age < rules.older_than):
+                reason = "it ended less than %d s ago" % rules.older_than
         if reason:
             kept.append((one, reason))
         else:

@@ -13,7 +13,7 @@ import os
 import re
 import struct
 import tempfile
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
 from .._errors import GpuSwarmError
 from .._files import TEMPORARY, naming, sync_directory
@@ -35,9 +35,14 @@ def path_of(directory: str, service: Mapping[str, Any], task: Mapping[str, Any])
     return os.path.join(directory, "%s.%s.log" % (name, task["ID"]))
 
 
-def save(
-    manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], directory: str, limit_mib: int = LIMIT_MIB, ended: bool = True
-) -> list[str]:
+class Kept(NamedTuple):
+    """Where logs are kept, and how much of each."""
+
+    directory: str
+    limit_mib: int = LIMIT_MIB
+
+
+def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], kept: Kept, ended: bool = True) -> list[str]:
     """The files with the logs of all tasks that ever ran and, unless ``ended`` is False, are over. What is there already is left as it is."""
     framed = not service["Spec"]["TaskTemplate"].get("ContainerSpec", {}).get("TTY")
     saved = []
@@ -46,10 +51,10 @@ def save(
         over = task["Status"]["State"] in ENDED
         if not ran or (ended and not over):
             continue
-        path = path_of(directory, service, task)
+        path = path_of(kept.directory, service, task)
         if not over or not os.path.exists(path):
             try:
-                _write(path, _text(manager.task_log(task["ID"]), framed), limit_mib)
+                _write(path, _text(manager.task_log(task["ID"]), framed), kept.limit_mib)
             except (OSError, ValueError, GpuSwarmError) as problem:
                 raise GpuSwarmError("%s to %s: %s" % (UNSAVED, path, getattr(problem, "message", problem))) from problem
         saved.append(path)

@@ -16,7 +16,7 @@ from .._ledger.tasks import epoch
 from .._swarm.lease import refuse_another
 from .._swarm.manager import Manager
 from .._swarm.owned_labels import PREFIX
-from . import finished, removal
+from . import finished, logs, removal
 
 AFTER = "Run this again when it is through."
 
@@ -35,12 +35,13 @@ def prune(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> dict
     cluster, clock = manager.cluster()
     refuse_another(cluster["Spec"], clock, params["holder"], "No job was removed", AFTER)
     found = removal.candidates(manager, removal.Wanted(params["services"], params["labels"], PREFIX))
-    chosen, kept = finished.chosen(found, named, age, params["keep_last"], params["failed"], epoch(clock))
+    rules = finished.Rules(age, params["keep_last"], params["failed"])
+    chosen, kept = finished.chosen(found, named, rules, epoch(clock))
     stays = [{"service": one.service, "reason": reason} for one, reason in kept]
     removed = []
     for one in chosen:
-        files = params["log_directory"], params["log_limit_mib"]
-        reason = None if check_mode else removal.remove(manager, one, params["failed"], PREFIX, *files)
+        files = logs.Kept(params["log_directory"], params["log_limit_mib"])
+        reason = None if check_mode else removal.remove(manager, one, params["failed"], PREFIX, files)
         if reason:
             stays.append({"service": one.service, "reason": reason})
         else:

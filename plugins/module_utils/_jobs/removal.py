@@ -76,7 +76,7 @@ def _has(labels: Mapping[str, str], selector: str) -> bool:
     return key in labels and (not equals or labels[key] == value)
 
 
-def remove(manager: Manager, one: Candidate, failed: bool, prefix: str, directory: str, limit_mib: int) -> str | None:
+def remove(manager: Manager, one: Candidate, failed: bool, prefix: str, kept: logs.Kept) -> str | None:
     """Why it stays after all, or None once it is gone. Raises what concerns the manager and not this service."""
     try:
         service = manager.service(one.service_id)
@@ -85,7 +85,7 @@ def remove(manager: Manager, one: Candidate, failed: bool, prefix: str, director
         if reason:
             return reason
         try:
-            logs.save(manager, service, tasks, directory, limit_mib)
+            logs.save(manager, service, tasks, kept)
         except GpuSwarmError as problem:
             return problem.message
         if not is_job_service(service):

@@ -31,13 +31,12 @@ FORGETS = (
 
 
 class Jobs:
-    """Those of one name. ``files`` are (directory, limit in MiB) of the logs; ``labels``, by node, are those that nodes are about to get."""
+    """Those of one name."""
 
-    def __init__(
-        self, manager: Manager, name: str, prefix: str, files: tuple[str, int], check_mode: bool, labels: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, manager: Manager, name: str, prefix: str, files: logs.Kept, check_mode: bool) -> None:
         self._manager, self._name, self._prefix, self._check_mode = manager, name, prefix, check_mode
-        self._files, self._labels = files, labels or {}
+        self._files = files
+        self._labels: Mapping[str, Any] = {}
         self._now = epoch(manager.time)
         self.changed = False
         self.problems: list[str] = []
@@ -61,8 +60,9 @@ class Jobs:
         """Those that were never submitted, or were removed."""
         return [job for job in wanted if not self._is_there(job)]
 
-    def present(self, wanted: Sequence[Job], retries: int, again: str) -> list[dict[str, Any]]:
-        """The record of each job, in their order."""
+    def present(self, wanted: Sequence[Job], retries: int, again: str, labels: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """The record of each job, in their order. ``labels``, by node, are those that nodes are about to get."""
+        self._labels = labels or {}
         missing = self.missing(wanted)
         if missing:
             self._refuse_unfit(missing)
@@ -176,7 +176,7 @@ class Jobs:
         if self._check_mode:
             return True
         try:
-            logs.save(self._manager, service, self._tasks.get(service["ID"], []), *self._files)
+            logs.save(self._manager, service, self._tasks.get(service["ID"], []), self._files)
         except GpuSwarmError as problem:
             self.problems.append("%s: %s" % (service["Spec"]["Name"], problem.message))
             return False
@@ -193,7 +193,7 @@ class Jobs:
             if self._check_mode:
                 continue
             try:
-                logs.save(self._manager, service, self._tasks.get(service["ID"], []), *self._files, ended=False)
+                logs.save(self._manager, service, self._tasks.get(service["ID"], []), self._files, ended=False)
                 self._manager.remove_service(service["ID"])
             except NotFound:
                 continue

@@ -58,24 +58,25 @@ class Judged(NamedTuple):
         return str(self.spot.place.record["hostname"])
 
 
-def explained(
-    names: Collection[str],
-    services: Iterable[Mapping[str, Any]],
-    places: Sequence[Place],
-    census: Census,
-    now: float | None,
-    most: int | None = None,
-) -> list[dict[str, Any]]:
+class Moment(NamedTuple):
+    """What the services of a swarm are compared with, as it is ``now``."""
+
+    places: Sequence[Place]
+    census: Census
+    now: float | None
+
+
+def explained(names: Collection[str], services: Iterable[Mapping[str, Any]], moment: Moment, most: int | None = None) -> list[dict[str, Any]]:
     """The services of these names or ids; with ALL, those that have fewer tasks than they are to have; at the ``most`` so many, which wait
     longest: each is compared with every node. Ordered by name."""
     chosen = [
         service
         for service in services
-        if service["ID"] in names or service["Spec"]["Name"] in names or (ALL in names and is_short(service, census.of(service["ID"])))
+        if service["ID"] in names or service["Spec"]["Name"] in names or (ALL in names and is_short(service, moment.census.of(service["ID"])))
     ]
     if most is not None:
-        chosen = sorted(chosen, key=lambda one: (_since(one, census), one["Spec"]["Name"]))[:most]
-    return [explain(service, places, census, now) for service in sorted(chosen, key=lambda one: one["Spec"]["Name"])]
+        chosen = sorted(chosen, key=lambda one: (_since(one, moment.census), one["Spec"]["Name"]))[:most]
+    return [explain(service, moment) for service in sorted(chosen, key=lambda one: one["Spec"]["Name"])]
 
 
 def _since(service: Mapping[str, Any], census: Census) -> float:
@@ -83,8 +84,9 @@ def _since(service: Mapping[str, Any], census: Census) -> float:
     return epoch(census.of(service["ID"]).since) or inf
 
 
-def explain(service: Mapping[str, Any], places: Sequence[Place], census: Census, now: float | None) -> dict[str, Any]:
+def explain(service: Mapping[str, Any], moment: Moment) -> dict[str, Any]:
     """One service, as the module returns it."""
+    places, census, now = moment
     tally, size = census.of(service["ID"]), size_of(service)
     demand = demand_of(service, tally.networks)
     judged = [Judged(spot, failed(demand, spot)) for spot in spots(demand, places, census)]

@@ -79,7 +79,7 @@ def ledger(listed: Listed, prefix: str, explained: Collection[str] = (), most: i
     if reading.census:
         by_node = {record["id"]: record for record in records}
         places = [pending.place(node, by_node[node["ID"]], reading.reserved) for node in nodes]
-        found["explained"] = explain.explained(explained, services, places, reading.census, now, most)
+        found["explained"] = explain.explained(explained, services, explain.Moment(places, reading.census, now), most)
     return found
 
 

@@ -89,10 +89,10 @@ class Node:
 
     @property
     def watcher(self) -> Watcher:
-        from .watcher import Watcher  # as above
+        from .watcher import Machine, Watcher  # as above
 
         data_root = (self.facts.get("engine") or {}).get("root_dir")
-        return Watcher(self.params, self.state, self._run, self.move, str(self.root), self._load, data_root)
+        return Watcher(self.params, self.state, Machine(self._run, self.move, str(self.root), self._load, data_root))
 
     @property
     def guard(self) -> Guard:

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import sys
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, NamedTuple
 
 from .. import _files
 from .._dockerd.unit import Run
@@ -61,13 +61,22 @@ WantedBy=multi-user.target
 """
 
 
-class Watcher:
-    """The service of one node. ``root`` is where its files lie, ``load`` imports the code that the service will run, ``data_root`` is dockerd's
+class Machine(NamedTuple):
+    """How a node is changed. ``root`` is where its files lie, ``load`` imports the code that the service will run, ``data_root`` is dockerd's
     directory, None where that is not known now."""
 
-    def __init__(
-        self, params: Mapping[str, Any], state: State, run: Run, move: Move, root: str, load: Callable[[], Any], data_root: str | None = None
-    ) -> None:
+    run: Run
+    move: Move
+    root: str
+    load: Callable[[], Any]
+    data_root: str | None = None
+
+
+class Watcher:
+    """The service of one node."""
+
+    def __init__(self, params: Mapping[str, Any], state: State, machine: Machine) -> None:
+        run, move, root, load, data_root = machine
         self._params = params
         self._state = state
         self._move = move

@@ -71,14 +71,14 @@ CHOSEN = {
 
 @pytest.mark.parametrize(("options", "removed"), CHOSEN.values(), ids=CHOSEN)
 def test_what_is_removed(options, removed):
-    found, kept = finished.chosen([*ALL, candidate("r", None, "r", None, "it runs")], options.pop("named", []), now=1000.0, **options)
+    found, kept = finished.chosen([*ALL, candidate("r", None, "r", None, "it runs")], options.pop("named", []), finished.Rules(**options), now=1000.0)
     assert sorted(one.service for one in found) == removed
     assert len(found) + len(kept) == len(ALL) + 1
     assert all(reason for _one, reason in kept)
 
 
 def test_what_ended_nobody_knows_when_is_not_old():
-    found, _kept = finished.chosen([candidate("a", None)], [], older_than=1, keep_last=0, failed=False, now=1000.0)
+    found, _kept = finished.chosen([candidate("a", None)], [], finished.Rules(older_than=1, keep_last=0, failed=False), now=1000.0)
     assert not found
 
 

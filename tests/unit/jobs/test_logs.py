@@ -41,7 +41,7 @@ LOG = framed((1, b"one\n"), (2, b"two\n"), (1, b""), (1, b"three\n"))
 @pytest.mark.parametrize("size", [1, 3, 9, 1000])
 def test_a_log_is_saved_however_the_answer_is_cut(tmp_path, size):
     manager = Manager([LOG[at : at + size] for at in range(0, len(LOG), size)])
-    (path,) = logs.save(manager, service(), [task()], str(tmp_path / "new"))
+    (path,) = logs.save(manager, service(), [task()], logs.Kept(str(tmp_path / "new")))
     with open(path, "rb") as stream:
         assert stream.read() == b"one\ntwo\nthree\n"
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
@@ -52,19 +52,19 @@ def test_it_is_saved_once_and_only_of_what_ran_and_is_over(tmp_path):
     manager = Manager([LOG])
     tasks = [task(), task("t2", "running"), task("t3", "rejected", ran=False)]
     for _again in range(2):
-        assert logs.save(manager, service(), tasks, str(tmp_path)) == [str(tmp_path / "train.t1.log")]
+        assert logs.save(manager, service(), tasks, logs.Kept(str(tmp_path))) == [str(tmp_path / "train.t1.log")]
     assert manager.read == ["t1"]
-    assert len(logs.save(manager, service(), tasks, str(tmp_path), ended=False)) == 2
+    assert len(logs.save(manager, service(), tasks, logs.Kept(str(tmp_path)), ended=False)) == 2
 
 
 def test_a_terminal_has_no_headers(tmp_path):
-    (path,) = logs.save(Manager([b"as it ", b"is\n"]), service(tty=True), [task()], str(tmp_path))
+    (path,) = logs.save(Manager([b"as it ", b"is\n"]), service(tty=True), [task()], logs.Kept(str(tmp_path)))
     with open(path, "rb") as stream:
         assert stream.read() == b"as it is\n"
 
 
 def test_a_name_leads_to_no_other_directory(tmp_path):
-    (path,) = logs.save(Manager([LOG]), service("../../etc/x"), [task()], str(tmp_path))
+    (path,) = logs.save(Manager([LOG]), service("../../etc/x"), [task()], logs.Kept(str(tmp_path)))
     assert os.path.dirname(path) == str(tmp_path)
 
 
@@ -79,11 +79,11 @@ WRONG = {
 @pytest.mark.parametrize(("log", "limit", "words"), WRONG.values(), ids=WRONG)
 def test_a_log_that_is_not_whole_is_none(tmp_path, log, limit, words):
     with pytest.raises(GpuSwarmError, match=words):
-        logs.save(Manager(log), service(), [task()], str(tmp_path), limit)
+        logs.save(Manager(log), service(), [task()], logs.Kept(str(tmp_path), limit))
     assert os.listdir(tmp_path) == []
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(GpuSwarmError, match=r"train\.t1\.log: .*(Not a directory|File exists)"):
-        logs.save(Manager([LOG]), service(), [task()], str(tmp_path / "file"))
+        logs.save(Manager([LOG]), service(), [task()], logs.Kept(str(tmp_path / "file")))
