@@ -42,6 +42,14 @@ class Placed(NamedTuple):
     placement: list[dict[str, Any]]
 
 
+class Swarm(NamedTuple):
+    """Where services are placed: its nodes with GPUs, the name of the stack, and the stack file that was deployed last, None without one."""
+
+    nodes: list[Node]
+    stack: str
+    former: Any
+
+
 def wanted(found: Any, where: str) -> Wanted | None:
     """None where it wants nothing."""
     entry = mapping(found, where)
@@ -57,17 +65,15 @@ def wanted(found: Any, where: str) -> Wanted | None:
 def placed(document: dict[str, Any], of_services: Mapping[str, Wanted], stack: str, records: Iterable[Mapping[str, Any]], former: Any) -> Placed:
     """``records`` are the ledger's of all nodes, without this stack; ``former`` is the stack file that was deployed last, None without one."""
     result = Placed({**document, "services": {}}, {}, [], [])
-    nodes: list[Node] = []
+    swarm = Swarm([], stack, former)
     replaced: dict[str, list[str]] = {}
     for name, service in document["services"].items():
         want = of_services.get(name)
         if want is None:
             result.document["services"][name] = service
             continue
-        nodes = nodes or with_gpus(records, want.where)
-        made = (
-            _divided(name, service, want, nodes, stack, former, result) if want.matrix else {name: _constrained(name, service, want, nodes, result)}
-        )
+        swarm = swarm if swarm.nodes else swarm._replace(nodes=with_gpus(records, want.where))
+        made = _divided(name, service, want, swarm, result) if want.matrix else {name: _constrained(name, service, want, swarm.nodes, result)}
         taken = [one for one in made if one in result.document["services"] or (one != name and one in document["services"])]
         if taken:
             raise GpuSwarmError(
@@ -76,7 +82,7 @@ def placed(document: dict[str, Any], of_services: Mapping[str, Wanted], stack: s
         result.document["services"].update(made)
         replaced[name] = list(made)
     _renamed(result.document["services"], replaced)
-    result.lines.extend(added(result.labels, nodes))
+    result.lines.extend(added(result.labels, swarm.nodes))
     return result
 
 
@@ -95,10 +101,8 @@ def _constrained(name: str, service: dict[str, Any], want: Wanted, nodes: list[N
 # -- several images ----------------------------------------------------------------------------------------------------
 
 
-def _divided(
-    name: str, service: dict[str, Any], want: Wanted, nodes: list[Node], stack: str, former: Any, result: Placed
-) -> dict[str, dict[str, Any]]:
-    able = able_nodes(want.wants, want.where, nodes)
+def _divided(name: str, service: dict[str, Any], want: Wanted, swarm: Swarm, result: Placed) -> dict[str, dict[str, Any]]:
+    able = able_nodes(want.wants, want.where, swarm.nodes)
     chosen, unfit = divided.chosen(want.matrix, able)
     clash = next((node for node in able if len(chosen[node.id]) > 1), None)
     if clash:
@@ -110,8 +114,8 @@ def _divided(
     if not any(chosen.values()):
         raise GpuSwarmError(f"{want.where}.{IMAGES}: no node runs any of them. {'; '.join(unfit[:_SHOWN])}. Add an image that one of them runs.")
     of_place = {place: [node for node in able if chosen[node.id] == [place]] for place in range(len(want.matrix))}
-    names = divided.names(name, want.matrix, stack)
-    parts = divided.parts(service, {names[place]: these for place, these in of_place.items()}, former, want.where)
+    names = divided.names(name, want.matrix, swarm.stack)
+    parts = divided.parts(service, {names[place]: these for place, these in of_place.items()}, swarm.former, want.where)
     result.lines.extend(f"note: {name}: {one}" for one in unfit)
     made: dict[str, dict[str, Any]] = {}
     for place, part in enumerate(names):

@@ -60,7 +60,8 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
     made["volumes"] = {key: _volume(value, f"{name}: volumes.{key}") for key, value in _section(found, "volumes", name)}
     files: dict[str, bytes] = {}
     for section in ("configs", "secrets"):
-        made[section] = {key: _carried(section, key, value, name, context, files) for key, value in _section(found, section, name)}
+        entries = [_Entry(section, key, value, f"{name}: {section}.{key}") for key, value in _section(found, section, name)]
+        made[section] = {entry.key: _carried(entry, context, files) for entry in entries}
     references.check_declared(made, name)
     return Stack(_escaped({key: value for key, value in made.items() if value}), files, notes.texts, context.wanted)
 
@@ -111,9 +112,18 @@ def _volume(found: Any, where: str) -> dict[str, Any]:
     return volume
 
 
-def _carried(section: str, key: str, found: Any, name: str, context: Context, files: dict[str, bytes]) -> dict[str, Any]:
-    """A config or a secret, with its content among ``files``."""
-    where = f"{name}: {section}.{key}"
+class _Entry(NamedTuple):
+    """A config or a secret as it is written."""
+
+    section: str
+    key: str
+    found: Any
+    where: str
+
+
+def _carried(one: _Entry, context: Context, files: dict[str, bytes]) -> dict[str, Any]:
+    """A config or a secret for the stack, with its content among ``files``."""
+    section, key, found, where = one
     entry = mapping(found, where)
     only(entry, ("file", "content", "environment", "external", "name", "labels", "driver", "driver_opts", "template_driver"), where, "Take it out.")
     sources = [one for one in ("file", "content", "environment", "external", "driver") if entry.get(one) not in (None, False)]
