@@ -13,12 +13,12 @@ description:
   - Reserves free GPUs of nodes with one-shot services, one for each node and kind, each bound to its very node, and compares
     what swarm allocated to a task with what the task sees.
   - Only what is free is used. Nobody waits for anybody else's work, and nothing that runs is touched.
-  - All services are made at once, awaited together, and removed whatever happens. What a run that was killed left behind is
+  - Services are made at once, 500 at most, awaited together, and removed whatever happens. What a run that was killed left behind is
     removed by the next one.
   - The tasks request all GPUs (E(NVIDIA_VISIBLE_DEVICES) is V(all)), as every CUDA image does, or for none where the task
     has all of the node's. What swarm allocated must win over that, so that a node that does not isolate cannot pass.
   - On a node with a guard (O(isolation)) two more are tried. One reserves nothing and sets the variables for all GPUs of the node; one, where a GPU
-    is left free for it, sets them beside a reservation of one. They must be refused, or see no more than was reserved.
+    is free, sets them beside a reservation of one. They must be refused, or see no more than was reserved.
   - Also checks whether the ledger adds up, so that the total of a kind is what is allocated plus what is free.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -51,8 +51,9 @@ options:
     description:
       - How many GPUs of each kind to reserve on a node, or V(all) that are free. Where fewer are free, those.
       - Of slots, so many are tested, each by a task of its own.
+      - V(auto) is one GPU of each kind, and of slots all that are free, at most 64 of each kind of a node.
     type: str
-    default: "1"
+    default: auto
   image:
     description:
       - The image of the tasks. A node that lacks it pulls it.
@@ -77,6 +78,13 @@ options:
     description:
       - By node id, the level of isolation that its guard enforces, as C(level) of RV(fleet.gpu_swarm.gpu_node#module:isolation).
       - Nodes with V(reserved) or V(exclusive) are tested for that. With any other level nothing is enforced, and nothing is tested.
+    type: dict
+    default: {}
+    version_added: 0.3.0
+  memory:
+    description:
+      - By node id, what the guard has of kinds that are an amount of memory, as C(memory) of RV(fleet.gpu_swarm.gpu_node#module:isolation).
+      - On nodes with V(reserved) or V(exclusive) a task reserves as much of each as it can use, and must see exactly the cards of that kind.
     type: dict
     default: {}
     version_added: 0.3.0
@@ -128,8 +136,9 @@ checks:
       type: str
     probe:
       description:
-        - What is tested. V(allocated) is a task that must see the GPUs that are allocated to it and no others, V(unreserved) one that sets variables
-          for all GPUs and reserves none, V(beside) one that sets them beside its reservation.
+        - What is tested. V(allocated) is a task that must see the GPUs that are allocated to it and no others, V(memory) one that reserves memory and
+          must see the cards of that kind, V(unreserved) one that sets variables for all GPUs and reserves none, V(beside) one that sets them beside
+          its reservation.
       type: str
       version_added: 0.3.0
     level:
@@ -145,13 +154,13 @@ checks:
       description: The kind; null where the reason is the node's, and where no GPU is reserved.
       type: str
     count:
-      description: How many GPUs of the kind the task reserves.
+      description: How many GPUs of the kind the task reserves, of memory how many MiB.
       type: int
     others:
       description: How many more GPUs and MIG devices the node advertises, which the task must not see.
       type: int
     reserved:
-      description: The GPUs that swarm allocated to the task, by their full UUIDs.
+      description: The GPUs that swarm allocated to the task, by their full UUIDs; of memory the cards of its kind.
       type: list
       elements: str
     seen:
@@ -227,11 +236,11 @@ def run(params, check_mode):
     manager = connect(params)
     left_behind = 0 if check_mode else verify_run.sweep(manager, prefix)
     before = _read_ledger(manager, prefix)
-    checks = plan.checks(before["nodes"], params["nodes"], params["gpus"], params["sample"], random.sample, params["isolation"])
+    checks = plan.checks(before["nodes"], params["nodes"], params["gpus"], params["sample"], random.sample, params["isolation"], params["memory"])
     checks = images.assigned(checks, params["image"], params["images"], params["pulls"], random.sample)
     planned = [check for check in checks if check["state"] == plan.PLANNED]
     if planned and not check_mode:
-        outcomes = verify_run.carry_out(manager, planned, prefix, command, timeout_s)
+        outcomes = verify_run.carry_out(manager, planned, before["nodes"], prefix, command, timeout_s)
         judged = iter(verify_run.judge(outcomes, timeout_s, before["nodes"], lambda: _read_ledger(manager, prefix)["nodes"]))
         checks = [next(judged) if check["state"] == plan.PLANNED else check for check in checks]
     return {
@@ -259,11 +268,12 @@ def main():
             CONNECTION_OPTIONS,
             nodes=dict(type="list", elements="str"),
             sample=dict(type="str", default="all"),
-            gpus=dict(type="str", default="1"),
+            gpus=dict(type="str", default="auto"),
             image=dict(type="str"),
             images=dict(type="dict", default={}),
             pulls=dict(type="str", default="3"),
             isolation=dict(type="dict", default={}),
+            memory=dict(type="dict", default={}),
             command=dict(type="str", default="nvidia-smi -L"),
             wait_timeout=dict(type="int", default=300),
             prefix=dict(type="str", default="gpu-swarm."),

@@ -105,6 +105,14 @@ def level_of(report: Mapping[str, Any] | None) -> str:
     return str(report["level"]) if report["level"] in LEVELS else RESERVED
 
 
+def _memory(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """By kind that is an amount of memory its cards, and the least MiB of it with which a task can use one."""
+    known, overhead_mib = settings.get("map"), settings.get("overhead_mib")
+    amounts = {kind: values.get(AMOUNT) for kind, values in known.items() if isinstance(values, dict)} if isinstance(known, dict) else {}
+    least = 1 + (overhead_mib if isinstance(overhead_mib, int) else 0)
+    return {kind: {"devices": list(one.get("devices") or ()), "mib": least} for kind, one in amounts.items() if isinstance(one, dict)}
+
+
 class GuardSeen(NamedTuple):
     """What was found of it."""
 
@@ -124,7 +132,12 @@ class GuardSeen(NamedTuple):
         if self.front is None:
             return None
         level = (self.settings or {}).get("level")
-        return {"level": level if isinstance(level, str) else None, "turned_off": self.turned_off, "found": dict(self.found or {})}
+        return {
+            "level": level if isinstance(level, str) else None,
+            "turned_off": self.turned_off,
+            "found": dict(self.found or {}),
+            "memory": _memory(self.settings or {}),
+        }
 
     @property
     def program(self) -> str:

@@ -10,14 +10,15 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from .._guard.bundle import VISIBLE
 from .._guard.decision import EXCLUSIVE, RESERVED
 from .._policy import generic_resources
 
 # What a check is of: a task that reserves GPUs and sees these, and with a guard that enforces something, what others get.
-ALLOCATED, UNRESERVED, BESIDE = "allocated", "unreserved", "beside"
+# MEMORY: one that reserves a part of a card's memory and sees that card, which only a guard ties to it.
+ALLOCATED, MEMORY, UNRESERVED, BESIDE = "allocated", "memory", "unreserved", "beside"
 # The levels of isolation at which something is enforced.
 ENFORCED = (RESERVED, EXCLUSIVE)
 WITHOUT, MORE = "without a reservation", "with variables that request more than it reserved"
@@ -30,14 +31,50 @@ def of_nothing(node_kinds: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def beside(node_kinds: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Of a task that requests more than it reserved, where ``checks`` leave a GPU free for it."""
+    """Of a task that requests more than it reserved: of what ``checks`` leave free, else of what they have first (``rounds``)."""
     used: Counter[str] = Counter()
     for check in checks:
         used[check["kind"]] += check["count"]
-    kind = next((kind for kind in sorted(node_kinds) if len(node_kinds[kind]["free"]) > used[kind]), None)
-    if kind is not None:
+    free = [kind for kind in sorted(node_kinds) if node_kinds[kind]["free"]]
+    for kind in sorted(free, key=lambda kind: len(node_kinds[kind]["free"]) <= used[kind])[:1]:
         variables = [VISIBLE, generic_resources.env_name(kind)]
         yield {"probe": BESIDE, "variables": variables, "kind": kind, "count": 1, "others": _total(node_kinds) - 1}
+
+
+def of_memory(node: Mapping[str, Any], named: int, memory: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Of tasks that reserve a part of a card's memory. ``named``: how many GPUs the node advertises by name. ``memory`` is by kind what its guard
+    has of it: the cards, and the least that a task can use."""
+    cards = {card for one in memory.values() for card in one["devices"]}
+    for kind, one in sorted(memory.items()):
+        entry = node["resources"].get(kind)
+        if entry is not None and entry["type"] == "discrete" and one["devices"] and entry["total"] >= one["mib"]:
+            others = named + len(cards) - len(one["devices"])
+            yield {"probe": MEMORY, "kind": kind, "count": one["mib"], "others": others, "expected": list(one["devices"]), "free": entry["free"]}
+
+
+def rounds(checks: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], most: int) -> list[list[Any]]:
+    """The checks in rounds of about so many: a node's are in one, but for what reserves a GPU that another check of the same node has first."""
+    free = {(node["id"], kind): entry["free"] for node in nodes for kind, entry in node["resources"].items() if entry["type"] == "named"}
+    used = Counter({key: -len(values or ()) for key, values in free.items()})
+    by_node: dict[str, list[Any]] = {}
+    late = []
+    for check in checks:
+        used[check["node"], check["kind"]] += check["count"]
+        if check["probe"] == BESIDE and used[check["node"], check["kind"]] > 0:
+            late.append([check])
+        else:
+            by_node.setdefault(check["node"], []).append(check)
+    return _joined(by_node.values(), most) + _joined(late, most)
+
+
+def _joined(parts: Iterable[list[Any]], most: int) -> list[list[Any]]:
+    found: list[list[Any]] = []
+    for part in parts:
+        if found and len(found[-1]) + len(part) <= most:
+            found[-1] += part
+        else:
+            found.append(list(part))
+    return found
 
 
 def _total(node_kinds: Mapping[str, Any]) -> int:

@@ -16,6 +16,7 @@ from .._gpu import record
 from .._ledger.tasks import ENDED, assigned
 from .._policy import generic_resources
 from .images import THERE
+from .isolation import MEMORY
 from .plan import FAILED, PASSED, UNTESTED, Check
 
 # Full UUIDs, and MIG devices as drivers before 470 name them.
@@ -68,11 +69,13 @@ def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = No
     ``node`` is the ledger's record of the node from after the test, where what was found needs to be compared with it.
     """
     check, task, log, unread = outcome
-    reserved = (assigned(task) if task else {}).get(check["kind"]) or []
+    given = (assigned(task) if task else {}).get(check["kind"])
+    # Of memory swarm gives a number, and the node's map says of which cards.
+    reserved = check["reserved"] if check["probe"] == MEMORY else given or []
     seen = seen_in(log)
     state, verdict = not_through(outcome, timeout_s, node) or (None, None)
     if state is None:
-        problem = unread or _holders(reserved, node) or _difference(check, reserved, seen, log)
+        problem = unread or _other_amount(check, given) or _holders(reserved, node) or _difference(check, reserved, seen, log)
         state, verdict = (FAILED, problem) if problem else (PASSED, "sees the GPUs allocated to it and no others")
     return dict(check, reserved=reserved, seen=seen, state=state, verdict=verdict)
 
@@ -106,7 +109,8 @@ def not_through(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None
 
 
 def _unplaced(check: Check, error: str, node: Mapping[str, Any] | None) -> tuple[str, str]:
-    free = len((node or {}).get("resources", {}).get(check["kind"], {}).get("free") or [])
+    free = (node or {}).get("resources", {}).get(check["kind"], {}).get("free") or 0
+    free = free if isinstance(free, int) else len(free)
     if node and (free < check["count"] or node["availability"] != "active"):
         return UNTESTED, "nothing free to test with: taken meanwhile"
     return FAILED, "swarm does not place the task, though the ledger shows %d %s free: %s. Check the leader's log (journalctl -u docker)" % (
@@ -151,12 +155,18 @@ def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | N
     )  # fmt: skip
 
 
+def _other_amount(check: Check, given: Any) -> str | None:
+    """Where swarm allocated something else than was reserved, in words."""
+    amount = given if isinstance(given, int) else len(given or ())
+    if amount == check["count"]:
+        return None
+    return "swarm allocated %d of %d %s to the task. Check the leader's version of Docker Engine" % (amount, check["count"], check["kind"])
+
+
 def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log: str) -> str | None:
     devices = devices_of(reserved)
     more = [device for device in seen if device not in devices]
     unseen = [device for device in devices if device not in seen]
-    if len(reserved) != check["count"]:
-        return "swarm allocated %d of %d %s to the task. Check the leader's version of Docker Engine" % (len(reserved), check["count"], check["kind"])
     if not seen and not log.strip():
         return SILENT
     if not seen:
@@ -177,6 +187,8 @@ def devices_of(reserved: Iterable[str]) -> list[str]:
 
 def _runtime(check: Check) -> str:
     """Why a runtime does not apply what swarm allocated, and the remedy."""
+    if check["probe"] == MEMORY:
+        return "The guard of this node's GPUs does not tie %s to its card. %s" % (check["kind"], PROVISION)
     return (
         "dockerd's default runtime is not nvidia, or swarm-resource in the toolkit's config.toml does not name %s, or is not applied. %s"
         % (generic_resources.env_name(check["kind"]), PROVISION)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any, Callable, Dict, Iterable, Mapping, Sequence
+from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
 from .._gpu.record import is_slot
@@ -28,6 +28,9 @@ RUN, UNTIL = "verify", "verify-until"
 NAME = PROBE
 
 ALL = "all"
+# One GPU of each kind, and each slot: of a GPU swarm's value says which it is, of slots the node's map does.
+AUTO = "auto"
+MOST_SLOTS = 64  # of one kind of a node, unless all are named
 _GPU = re.compile(r"(GPU|MIG)-")
 
 # What swarm allocated must win over what an image requests. Every CUDA image requests all, which shows where the node has GPUs that
@@ -37,7 +40,7 @@ WANTS_ALL, WANTS_NONE = "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=vo
 UTILITY = "NVIDIA_DRIVER_CAPABILITIES=utility"
 STOP_GRACE_NS = 1000000000
 # Of a check that runs no task.
-NO_GPUS = {"count": 0, "others": 0}
+NO_GPUS: dict[str, Any] = {"count": 0, "others": 0, "reserved": []}
 NONE_NAMED = "no named GPUs"
 
 Check = Dict[str, Any]
@@ -52,17 +55,23 @@ def checks(
     sample: Any,
     choose: Choose,
     levels: Mapping[str, Any] | None = None,
+    memory: Mapping[str, Any] | None = None,
 ) -> list[Check]:
     """A list of checks for the ledger's ``nodes``, in the order of ``wanted`` (ids; None for every node that has GPUs).
 
     ``gpus`` are how many free GPUs of each kind to reserve, ``sample`` is how many nodes to test, ``choose(list, k)`` picks them.
-    ``levels`` are by node id those of isolation that its guard enforces.
+    ``levels`` are by node id those of isolation that its guard enforces, ``memory`` what it has of kinds that are an amount (isolation.of_memory).
     """
-    levels = levels or {}
+    levels, memory = levels or {}, memory or {}
     by_id = {node["id"]: node for node in nodes}
     if wanted is None:
         wanted = [node["id"] for node in nodes if gpu_kinds(node) or _is_guarded(node, levels.get(node["id"]))]
-    made = [check for node_id in dict.fromkeys(wanted) for check in _checks_of(node_id, by_id.get(node_id), _per_kind(gpus), levels.get(node_id))]
+    per_kind = _per_kind(gpus)
+    made = [
+        check
+        for one in dict.fromkeys(wanted)
+        for check in _checks_of(one, by_id.get(one), per_kind, levels.get(one), memory.get(one) or {})
+    ]
     testable = list(dict.fromkeys(check["node"] for check in made if check["state"] == PLANNED))
     chosen = set(choose(testable, min(len(testable), _size(sample, len(testable)))))
     return [check if check["state"] != PLANNED or check["node"] in chosen else _left_out(check) for check in made]
@@ -77,13 +86,20 @@ def gpu_kinds(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {kind: entry for kind, entry in node["resources"].items() if any(_GPU.match(value) for value in entry["values"] or [])}
 
 
-def _per_kind(gpus: Any) -> int | None:
-    """The number, or None for all."""
-    if str(gpus).strip().lower() == ALL:
-        return None
-    if not re.fullmatch(r"[1-9][0-9]*", str(gpus).strip()):
-        raise GpuSwarmError("gpus: %r is no number of GPUs. Give a number such as 1, or 'all'." % gpus)
-    return int(gpus)
+class _PerKind(NamedTuple):
+    """How many of each kind are tested at most, None for all: of GPUs, and of slots."""
+
+    gpus: int | None
+    slots: int | None
+
+
+def _per_kind(gpus: Any) -> _PerKind:
+    word = str(gpus).strip().lower()
+    if word in (ALL, AUTO):
+        return _PerKind(None, None) if word == ALL else _PerKind(1, MOST_SLOTS)
+    if not re.fullmatch(r"[1-9][0-9]*", word):
+        raise GpuSwarmError("gpus: %r is no number of GPUs. Give a number such as 1, 'all', or 'auto'." % gpus)
+    return _PerKind(int(word), int(word))
 
 
 def _size(sample: Any, total: int) -> int:
@@ -93,7 +109,9 @@ def _size(sample: Any, total: int) -> int:
     return size
 
 
-def _checks_of(node_id: str, node: Mapping[str, Any] | None, per_kind: int | None, level: str | None) -> list[Check]:
+def _checks_of(
+    node_id: str, node: Mapping[str, Any] | None, per_kind: _PerKind, level: str | None, memory: Mapping[str, Mapping[str, Any]]
+) -> list[Check]:
     if node is None:
         return [_check(node_id, None, FAILED, "not in the swarm. Run fleet.gpu_swarm.provision for it")]
     if node["state"] != "ready":
@@ -106,10 +124,21 @@ def _checks_of(node_id: str, node: Mapping[str, Any] | None, per_kind: int | Non
         return [_check(node_id, node, UNTESTED, "it takes no tasks (availability %s)" % node["availability"])]
     total = sum(entry["total"] for entry in kinds.values())
     made = [check for kind in sorted(kinds) for check in _checks_of_kind(node, kind, len(kinds[kind]["free"]), per_kind, total)]
-    probes = [isolation.of_nothing(kinds), *isolation.beside(kinds, made)] if guarded else []
-    # Of memory alone nothing is reserved for a test; that nobody sees a GPU without a reservation needs none.
-    made = made or [_check(node_id, node, UNTESTED, NONE_NAMED)]
+    if not guarded:
+        return made
+    of_memory = [_of_memory(node, level, probe) for probe in isolation.of_memory(node, total, memory)]
+    probes = [isolation.of_nothing(kinds), *isolation.beside(kinds, made)]
+    made = made + of_memory or [_check(node_id, node, UNTESTED, NONE_NAMED)]
     return made + [{**_check(node_id, node, PLANNED, ""), **probe, "level": level} for probe in probes]
+
+
+def _of_memory(node: Mapping[str, Any], level: str | None, probe: Mapping[str, Any]) -> Check:
+    """The check of a kind of memory. ``reserved`` has from the outset what a task is to see: to swarm it is a number."""
+    of_it = {"probe": probe["probe"], "kind": probe["kind"], "level": level}
+    if probe["free"] < probe["count"]:
+        return {**_check(node["id"], node, UNTESTED, "nothing free to test with"), **of_it}
+    found = {"count": probe["count"], "others": probe["others"], "reserved": probe["expected"]}
+    return {**_check(node["id"], node, PLANNED, ""), **of_it, **found}
 
 
 def _is_guarded(node: Mapping[str, Any], level: str | None) -> bool:
@@ -117,13 +146,18 @@ def _is_guarded(node: Mapping[str, Any], level: str | None) -> bool:
     return level in isolation.ENFORCED and has_gpus(node)
 
 
-def _checks_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: int | None, total: int) -> list[Check]:
+def _checks_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: _PerKind, total: int) -> list[Check]:
     if not free:
         return [dict(_check(node["id"], node, UNTESTED, "nothing free to test with"), kind=kind)]
-    count = free if per_kind is None else min(per_kind, free)
     # Each slot by a task of its own: several may be of several cards, which their rule may refuse.
-    counts = [1] * count if any(map(is_slot, node["resources"][kind]["values"])) else [count]
-    return [{**_check(node["id"], node, PLANNED, ""), "kind": kind, "count": one, "others": total - one} for one in counts]
+    of_slots = any(map(is_slot, node["resources"][kind]["values"]))
+    most = per_kind.slots if of_slots else per_kind.gpus
+    count = free if most is None else min(most, free)
+    counts = [1] * count if of_slots else [count]
+    made = [{**_check(node["id"], node, PLANNED, ""), "kind": kind, "count": one, "others": total - one} for one in counts]
+    if of_slots and most == MOST_SLOTS < free:
+        made.append(dict(_check(node["id"], node, UNTESTED, "%d more slots; verify_gpus: all tests them too" % (free - count)), kind=kind))
+    return made
 
 
 def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: str) -> Check:
@@ -136,7 +170,6 @@ def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: st
         "variables": [],
         "kind": None,
         **NO_GPUS,
-        "reserved": [],
         "seen": [],
         "image": None,
         "state": state,

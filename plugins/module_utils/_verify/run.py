@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tries on a swarm what was planned: all services are made at once, awaited together, and removed whatever happens.
+"""Tries on a swarm what was planned: services are made at once, awaited together, and removed whatever happens.
 
 Private to this collection: no stability is promised to others.
 """
@@ -18,7 +18,7 @@ from .._ledger.tasks import ENDED, assigned
 from .._swarm.manager import Manager
 from . import judge as judgement
 from . import plan, refusal
-from .isolation import ALLOCATED
+from .isolation import ALLOCATED, MEMORY, rounds
 from .judge import Outcome
 
 POLL_S = 0.3
@@ -26,6 +26,8 @@ POLL_S = 0.3
 UNPLACED_S = 10
 # A service of a run that was killed is removed when nobody can be waiting for it any more.
 LEFT_ALONE_S = 60
+# So many services at once are no load for a manager.
+AT_ONCE = 500
 
 
 def sweep(manager: Manager, prefix: str) -> int:
@@ -37,9 +39,17 @@ def sweep(manager: Manager, prefix: str) -> int:
 
 
 def carry_out(
-    manager: Manager, planned: Iterable[plan.Check], prefix: str, command: Sequence[str], timeout_s: int
+    manager: Manager, planned: Sequence[plan.Check], nodes: Sequence[Mapping[str, Any]], prefix: str, command: Sequence[str], timeout_s: int
 ) -> list[Outcome]:
-    """The outcomes of the planned checks, once their tasks have ended or the time is up."""
+    """The outcomes of the planned checks, once their tasks have ended or the time is up. ``nodes`` are the ledger's as it began."""
+    found: dict[int, Outcome] = {}
+    for part in rounds(planned, nodes, AT_ONCE):
+        outcomes = _carry_out(manager, part, prefix, command, timeout_s)
+        found.update((id(check), outcome) for check, outcome in zip(part, outcomes))
+    return [found[id(check)] for check in planned]
+
+
+def _carry_out(manager: Manager, planned: Iterable[plan.Check], prefix: str, command: Sequence[str], timeout_s: int) -> list[Outcome]:
     run = uuid.uuid4().hex[:8]
     label = "%s%s=%s" % (prefix, plan.RUN, run)
     labels = {prefix + plan.RUN: run, prefix + plan.UNTIL: "%d" % (time.time() + timeout_s + LEFT_ALONE_S)}
@@ -98,7 +108,7 @@ def judge(
 
 
 def _judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> plan.Check:
-    judged = judgement.judged if outcome.check["probe"] == ALLOCATED else refusal.judged
+    judged = judgement.judged if outcome.check["probe"] in (ALLOCATED, MEMORY) else refusal.judged
     return judged(outcome, timeout_s, node)
 
 

@@ -20,7 +20,7 @@ from ...module_utils._printable import printable
 from ...module_utils._swarm import owned_labels
 from ...module_utils._swarm.isolation import LEVELS, OFF
 from ...module_utils._verify.images import NAMED, PULL, THERE
-from ...module_utils._verify.isolation import ALLOCATED, WORDS
+from ...module_utils._verify.isolation import MEMORY, WORDS
 from ...module_utils._verify.plan import FAILED, PASSED, PLANNED, UNTESTED
 from .._fleet.identity import LABEL_PREFIX
 from .._rollout.updates import difference
@@ -132,7 +132,8 @@ def _row(name: str, check: Mapping[str, Any]) -> list[str]:
     if state == UNTESTED:
         return [name, NOTHING, NOTHING, f"not tested: {verdict}" + (f" ({kind})" if kind else "")]
     word = "passed" if state == PASSED else "FAILED"
-    return [name, f"{len(check['reserved'])} {kind}".strip() if kind else NOTHING, str(len(check["seen"])), f"{word}: {_begin(verdict)}"]
+    reserved = check["count"] if check["probe"] == MEMORY else len(check["reserved"])
+    return [name, f"{reserved} {kind}".strip() if kind else NOTHING, str(len(check["seen"])), f"{word}: {_begin(verdict)}"]
 
 
 def _begin(text: str) -> str:
@@ -169,11 +170,11 @@ def summary(
 ) -> str:
     """The table, and under it the sum, and the images that were used."""
     checks = tested.get("checks") or []
-    allocated = [check for check in checks if check["probe"] == ALLOCATED and check["state"] == PASSED]
+    allocated = [check for check in checks if check["probe"] not in WORDS and check["state"] == PASSED]
     seen = len({device for check in allocated for device in check["seen"]})  # slots of one card see that card
     passed = {check["node"] for check in allocated}
     parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}", f"proved by a task: {len(passed)}", f"GPUs allocated and seen: {seen}"]
-    probes = [check for check in checks if check["probe"] != ALLOCATED]
+    probes = [check for check in checks if check["probe"] in WORDS]
     if probes:
         leaking = {check["node"] for check in probes if check["state"] != PASSED}
         parts.append(f"isolation proved: {len({check['node'] for check in probes} - leaking)}")

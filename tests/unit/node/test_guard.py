@@ -74,11 +74,26 @@ def test_it_comes_by_a_reload_and_goes_by_one_without_a_trace(tmp_path):
     assert [path.name for path in home(it).glob("code-*/**/__pycache__/main.*.pyc")] != []
 
     result = it.converge()
-    assert (result["changed"], result["drift"], result["isolation"]) == (False, [], {"level": "reserved", "turned_off": False, "found": {}})
+    assert (result["changed"], result["drift"]) == (False, [])
+    assert result["isolation"] == {"level": "reserved", "turned_off": False, "found": {}, "memory": {}}
     result = it.option(isolation="off").converge()
     assert (result["changed"], result["reloaded"], it.content(), program(it)) == (True, True, content, (PLAIN, PLAIN))
     assert (it.everything(), home(it).parent.exists(), it.converge()["changed"]) == (before, False, False)
     assert it.engine.calls() == ["restart", "reload", "reload"]
+
+
+def test_it_reports_which_card_is_behind_memory_and_the_least_that_a_task_can_use(tmp_path):
+    it = advertising(tmp_path).option(isolation="reserved", advertise=[{"as": "vram", "select": {"index": 0}}, {"as": "gpu"}], cuda_overhead_mib=500)
+    it.converge()
+    assert it.assess()["isolation"]["memory"] == {"VRAM": {"devices": UUIDS[:1], "mib": 501}}
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"map": []}', '{"map": {"VRAM": 1}}', '{"map": {"VRAM": {"": []}}}'])
+def test_settings_that_somebody_broke_are_of_no_memory(tmp_path, text):
+    it = advertising(tmp_path).option(isolation="reserved")
+    it.converge()
+    (home(it) / "settings.json").write_text(text)
+    assert it.assess()["isolation"]["memory"] == {}
 
 
 def test_with_off_nothing_is_different(tmp_path):

@@ -163,6 +163,12 @@ def test_the_sum_under_the_table():
     assert planned.splitlines()[-1] == "nodes: 1; with something wrong: 0; nothing was started (check mode)"
 
 
+def test_memory_is_shown_as_the_amount_that_was_reserved_and_is_a_proof_of_its_node():
+    made = check(kind="VRAM", count=301, probe="memory", reserved=["a"], seen=["a"])
+    assert report.rows("g1", report.Found([made], [])) == [["g1", "301 VRAM", "1", "passed: " + GOOD]]
+    assert "proved by a task: 1; GPUs allocated and seen: 1" in report.summary([], ["g1"], {}, {"checks": [made]})
+
+
 @pytest.mark.parametrize(
     ("probes", "proved"),
     [

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from swarm_api import A, B, named, node, service, task
+from swarm_api import A, B, discrete, named, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
@@ -83,6 +83,31 @@ def test_a_slot_that_two_tasks_had_in_turn_is_tested_once():
     assert [one["state"] for one in found] == ["passed", "untested", "passed", "passed", "failed", "passed", "passed"]
     assert "none to another slot. Run it again" in found[1]["verdict"]
     assert [one for one in found if one["state"] != "untested"] == [*given[:1], *given[2:]]
+
+
+@pytest.mark.parametrize(
+    ("given", "log", "state", "words"),
+    [
+        (301, smi(A), "passed", GOOD),
+        (301, smi(A, B), "failed", "1 allocated and 2 seen, also %s. The guard of this node's GPUs does not tie VRAM-C1 to its card" % B),
+        (301, smi(B), "failed", "NOT ISOLATED: sees other GPUs than were allocated to it, %s instead of %s. The guard" % (B, A)),
+        (301, "No devices were found\n", "failed", "sees no GPU. The guard of this node's GPUs does not tie"),
+        (5, smi(A), "failed", "swarm allocated 5 of 301 VRAM-C1 to the task."),
+    ],
+)
+def test_memory_is_seen_as_the_card_that_it_is_of(given, log, state, words):
+    made = dict(done(), GenericResources=discrete(given, "VRAM-C1"))
+    planned = dict(check(301, kind="VRAM-C1"), probe="memory", reserved=[A])
+    found = judge.judged(judge.Outcome(planned, made, log, None), timeout_s=1)
+    assert (found["state"], found["reserved"]) == (state, [A])
+    assert words in found["verdict"]
+
+
+def test_memory_that_was_taken_meanwhile_is_not_tested():
+    pending = done(state="pending", err="no suitable node (insufficient resources on 1 node)")
+    planned = dict(check(301, kind="VRAM-C1"), probe="memory", reserved=[A])
+    (left,) = ledger(Listed([node("n1", resources=discrete(300, "VRAM-C1"))], [], [service()]), "gpu-swarm.")["nodes"]
+    assert judge.judged(judge.Outcome(planned, pending, "", None), 1, left)["verdict"] == "nothing free to test with: taken meanwhile"
 
 
 def test_a_slot_is_seen_as_the_card_that_it_is_of():

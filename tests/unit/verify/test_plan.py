@@ -10,7 +10,7 @@ from swarm_api import A, B, discrete, named, node, service, task
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import plan
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import isolation, plan
 
 PREFIX = "gpu-swarm."
 C = "GPU-5fa2e7a4-8888-4c53-9d1f-0c9a7d1e2f32"
@@ -25,8 +25,8 @@ def first(names, count):
     return names[:count]
 
 
-def checks(found, wanted=None, gpus="1", sample="all", choose=first, levels=None):
-    return plan.checks(found, wanted, gpus, sample, choose, levels)
+def checks(found, wanted=None, gpus="1", sample="all", choose=first, levels=None, memory=None):
+    return plan.checks(found, wanted, gpus, sample, choose, levels, memory)
 
 
 def brief(found):
@@ -64,7 +64,7 @@ def test_each_slot_has_a_task_of_its_own_since_several_may_be_of_several_cards(g
     found = brief(checks(nodes(node(resources=slots), tasks=busy), gpus=gpus))
     assert found == [("n1", "NVIDIA-SLOT", "planned", 1, 2, "")] * tested
     probes = checks(nodes(node(resources=slots), tasks=busy), gpus=gpus, levels={"n1": "reserved"})[tested:]
-    assert [check["probe"] for check in probes] == ["unreserved", *["beside"] * (gpus in "12")]
+    assert [check["probe"] for check in probes] == ["unreserved", "beside"]
 
 
 @pytest.mark.parametrize(
@@ -150,16 +150,63 @@ def test_where_nothing_is_enforced_nothing_is_tested_for_it(level):
     ("gpus", "allocated", "found"),
     [
         ("1", [], ["unreserved", "beside"]),
-        ("all", [], ["unreserved"]),
-        ("2", [B], ["unreserved"]),
-        ("1", [A, B], ["unreserved"]),
+        ("all", [], ["unreserved", "after the others"]),
+        ("2", [B], ["unreserved", "after the others"]),
+        ("1", [A, B], ["unreserved", "after the others"]),
         ("1", [A, B, C], ["unreserved"]),  # nothing is free, and none is needed
     ],
 )
-def test_a_gpu_that_nothing_is_left_of_is_not_reserved_twice(gpus, allocated, found):
+def test_where_other_checks_have_what_is_free_the_one_beside_a_reservation_comes_after_them(gpus, allocated, found):
     busy = [task("t1", given=named(*allocated))] if allocated else []
-    made = checks(nodes(node(resources=named(A, B, C)), tasks=busy), gpus=gpus, levels={"n1": "reserved"})
-    assert [one[1] for one in probes(made)] == found
+    there = nodes(node(resources=named(A, B, C)), tasks=busy)
+    made = checks(there, gpus=gpus, levels={"n1": "reserved"})
+    (together, *after) = isolation.rounds([check for check in made if check["state"] == "planned"], there, 500)
+    assert [one["probe"] for one in together if one["probe"] != "allocated"] + ["after the others" for (_check,) in after] == found
+
+
+def test_many_are_tried_in_rounds_and_a_node_in_one_since_a_slot_that_is_free_again_would_be_given_out_again():
+    fleet = nodes(*(node("n%d" % number, resources=named(f"{A}.slot1", f"{B}.slot1", kind="NVIDIA-SLOT")) for number in range(3)))
+    found = isolation.rounds(checks(fleet, gpus="auto"), fleet, 5)
+    assert [[check["node"] for check in part] for part in found] == [["n0", "n0", "n1", "n1"], ["n2", "n2"]]
+    assert [len(part) for part in isolation.rounds(checks(fleet, gpus="auto"), fleet, 1)] == [2, 2, 2]
+    assert isolation.rounds([], fleet, 5) == []
+
+
+@pytest.mark.parametrize("allocated", [0, 1])
+def test_by_default_one_gpu_of_a_kind_is_tested_and_each_slot_that_is_free(allocated):
+    slots = [f"{card}.slot{number}" for card in (A, B) for number in (1, 2)]
+    busy = [task("t1", given=named(*slots[:allocated], kind="NVIDIA-SLOT"))] if allocated else []
+    one = node(resources=[*named(C, C[:-1] + "3"), *named(*slots, kind="NVIDIA-SLOT")])
+    found = brief(checks(nodes(one, tasks=busy), gpus="auto"))
+    assert found == [("n1", "NVIDIA-GPU", "planned", 1, 5, "")] + [("n1", "NVIDIA-SLOT", "planned", 1, 5, "")] * (4 - allocated)
+
+
+def test_of_very_many_slots_those_that_are_not_tested_by_default_are_named():
+    slots = named(*(f"{A}.slot{number}" for number in range(70)), kind="NVIDIA-SLOT")
+    found = brief(checks(nodes(node(resources=slots)), gpus="auto"))
+    assert found[:-1] == [("n1", "NVIDIA-SLOT", "planned", 1, 69, "")] * 64
+    assert found[-1] == ("n1", "NVIDIA-SLOT", "untested", 0, 0, "6 more slots; verify_gpus: all tests them too")
+    assert len(checks(nodes(node(resources=slots)), gpus="all")) == 70
+
+
+MEMORY = {"VRAM-C1": {"devices": [A], "mib": 301}, "VRAM-C2": {"devices": [B], "mib": 301}}
+
+
+@pytest.mark.parametrize("level", ["reserved", "exclusive", "audit", None])
+def test_where_memory_is_tied_to_its_card_a_task_reserves_the_least_of_each_and_sees_the_card(level):
+    one = node("n1", BY_MEMORY, resources=[*named(C), *discrete(8000, "VRAM-C1"), *discrete(8000, "VRAM-C2"), *discrete(5, "LICENSE")])
+    found = [check for check in checks(nodes(one), levels={"n1": level}, memory={"n1": MEMORY}) if check["probe"] == "memory"]
+    shown = [(check["kind"], check["count"], check["others"], check["reserved"], check["level"], check["state"]) for check in found]
+    expected = [("VRAM-C1", 301, 2, [A], level, "planned"), ("VRAM-C2", 301, 2, [B], level, "planned")]
+    assert shown == (expected if level in ("reserved", "exclusive") else [])
+
+
+def test_memory_that_is_not_free_is_not_tested_and_what_the_manager_does_not_show_is_none():
+    busy = [task("t1", given=discrete(7900, "VRAM-C1"))]
+    there = nodes(node("n1", BY_MEMORY, resources=discrete(8000, "VRAM-C1")), tasks=busy)
+    found = [check for check in checks(there, levels={"n1": "reserved"}, memory={"n1": MEMORY}) if check["probe"] != "unreserved"]
+    assert brief(found) == [("n1", "VRAM-C1", "untested", 0, 0, "nothing free to test with")]
+    assert found[0]["reserved"] == []
 
 
 def test_of_several_kinds_one_is_tested_beside_a_reservation_and_all_without():
@@ -177,7 +224,7 @@ def test_on_a_node_that_takes_no_tasks_nothing_is_tested(more):
 def test_the_sample_counts_nodes_and_not_services():
     fleet = [node("n%d" % number, resources=named("GPU-%08d-0000-0000-0000-000000000000" % number)) for number in range(4)]
     found = checks(nodes(*fleet), sample="2", levels={"n%d" % number: "reserved" for number in range(4)})
-    assert [one[0] for one in probes(found) if one[4] == "planned"] == ["n0", "n1"]
+    assert [one[0] for one in probes(found) if one[4] == "planned"] == ["n0", "n0", "n1", "n1"]
     assert {check["verdict"] for check in found if check["node"] in ("n2", "n3")} == {"not in the sample"}
 
 

@@ -14,7 +14,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_gpu_verify
 PREFIX = "gpu-swarm."
 NOW = 1000000
 PARAMS = {
-    "nodes": None, "sample": "all", "gpus": "1", "image": "cuda:1", "images": {}, "pulls": "3", "isolation": {},
+    "nodes": None, "sample": "all", "gpus": "1", "image": "cuda:1", "images": {}, "pulls": "3", "isolation": {}, "memory": {},
     "command": "nvidia-smi -L", "wait_timeout": 30,
     "prefix": PREFIX,
 }  # fmt: skip
@@ -208,17 +208,18 @@ def test_a_gpu_that_swarm_gives_out_twice(clock, run):
 
 
 def test_a_guard_is_tested_with_the_rest_and_a_leak_fails_the_node(clock, run):
-    """At the same time: what it costs is a service or two for each node, and no time of its own."""
+    """At the same time, but for what needs the only GPU, which comes after the test that has it."""
     manager = FakeManager(clock, good)
     result = run(manager, isolation={"n1": "reserved", "n2": "audit"})
     assert [(check["node"], check["probe"], check["state"]) for check in result["checks"]] == [
         ("n1", "allocated", "passed"),
         ("n1", "unreserved", "failed"),  # the same log: it sees a GPU
+        ("n1", "beside", "passed"),
         ("n2", "allocated", "passed"),
     ]
     assert [check["verdict"].partition(",")[0] for check in result["failed_checks"]] == ["NOT ISOLATED: without a reservation"]
-    assert len(manager.made) == 3
-    assert manager.present == {}
+    assert [spec["task_template"]["Resources"]["Reservations"]["GenericResources"] != [] for spec in manager.made] == [True, False, True, True]
+    assert (manager.made[3]["labels"] != manager.made[2]["labels"], manager.present) == (True, {})
     assert clock.now < manager.seconds + 1
 
 
