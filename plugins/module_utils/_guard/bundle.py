@@ -26,6 +26,10 @@ DEVICE_MOUNTS = ("/var/run/nvidia-container-devices", "/run/nvidia-container-dev
 _OLD_CUDA = "CUDA_VERSION"  # by which NVIDIA's runtime knows images from before NVIDIA_VISIBLE_DEVICES, and gives them all GPUs
 
 
+# So many digits has a number at most that is a text at first: Python takes long ones for an error, and before 3.11 much time.
+LONGEST = 18
+
+
 class BundleError(Exception):
     """The document is not what a runtime takes."""
 
@@ -43,6 +47,11 @@ def environment(document: Any) -> list[str]:
 
 def name_of(entry: str) -> str:
     return entry.partition("=")[0]
+
+
+def is_number(value: str) -> bool:
+    """Whether it is digits alone."""
+    return value.isdigit() and value.isascii()
 
 
 def words(value: str) -> list[str]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the guard found: counted by service in a file under /run, and a line of the journal each time, which is rate-limited.
+"""What the guard found: counted by service in a file under /run, and a line of the journal, once a minute at most for the same of a service.
 
 Private to this collection: no stability is promised to others.
 """
@@ -22,21 +22,23 @@ if TYPE_CHECKING:
 FILE = "found.json"
 _SERVICES = 200  # of which something is counted
 _TEXT = 300
+_SAY_EVERY_S = 60  # a task that is refused is tried again every few seconds, for as long as its service is there
 _JOURNAL = "/dev/log"
 _WARNING = 28  # of a daemon, as syslog counts
 
 
 def add(folder: str, service: str, found: Mapping[str, str]) -> None:
     """Nothing of this keeps a container from starting."""
-    with contextlib.suppress(OSError, ValueError):
-        _count(os.path.join(folder, FILE), service, found)
-    for name, text in found.items():
+    to_say = list(found)
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        to_say = _count(os.path.join(folder, FILE), service, found)
+    for name in to_say:
         with contextlib.suppress(OSError):
-            _say("service %s: %s: %s" % (service, name, text[:_TEXT]))
+            _say("service %s: %s: %s" % (service, name, found[name][:_TEXT]))
 
 
 def read(path: str) -> dict[str, Any]:
-    """{service: {name: {count, last, text}}} since the node booted."""
+    """{service: {name: {count, last, text}}} since the node booted; with said, when it was in the journal last."""
     try:
         with open(path, encoding="utf-8") as stream:
             found = json.load(stream)
@@ -45,7 +47,8 @@ def read(path: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _count(path: str, service: str, found: Mapping[str, str]) -> None:
+def _count(path: str, service: str, found: Mapping[str, str]) -> list[str]:
+    """The names of what is due in the journal."""
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     with open(path + ".lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -53,12 +56,18 @@ def _count(path: str, service: str, found: Mapping[str, str]) -> None:
         if service not in counted and len(counted) >= _SERVICES:
             del counted[min(counted, key=lambda one: _last(counted[one]))]  # it may be long gone, and the new one is what happens now
         of_service = counted.setdefault(service, {})
+        now, due = int(time.time()), []
         for name, text in found.items():
             before = of_service.get(name) or {}
-            of_service[name] = {"count": int(before.get("count") or 0) + 1, "last": int(time.time()), "text": text[:_TEXT]}
+            said = int(before.get("said") or 0)
+            if not said <= now < said + _SAY_EVERY_S:  # a clock that was set back is no reason to be silent
+                said = now
+                due.append(name)
+            of_service[name] = {"count": int(before.get("count") or 0) + 1, "last": now, "text": text[:_TEXT], "said": said}
         with open(path + ".new", "w", encoding="utf-8") as stream:
             json.dump(counted, stream)
         os.replace(path + ".new", path)
+    return due
 
 
 def _last(of_service: Mapping[str, Any]) -> int:

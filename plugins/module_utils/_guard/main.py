@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -79,7 +80,8 @@ def _guard(made: Call, given: Given) -> None:
     labels, root = _labels(given.data_root, document, made.container)
     if made.what == call.RESTORE:
         if settings.level == decision.EXCLUSIVE and decision.TASK in labels:
-            raise Refused("a task with GPUs cannot be restored from a checkpoint (isolation: exclusive).")
+            why = "is of a task with GPUs, which cannot be restored from a checkpoint (isolation: exclusive)."
+            raise Refused("the container %s %s" % (_short(made), why))
         return
     container = _container(document, labels, root)
     verdict = decision.decide(settings, container)
@@ -87,13 +89,22 @@ def _guard(made: Call, given: Given) -> None:
     if verdict.found and not (verdict.refused and service.startswith(decision.PROBE + "-")):
         findings.add(given.run, service, verdict.found)
     if verdict.refused:
-        raise Refused("the service %s is refused on this node (isolation: %s): %s" % (service, settings.level, verdict.refused))
+        raise Refused(_refused(made, service, settings.level, verdict.refused))
     if verdict.holds:
         _hold(made, given, labels, root, verdict.holds)
     if verdict.devices is not None:
         entries = bundle.with_values(bundle.rewritten(container.entries, settings.listed, verdict.devices), verdict.variables)
         if entries != container.entries:
             _write(path, bundle.with_environment(document, entries))
+
+
+def _refused(made: Call, service: str, level: str, why: str) -> str:
+    return "the service %s is refused on this node (isolation: %s): %s Its container is %s." % (service, level, why, _short(made))
+
+
+def _short(made: Call) -> str:
+    """As docker shows it."""
+    return made.container[:12]
 
 
 def _document(path: str) -> dict[str, Any]:
@@ -140,7 +151,7 @@ def _hold(made: Call, given: Given, labels: dict[str, str], root: str, devices: 
     if holder:
         findings.add(given.run, service, {TWICE: _held(holder, devices)})
     if holder and refuses:
-        raise Refused("the service %s is refused on this node (isolation: exclusive): %s" % (service, _held(holder, devices)))
+        raise Refused(_refused(made, service, given.settings.level, _held(holder, devices)))
 
 
 def _held(holder: holds.Hold, devices: tuple[str, ...]) -> str:
@@ -150,7 +161,9 @@ def _held(holder: holds.Hold, devices: tuple[str, ...]) -> str:
 
 def _write(path: str, document: dict[str, Any]) -> None:
     new = path + ".gpu-swarm"
-    mode = os.stat(path).st_mode & 0o777
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "w", encoding="ascii") as stream:
+    mode = os.lstat(path).st_mode & 0o777
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(new)  # of a guard that was killed; or somebody's link, which is not followed
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode), "w", encoding="ascii") as stream:
         json.dump(document, stream)
     os.replace(new, path)

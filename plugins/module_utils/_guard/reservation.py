@@ -60,7 +60,8 @@ def _kind(settings: Any, name: str) -> str:
 def _amounts(settings: Any, entries: Sequence[str]) -> Iterator[tuple[str, int]]:
     for kind, values in settings.map.items():
         found = bundle.last(entries, variable(kind)) if AMOUNT in values else []
-        if len(found) == 1 and found[0].isdigit() and found[0].isascii():
+        # Swarm itself gives no number that is longer: that one is of no use, and of nobody who reserved anything.
+        if len(found) == 1 and bundle.is_number(found[0]) and len(found[0]) <= bundle.LONGEST:
             yield kind, int(found[0])
 
 

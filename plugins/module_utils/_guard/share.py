@@ -38,9 +38,7 @@ def share(parts: Sequence[Part], own: Sequence[str], card_mib: Mapping[str, int]
     reserved, cards = _reserved(parts), {device for part in parts for device in part.devices}
     if reserved is None or len(cards) != 1:
         return Share(variables)
-    wanted = _last(own, MEMORY)
-    limit = int(wanted) if wanted.isdigit() and wanted.isascii() and int(wanted) else reserved
-    beyond = ["it sets %s=%d, and reserved %d MiB" % (MEMORY, limit, reserved)] if limit > reserved else []
+    limit, beyond = _limit(_last(own, MEMORY), reserved)
     if limit <= overhead_mib:
         return Share(variables, ", ".join(beyond), "its share is %d MiB, and CUDA takes %d MiB of a card for itself." % (limit, overhead_mib))
     variables[MEMORY] = str(limit)
@@ -53,6 +51,17 @@ def share(parts: Sequence[Part], own: Sequence[str], card_mib: Mapping[str, int]
         elif float(its_own) * _MILLION > fraction:
             beyond.append("it sets %s=%s, and its share is %s" % (FRACTION, its_own, decimal(fraction)))
     return Share(variables, ", ".join(beyond))
+
+
+def _limit(wanted: str, reserved: int) -> tuple[int, list[str]]:
+    """The MiB by which it goes, and in words where its service sets more than it reserved."""
+    digits = wanted.lstrip("0")
+    if not bundle.is_number(digits):  # 0 is no limit
+        return reserved, []
+    if len(digits) > bundle.LONGEST:
+        return reserved, ["it sets %s to a number of %d digits, and reserved %d MiB" % (MEMORY, len(digits), reserved)]
+    limit = int(digits)
+    return limit, ["it sets %s=%d, and reserved %d MiB" % (MEMORY, limit, reserved)] if limit > reserved else []
 
 
 def millionths(share_mib: int, card_mib: int, overhead_mib: int) -> int:

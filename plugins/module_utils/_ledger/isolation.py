@@ -13,6 +13,7 @@ from typing import Any, Iterable, Mapping
 
 from .._swarm import isolation
 from .._swarm.lease import in_words
+from .tasks import epoch
 from .unreserved import has_gpus
 
 # So long nothing was counted where it is safe to enforce it: a week has what is done once a week.
@@ -46,6 +47,11 @@ def _clear_for(found: isolation.Isolation, there: Iterable[str]) -> int | None:
         return None
     last = [one.last for service, one in found.found.items() if service in there]
     return max(0, found.read - max([found.since or 0, found.joined or 0, *last]))
+
+
+def is_recent(found: Mapping[str, Any], now: float) -> bool:
+    """Whether a service of ``found`` was counted so lately that it still stands against enforcing it."""
+    return now - (epoch(found["last"]) or 0) < SAFE_S
 
 
 def level_of(node: str, shown: Mapping[str, Any] | None) -> str:

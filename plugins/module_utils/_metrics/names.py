@@ -60,7 +60,9 @@ UNRESERVED = Metric("gpu_swarm_service_unreserved", ("service",), "A service tha
 
 ISOLATION = Metric("gpu_swarm_isolation", ("level",), "The level of isolation of the swarm: off, audit, reserved, exclusive or unknown.")
 NODE_ISOLATION = Metric("gpu_swarm_node_isolation", (*NODE, "level"), "The level that a node with GPUs has, as a run last read or made it.")
-ISOLATION_FOUND = Metric("gpu_swarm_isolation_found_services", (), "How many services audit counted that reserved would hide GPUs from or refuse.")
+ISOLATION_FOUND = Metric(
+    "gpu_swarm_isolation_found_services", (), "How many services audit counted in a week that reserved would hide GPUs from or refuse."
+)
 ISOLATION_READ = Metric("gpu_swarm_isolation_read_timestamp_seconds", (), "When a run last read what audit counted on all nodes.")
 
 BOOKS = Metric("gpu_swarm_books_findings", ("finding",), "How often processes on GPUs and reservations differ, as a run last read it of all nodes.")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Collection, Iterator, Mapping
 
 from .._health import books
-from .._ledger.isolation import level_of
+from .._ledger.isolation import is_recent, level_of
 from .._ledger.tasks import epoch
 from .._ledger.unreserved import has_gpus
 from .._swarm.isolation import AUDIT, OFF
@@ -37,7 +37,7 @@ def samples(ledger: Mapping[str, Any], now: float, source: str) -> Iterator[Samp
     yield _info(ledger, source)
     yield from of_nodes(ledger, now)
     yield from of_services(ledger, now)
-    yield from _isolation(ledger, ledger["swarm"].get("isolation"))
+    yield from _isolation(ledger, ledger["swarm"].get("isolation"), now)
     yield from _books(ledger.get("books") or ())
     yield from _lease(ledger["swarm"].get("lease"), now)
     yield from _last_run(ledger["swarm"].get("last_run"))
@@ -49,7 +49,7 @@ def _info(ledger: Mapping[str, Any], source: str) -> Sample:
     return Sample(names.INFO, labels, 1)
 
 
-def _isolation(ledger: Mapping[str, Any], shown: Mapping[str, Any] | None) -> Iterator[Sample]:
+def _isolation(ledger: Mapping[str, Any], shown: Mapping[str, Any] | None, now: float) -> Iterator[Sample]:
     if shown is None:
         return
     yield Sample(names.ISOLATION, (shown["level"],), 1)
@@ -58,7 +58,7 @@ def _isolation(ledger: Mapping[str, Any], shown: Mapping[str, Any] | None) -> It
         if has_gpus(record) and (level, shown["level"]) != (OFF, OFF):
             yield Sample(names.NODE_ISOLATION, (record["hostname"], record["id"], level), 1)
     if shown["level"] == AUDIT:
-        yield Sample(names.ISOLATION_FOUND, (), len(shown["found"]))
+        yield Sample(names.ISOLATION_FOUND, (), sum(1 for one in shown["found"] if is_recent(one, now)))
     read = epoch(shown["read"])
     if read is not None:
         yield Sample(names.ISOLATION_READ, (), read)

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...module_utils._ledger.findings import shortened
-from ...module_utils._ledger.isolation import SAFE_S, differs, level_of
-from ...module_utils._ledger.tasks import epoch
+from ...module_utils._ledger.isolation import SAFE_S, differs, is_recent, level_of
 from ...module_utils._swarm.isolation import AUDIT, OFF
 
 _HOUR, _DAY = 3600, 86400
@@ -24,7 +23,7 @@ def isolation(ledger: Mapping[str, Any]) -> dict[str, Any]:
     """As ``output=json`` has it: ``differ`` are by host name the levels of nodes with another one, ``change`` the services that would be refused."""
     shown = shown_by(ledger)
     level = str(shown.get("level") or OFF)
-    recent = [one for one in shown.get("found") or [] if _is_recent(one, shown)] if level == AUDIT else []
+    recent = [one for one in shown.get("found") or [] if is_recent(one, shown["time"])] if level == AUDIT else []
     differ = {node["hostname"]: level_of(node["id"], shown) for node in ledger["nodes"] if differs(node, shown)}
     return {
         "level": level,
@@ -46,10 +45,6 @@ def allocated_again(task: Mapping[str, Any], shown: Mapping[str, Any]) -> list[s
     wrong = (shown.get("again") or {}).get(task["id"]) or []
     held = [value for given in task["holding"].values() if isinstance(given, list) for value in given]
     return [value for value in wrong if value in held]
-
-
-def _is_recent(one: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
-    return shown["time"] - (epoch(one["last"]) or 0) < SAFE_S
 
 
 def in_words(found: Mapping[str, Any]) -> str:

@@ -99,6 +99,7 @@ def of_memory(amounts, own=(), image=IMAGE, **other):
         pytest.param(of_memory([("VRAM-C1", 0)]), (), id="nothing"),
         pytest.param(of_memory([("VRAM-C1", 8000)], task=None, unread="torn"), (B,), id="the environment, where the file cannot be read"),
         pytest.param(of_memory([("VRAM-C1", "all")], task=None, unread="torn"), (), id="what is no amount"),
+        pytest.param(of_memory([("VRAM-C1", 5000 * "9")], task=None, unread="torn"), (), id="what is longer than any amount"),
     ],
 )
 def test_a_task_that_reserved_memory_sees_the_card_of_its_kind_and_leaves_the_rest_of_it_to_others(it, devices):

@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import sys
+import time
 
 import pytest
 
@@ -53,6 +56,92 @@ def guard(tmp_path, monkeypatch):
 )
 def test_what_verify_tries_is_refused_like_anything_else_and_not_counted(guard, service, level, status, counted):
     assert guard(service, level) == (status, counted)
+
+
+@pytest.mark.parametrize("level", ["reserved", "exclusive"])
+def test_a_refusal_names_the_service_and_the_container(guard, level, tmp_path):
+    guard("train", level)
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    words = json.loads(line)["msg"]
+    assert words.startswith("gpu-swarm: the service train is refused on this node (isolation: %s): it requests all" % level)
+    assert words.endswith(" Its container is aaaaaaaaaaaa")
+
+
+def test_a_restore_that_is_refused_names_the_container(guard, tmp_path, monkeypatch):
+    guard("train", "exclusive")
+    monkeypatch.setattr(sys, "argv", [word if word != "create" else "restore" for word in sys.argv])
+    assert main.main() == call.REFUSED
+    assert "the container aaaaaaaaaaaa is of a task with GPUs" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("planted", ["", "link", "dangling", "left"])
+def test_a_link_that_somebody_put_into_the_bundle_is_not_followed(tmp_path, planted):
+    victim, path, new = tmp_path / "passwd", tmp_path / "config.json", tmp_path / "config.json.gpu-swarm"
+    victim.write_text("root")
+    path.write_text("{}")
+    path.chmod(0o640)
+    if planted == "left":  # by a guard that was killed
+        new.write_text('{"half":')
+    elif planted:
+        new.symlink_to(victim if planted == "link" else tmp_path / "shadow")
+    main._write(str(path), {"a": 1})
+    assert (json.loads(path.read_text()), path.is_symlink(), path.stat().st_mode & 0o777) == ({"a": 1}, False, 0o640)
+    assert (victim.read_text(), sorted(os.listdir(tmp_path))) == ("root", ["config.json", "passwd"])
+
+
+def test_a_description_that_is_a_link_is_refused(guard, tmp_path):
+    assert guard("exporter", "reserved")[0] == call.REFUSED
+    description = tmp_path / "bundle" / "config.json"
+    description.rename(tmp_path / "elsewhere.json")
+    description.symlink_to(tmp_path / "elsewhere.json")
+    assert main.main() == call.BROKEN
+
+
+@pytest.fixture
+def journal(tmp_path, monkeypatch):
+    """What the journal got so far."""
+    path = str(tmp_path / "journal")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stream:
+        stream.bind(path)
+        stream.setblocking(False)
+        monkeypatch.setattr(findings, "_JOURNAL", path)
+
+        def lines():
+            found = []
+            while True:
+                try:
+                    found.append(stream.recv(4096).decode().partition("]: ")[2])
+                except BlockingIOError:
+                    return found
+
+        yield lines
+
+
+def test_the_journal_has_the_same_finding_of_a_service_once_a_minute(tmp_path, monkeypatch, journal):
+    now = [1000000]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+
+    def at(second, service="train", **found):
+        now[0] = 1000000 + second
+        findings.add(str(tmp_path), service, found)
+        return journal()
+
+    assert at(0, forged="a", hidden="b") == ["service train: forged: a", "service train: hidden: b"]
+    assert [at(second, forged="c") for second in (1, 59)] == [[], []]
+    assert at(59, "other", forged="a") == ["service other: forged: a"]
+    assert at(59, mount="d") == ["service train: mount: d"]
+    assert at(60, forged="e") == ["service train: forged: e"]
+    assert at(119, forged="f") == []
+    assert at(-5000, forged="g") == ["service train: forged: g"]  # the clock was set back
+    counted = findings.read(str(tmp_path / findings.FILE))["train"]
+    assert {name: one["count"] for name, one in counted.items()} == {"forged": 6, "hidden": 1, "mount": 1}
+
+
+@pytest.mark.parametrize("broken", ["not json", "[]", '{"train": []}', '{"train": {"forged": {"said": "x"}}}'])
+def test_where_what_was_said_cannot_be_read_it_is_said_again(tmp_path, journal, broken):
+    (tmp_path / findings.FILE).write_text(broken)
+    findings.add(str(tmp_path), "train", {"forged": "a"})
+    assert journal() == ["service train: forged: a"]
 
 
 def test_where_many_services_were_counted_the_one_of_longest_ago_makes_room(tmp_path, monkeypatch):

@@ -63,12 +63,23 @@ def test_what_a_task_is_to_know(parts, own, variables):
         ([f"{MEMORY}=8001"], "it sets MAX_CONTAINER_MEMORY=8001, and reserved 8000 MiB"),
         ([f"{FRACTION}=0.5"], "it sets GPU_MEMORY_FRACTION=0.5, and its share is 0.481250"),
         ([f"{MEMORY}=99000"], "reserved 8000 MiB"),
+        ([f"{MEMORY}=" + 5000 * "9"], "it sets MAX_CONTAINER_MEMORY to a number of 5000 digits, and reserved 8000 MiB"),
     ],
 )
 def test_more_than_it_reserved_is_reported(own, words):
     found = share([memory(8000)], own, CARDS, OVERHEAD)
     assert words in found.beyond
     assert float(found.variables.get(FRACTION, 0)) <= 1
+
+
+@pytest.mark.parametrize("own", [f"{MEMORY}=" + 5000 * "0", f"{MEMORY}=" + 5000 * "0" + "8000", f"{MEMORY}=²"])
+def test_a_number_that_is_written_oddly_is_no_error(own):
+    found = share([memory(8000)], [own], CARDS, OVERHEAD)
+    assert (found.variables[MEMORY], found.beyond) == ("8000", "")
+
+
+def test_what_is_longer_than_any_number_of_a_card_does_not_reach_the_task():
+    assert share([memory(8000)], [f"{MEMORY}=" + 19 * "9"], CARDS, OVERHEAD).variables[MEMORY] == "8000"
 
 
 @pytest.mark.parametrize(("parts", "own"), [([memory(300)], []), ([slot(1, 100)], []), ([memory(8000)], [f"{MEMORY}=200"])])

@@ -301,7 +301,8 @@ def test_every_metric_has_its_labels_in_each_line_and_a_sentence():
 
 
 def test_isolation():
-    shown = {"level": "audit", "nodes": {"n1": "audit"}, "read": "2026-11-20T12:00:00Z", "found": [{"service": "a"}]}
+    shown = {"level": "audit", "nodes": {"n1": "audit"}, "read": "2026-11-20T12:00:00Z", "found": []}
+    shown["found"] = [{"service": "a", "last": "2026-11-20T12:00:00Z"}, {"service": "long ago", "last": "2026-11-12T12:00:00Z"}]
     fleet = [node("n1", resources=named(A)), node("n2", resources=named(B)), node("m1", leader=True)]
     text = file_of(fleet, isolation=shown)
     assert [line for line in text.splitlines() if line.startswith(("gpu_swarm_isolation", "gpu_swarm_node_isolation"))] == [
