@@ -30,12 +30,12 @@ options:
             the node, the kind is O(advertise[].kind). Where it owns several, each GPU is a kind of its own, named by its PCI
             bus, such as C(VRAM-C1), or C(VRAM-00-1E) where the device on the bus is not 0.
           - With V(slots), slots of a card. Tasks share the card, each is one named resource of O(advertise[].kind), and a task sees the card that
-            its slot is of. Of a card in MIG mode, each of its MIG devices has slots as a card has. It takes O(isolation), since NVIDIA's runtime
-            knows no slot.
+            its slot is of. Of a card in MIG mode, each of its MIG devices has slots as a card has. A guard finds it, at each level of
+            O(isolation), since NVIDIA's runtime knows no slot.
           - With V(group), neighbouring GPUs as one unit, O(advertise[].size) of them each. Each group is one named resource of O(advertise[].kind),
             and a task sees all GPUs of its group. A GPU that is left over is not advertised, which is a warning. Groups that the node advertises stay
-            as they are while their GPUs are fit and neighbours, so that one that fails changes no other group. It takes O(isolation), since NVIDIA's
-            runtime knows no group.
+            as they are while their GPUs are fit and neighbours, so that one that fails changes no other group. A guard finds them, at each
+            level of O(isolation), since NVIDIA's runtime knows no group.
           - With V(mig), MIG devices, a kind per profile, such as C(MIG-1g.10gb). Each is one named resource. The rule is for
             cards in MIG mode only, the others go on to the next rule. Without such a rule, a card in MIG mode is left out.
           - With V(none), left to the host.
@@ -71,7 +71,7 @@ options:
       slots_together:
         description:
           - With O(advertise[].as=slots), whether a task is refused to which swarm gave slots of several cards. By default it starts, sees them all,
-            and RV(isolation) counts it.
+            and RV(isolation) counts it. With O(isolation=off) none is refused or counted.
         type: bool
         version_added: 0.3.0
       size:

@@ -15,11 +15,12 @@ options:
       - What a task of the swarm sees of this node's GPUs, by a guard in front of NVIDIA's runtime. See C(docs/ISOLATION.md). Give all nodes
         of a swarm the same level.
       - Without it, the node keeps the level that it has, V(off) where it has no guard.
-      - With V(off), there is no guard. An image or a variable decides, and a service without a reservation may see every GPU.
+      - With V(off), an image or a variable decides, and a service without a reservation may see every GPU. There is a guard only where slots or
+        groups are advertised, and it does no more than to find the cards of these.
       - With V(audit), nothing is withheld, and RV(isolation) counts what V(reserved) would hide or refuse.
       - With V(reserved), a task sees the GPUs that swarm gave it, and a service is refused that sets a variable for others.
       - With V(exclusive), a task is refused as well whose GPU another task on this node still has.
-      - The daemon takes this by a reload. With O(restart=never), nothing of it is changed.
+      - The daemon takes this by a reload. With O(restart=never), nothing of it is changed, and slots and groups are an error where there is no guard.
     type: str
     choices: ["off", audit, reserved, exclusive]
     version_added: 0.3.0

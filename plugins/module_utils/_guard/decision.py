@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 OFF, AUDIT, RESERVED, EXCLUSIVE = "off", "audit", "reserved", "exclusive"
 LEVELS = (OFF, AUDIT, RESERVED, EXCLUSIVE)
+# Where nothing is withheld. At OFF there is a guard only where tasks have slots or groups, and it does no more than to name their cards.
+LENIENT = (OFF, AUDIT)
 # The engine writes these last, so that no service can set or hide them.
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
 # What the services begin with by which verify tests a node: what it does there on purpose is not counted.
@@ -66,11 +68,13 @@ def decide(settings: Settings, container: Container) -> Verdict:
         return Verdict(None)
     if is_allowed(settings.allow, container.labels):
         return Verdict(_all_requested(settings, container))
+    if settings.level == OFF:
+        return _mapped(settings, container)
     notes = {}
     if container.task is None:
         notes = {UNREAD: "what swarm assigned to it cannot be read: %s" % container.unread} if container.unread else {OLD: _OLD}
     parts = reservation.parts(settings, container)
-    devices = tuple(dict.fromkeys(device for part in parts for device in part.devices))
+    devices = _devices(parts)
     share = shares.share(parts, container.task.environment if container.task else (), settings.card_mib, settings.overhead_mib)
     if share.beyond:
         notes[BEYOND] = "%s." % share.beyond
@@ -83,6 +87,20 @@ def decide(settings: Settings, container: Container) -> Verdict:
     if not devices and wants and OLD not in notes:
         notes[HIDDEN] = "its image requests %s, and it has no reservation" % _requested(settings, container)
     return _at(settings, Verdict(devices, None, notes, _holds(parts), share.variables), parts)
+
+
+def _mapped(settings: Settings, container: Container) -> Verdict:
+    """A task with a slot or a group sees the cards of these, and all else goes on as it is; nothing is counted, held or refused."""
+    parts = reservation.parts(settings, container)
+    if not any(is_mapped(part) for part in parts):
+        return Verdict(None)
+    own = container.task.environment if container.task else ()
+    variables = shares.share(parts, own, settings.card_mib, settings.overhead_mib).variables
+    return Verdict(_devices(parts), variables=variables)
+
+
+def _devices(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(device for part in parts for device in part.devices))
 
 
 def _at(settings: Settings, verdict: Verdict, parts: Sequence[reservation.Part]) -> Verdict:

@@ -48,8 +48,9 @@ def main() -> int:
         read = _settings(home)
         _guard(made, _given(read))
     except Exception as problem:  # whatever it is: a container that requests a GPU does not start
-        if read.get("level") == decision.AUDIT:
-            findings.add(read.get("run", RUN), "", {BROKEN: str(problem)})
+        if read.get("level") in decision.LENIENT:
+            if read["level"] != decision.OFF:
+                findings.add(read.get("run", RUN), "", {BROKEN: str(problem)})
             return call.GOES_ON
         refused = isinstance(problem, Refused)
         call.refuse(made, "gpu-swarm: %s" % (problem if refused else _broken(problem, home)))

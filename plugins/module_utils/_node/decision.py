@@ -53,13 +53,13 @@ class Decision(NamedTuple):
     guard_drift: Sequence[str] = ()  # how what is there differs from that
 
 
-def decide(params: Mapping[str, Any], seen: Observation, guard_may_come: bool = False) -> Decision:
-    """The decision for a node; raises GpuSwarmError for what only the user can fix. ``guard_may_come``: the level of isolation is not known yet."""
-    case = _case(params, seen, guard_may_come)
+def decide(params: Mapping[str, Any], seen: Observation) -> Decision:
+    """The decision for a node; raises GpuSwarmError for what only the user can fix."""
+    case = _case(params, seen)
     return _decision(case, file_edits.edits_of(case))
 
 
-def _case(params: Mapping[str, Any], seen: Observation, guard_may_come: bool) -> Case:
+def _case(params: Mapping[str, Any], seen: Observation) -> Case:
     rules, extra = _without_nulls(params["advertise"]), params.get("extra_resources") or []
     if params["state"] != "present":
         rules, extra = [], []
@@ -68,7 +68,7 @@ def _case(params: Mapping[str, Any], seen: Observation, guard_may_come: bool) ->
     coming = file_edits.coming(seen, params["daemon_config"], taken)
     found = _present(params, seen, coming) if present else {}
     advertisement = advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
-    guard_seen.check_slots(params, advertisement, guard_may_come)
+    guard_seen.check_slots(params, advertisement, seen)
     advertisement["labels"] = _labels(params, seen, advertisement)
     findings = checks.check(_facts(params, seen, advertisement), params.get("accept_risks") or []) if present else []
     return Case(params, seen, taken, coming, advertisement, findings)
@@ -124,7 +124,7 @@ class _Guard(NamedTuple):
 
 
 def _guard(case: Case, edits: Mapping[str, Edit]) -> _Guard:
-    if not guard_seen.concerns(case.params, case.seen):
+    if not guard_seen.concerns(case.params, case.seen, case.advertisement):
         return _Guard(edits)
     from . import guarded
 
@@ -141,7 +141,7 @@ def _daemon_wanted(case: Case, edits: Mapping[str, Edit], program: str | None) -
     running = running_daemon.running_wanted(_daemon_json_then(case, edits), _flags_then(seen, edits))
     starts_otherwise = _starts_otherwise(seen, edits, _writes(seen, edits))
     act = "restart" if starts_otherwise else running_daemon.action_for(running, seen.engine, case.params["state"])
-    if guard_seen.concerns(case.params, seen):
+    if guard_seen.concerns(case.params, seen, case.advertisement):
         from . import guarded
 
         running, act = running._replace(program=program), guarded.act_for(case, edits, program, act)
@@ -221,7 +221,8 @@ def _present(params: Mapping[str, Any], seen: Observation, coming: Sequence[str]
 
 def _facts(params: Mapping[str, Any], seen: Observation, advertisement: Mapping[str, Any]) -> checks.Facts:
     decided = generic_resources.parse(advertisement["resources"])
-    by_card = guard_seen.is_wanted(params) and params["isolation"] != guard_seen.AUDIT  # what a task reserved of memory is tied to its card
+    enforced = params.get("isolation") in (guard_seen.RESERVED, guard_seen.EXCLUSIVE)
+    by_card = enforced and guard_seen.is_wanted(params, advertisement)  # what a task reserved of memory is tied to its card
     return checks.Facts(
         engine=seen.engine.get("version") if seen.engine else None,
         toolkit=seen.toolkit_version,

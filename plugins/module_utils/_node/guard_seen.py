@@ -11,7 +11,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 from .._config.daemon_json import RUNTIME_PATH
 from .._errors import GpuSwarmError
@@ -19,6 +19,7 @@ from .._policy.generic_resources import AMOUNT
 from .journal import INSERTED
 
 OFF, AUDIT, RESERVED, EXCLUSIVE = LEVELS = ("off", "audit", "reserved", "exclusive")  # as the guard has them
+MAPPED = ("slots", "group")  # the forms of a rule whose values are no devices
 # Below the root of the machine's files: all that the guard has on a node.
 HOME = "usr/local/libexec/gpu-swarm"
 FRONT = "nvidia-guard"
@@ -26,27 +27,37 @@ FRONT = "nvidia-guard"
 BEFORE = "runtime_before"
 
 
-def is_wanted(params: Mapping[str, Any]) -> bool:
+def mapped_kinds(advertisement: Mapping[str, Any]) -> list[str]:
+    """The kinds of slots and groups: NVIDIA's runtime knows none of their values, and a task gets the cards by the guard only, at any level."""
+    return [kind for kind, values in advertisement["map"].items() if AMOUNT not in values]
+
+
+def may_be_wanted(params: Mapping[str, Any]) -> bool:
+    """Whether this node is to have a guard if any of its rules for slots or groups selects a card."""
+    level, rules = params.get("isolation") or OFF, params["advertise"]
+    needed = level != OFF or any(rule.get("as") in MAPPED for rule in rules if isinstance(rule, dict)) if rules else False
+    return bool(needed and params["state"] == "present" and params["restart"] == "if_needed")
+
+
+def is_wanted(params: Mapping[str, Any], advertisement: Mapping[str, Any]) -> bool:
     """Whether this node is to have a guard."""
-    level = params.get("isolation") or OFF
-    return bool(level != OFF and params["state"] == "present" and params["advertise"] and params["restart"] == "if_needed")
+    return may_be_wanted(params) and ((params.get("isolation") or OFF) != OFF or bool(mapped_kinds(advertisement)))
 
 
-def slots_without_guard(kinds: Iterable[str]) -> str:
-    """The error of slots or groups on a node without a guard."""
-    return (
-        "advertise: %s would be slots or groups of cards, which a task gets by the guard of the GPUs only, and isolation is off. Set"
-        " gpu_swarm_isolation (isolation) to audit, reserved or exclusive, or advertise whole GPUs with 'as: gpu'." % ", ".join(kinds)
-    )
+def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], seen: Any) -> None:
+    """Raises GpuSwarmError for what no task could use: slots that are too small, and slots or groups where there is no guard and none comes."""
+    kinds = mapped_kinds(advertisement)
+    _check_sizes({kind: advertisement["map"][kind] for kind in kinds}, params.get("cuda_overhead_mib") or 0)
+    if kinds and not is_wanted(params, advertisement) and not is_there(params, seen):
+        raise GpuSwarmError(
+            "advertise: %s would be slots or groups of cards, which a task gets by the guard of the GPUs only, and with restart=never none is"
+            " installed. Use restart=if_needed (gpu_node_restart), or advertise whole GPUs with 'as: gpu'." % ", ".join(kinds)
+        )
 
 
-def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], may_come: bool = False) -> None:
-    """Raises GpuSwarmError for what no task could use: slots that are too small, and slots or groups where there is to be no guard, since
-    NVIDIA's runtime knows neither. ``may_come``: a guard may be wanted, though none is named yet."""
-    slots = {kind: values for kind, values in advertisement["map"].items() if AMOUNT not in values}
-    _check_sizes(slots, params.get("cuda_overhead_mib") or 0)
-    if slots and not may_come and (params.get("isolation") or OFF) == OFF:
-        raise GpuSwarmError(slots_without_guard(slots))
+def is_there(params: Mapping[str, Any], seen: Any) -> bool:
+    """Whether daemon.json names a guard already, or has one on record."""
+    return before(seen.record.get(params["daemon_config"])) is not None or is_named(seen.daemon.data)
 
 
 def _check_sizes(slots: Mapping[str, Mapping[str, Any]], overhead_mib: int) -> None:
@@ -92,10 +103,10 @@ def is_run(engine: Mapping[str, Any] | None, program: str) -> bool:
     return any(isinstance(one, dict) and one.get("path") == program for one in runtimes.values())
 
 
-def concerns(params: Mapping[str, Any], seen: Any) -> bool:
+def concerns(params: Mapping[str, Any], seen: Any, advertisement: Mapping[str, Any]) -> bool:
     """Whether this node is to have one, or something of one is there, in force or on record."""
     known = any(BEFORE in entry[INSERTED] for entry in seen.record.values())
-    return is_wanted(params) or seen.guard.there or known or is_run(seen.engine, seen.guard.program)
+    return is_wanted(params, advertisement) or seen.guard.there or known or is_run(seen.engine, seen.guard.program)
 
 
 def level_of(report: Mapping[str, Any] | None) -> str:

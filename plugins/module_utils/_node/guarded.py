@@ -19,7 +19,7 @@ from .._guard import decision as levels
 from .._guard import front, reservation, toolkit_config
 from .._guard.call import PASS_THROUGH
 from .._policy import generic_resources
-from .guard_seen import BEFORE, before, is_named, is_run, is_wanted
+from .guard_seen import BEFORE, before, is_named, is_run, is_there, is_wanted
 from .observation import Case
 from .restore import Edit
 
@@ -36,16 +36,15 @@ class GuardWanted(NamedTuple):
 def guarded(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], GuardWanted | None]:
     """The edits with the guard in daemon.json, and what is to be installed; without, where there is to be none."""
     path, seen = case.params["daemon_config"], case.seen
-    there = before(seen.record.get(path)) is not None or is_named(seen.daemon.data)
-    stays = case.params["restart"] == "never" and case.params["state"] == "present" and there
-    if path not in edits or not (is_wanted(case.params) or stays):
+    stays = case.params["restart"] == "never" and case.params["state"] == "present" and is_there(case.params, seen)
+    if path not in edits or not (is_wanted(case.params, case.advertisement) or stays):
         return dict(edits), None
     edit = edits[path]
     program = runtime_path.get(edit.content, path)
     if program is None:
         raise GpuSwarmError(
             "%s: runtimes.nvidia names no program (path), so that nothing can guard it. Give it one, such as nvidia-container-runtime, or set "
-            "isolation: off (gpu_swarm_isolation)." % path
+            "isolation: off (gpu_swarm_isolation), without rules for slots or groups." % path
         )
     content = runtime_path.put(edit.content, path, seen.guard.program)
     changed = {**edits, path: edit._replace(content=content, inserted={**edit.inserted, BEFORE: program})}
@@ -54,7 +53,7 @@ def guarded(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], Gua
 
 def _wanted(case: Case, edits: Mapping[str, Edit], program: str) -> GuardWanted:
     params, advertisement = case.params, case.advertisement
-    level = params["isolation"]
+    level = params["isolation"] or levels.OFF
     resources = generic_resources.parse(advertisement["resources"])
     named = {kind: list(resources[kind]) for kind in advertisement["gpu_kinds"] if not isinstance(resources.get(kind, 0), int)}
     settings = {
@@ -71,7 +70,7 @@ def _wanted(case: Case, edits: Mapping[str, Edit], program: str) -> GuardWanted:
     seen = case.seen.guard
     # A task that reserved memory requests a GPU too, though NVIDIA's runtime knows nothing of that.
     requests = (*_listed(case, edits), *map(reservation.variable, sorted(set(advertisement["map"]) - set(named))))
-    node = front.Front(program, seen.home, seen.code, seen.python, requests, refuses=level != levels.AUDIT)
+    node = front.Front(program, seen.home, seen.code, seen.python, requests, refuses=level not in levels.LENIENT)
     return GuardWanted(front.text(node).encode("utf-8"), settings)
 
 
@@ -107,7 +106,7 @@ def drift(case: Case, wanted: GuardWanted | None) -> list[str]:
 def runtime_wanted(case: Case, edits: Mapping[str, Edit]) -> str | None:
     """The program that dockerd is to have as its runtime nvidia, where this is about a guard; else None."""
     path, seen = case.params["daemon_config"], case.seen
-    concerned = is_wanted(case.params) or before(seen.record.get(path)) is not None or is_run(seen.engine, seen.guard.program)
+    concerned = is_wanted(case.params, case.advertisement) or before(seen.record.get(path)) is not None or is_run(seen.engine, seen.guard.program)
     return runtime_path.get(edits[path].content, path) if concerned and path in edits else None
 
 

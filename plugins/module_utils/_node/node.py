@@ -103,9 +103,8 @@ class Node:
     def assess(self) -> dict[str, Any]:
         """What is and what should be; changes nothing. Returns the module's result."""
         self._needs_root()
-        no_level = self.params.get("isolation") is None  # a plan that reads this knows the one of the swarm
         seen = self.inspect()
-        decision = decide(self.params, seen, guard_may_come=no_level)
+        decision = decide(self.params, seen)
         result = self._result(seen, decision, changed=decision.changed)
         # A plan lists it before it is done; it is a warning when it is done.
         result["warnings"] = [text for text in result["warnings"] if text not in decision.adopted]
@@ -221,7 +220,7 @@ class Node:
 
     def _guard_seen(self) -> GuardSeen:
         home = os.path.join(str(self.root), guard_seen.HOME)
-        return self.guard.inspect() if guard_seen.is_wanted(self.params) or os.path.lexists(home) else GuardSeen(home)
+        return self.guard.inspect() if guard_seen.may_be_wanted(self.params) or os.path.lexists(home) else GuardSeen(home)
 
     def _watcher_seen(self, daemon: Snapshot, engine: Mapping[str, Any] | None) -> WatcherSeen:
         if is_wanted(self.params):

@@ -83,7 +83,7 @@ def is_foreseen(host: Host) -> bool:
 def takes_restart(host: Host) -> bool:
     """Whether the guard comes or goes, which its assessment did not foresee, and dockerd has options that a reload would lose."""
     assessed = host.assessed or {}
-    comes_or_goes = (assessed.get("isolation") is None) == (host.isolation != OFF)
+    comes_or_goes = (assessed.get("isolation") is None) == (host.isolation != OFF or _is_mapped(host))
     engine = assessed.get("engine") or {}
     return is_to_change(host) and not is_foreseen(host) and comes_or_goes and bool(engine.get("running") and engine.get("lost_at_reload"))
 
@@ -105,8 +105,7 @@ def clash(host: Host) -> str | None:
     )
 
 
-def slots_without_guard(host: Host) -> str | None:
-    """Why slots cannot be advertised here: what a node says of itself without a level leaves that to the plan."""
-    entries = [entry.partition("=") for entry in (host.assessed or {}).get("resources") or ()]
-    kinds = dict.fromkeys(kind for kind, _equals, value in entries if value.startswith(("GPU-", "MIG-")) and devices_of(value) != [value])
-    return guard_seen.slots_without_guard(kinds) if kinds and host.isolation == OFF else None
+def _is_mapped(host: Host) -> bool:
+    """Whether it is to advertise slots or groups, which take the guard at any level."""
+    values = [entry.partition("=")[2] for entry in (host.assessed or {}).get("resources") or ()]
+    return any(value.startswith(("GPU-", "MIG-")) and devices_of(value) != [value] for value in values)

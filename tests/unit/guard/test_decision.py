@@ -148,6 +148,33 @@ def test_a_task_sees_the_card_that_its_slot_is_of_at_every_level(it, devices, ho
     assert verdict.variables[SLOTS] == ",".join(holds)
 
 
+@pytest.mark.parametrize(
+    ("it", "devices"),
+    [
+        pytest.param(with_slots(A1), (A,), id="one"),
+        pytest.param(with_slots(A1, own=["NVIDIA_VISIBLE_DEVICES=all", f"{LIMIT}=99000"]), (A,), id="a service that names all"),
+        pytest.param(with_slots(A1, B1, kind="TOGETHER"), (A, B), id="of two cards, which another level refuses"),
+        pytest.param(with_slots("pair", kind="TWO"), (A, B), id="a group"),
+        pytest.param(with_slots(A1, own=[f"{LIMIT}=300"]), (A,), id="a share that is none"),
+        pytest.param(with_slots(A2, task=None, unread="torn"), (A,), id="the environment, where the file cannot be read"),
+        pytest.param(with_slots(f"{FOREIGN}.slot1"), None, id="a slot that the node does not advertise"),
+        pytest.param(with_slots(A1, task=None), None, id="a task that is over"),
+        pytest.param(container(), None, id="no reservation"),
+        pytest.param(container(own=["NVIDIA_VISIBLE_DEVICES=all"]), None, id="no reservation, and a service that names all"),
+        pytest.param(container(own=[f"DOCKER_RESOURCE_{SLOT}=all"], mounts=["/var/run/nvidia-container-devices/all"]), None, id="a mount"),
+        pytest.param(Container({}, [f"DOCKER_RESOURCE_{SLOT}={A1}"], (), None), None, id="no task"),
+    ],
+)
+def test_with_off_a_slot_or_group_is_its_cards_and_all_else_goes_on_as_it_is(it, devices):
+    verdict = decide(of_slots("off"), it)
+    assert (verdict.devices, verdict.refused, verdict.found, verdict.holds) == (devices, None, {}, ())
+
+
+def test_with_off_memory_is_tied_to_no_card_and_a_slot_tells_its_share():
+    assert decide(of_slots("off", map={**SLOTTED, **MEMORY}), of_memory([("VRAM-C1", 8000)])).devices is None
+    assert decide(of_slots("off"), with_slots(A1)).variables == {SLOTS: A1, LIMIT: "4000", FRACTION: "0.231250"}
+
+
 def test_a_kind_whose_slots_are_to_be_together_says_nothing_of_another():
     def of_both(*together):
         return with_slots(A1, B1)._replace(task=TaskRecord(((SLOT, A1), (SLOT, B1), *(("TOGETHER", one) for one in together)), (), ()))

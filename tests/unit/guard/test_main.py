@@ -58,6 +58,16 @@ def test_what_verify_tries_is_refused_like_anything_else_and_not_counted(guard, 
     assert guard(service, level) == (status, counted)
 
 
+@pytest.mark.parametrize(("level", "counted"), [("off", []), ("audit", [""])])
+def test_where_nothing_is_withheld_a_guard_that_fails_lets_go_on(guard, tmp_path, level, counted):
+    assert guard("exporter", level)[0] == call.GOES_ON
+    (tmp_path / "run" / "found.json").unlink(missing_ok=True)
+    (tmp_path / "bundle" / "config.json").write_text("[]")
+    assert main.main() == call.GOES_ON
+    assert (tmp_path / "bundle" / "config.json").read_text() == "[]"
+    assert list(findings.read(str(tmp_path / "run" / "found.json"))) == counted
+
+
 @pytest.mark.parametrize("level", ["reserved", "exclusive"])
 def test_a_refusal_names_the_service_and_the_container(guard, level, tmp_path):
     guard("train", level)

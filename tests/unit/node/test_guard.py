@@ -383,17 +383,61 @@ def test_it_knows_the_card_of_each_kind_of_memory(tmp_path):
     assert settings(it)["map"] == {"VRAM": {"": {"devices": UUIDS[2:3], "mib": None, "together": False}}}
 
 
-def test_slots_take_a_guard(tmp_path):
-    it = advertising(tmp_path).option(advertise=[{"as": "slots", "slots": 2}])
+SLOTS = [{"as": "slots", "slots": 2}]
+
+
+@pytest.mark.parametrize("level", ["off", None])
+def test_slots_have_a_guard_for_the_map_alone_with_off_too(tmp_path, level):
+    it = advertising(tmp_path).option(advertise=SLOTS, isolation=level)
     before = it.everything()
-    with pytest.raises(GpuSwarmError, match="NVIDIA-SLOT would be slots or groups of cards, .* isolation is off. Set gpu_swarm_isolation"):
-        it.converge()
+    assert "the guard of the GPUs is not installed" in it.assess()["drift"]
     assert it.everything() == before
-    with pytest.raises(GpuSwarmError, match="isolation is off"):
-        it.option(isolation="off").assess()
-    # Of a node that joins the plan knows the swarm's level, and the node does not.
-    slots = [f"NVIDIA-SLOT={one}.slot{number}" for one in UUIDS[:2] for number in (1, 2)]
-    assert it.option(isolation=None).assess()["resources"][: len(slots)] == slots
+    assert it.converge()["restarted"] is True
+    assert (settings(it)["level"], list(settings(it)["map"]), program(it)) == ("off", ["NVIDIA-SLOT"], (guard(it), guard(it)))
+    # What requests a GPU is started where its code does not run: it withholds nothing.
+    assert 'exec "$runtime" "$@" ;;' in (home(it) / "nvidia-guard").read_text().partition("case $? in")[2].partition("esac")[0].splitlines()[2]
+    result = it.converge()
+    assert (result["changed"], result["isolation"]["level"], result["isolation_level"]) == (False, "off", "off")
+    calls = it.engine.calls()
+    it.option(isolation="exclusive").converge()
+    it.option(isolation="off").converge()
+    assert (settings(it)["level"], it.engine.calls(), program(it)) == ("off", calls, (guard(it), guard(it)))
+    assert it.option(advertise=[{"as": "gpu"}]).converge()["changed"] is True
+    assert (home(it).exists(), program(it), it.converge()["changed"]) == (False, (PLAIN, PLAIN), False)
+
+
+def test_a_rule_for_slots_that_selects_no_card_brings_no_guard_with_off(tmp_path):
+    it = advertising(tmp_path).option(isolation="off", advertise=[{"as": "slots", "slots": 2, "select": {"model": "*T4*"}}, {"as": "gpu"}])
+    assert (it.converge()["isolation"], home(it).exists()) == (None, False)
+
+
+def test_memory_brings_no_guard_with_off(tmp_path):
+    it = advertising(tmp_path, advertise=[{"as": "vram", "select": {"index": 0}}, {"as": "gpu"}]).option(isolation="off")
+    assert (it.converge()["changed"], home(it).exists()) == (False, False)
+    it.option(advertise=[{"as": "vram", "select": {"index": 0}}, *SLOTS]).converge()
+    assert any("nothing ties the share to a card" in text for text in it.assess()["warnings"])
+
+
+@pytest.mark.parametrize("level", ["off", "reserved"])
+def test_slots_are_an_error_where_no_guard_can_come(tmp_path, level):
+    it = advertising(tmp_path).option(advertise=SLOTS, isolation=level, restart="never")
+    before = it.everything()
+    for call in (it.assess, it.converge):
+        with pytest.raises(GpuSwarmError, match="NVIDIA-SLOT would be slots or groups .* with restart=never none is installed. Use restart="):
+            call()
+    assert it.everything() == before
+    it.option(restart="if_needed").converge()
+    assert it.option(restart="never").converge()["changed"] is False
+
+
+def test_slots_of_a_runtime_without_a_program_are_an_error(tmp_path):
+    it = advertising(tmp_path, daemon=b'{"runtimes": {"nvidia": {"runtimeType": "io.containerd.x"}}}').option(isolation="off", advertise=SLOTS)
+    with pytest.raises(GpuSwarmError, match="names no program .* or set isolation: off .gpu_swarm_isolation., without rules for slots or groups"):
+        it.assess()
+
+
+def test_slots_take_a_guard(tmp_path):
+    it = advertising(tmp_path).option(advertise=SLOTS)
     it.option(isolation="audit", cuda_overhead_mib=500)
     assert it.converge()["restarted"] is True
     slots = [f"{one}.slot{number}" for one in UUIDS[:2] for number in (1, 2)]
@@ -408,9 +452,7 @@ def test_slots_take_a_guard(tmp_path):
     assert [one["id"] for one in it.assess()["refused"]] == ["shrink"]
     assert f"fault {UUIDS[1]} reason=lost" in it.assess()["fault"]
     it.gpus = [gpu(0), gpu(1)]
-    with pytest.raises(GpuSwarmError, match="isolation is off"):
-        it.option(isolation="off").converge()
-    assert it.option(advertise=[{"as": "gpu"}]).converge()["changed"] is True
+    assert it.option(isolation="off", advertise=[{"as": "gpu"}]).converge()["changed"] is True
     assert it.shown() == [*(f"NVIDIA-GPU={one}" for one in UUIDS[:2]), "SSD=1"]
 
 
@@ -423,10 +465,6 @@ def paired(*numbers):
 def test_groups_take_a_guard_and_stay_when_a_card_dies(tmp_path):
     it = advertising(tmp_path).option(advertise=[{"as": "group", "kind": "PAIR", "size": 2}])
     it.gpus = paired(0, 1, 2, 3)
-    before = it.everything()
-    with pytest.raises(GpuSwarmError, match="PAIR would be slots or groups of cards, .* isolation is off. Set gpu_swarm_isolation"):
-        it.converge()
-    assert it.everything() == before
     pairs = ["+".join((UUIDS[0], UUIDS[3])), "+".join((UUIDS[1], UUIDS[2]))]
     it.option(isolation="reserved")
     assert it.converge()["restarted"] is True

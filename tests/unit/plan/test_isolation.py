@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from fleet_lab import host, ledger, member
@@ -97,10 +98,15 @@ def test_a_label_of_somebody_else_is_an_error_with_a_remedy():
 
 @pytest.mark.parametrize("level", ["off", "reserved"])
 @pytest.mark.parametrize("value", ["GPU-1.slot1", "MIG-1.slot1", "GPU-1+GPU-2"])
-def test_slots_and_groups_go_by_the_level_of_the_swarm(level, value):
-    step = planned(host(resources=[f"NVIDIA-X={value}", "FPGA=x.slot1"]), level)
-    assert (step.error or "").startswith("advertise: NVIDIA-X would be slots or groups" if level == "off" else "")
-    assert bool(step.error) is (level == "off")
+def test_slots_and_groups_are_there_at_each_level(level, value):
+    assert planned(host(resources=[f"NVIDIA-X={value}", "FPGA=x.slot1"]), level).error is None
+
+
+@pytest.mark.parametrize(("resource", "restarts"), [("NVIDIA-SLOT=GPU-1.slot1", False), ("NVIDIA-GPU=GPU-1", True)])
+def test_where_slots_keep_the_guard_with_off_it_takes_no_restart_of_a_daemon_that_a_reload_would_change(resource, restarts):
+    one = at("audit")
+    one.assessed.update(resources=[resource], isolation_level="audit", engine={"running": True, "lost_at_reload": ["--authorization-plugin"]})
+    assert isolation.takes_restart(replace(one, isolation="off")) is restarts
 
 
 @pytest.mark.parametrize(
