@@ -31,10 +31,10 @@ class ActionModule(ActionBase):
         assessed = _assessed(task_vars, args["hosts"])
         ids = {name: node_id_of({ASSESSED: answer}) for name, answer in assessed.items()}
         mistaken = identity.problems(ids, nodes)
-        shown = (args["ledger"].get("swarm") or {}).get("isolation")
+        swarm = verify.OfSwarm(args["tested"], (args["ledger"].get("swarm") or {}).get("isolation"))
         rows, problems = [], {}
         for name, node_id in ids.items():
-            found = verify.about(assessed[name], nodes.get(node_id), args["tested"], node_id, mistaken.get(name), shown)
+            found = verify.about(assessed[name], nodes.get(node_id), node_id, swarm, mistaken.get(name))
             rows.extend(verify.rows(name, found))
             if found.wrong:
                 problems[name] = found.wrong

@@ -236,7 +236,8 @@ def run(params, check_mode):
     manager = connect(params)
     left_behind = 0 if check_mode else verify_run.sweep(manager, prefix)
     before = _read_ledger(manager, prefix)
-    checks = plan.checks(before["nodes"], params["nodes"], params["gpus"], params["sample"], random.sample, params["isolation"], params["memory"])
+    extent, guarded = plan.Extent(params["gpus"], params["sample"], random.sample), plan.Guarded(params["isolation"], params["memory"])
+    checks = plan.checks(before["nodes"], params["nodes"], extent, guarded)
     checks = images.assigned(checks, params["image"], params["images"], params["pulls"], random.sample)
     planned = [check for check in checks if check["state"] == plan.PLANNED]
     if planned and not check_mode:

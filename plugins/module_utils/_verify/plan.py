@@ -48,32 +48,35 @@ Check = Dict[str, Any]
 Choose = Callable[[Sequence[str], int], Iterable[str]]
 
 
-def checks(
-    nodes: Sequence[Mapping[str, Any]],
-    wanted: Iterable[str] | None,
-    gpus: Any,
-    sample: Any,
-    choose: Choose,
-    levels: Mapping[str, Any] | None = None,
-    memory: Mapping[str, Any] | None = None,
-) -> list[Check]:
-    """A list of checks for the ledger's ``nodes``, in the order of ``wanted`` (ids; None for every node that has GPUs).
+class Extent(NamedTuple):
+    """``gpus`` are how many free GPUs of each kind to reserve, ``sample`` is how many nodes to test, ``choose(list, k)`` picks them."""
 
-    ``gpus`` are how many free GPUs of each kind to reserve, ``sample`` is how many nodes to test, ``choose(list, k)`` picks them.
-    ``levels`` are by node id those of isolation that its guard enforces, ``memory`` what it has of kinds that are an amount (isolation.of_memory).
-    """
-    levels, memory = levels or {}, memory or {}
+    gpus: Any
+    sample: Any
+    choose: Choose
+
+
+class Guarded(NamedTuple):
+    """By node id: the levels of isolation that guards enforce, and what a node has of kinds that are an amount (isolation.of_memory)."""
+
+    levels: Mapping[str, Any] | None = None
+    memory: Mapping[str, Any] | None = None
+
+
+def checks(nodes: Sequence[Mapping[str, Any]], wanted: Iterable[str] | None, extent: Extent, guarded: Guarded) -> list[Check]:
+    """A list of checks for the ledger's ``nodes``, in the order of ``wanted`` (ids; None for every node that has GPUs)."""
+    levels, memory = guarded.levels or {}, guarded.memory or {}
     by_id = {node["id"]: node for node in nodes}
     if wanted is None:
         wanted = [node["id"] for node in nodes if gpu_kinds(node) or _is_guarded(node, levels.get(node["id"]))]
-    per_kind = _per_kind(gpus)
+    per_kind = _per_kind(extent.gpus)
     made = [
         check
         for one in dict.fromkeys(wanted)
         for check in _checks_of(one, by_id.get(one), per_kind, levels.get(one), memory.get(one) or {})
     ]
     testable = list(dict.fromkeys(check["node"] for check in made if check["state"] == PLANNED))
-    chosen = set(choose(testable, min(len(testable), _size(sample, len(testable)))))
+    chosen = set(extent.choose(testable, min(len(testable), _size(extent.sample, len(testable)))))
     return [check if check["state"] != PLANNED or check["node"] in chosen else _left_out(check) for check in made]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_seen
@@ -50,16 +50,19 @@ class Found:
         return self.node + [_named(check) for check in self.checks if check["state"] == FAILED]
 
 
+class OfSwarm(NamedTuple):
+    """``tested`` is swarm_gpu_verify's result, ``isolation`` that of the swarm."""
+
+    tested: Mapping[str, Any]
+    isolation: Mapping[str, Any] | None = None
+
+
 def about(
-    assessed: Mapping[str, Any] | None,
-    node: Mapping[str, Any] | None,
-    tested: Mapping[str, Any],
-    node_id: str | None,
-    mistaken: str | None = None,
-    shown: Mapping[str, Any] | None = None,
+    assessed: Mapping[str, Any] | None, node: Mapping[str, Any] | None, node_id: str | None, swarm: OfSwarm, mistaken: str | None = None
 ) -> Found:
-    """``assessed`` is the host's answer of gpu_node, ``node`` the manager's record of it, ``tested`` swarm_gpu_verify's result,
-    ``mistaken`` why the node id that the host shows is not believed, ``shown`` the isolation of the swarm."""
+    """``assessed`` is the host's answer of gpu_node, ``node`` the manager's record of it, ``mistaken`` why the node id that the host shows is
+    not believed."""
+    tested = swarm.tested
     if not assessed or assessed.get("unreachable") or assessed.get("failed"):
         why = (assessed or {}).get("msg") or "the host did not answer"
         return Found([], [f"could not be read: {why}"])
@@ -70,7 +73,7 @@ def about(
     if node is None:
         return Found([], [f"not in the swarm of this manager. {PROVISION}"])
     checks = [check for check in tested.get("checks") or [] if check["node"] == node_id]
-    wrong = _disagreements(assessed, node) + _of_another_level(assessed, node, shown or {})
+    wrong = _disagreements(assessed, node) + _of_another_level(assessed, node, swarm.isolation or {})
     return Found(checks, wrong + list((tested.get("ledger_problems") or {}).get(node_id, [])))
 
 

@@ -30,7 +30,7 @@ def beside(state="passed", verdict="with variables that request more than it res
 
 def about(answer=None, node=None, checks=(), problems=None):
     answer = assessed(engine=RUNNING) if answer is None else answer
-    return report.about(answer, member() if node is None else node, {"checks": list(checks), "ledger_problems": problems or {}}, "n1")
+    return report.about(answer, member() if node is None else node, "n1", report.OfSwarm({"checks": list(checks), "ledger_problems": problems or {}}))
 
 
 def test_a_node_that_works():
@@ -100,7 +100,7 @@ def test_where_gpus_files_daemon_and_manager_do_not_agree(answer, node, words):
 
 
 def test_a_host_that_is_in_no_swarm():
-    found = report.about(assessed(engine=RUNNING, node_id=None), None, {}, None)
+    found = report.about(assessed(engine=RUNNING, node_id=None), None, None, report.OfSwarm({}))
     assert found.wrong == ["not in the swarm of this manager. Run fleet.gpu_swarm.provision for it"]
 
 
@@ -203,7 +203,7 @@ def guard(level, turned_off=False):
 def levelled(node_level, swarm_level, node=None, **answer):
     answer = assessed(engine=RUNNING, **{"isolation": node_level and guard(**node_level), **answer})
     shown = {"level": swarm_level, "label": "{}"} if swarm_level else {"level": "off", "label": ""}
-    return report.about(answer, node or member(), {}, "n1", None, shown).wrong
+    return report.about(answer, node or member(), "n1", report.OfSwarm({}, shown)).wrong
 
 
 @pytest.mark.parametrize(

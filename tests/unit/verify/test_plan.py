@@ -26,7 +26,7 @@ def first(names, count):
 
 
 def checks(found, wanted=None, gpus="1", sample="all", choose=first, levels=None, memory=None):
-    return plan.checks(found, wanted, gpus, sample, choose, levels, memory)
+    return plan.checks(found, wanted, plan.Extent(gpus, sample, choose), plan.Guarded(levels, memory))
 
 
 def brief(found):
