@@ -324,9 +324,8 @@ health:
   version_added: 0.3.0
 isolation:
   description:
-    - The guard in front of NVIDIA's runtime, with its C(level); C(turned_off), whether an operator's file turns it off; and C(found), by service and
-      name what it counted since the node booted (C(count), C(last), C(text)). C(docs/ISOLATION.md) lists the names. C(memory) has by kind that is
-      an amount of memory the cards that a task sees (C(devices)), and the least that it can use (C(mib)).
+    - The guard in front of NVIDIA's runtime, with its C(level); C(turned_off), whether an operator's file turns it off; C(found), by service and
+      name (C(docs/ISOLATION.md)) what it counted since the node booted; and C(memory), by kind of memory its cards and the least that a task can use.
   returned: success; null where there is no guard
   type: dict
   version_added: 0.3.0

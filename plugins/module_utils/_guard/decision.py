@@ -89,6 +89,11 @@ def decide(settings: Settings, container: Container) -> Verdict:
     return _at(settings, Verdict(devices, None, notes, _holds(parts), share.variables), parts)
 
 
+def held(settings: Settings, container: Container) -> tuple[str, ...]:
+    """What a task has that nobody else can have, whatever it requests."""
+    return () if is_allowed(settings.allow, container.labels) else _holds(reservation.parts(settings, container))
+
+
 def _mapped(settings: Settings, container: Container) -> Verdict:
     """A task with a slot or a group sees the cards of these, and all else goes on as it is; nothing is counted, held or refused."""
     parts = reservation.parts(settings, container)

@@ -29,8 +29,8 @@ _STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted behind the name in p
 _STATES = (("state.json", "init_process_pid", "init_process_start"), ("status", "pid", "process-start-time"))
 
 
-# What one container holds. pid: of the process that makes it. started: when that began, in the kernel's ticks. root: where runc or crun
-# keeps what it knows of it.
+# What one container holds. pid: of the process that makes it, or its first where the guard was not there. started: when that began, in the
+# kernel's ticks. root: where runc or crun keeps what it knows of it, empty where that is not known.
 Hold = namedtuple("Hold", ["container", "service", "task", "devices", "pid", "started", "root"])
 
 
@@ -58,6 +58,15 @@ def share(folder: str, mine: Hold) -> Hold | None:
         holder = _holder(folder, mine)
         _write(folder, mine)
         return holder
+
+
+def adopt(folder: str, found: list[Hold]) -> None:
+    """These hold what they have, unless they do already."""
+    with _locked(folder):
+        there = {one.container for one in _living(folder)}
+        for one in found:
+            if one.container not in there:
+                _write(folder, one)
 
 
 def _holder(folder: str, mine: Hold) -> Hold | None:
@@ -90,7 +99,9 @@ def _living(folder: str) -> list[Hold]:
 
 
 def _lives(hold: Hold) -> bool:
-    return started(hold.pid) == hold.started or any(_runs(os.path.join(hold.root, hold.container), *state) for state in _STATES)
+    if started(hold.pid) == hold.started:
+        return True
+    return bool(hold.root) and any(_runs(os.path.join(hold.root, hold.container), *state) for state in _STATES)
 
 
 def _runs(folder: str, name: str, process: str, start: str) -> bool:

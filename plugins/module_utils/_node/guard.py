@@ -24,13 +24,14 @@ from .._guard import findings
 from .._guard.call import PASS_THROUGH
 from .._services import read
 from . import guard_code
-from .guard_seen import FRONT, HOME, GuardSeen
+from .guard_seen import FRONT, HOME, OFF, GuardSeen
 from .guarded import GuardWanted
 
 _SETTINGS = "settings.json"
 _RUN = "run/gpu-swarm-guard"
 _MADE = "made"  # among the settings: the directories that were made for it
 _PROGRAM = 0o755
+_UNTIL = "Until they end, isolation exclusive does not know that they have a GPU"
 
 
 class Guard:
@@ -64,11 +65,25 @@ class Guard:
         made = self._make_home()
         if not guard_code.is_current(self.home):
             guard_code.keep(self.home)
+        self.adopt(wanted)  # what runs holds its own before the first task is looked at by these settings
         self._write(_SETTINGS, (json.dumps({**wanted.settings, _MADE: made}, indent=1, sort_keys=True) + "\n").encode("utf-8"), _files.NEW_FILE_MODE)
         self._put_front(wanted.front)
         # A container that is starting may still need that of before.
         for old in [*guard_code.versions(self.home)[2:], *guard_code.unfinished(self.home)]:
             _remove(old)
+
+    def adopt(self, wanted: GuardWanted) -> list[str]:
+        """Tasks that began without the guard hold what they have; returns why that is not so of some, as warnings."""
+        if wanted.settings["level"] == OFF:  # it does not look at what is held
+            return []
+        from .._guard import adopted  # only where a guard is installed
+
+        try:
+            unread = [one[:12] for one in adopted.adopt(wanted.settings, os.path.join(self._root, _RUN, "holds"))]
+        except (OSError, ValueError) as problem:
+            return ["what tasks hold that ran before the guard of the GPUs cannot be read: %s. %s" % (problem, _UNTIL)]
+        what = "what swarm gave to the tasks of these containers, which ran before the guard of the GPUs, cannot be read: %s. %s"
+        return [what % (", ".join(unread), _UNTIL)] if unread else []
 
     @contextlib.contextmanager
     def restored_on_failure(self) -> Iterator[None]:

@@ -17,6 +17,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import runtime_path
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import adopted
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard as guard_files
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_code
 
@@ -130,6 +131,46 @@ def test_another_level_is_written_without_a_reload(tmp_path):
     assert (settings(it)["level"], settings(it)["allow"], it.engine.calls()) == ("exclusive", ["dcgm"], calls)
     it.option(isolation_allow=[])
     assert it.assess()["drift"] == ["the guard of the GPUs is of another version, or has other settings"]
+
+
+def test_where_it_comes_and_at_each_level_tasks_that_run_hold_what_they_have(tmp_path, monkeypatch):
+    """Also where a tool took its place for a time, and before the first task is looked at by new settings."""
+    seen = []
+
+    def adopt(settings, folder):
+        there = home(it) / "settings.json"
+        seen.append((settings["level"], json.loads(there.read_text())["level"] if there.exists() else None))
+        assert folder == str(tmp_path / "run/gpu-swarm-guard/holds")
+        return []
+
+    monkeypatch.setattr(adopted, "adopt", adopt)
+    it = advertising(tmp_path, isolation="off")
+    assert seen == []
+    it.option(isolation="reserved").converge()
+    assert seen == [("reserved", None), ("reserved", "reserved")]
+    it.option(isolation="exclusive").converge()
+    assert seen[2:] == [("exclusive", "reserved"), ("exclusive", "exclusive")]
+    it.converge()
+    assert len(seen) == 4
+    it.put("daemon_config", it.content().replace(guard(it).encode(), PLAIN.encode()))
+    it.engine.reload()
+    it.converge()
+    assert seen[4:] == [("exclusive", "exclusive")]
+    it.option(isolation="off").converge()
+    assert len(seen) == 5
+
+
+@pytest.mark.parametrize("broken", [["a" * 64], OSError("no such folder"), ValueError("no level")])
+def test_tasks_that_hold_nothing_since_they_cannot_be_read_are_warned_of(tmp_path, monkeypatch, broken):
+    def adopt(settings, folder):
+        if isinstance(broken, list):
+            return broken
+        raise broken
+
+    monkeypatch.setattr(adopted, "adopt", adopt)
+    (text,) = advertising(tmp_path).option(isolation="exclusive").converge()["warnings"]
+    assert (str(broken) if isinstance(broken, Exception) else "which ran before the guard of the GPUs, cannot be read: aaaaaaaaaaaa.") in text
+    assert "isolation exclusive does not know that they have a GPU" in text
 
 
 @pytest.mark.parametrize("level", ["audit", "exclusive"])

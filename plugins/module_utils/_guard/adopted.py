@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What tasks hold that began while no guard stood before NVIDIA's runtime: nobody wrote it, and another task would get it too.
+
+It is written when the guard is installed or set to another level, and is no part of what is kept on a node.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Iterator, Mapping, NamedTuple
+
+from . import decision, engine_record, holds, toolkit_config
+from .bolt import BoltError
+from .holds import Hold
+from .task_record import RecordError
+
+
+class _Running(NamedTuple):
+    """A container of a task."""
+
+    container: str
+    labels: Mapping[str, str]
+    pid: int
+    started: int
+
+
+def adopt(read: Mapping[str, Any], folder: str) -> list[str]:
+    """Has each task hold what it has. ``read`` are the guard's settings, ``folder`` where it keeps holds. Returns the containers of tasks of
+    which cannot be read what swarm gave them. Raises OSError or ValueError."""
+    with open(read["runtime_config"], encoding="utf-8", errors="replace") as stream:
+        settings = decision.from_json(read, toolkit_config.listed(stream.read()))
+    found, unread = [], []
+    for one in _running(read["data_root"]):
+        try:
+            hold = _hold(settings, read["data_root"], one)
+        except (BoltError, RecordError, OSError):
+            unread.append(one.container)
+            continue
+        if hold:
+            found.append(hold)
+    if found:
+        holds.adopt(folder, found)
+    return unread
+
+
+def _running(data_root: str) -> Iterator[_Running]:
+    folder = os.path.join(data_root, "containers")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        try:
+            with open(os.path.join(folder, name, "config.v2.json"), encoding="utf-8", errors="replace") as stream:
+                one = json.load(stream)
+            state, labels = one["State"], one["Config"]["Labels"] or {}
+            pid = int(state["Pid"]) if state["Running"] is True and decision.TASK in labels else 0
+        except (OSError, ValueError, KeyError, TypeError):  # it is being made, or removed
+            continue
+        began = holds.started(pid) if pid and _is_of(pid, name) else None
+        if began is not None:
+            yield _Running(name, {str(key): str(value) for key, value in labels.items()}, pid, began)
+
+
+def _is_of(pid: int, container: str) -> bool:
+    """A process that began since may have this id by now."""
+    try:
+        with open("/proc/%d/cgroup" % pid, encoding="ascii", errors="replace") as stream:
+            return container in stream.read()
+    except OSError:
+        return False
+
+
+def _hold(settings: decision.Settings, data_root: str, one: _Running) -> Hold | None:
+    """By its first process: where runc or crun keep what they know of it is known to the guard's own calls only."""
+    task = engine_record.task(data_root, one.labels[decision.TASK])
+    devices = decision.held(settings, decision.Container(one.labels, (), (), task)) if task else ()
+    if not devices:
+        return None
+    return Hold(one.container, decision.service_of(one.labels), one.labels[decision.TASK], devices, one.pid, one.started, "")
