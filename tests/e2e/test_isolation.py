@@ -573,6 +573,22 @@ def test_a_task_with_a_share_of_a_card_sees_that_card_and_finds_its_share(fleet:
     assert {name: rows(run, name)[1:3] for name in NODES} == dict.fromkeys(NODES, shares), run.output
 
 
+def test_with_off_a_slot_is_its_card_and_what_runs_then_holds_its_own_when_that_ends(fleet: Fleet, inventory: Path) -> None:
+    at(fleet, inventory, "off", gpu_node_advertise=SHARED)
+    create(fleet, "slot", "--generic-resource", "NVIDIA-SLOT=1", image="lab/cuda")
+    create(fleet, "open", image="lab/cuda")
+    assert (seen(fleet, "slot"), seen(fleet, "open")) == (dict.fromkeys(NODES, 1), dict.fromkeys(NODES, ALL))
+    assert [counted(fleet[name]).get("open") for name in NODES] == [None, None]
+    running = {name: containers(fleet[name], "slot") for name in NODES}
+    at(fleet, inventory, "exclusive", gpu_node_advertise=SHARED)
+    for name, (container,) in running.items():
+        (hold,) = fleet[name].run("sh", "-c", "cat /run/gpu-swarm-guard/holds/*").splitlines()
+        held = json.loads(hold)
+        assert (held["container"].startswith(container), held["service"]) == (True, "slot")
+        assert held["devices"] == [variables(fleet[name], container)["GPU_SWARM_SLOTS"]]
+    removed(fleet, "slot", "open")
+
+
 PAIRS = [{"as": "group", "kind": "PAIR", "size": 2}]
 
 
