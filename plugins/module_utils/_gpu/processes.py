@@ -19,13 +19,14 @@ _FUNCTION_NOT_FOUND = 13
 
 
 def read(nvml: Any) -> list[dict[str, Any]]:
-    """``uuid`` and ``pids`` of each; these are None where that is not known. ``nvml`` is the binding, with NVML open."""
+    """``uuid`` and ``pids`` of each, and the ``index`` of its card; the pids are None where they are not known. ``nvml`` is the binding, with NVML
+    open."""
     found = []
     for index in range(nvml.nvmlDeviceGetCount()):
         with contextlib.suppress(nvml.NVMLError):  # one that is lost is reported by other means
             card = nvml.nvmlDeviceGetHandleByIndex(index)
             for handle in _divided(nvml, card) or [card]:
-                found.append({"uuid": _text(nvml.nvmlDeviceGetUUID(handle)), "pids": _pids(nvml, handle)})
+                found.append({"index": index, "uuid": _text(nvml.nvmlDeviceGetUUID(handle)), "pids": _pids(nvml, handle)})
     return found
 
 

@@ -16,8 +16,9 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from .._printable import printable
 
 # A card that a task holds is used by another, or by what is no task; a process of a task is on a card that it does not hold, and nobody else does;
-# what a task holds has had no process for long; a process that is of no task is on a card that nobody holds.
-USED_BY_ANOTHER, NOT_HELD, IDLE, OUTSIDE = NAMES = ("used-by-another", "not-held", "idle", "outside")
+# what a task holds has had no process for long; a process that is of no task is on a card that nobody holds; a container that is of no task was
+# given a card that a task holds, and has no process there.
+USED_BY_ANOTHER, NOT_HELD, IDLE, OUTSIDE, SEEN = NAMES = ("used-by-another", "not-held", "idle", "outside", "seen-by-another")
 # So many of one node, and of all.
 MOST, MOST_OF_ALL = 16, 200
 
@@ -65,7 +66,7 @@ def _finding(item: Any) -> Finding | None:
     if not all(isinstance(one, str) for one in texts) or not isinstance(since, int) or isinstance(since, bool):
         return None
     name, card, task, holder, by = texts
-    of_task = bool(task) or name in (USED_BY_ANOTHER, OUTSIDE)
+    of_task = bool(task) or name in (USED_BY_ANOTHER, OUTSIDE, SEEN)
     if name not in NAMES or not _CARD.fullmatch(card) or not (_TASK.fullmatch(task) and _TASK.fullmatch(holder)) or not of_task:
         return None
     return Finding(name, card, task, holder, text_of(by), since) if 0 <= since < _YEAR_10000 else None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Iterator, Mapping
 
 from .._gpu.record import devices_of
-from .._health.books import IDLE, NAMES, NOT_HELD, OUTSIDE, USED_BY_ANOTHER, Finding
+from .._health.books import IDLE, NAMES, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding
 from .._swarm.isolation import Books
 from .._swarm.lease import in_words
 from .findings import shortened
@@ -24,12 +24,14 @@ _TEXTS = {
     NOT_HELD: "A task uses a GPU that swarm did not give it.",
     IDLE: "A task has a GPU and does not use it.",
     OUTSIDE: "Something that is no task uses a GPU that swarm may allocate.",
+    SEEN: "A container that is no task can use a GPU that a task has.",
 }
 _REMEDIES = {
     USED_BY_ANOTHER: "End the process, or have it reserve a GPU; isolation keeps tasks from it.",
     NOT_HELD: "Have the service reserve a GPU; isolation keeps tasks from it.",
     IDLE: "Find out whose it is, and end it if nobody needs it.",
     OUTSIDE: "End the process, or leave the card to the host by a rule with 'as: none'.",
+    SEEN: "Have it reserve a GPU as a service, or name a label of it in gpu_node_isolation_allow if it is to see all of them.",
 }
 
 
@@ -72,8 +74,8 @@ def _of_node(record: Mapping[str, Any], found: Books, owners: Mapping[str, set[s
 def _is_so_still(one: Finding, tasks: Mapping[str, Mapping[str, Any]]) -> bool:
     if not all(task in tasks for task in (one.task, one.holder) if task):
         return False
-    holder = one.task if one.name == IDLE else one.holder if one.name == USED_BY_ANOTHER else ""
-    return bool(tasks[holder]["holding"]) if holder else one.name != USED_BY_ANOTHER
+    holder = one.task if one.name == IDLE else one.holder if one.name in (USED_BY_ANOTHER, SEEN) else ""
+    return bool(tasks[holder]["holding"]) if holder else one.name not in (USED_BY_ANOTHER, SEEN)
 
 
 def text(one: Mapping[str, Any]) -> str:
@@ -82,7 +84,8 @@ def text(one: Mapping[str, Any]) -> str:
     if one["name"] == IDLE:
         return "%s has it and has had no process there since %s" % (who, one["since"])
     has = "which %s has" % one["holder"] if one["holder"] else "which nobody has"
-    return "%s uses it, %s, since %s" % (who, has, one["since"])
+    does = "sees it and has no process there" if one["name"] == SEEN else "uses it"
+    return "%s %s, %s, since %s" % (who, does, has, one["since"])
 
 
 def findings(found: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:

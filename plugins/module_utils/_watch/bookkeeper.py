@@ -18,7 +18,7 @@ from .._guard.decision import is_allowed
 from .._health.books import Finding, as_lists, text_of
 from . import processes
 from .books import Books, Held, Look, Use, holdings
-from .containers import Container, Containers
+from .containers import Container, Containers, cards_of
 from .written import Written
 
 PATH = "/run/gpu-swarm/books.json"
@@ -29,6 +29,7 @@ CONFIRM_S = 10
 DATA_ROOT = "/var/lib/docker"
 # It serves the tasks that share a card by MPS, and computes nothing itself. As much of its name as the kernel keeps.
 _MPS_SERVER = "nvidia-cuda-mps"
+_OF_NO_TASK = "container %s"
 
 
 class Bookkeeper:
@@ -74,7 +75,7 @@ class Bookkeeper:
         tasks = {one.task: self._is_allowed(one) for one in running.values() if one.task and not self._containers.is_over(one.task)}
         held = {task: () if allowed else self._held(task, written) for task, allowed in tasks.items()}
         known = [card["uuid"] for card in cards if card["pids"] is not None]
-        return Look(list(self._uses(cards, running)), held, written.expected, known)
+        return Look(list(self._uses(cards, running)), held, written.expected, known, list(self._given(cards, running)))
 
     def _is_allowed(self, container: Container) -> bool:
         return is_allowed(self._allow, container.labels)
@@ -91,6 +92,11 @@ class Bookkeeper:
                 if use:
                     yield use
 
+    def _given(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container]) -> Iterator[Use]:
+        for one in running.values():
+            if one.requests and not self._is_allowed(one):
+                yield from (Use(card, "", text_of(_OF_NO_TASK % one.name)) for card in cards_of(one.requests, cards))
+
     def _use(self, card: str, process: processes.Process, running: Mapping[str, Container]) -> Use | None:
         # The outermost: one within another is what a task starts by a dockerd of its own.
         container = next((running[one] for one in process.containers if one in running), None)
@@ -98,7 +104,7 @@ class Bookkeeper:
             return None if self._is_allowed(container) else Use(card, container.task, process.name)
         if process.name.startswith(_MPS_SERVER):
             return None
-        whose = "container %s" % container.name if container else self._users.name(process.uid)
+        whose = _OF_NO_TASK % container.name if container else self._users.name(process.uid)
         return Use(card, "", text_of("%s (%s)" % (whose, process.name)))
 
     def _publish(self, found: Sequence[Finding]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._gpu.record import devices_of
-from .._health.books import IDLE, NOT_HELD, OUTSIDE, USED_BY_ANOTHER, Finding, ordered
+from .._health.books import IDLE, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding, ordered
 from .._policy.generic_resources import AMOUNT
 from .containers import Given
 
@@ -44,6 +44,7 @@ class Look(NamedTuple):
     held: Mapping[str, Sequence[Held] | None]  # by the ids of the tasks that run; None where nobody knows what one has
     advertised: Collection[str]  # cards and MIG devices
     known: Collection[str]  # those of which the processes are known
+    given: Sequence[Use] = ()  # what dockerd gave containers that are of no task, whether they use it or not
 
 
 def holdings(given: Iterable[Given], inserted: Mapping[str, Any]) -> list[Held]:
@@ -61,8 +62,10 @@ def _devices(one: Given, inserted: Mapping[str, Any]) -> Sequence[str]:
     return devices_of(one.value) if one.value.startswith(_NAMED_BY_CARD) else ()
 
 
-def judge(uses: Iterable[Use], held: Mapping[str, Sequence[Held] | None], advertised: Collection[str]) -> set[Finding]:
-    """What is used otherwise than it was given. ``held`` is by task; None where nobody knows what it has."""
+def judge(
+    uses: Iterable[Use], held: Mapping[str, Sequence[Held] | None], advertised: Collection[str], given: Iterable[Use] = ()
+) -> set[Finding]:
+    """What is used otherwise than it was given. ``held`` is by task; None where nobody knows what it has. ``given``: of what is no task."""
     holders: dict[str, list[str]] = {}
     for task in sorted(held):
         for device in dict.fromkeys(device for one in held[task] or () for device in one.devices):
@@ -75,7 +78,9 @@ def judge(uses: Iterable[Use], held: Mapping[str, Sequence[Held] | None], advert
         if one:
             # A task that changes the names of its processes is still one finding.
             found.setdefault((one.name, one.card, one.task, one.holder, "" if one.task else one.by), one)
-    return set(found.values())
+    busy = {(one.card, one.by.rpartition(" (")[0]) for one in found.values()}
+    seen = {Finding(SEEN, one.card, "", holders[one.card][0], one.by, 0) for one in given if one.card in holders and (one.card, one.by) not in busy}
+    return {*found.values(), *seen}
 
 
 def _finding(use: Use, holders: Sequence[str] | None, is_advertised: bool) -> Finding | None:
@@ -102,7 +107,7 @@ class Books:
         if self._looked is None or now - self._looked > GAP_S:
             self._before, self._since, self._used = set(), {}, {}
         self._looked = now
-        found = judge(look.uses, look.held, look.advertised)
+        found = judge(look.uses, look.held, look.advertised, look.given)
         # A process may outlast its container by a moment: two looks in a row have to agree.
         agreed, self.settled, self._before = found & self._before, found == self._before, found
         self._since = {one: self._since.get(one, clock) for one in found}

@@ -21,7 +21,10 @@ from .written import stamp
 
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
 _ID = re.compile(r"[0-9a-f]{64}")
-_CONFIG = "config.v2.json"
+_CONFIG, _HOST = "config.v2.json", "hostconfig.json"
+# How the devices of NVIDIA's cards are named in CDI, and what stands for all of them.
+_CDI, _EVERY = "nvidia.com/gpu=", "all"
+_MOST = 64  # cards that one request can name
 
 
 class Container(NamedTuple):
@@ -31,6 +34,7 @@ class Container(NamedTuple):
     task: str  # the id of its task, empty where it is of none
     service: str
     labels: Mapping[str, str]
+    requests: Sequence[str] = ()  # of one that is of no task: the cards that dockerd was to give it, as that names them
 
 
 class Given(NamedTuple):
@@ -83,6 +87,28 @@ class Containers:
         return self.given(task) is not None and task in self._over
 
 
+def requested(host: Mapping[str, Any]) -> tuple[str, ...]:
+    """What `docker run --gpus` and `--device nvidia.com/gpu=…` requested: indices, UUIDs, or all. ``host`` is a container's HostConfig."""
+    found: list[str] = []
+    for one in host.get("DeviceRequests") or ():
+        ids, driver = [str(name) for name in one.get("DeviceIDs") or ()], one.get("Driver") or ""
+        if driver == "cdi":
+            found += [name[len(_CDI) :] for name in ids if name.startswith(_CDI)]
+        elif driver in ("", "nvidia") and any("gpu" in several for several in one.get("Capabilities") or ()):
+            count = int(one.get("Count") or 0)
+            # So many are the first ones (moby, daemon/nvidia_linux.go), also where Docker 29 injects them by CDI.
+            found += ids or ([_EVERY] if count < 0 else map(str, range(min(count, _MOST))))
+    return tuple(found[:_MOST])
+
+
+def cards_of(requests: Sequence[str], cards: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The UUIDs of these cards and MIG devices that the requests name; ``cards`` are those of the node, as _gpu/processes reads them."""
+    names = {one for one in requests if one}
+    return [
+        card["uuid"] for card in cards if names & {_EVERY, str(card["index"])} or any(card["uuid"].startswith(one) for one in names)
+    ]
+
+
 def _given(record: TaskRecord) -> tuple[Given, ...]:
     named = tuple(Given(kind, value) for kind, value in dict.fromkeys(record.named))
     return named + tuple(Given(kind, "", True) for kind, amount in record.amounts if amount)
@@ -93,9 +119,20 @@ def _read(path: str) -> Container | None:
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             found = json.load(stream)
-        return _container(found) if found["State"]["Running"] is True else None
+        if found["State"]["Running"] is not True:
+            return None
+        one = _container(found)
+        return one if one.task else one._replace(requests=_requests(os.path.join(os.path.dirname(path), _HOST)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _requests(path: str) -> Sequence[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return requested(json.load(stream))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return ()
 
 
 def _container(found: Mapping[str, Any]) -> Container:

@@ -88,4 +88,4 @@ class Driver:
     ],
 )
 def test_a_driver_that_says_less(calls, pids):
-    assert processes.read(Driver(**calls)) == [{"uuid": "GPU-1", "pids": pids}]
+    assert processes.read(Driver(**calls)) == [{"index": 0, "uuid": "GPU-1", "pids": pids}]

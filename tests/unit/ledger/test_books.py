@@ -40,6 +40,10 @@ def finding(name, card, task_id="", holder="", by="python3"):
     ("one", "words"),
     [
         (finding("used-by-another", A, "t3", "t1"), "train.3 (python3) uses it, which train.1 has, since 2025-11-24T16:00:00Z"),
+        (
+            finding("seen-by-another", A, "", "t1", "container notebook"),
+            "container notebook sees it and has no process there, which train.1 has, since 2025-11-24T16:00:00Z",
+        ),
         (finding("used-by-another", A, "", "t1", "alice (py)"), "alice (py) uses it, which train.1 has, since 2025-11-24T16:00:00Z"),
         (finding("not-held", FREE, "t3"), "train.3 (python3) uses it, which nobody has, since 2025-11-24T16:00:00Z"),
         (finding("not-held", OWN, "t3"), "train.3 (python3) uses it, which nobody has, since 2025-11-24T16:00:00Z"),  # not advertised at all
@@ -66,6 +70,8 @@ def test_a_finding_is_named_by_what_the_manager_knows(one, words):
         finding("used-by-another", A, "gone", "t1"),
         finding("used-by-another", A, "t3", "t3"),  # has none
         finding("used-by-another", A, "t3"),
+        finding("seen-by-another", A, "", "", "container notebook"),
+        finding("seen-by-another", A, "", "gone", "container notebook"),
         finding("not-held", FOREIGN, "t3"),  # another node's card
         finding("not-held", FREE, "t5"),  # over
         finding("idle", B, "t3"),  # has none

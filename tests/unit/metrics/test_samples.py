@@ -326,6 +326,7 @@ def test_where_processes_and_reservations_differ():
         'gpu_swarm_books_findings{finding="idle"} 1',
         'gpu_swarm_books_findings{finding="not-held"} 0',
         'gpu_swarm_books_findings{finding="outside"} 2',
+        'gpu_swarm_books_findings{finding="seen-by-another"} 0',
         'gpu_swarm_books_findings{finding="used-by-another"} 0',
         f"gpu_swarm_gpu_books_finding{idle} 1",
         f"gpu_swarm_gpu_books_finding{outside} 1",

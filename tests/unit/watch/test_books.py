@@ -19,7 +19,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu.record import
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.books import Finding
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import bookkeeper, processes
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.books import Books, Held, Look, Use, holdings, judge
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.containers import SERVICE, TASK, Containers, Given
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.containers import SERVICE, TASK, Containers, Given, cards_of, requested
 
 ONE, TWO = "1" * 64, "2" * 64
 A, B, C = ("GPU-00000000-1111-2222-3333-44444444444%d" % place for place in range(3))
@@ -186,6 +186,49 @@ def test_a_container_that_is_being_made_or_removed_is_none(tmp_path, content):
 HELD = {"a": [Held("K", A, (A,))], "b": [Held("K", B, (B,))], "none": [], "unknown": None}
 
 
+@pytest.mark.parametrize(
+    ("requests", "found"),
+    [
+        ([{"Driver": "", "Count": -1, "DeviceIDs": None, "Capabilities": [["gpu"]], "Options": {}}], ("all",)),  # --gpus all, as Docker keeps it
+        ([{"Driver": "nvidia", "Count": 2, "DeviceIDs": [], "Capabilities": [["compute", "gpu"]]}], ("0", "1")),
+        ([{"Driver": "", "Count": 0, "DeviceIDs": ["1", A], "Capabilities": [["gpu"]]}], ("1", A)),
+        ([{"Driver": "cdi", "Count": 0, "DeviceIDs": ["nvidia.com/gpu=all"]}], ("all",)),
+        ([{"Driver": "cdi", "DeviceIDs": [f"nvidia.com/gpu={A}", "vendor.com/nic=0", "nvidia.com/gpu=1"]}], (A, "1")),
+        ([{"Driver": "", "Count": -1, "Capabilities": [["tpu"]]}, {"Driver": "amd", "Count": -1, "Capabilities": [["gpu"]]}], ()),
+        ([{"Driver": "", "Count": 10**9, "Capabilities": [["gpu"]]}], tuple(map(str, range(64)))),
+        ([], ()),
+        (None, ()),
+    ],
+)
+def test_what_a_container_of_docker_run_requests(requests, found):
+    assert requested({"DeviceRequests": requests}) == found
+
+
+@pytest.mark.parametrize(
+    ("requests", "cards"),
+    [
+        (["all"], [A, MIG, B]),
+        (["0"], [A]),
+        (["1"], [MIG]),  # a card in MIG mode is its devices
+        ([B, "7", ""], [B]),
+        ([A[:12], "GPU-f"], [A, B]),  # as NVIDIA's tools take them
+        ([MIG], [MIG]),
+        ([], []),
+    ],
+)
+def test_the_cards_of_such_requests(requests, cards):
+    node = [{"index": index, "uuid": uuid, "pids": []} for index, uuid in enumerate([A, MIG, B])]
+    assert cards_of(requests, node) == cards
+
+
+def test_an_operators_container_that_was_given_a_card_which_a_task_has_is_found_though_it_does_nothing():
+    given = [Use(A, "", "container notebook"), Use(C, "", "container notebook")]
+    assert judge([], HELD, [A, B, C], given) == {found("seen-by-another", A, "", "a", "container notebook")}
+    busy = [Use(A, "", "container notebook (py)"), Use(C, "", "container notebook (py)")]
+    assert {(one.name, one.card) for one in judge(busy, HELD, [A, B, C], given)} == {("used-by-another", A), ("outside", C)}
+    assert judge([], {"none": [], "unknown": None}, [A, B, C], given) == set()
+
+
 def found(name, card, task="", holder="", by="py"):
     return Finding(name, card, task, holder, by, 0)
 
@@ -289,7 +332,8 @@ def keeper(tmp_path, monkeypatch):
     monkeypatch.setattr(bookkeeper, "time", clock)
     (tmp_path / "docker" / "containers").mkdir(parents=True)
     cards = []
-    it = bookkeeper.Bookkeeper({"data_root": str(tmp_path / "docker"), "idle_after": 0, "isolation_allow": ["exporter"]}, lambda: cards[-1])
+    settings = {"data_root": str(tmp_path / "docker"), "idle_after": 0, "isolation_allow": ["exporter", "label:monitors"]}
+    it = bookkeeper.Bookkeeper(settings, lambda: cards[-1])
 
     def look(answer, readable=True):
         cards.append(answer)
@@ -303,7 +347,7 @@ def keeper(tmp_path, monkeypatch):
 
 
 def on(card, *pids):
-    return [{"uuid": card, "pids": list(pids)}]
+    return [{"index": 0, "uuid": card, "pids": list(pids)}]
 
 
 def test_a_process_outside_containers_is_named_with_its_user(keeper, sleeper):
@@ -346,6 +390,30 @@ def test_a_process_of_a_container_is_that_of_its_task(keeper, sleeper, monkeypat
     monkeypatch.setattr(processes, "read", lambda pid: read(pid)._replace(containers=[TWO, ONE]))  # TWO is of a dockerd around this one
     keeper(on(A, sleeper))
     assert keeper(on(A, sleeper)) == ([found] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("labels", "host", "expected"),
+    [
+        ({}, '{"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]}', True),
+        ({"monitors": "gpus"}, '{"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]}', False),  # it may see all
+        ({}, '{"DeviceRequests": [{"Count": "x", "Capabilities": [["gpu"]]}]}', False),
+        ({}, '{"DeviceRequests": 5}', False),
+        ({}, "[]", False),
+        ({}, "", False),
+        ({}, None, False),
+    ],
+)
+def test_an_idle_container_of_docker_run_stands_in_the_books(keeper, labels, host, expected):
+    (keeper.root / "swarm" / "worker").mkdir(parents=True)
+    (keeper.root / "swarm" / "worker" / "tasks.db").write_bytes(gzip.decompress((DATA / "tasks-26.1.5.db.gz").read_bytes()))
+    held, task = "GPU-77a610a8-caa6-5036-afec-4399b4137c2b", "os4h3yhd38lmqy77fykgvxym7"
+    container(keeper.root, ONE, task, "train")
+    container(keeper.root, TWO, name="/notebook", **labels)
+    if host is not None:
+        (keeper.root / "containers" / TWO / "hostconfig.json").write_text(host)
+    keeper(on(held))
+    assert keeper(on(held)) == ([["seen-by-another", held, "", task, "container notebook", 1000]] if expected else [])
 
 
 def test_what_goes_wrong_is_said_once_and_ends_nothing(tmp_path, monkeypatch):
