@@ -32,8 +32,8 @@ E2E_SWARM = [f"{E2E}/test_swarm_faults.py"]
 # Each of these has small fleets of its own.
 E2E_APART = [f"{E2E}/test_{name}.py" for name in ("air_gap", "controllers", "deprovision", "leave_no_trace", "recipes", "ssh", "upgrade")]
 E2E_HEALTH = [f"{E2E}/test_health.py"]
-# Those with a node of Debian's testing suite.
-E2E_ISOLATION = [f"{E2E}/test_{name}.py" for name in ("isolation", "releases")]
+# Where each node image has been made: those with a node of Debian's testing suite, and what compares the images with the docs.
+E2E_ISOLATION = [f"{E2E}/test_{name}.py" for name in ("isolation", "listed_versions", "releases")]
 E2E_RPM = [f"{E2E}/test_rpm_nodes.py"]
 
 

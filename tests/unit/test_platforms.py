@@ -2,90 +2,143 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""docs/PLATFORMS.md names for each platform the tests that prove it, or says that none does; here it is held to the tests that exist."""
+"""docs/PLATFORMS.md names for each platform the tests that prove it, or says that none does, and so does the README's table: both are held to the
+tests that there are and to the lab's nodes, and what would not be true is found."""
 
 from __future__ import annotations
 
-import ast
 import re
-from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.lab import rootfs
-from tests.runner.stages import stages
+from tests.lab import versions
+from tests.pages import platforms
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "PLATFORMS.md").read_text(encoding="utf-8")
-TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
-STAGE = re.compile(r"stage `([\w-]+)`")
-# What else a row may say, where it names no test.
-WITHOUT = ("by variables only", "never run", "by hand: ", "tried by hand", "all tests")
-# Where no other is named, a node is of this release.
-BY_DEFAULT = "debian13"
-
-
-def rows() -> list[tuple[str, str, str]]:
-    cells = [[cell.strip() for cell in line.strip("|\n").split(" |")] for line in PAGE.splitlines() if line.startswith("| ")]
-    return [(what, node.strip(" `"), proof) for what, node, proof in cells if what != "what"]
+PAGE, README = platforms.page(), platforms.readme()
+ROWS = platforms.rows(PAGE)
+NODES = {
+    "debian12": {"docker.io": "20.10.24", "python3": "3.11.2"},
+    "debian13": {"docker.io": "26.1.5", "python3": "3.13.5"},
+    "debian-testing": {"docker.io": "28.5.2", "python3": "3.14.7"},
+    "rhel": {"dnf": "4.14.0"},
+    "suse": {"zypper": "1.14.42"},
+}
 
 
-ROWS = rows()
-FAMILIES = yaml.safe_load((ROOT / "tests/lab/families.yml").read_text())
-# One without an os-release of its own only has more programs.
-NODES = {*rootfs.releases(), *(name for name, family in FAMILIES.items() if "usr/lib/os-release" in family["files"]), "ssh"}
+def changed(text: str, old: str, new: str) -> str:
+    found, number = re.subn(old, lambda _match: new, text, count=1, flags=re.MULTILINE)
+    assert number == 1, f"{old}: change this test"
+    return found
 
 
-def functions_of(path: Path) -> set[str]:
-    return {node.name for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)}
+def in_one_line(text: str) -> str:
+    """With the sentence about a whole run that has yet to be done, whichever of the two the page has, in one line."""
+    either = f"{platforms.YET}|{platforms.WHOLE_RUN.pattern}".replace(" ", r"\s")
+    return re.sub(either, platforms.YET, text)
 
 
-def marked_rare(path: Path, name: str) -> bool:
-    """By itself, or with its whole file."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    marks = [node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"]
-    own = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name)
-    return any("rare" in ast.unparse(part) for part in [*(mark.value for mark in marks), *own.decorator_list])
+def test_the_page_is_true_of_the_tests_and_of_the_lab() -> None:
+    assert platforms.wrong_page(PAGE) == []
 
 
-@pytest.mark.parametrize(("what", "node", "proof"), ROWS, ids=[row[0][:40] for row in ROWS])
-def test_a_row_names_tests_that_exist_or_says_that_there_is_none(what, node, proof):
-    tests, named = TEST.findall(proof), STAGE.findall(proof)
-    assert tests or named or proof.startswith(WITHOUT), proof
-    for path, name in tests:
-        assert (ROOT / path).is_file(), path
-        assert not name or name in functions_of(ROOT / path), f"{path} has no {name}"
-    assert set(named) <= {stage.name for stage in stages()}
+def test_the_readme_says_what_the_page_says() -> None:
+    assert platforms.wrong_readme(README, ROWS) == []
+    assert "(docs/PLATFORMS.md)" in README
 
 
-@pytest.mark.parametrize(("what", "node", "proof"), ROWS, ids=[row[0][:40] for row in ROWS])
-def test_rare_is_said_of_rare_tests_alone(what, node, proof):
-    """Of others, `make test` would have to be believed to run them."""
-    said = {match[2] for match in re.finditer(r"`([\w/.]+)::(\w+)` \(rare\)", proof)}
-    assert said == {name for path, name in TEST.findall(proof) if name and marked_rare(ROOT / path, name)}
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        # Its nodes are all of Debian 12.
+        (r"^\| Debian 13 .*$", "| Debian 13 | `debian13` | `tests/e2e/test_rpm_nodes.py` |", "test_rpm_nodes.py has no node debian13"),
+        # A node of RHEL's family is none of Debian.
+        (r"^\| Debian 12 .*$", "| Debian 12 | `debian12` | `tests/e2e/test_rpm_nodes.py` |", "has no node debian12"),
+        (r"^\| Debian 13 .*$", "| Debian 13 | `debian13` | also `rhel`: `tests/e2e/test_verify.py` |", "has no node rhel"),
+        (r"^\| Ubuntu .*$", "| Ubuntu | | in the lab |", "names no test"),
+        (r"^\| Ubuntu .*$", "| Ubuntu | `debian13` | by variables only: Debian's |", "has a node, debian13"),
+        (r"^\| Ubuntu .*$", "| Ubuntu | `ubuntu` | `tests/e2e/test_verify.py` |", "the lab makes no node ubuntu"),
+        (r"^\| Ubuntu .*$", "| Ubuntu | | `tests/e2e/test_ubuntu.py` |", "there is no tests/e2e/test_ubuntu.py"),
+        (r"^\| Ubuntu .*$", "| Ubuntu | | `tests/e2e/test_verify.py::test_ubuntu` |", "has no test_ubuntu"),
+        (r"^\| Ubuntu .*$", "| Ubuntu | | stage `ubuntu` |", "there is no stage ubuntu"),
+        (r"test_the_newest` \(rare\)", "test_the_newest`", "rare are"),
+        (r"^\| .* `suse` .*$", "", "suse: the lab makes such nodes"),
+        (platforms.YET, "a whole run of it was done", "either"),
+        (platforms.YET, "A whole `make test-all` passed on 24 November 2026 at abc1234: 10 passed, 1 failed, 9 minutes", "either"),
+    ],
+)  # fmt: skip
+def test_what_is_not_true_of_the_page_is_found(old: str, new: str, found: str) -> None:
+    assert any(found in problem for problem in platforms.wrong_page(changed(in_one_line(PAGE), old, new)))
 
 
-@pytest.mark.parametrize(("what", "node", "proof"), [row for row in ROWS if row[1]], ids=[row[0][:40] for row in ROWS if row[1]])
-def test_the_tests_of_a_row_have_such_a_node(what, node, proof):
-    assert node in NODES, "the lab makes no such node"
-    for path, _name in TEST.findall(proof):
-        # The fleet of a file stands in it, or beside it for all that have none.
-        fleets = [(ROOT / path).read_text(), (ROOT / path).with_name("fleet.yml").read_text()]
-        assert node == BY_DEFAULT or any(re.search(rf"^  \w+: .*\b{node}\b", fleet, re.MULTILINE) for fleet in fleets)
+def test_a_whole_run_is_named_with_its_day_its_commit_and_its_count() -> None:
+    said = "A whole `make test-all` passed on 24 November 2026 at abc1234: 5678 passed, 0 failed, 83 minutes"
+    assert platforms.wrong_page(changed(in_one_line(PAGE), platforms.YET, said)) == []
 
 
-def test_every_kind_of_node_that_the_lab_makes_is_listed():
-    assert {node for _what, node, _proof in ROWS if node} == NODES
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        (r"^\| Ubuntu .*$", "| Ubuntu | in the lab, by all tests: `tests/e2e/test_provision.py` |", "Ubuntu is not: by variables"),
+        (r"^\| Debian 12 and 13 \|", "| Debian 9 to 13, and Solaris |", "is no row of the page"),
+        (r"^\| Debian 12 and 13 .*$", "| Debian 12 and 13 | in the lab, by all tests |", "names no test"),
+        (r"^\| Debian 12 and 13 .*$", "| Debian 12 and 13 | in the lab: `tests/e2e/test_secrets.py` |", "proves none of it"),
+        (r"^\| SELinux.*$", "| SELinux, `python3-docker` from EPEL, the Docker packages of these distributions | in the lab |", "is not: never run"),
+        (r"^\| Docker 20.10, .*? \| in the lab", "| Docker 20.10, 26.1, and 28.5 or newer | in the lab, with 29.9", "29.9 is not on the page"),
+        (r"^\| ansible-core .*? \| in the lab", "| ansible-core 2.16, 2.19, and the newest | in the lab with 9.9", "9.9 is not on the page"),
+        (r"^\| Mitogen, WinRM .*$\n", "", "Mitogen, WinRM: never run: the README does not say so"),
+        (r"^\| Mitogen, WinRM .*$", "| Mitogen, WinRM | works |", "neither in the lab"),
+        (r"^\| platform \|", "| system |", "there is no table"),
+    ],
+)  # fmt: skip
+def test_what_is_not_true_of_the_readme_is_found(old: str, new: str, found: str) -> None:
+    assert any(found in problem for problem in platforms.wrong_readme(changed(README, old, new), ROWS))
 
 
-def test_the_readme_has_no_platform_that_is_not_here():
-    """Both say the same of what nobody has run."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "(docs/PLATFORMS.md)" in readme
-    table = re.search(r"^\| platform \|.*\n(?:\|.*\n)+", readme, re.MULTILINE)
-    assert table
-    unproven = re.findall(r"^\| (.*?) \| (by variables|never run)", table[0], re.MULTILINE)
-    assert unproven
-    for platform, verdict in unproven:
-        assert any(platform in what and proof.startswith(verdict) for what, _node, proof in ROWS), platform
+def test_a_platform_of_the_page_that_is_not_proven_any_more_is_found_in_the_readme() -> None:
+    rows = platforms.rows(changed(PAGE, r"^\| Debian 13 .*$", "| Debian 13 | | never run |"))
+    assert "Debian 12 and 13: Debian 13 is not: never run" in platforms.wrong_readme(README, rows)
+
+
+@pytest.mark.parametrize(
+    ("node", "package", "version", "found"),
+    [
+        ("debian12", "docker.io", "20.10.25", "Docker Engine: 20.10 (20.10.24): debian12 has 20.10.25"),
+        ("debian13", "docker.io", "29.9.1", "Docker Engine: 26.1 (26.1.5): debian13 has 29.9.1"),
+        ("debian-testing", "docker.io", "28.4.9", "Docker Engine: 28.5 or newer, on cgroup v2: debian-testing has 28.4.9"),
+        ("debian-testing", "docker.io", "29.0.1", None),
+        ("debian13", "python3", "3.14.1", "Python: on nodes: 3.13: debian13 has 3.14.1"),
+        ("debian-testing", "python3", "3.15.0", None),
+        ("rhel", "dnf", "4.20.0", "dnf 4.14: rhel has 4.20.0"),
+        ("suse", "zypper", "1.14.43", "zypper 1.14.42: suse has 1.14.43"),
+    ],
+)
+def test_versions_that_nodes_do_not_have_are_found(node: str, package: str, version: str, found: str | None) -> None:
+    assert platforms.wrong_on_nodes(ROWS, NODES) == []
+    problems = platforms.wrong_on_nodes(ROWS, {**NODES, node: {**NODES[node], package: version}})
+    assert (problems == []) if found is None else (len(problems) == 1 and found in problems[0]), problems
+
+
+def test_a_release_of_python_that_no_row_has_is_found() -> None:
+    fewer = [row for row in ROWS if (row.part, row.node) != ("Python", "debian-testing")]
+    assert platforms.wrong_on_nodes(fewer, NODES) == ["Python: no row has debian-testing, with 3.14.7"]
+
+
+@pytest.mark.parametrize(
+    ("there", "wrong"),
+    [
+        (("2.19.14", "4.8.1", "3.11.2"), 0),
+        (("2.20.0", "4.8.1", "3.11.2"), 1),
+        (("2.19.14", "5.0.0", "3.11.2"), 1),
+        (("2.19.14", "4.8.1", "3.13.5"), 1),
+    ],
+)
+def test_a_controller_that_all_tests_do_not_run_on_is_found(there: tuple[str, str, str], wrong: int) -> None:
+    assert len(platforms.wrong_on_the_controller(ROWS, *there)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("debian", "upstream"),
+    [("20.10.24+dfsg1-1+deb12u1+b6", "20.10.24"), ("28.5.2+dfsg4-5", "28.5.2"), ("3.14.7-3", "3.14.7"), ("1:5.4.0.0-1", "5.4.0.0"), ("2.4", "2.4")],
+)
+def test_versions_are_those_of_their_authors(debian: str, upstream: str) -> None:
+    assert versions.upstream(debian) == upstream

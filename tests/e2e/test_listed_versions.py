@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The versions that docs/PLATFORMS.md and the README's table name are those that nodes and controller have."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from tests.lab import rootfs, versions
+from tests.pages import platforms
+
+from .fleet import BIN, LIMIT_S
+
+ROWS = platforms.rows(platforms.page())
+
+
+def test_nodes() -> None:
+    """On a day on which an image that moves cannot be made, no fleet has such a node either, and there is nothing to compare."""
+    releases = [*rootfs.releases(moving=False), *(name for name in rootfs.releases(moving=True) if rootfs.cached(name).exists())]
+    nodes = {release: versions.of_release(release) for release in releases}
+    for row in ROWS:
+        for path in sorted(path for path in row.paths if path.startswith("tests/e2e/")):
+            nodes |= {node.family: versions.of_family(node.image, node.family) for node in platforms.fleet_of(path) if node.family}
+    assert platforms.wrong_on_nodes(ROWS, nodes) == []
+
+
+def test_the_controller() -> None:
+    listed = subprocess.run([str(BIN / "ansible-galaxy"), "collection", "list", "--format", "json"], capture_output=True, check=True)
+    found = {name: one["version"] for part in json.loads(listed.stdout).values() for name, one in part.items()}
+    python = ".".join(map(str, sys.version_info[:3]))
+    assert platforms.wrong_on_the_controller(ROWS, version("ansible-core"), found["community.docker"], python) == []
+
+
+@pytest.mark.rare
+def test_the_newest_ansible_core_is_one_that_pip_installs(tmp_path: Path) -> None:
+    """A newer one may have been released since; `tests/e2e/test_controllers.py` prints which it took."""
+    (row,) = (row for row in ROWS if row.what.startswith("the newest that pip installs"))
+    (core,) = platforms.VERSION.findall(row.what)
+    only = ["--no-deps", "--only-binary=:all:", "--python-version=3.13", f"--dest={tmp_path}", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "download", *only, f"ansible-core=={core}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,256 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/PLATFORMS.md and the README's table of platforms, held to the tests that there are, to the lab's nodes, and to each other.
+
+Each function returns what is wrong, in words; none of them changes a page.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.lab import families, fleet, rootfs
+from tests.runner.stages import stages
+
+ROOT = Path(__file__).resolve().parents[2]
+TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+STAGE = re.compile(r"stage `([\w-]+)`")
+VERSION = re.compile(r"\b\d+(?:\.\d+)+\b")
+# What else a row of the page may say, where it names no test.
+WITHOUT = ("by variables only", "never run", "by hand: ", "tried by hand", "all tests")
+UNPROVEN = ("by variables", "never run")
+# The README's rows that stand for several of the page, or for one in other words.
+OF_README = {
+    "Debian 12 and 13": ("Debian 12", "Debian 13"),
+    "Docker 20.10, 26.1, and 28.5 or newer": ("20.10 (20.10.24)", "26.1 (26.1.5)", "28.5 or newer, on cgroup v2"),
+    "Docker's releases between and after these": ("releases between and after these",),
+    "Docker from snap, rootless Docker, Podman's stand-in": ("from snap, rootless, Podman's stand-in",),
+    "ansible-core 2.16, 2.19, and the newest": (
+        "2.16 with community.docker 4.1.0, the oldest of both",
+        "2.19 with community.docker 4.8",
+        "the newest that pip installs, 2.21.5 at the last run",
+    ),
+    "Python 3.11, 3.13, and 3.14 or newer on the nodes": ("on nodes: 3.11", "on nodes: 3.13", "on nodes: 3.14 or newer"),
+    "Python 3.8 to 3.10, and 3.12, on the nodes": ("on nodes: 3.8 to 3.10, 3.12",),
+    "Python 3.11 and 3.13 on the controller": ("on the controller: 3.11", "on the controller: 3.13"),
+    "Python 3.10, 3.12 and from 3.14 on the controller": ("on the controller: 3.10, 3.12 and from 3.14",),
+    "SSH, a user with sudo: without and with a password, with `requiretty`, behind a jump host": (
+        "SSH, a user with sudo, host keys checked",
+        "sudo with a password",
+        "sudo with `requiretty`",
+        "a jump host",
+    ),
+}
+YET = "a whole run of it has yet to be done"
+WHOLE_RUN = re.compile(
+    r"A whole `?make test-all`? passed on \d{1,2} [A-Z][a-z]+ \d{4} at [0-9a-f]{7,40}: [1-9]\d* passed, 0 failed, [1-9]\d* minutes\b"
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    part: str  # the heading that it stands below
+    what: str
+    node: str
+    proof: str
+
+    @property
+    def paths(self) -> set[str]:
+        return {path for path, _name in TEST.findall(self.proof)}
+
+    @property
+    def nodes(self) -> set[str]:
+        """Of the lab: the one of its cell, and those that the proof names beside it."""
+        return ({self.node} if self.node else set()) | (set(re.findall(r"`([\w-]+)`", self.proof)) & kinds_of_the_lab())
+
+    @property
+    def proven(self) -> bool:
+        return bool(self.node and self.paths) or self.proof.startswith("all tests")
+
+
+def page() -> str:
+    return (ROOT / "docs" / "PLATFORMS.md").read_text(encoding="utf-8")
+
+
+def readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def rows(text: str) -> list[Row]:
+    found, part = [], ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            part = line.removeprefix("## ")
+        if line.startswith("| ") and not line.startswith("| what |"):
+            what, node, proof = (cell.strip() for cell in line.strip("|\n").split(" |"))
+            found.append(Row(part, what, node.strip(" `"), proof))
+    return found
+
+
+@cache
+def kinds_of_the_lab() -> frozenset[str]:
+    """A family without an os-release of its own only has more programs."""
+    named = {name for name, family in families.table().items() if "usr/lib/os-release" in family["files"]}
+    return frozenset({*rootfs.releases(), *named, "ssh"})
+
+
+@cache
+def fleet_of(path: str) -> tuple[fleet.Node, ...]:
+    """The nodes that an end-to-end test has: those of its file, or the fleet of all that have none of their own."""
+    description = getattr(importlib.import_module(path.removesuffix(".py").replace("/", ".")), "FLEET", "")
+    if "nodes:" not in description:
+        return fleet.read((ROOT / path).with_name("fleet.yml"), None, {}).nodes
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "fleet.yml"
+        file.write_text(description, encoding="utf-8")
+        return fleet.read(file, None, {}).nodes
+
+
+def kinds(node: fleet.Node) -> set[str]:
+    """A node of another family is none of Debian, although its image is."""
+    return {node.family or node.image, *(["ssh"] if node.ssh else [])}
+
+
+def wrong_page(text: str) -> list[str]:
+    found = [f"{row.what}: {problem}" for row in rows(text) for problem in (*_tests(row), *_rare(row), *_nodes(row))]
+    listed = {row.node for row in rows(text) if row.node}
+    found += [f"{node}: the lab makes such nodes, and no row has one" for node in sorted(kinds_of_the_lab() - listed)]
+    whole = " ".join(text.split())
+    if (YET in whole) is bool(WHOLE_RUN.search(whole)):
+        found.append(f"either '{YET}', or when and where a whole run passed, in the form of {WHOLE_RUN.pattern}")
+    return found
+
+
+def _tests(row: Row) -> Iterator[str]:
+    tests, named = TEST.findall(row.proof), STAGE.findall(row.proof)
+    if not (tests or named or row.proof.startswith(WITHOUT)):
+        yield f"names no test, and does not say that there is none: {row.proof}"
+    if row.node and row.proof.startswith(UNPROVEN):
+        yield f"has a node, {row.node}, and is {row.proof}"
+    for path, name in tests:
+        if not (ROOT / path).is_file():
+            yield f"there is no {path}"
+        elif name and _function(path, name) is None:
+            yield f"{path} has no {name}"
+    for stage in set(named) - _stages():
+        yield f"there is no stage {stage}"
+
+
+@cache
+def _stages() -> frozenset[str]:
+    return frozenset(stage.name for stage in stages(rare=True))
+
+
+def _rare(row: Row) -> Iterator[str]:
+    """Of others, `make test` would have to be believed to run them."""
+    said = {match[1] for match in re.finditer(r"`[\w/.]+::(\w+)` \(rare\)", row.proof)}
+    is_rare = {name for path, name in TEST.findall(row.proof) if name and (ROOT / path).is_file() and _marked_rare(path, name)}
+    if said != is_rare:
+        yield f"rare are {sorted(is_rare)}, not {sorted(said)}"
+
+
+def _nodes(row: Row) -> Iterator[str]:
+    if row.node and row.node not in kinds_of_the_lab():
+        yield f"the lab makes no node {row.node}"
+        return
+    for path in sorted(path for path in row.paths if path.startswith("tests/e2e/") and (ROOT / path).is_file()):
+        there = {kind for node in fleet_of(path) for kind in kinds(node)}
+        if missing := row.nodes - there:
+            yield f"{path} has no node {', '.join(sorted(missing))}"
+
+
+@cache
+def _tree(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
+def _function(path: str, name: str) -> ast.FunctionDef | None:
+    """Tests stand at the top of a file, or in a class there."""
+    bodies = (node.body if isinstance(node, ast.ClassDef) else [node] for node in _tree(path).body)
+    return next((node for body in bodies for node in body if isinstance(node, ast.FunctionDef) and node.name == name), None)
+
+
+def _marked_rare(path: str, name: str) -> bool:
+    """By itself, or with its whole file."""
+    marks = [node.value for node in _tree(path).body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"]
+    own = _function(path, name)
+    return any("rare" in ast.unparse(part) for part in [*marks, *(own.decorator_list if own else [])])
+
+
+def wrong_readme(text: str, listed: list[Row]) -> list[str]:
+    """Its table says nothing that the page does not say, and leaves out nothing that nobody has run."""
+    table = re.search(r"^\| platform \|.*\n\|-.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    if not table:
+        return ["there is no table of platforms"]
+    lines = [line.strip("| ").split(" | ", 1) for line in table[1].splitlines()]
+    of = {cell: [row for row in listed if row.what in OF_README.get(cell, (cell,))] for cell, _verdict in lines}
+    found = [f"{cell}: {problem}" for cell, verdict in lines for problem in _verdict(cell, verdict, of[cell])]
+    covered = {row.what for some in of.values() for row in some}
+    found += [f"{row.what}: {row.proof}: the README does not say so" for row in listed if row.proof.startswith(UNPROVEN) and row.what not in covered]
+    return found
+
+
+def _verdict(cell: str, verdict: str, of: list[Row]) -> Iterator[str]:
+    if len(of) != len(OF_README.get(cell, (cell,))):
+        yield f"is no row of the page, or stands for some that are none: {OF_README.get(cell, '')}"
+        return
+    paths = {path for path, _name in TEST.findall(verdict)}
+    if verdict.startswith("in the lab"):
+        yield from (f"{row.what} is not: {row.proof}" for row in of if not row.proven)
+        if not paths:
+            yield "names no test"
+    elif (word := next((word for word in (*UNPROVEN, "refused") if verdict.startswith(word)), None)) is not None:
+        yield from (f"{row.what} is: {row.proof}" for row in of if not row.proof.startswith(word))
+    else:
+        yield f"neither in the lab, nor {', '.join(UNPROVEN)} or refused: {verdict}"
+    if paths:
+        others = [row.what for row in of if not (row.paths & paths or row.proof.startswith("all tests"))]
+        yield from (f"{what} is not proven by {', '.join(sorted(paths))}" for what in others)
+        yield from (f"{path} proves none of it" for path in sorted(paths - {path for row in of for path in row.paths}))
+    known = {version for row in of for version in VERSION.findall(f"{row.what} {row.proof}")}
+    yield from (f"{version} is not on the page" for version in VERSION.findall(f"{cell} {verdict}") if version not in known)
+
+
+def agrees(said: str, found: str) -> bool:
+    """``20.10 (20.10.24)`` with 20.10.24, and ``28.5 or newer`` with what is not older."""
+    versions = VERSION.findall(said)
+    if "or newer" in said:
+        return _parts(found) >= _parts(versions[0])
+    return bool(versions) and all(f"{found}.".startswith(f"{version}.") for version in versions)
+
+
+def _parts(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
+def wrong_on_nodes(listed: list[Row], nodes: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """``nodes``: the versions of packages, by the kind of a node."""
+    found = []
+    for part, package in (("Docker Engine", "docker.io"), ("Python", "python3")):
+        for node in sorted(set(nodes) & set(rootfs.releases())):
+            of = [row for row in listed if (row.part, row.node) == (part, node) and "controller" not in row.what]
+            found += [f"{part}: no row has {node}, with {nodes[node][package]}"] if not of else []
+            found += [f"{part}: {row.what}: {node} has {nodes[node][package]}" for row in of if not agrees(row.what, nodes[node][package])]
+    for row in listed:
+        for manager, version in re.findall(r"\b(dnf|zypper) (\d+(?:\.\d+)+)", row.proof if row.node in nodes else ""):
+            there = nodes[row.node].get("dnf5" if manager == "dnf" and version.startswith("5.") else manager, "none")
+            found += [] if agrees(version, there) else [f"{row.what}: {manager} {version}: {row.node} has {there}"]
+    return found
+
+
+def wrong_on_the_controller(listed: list[Row], core: str, community_docker: str, python: str) -> list[str]:
+    """What all tests ran with: each part has one such row."""
+    found = []
+    for part, versions in (("ansible-core", (core, community_docker)), ("Python", (python,))):
+        of = [row for row in listed if row.part == part and row.proof.startswith("all tests")]
+        if len(of) != 1 or not all(agrees(said, there) for said, there in zip(VERSION.findall(of[0].what), versions, strict=True)):
+            found.append(f"{part}: all tests run with {' and '.join(versions)}, not {[row.what for row in of]}")
+    return found
