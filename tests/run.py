@@ -68,7 +68,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name the stages")
     options = parser.parse_args()
     if options.list:
-        say("\n".join(stage.name for stage in stages()))
+        say("\n".join(stage.name for stage in stages(rare=options.rare)))
         return 0
 
     selected = changes() if options.changed else select(stages(rare=options.rare), options.only)

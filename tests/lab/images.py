@@ -27,6 +27,8 @@ from .lab import HERE, Lab, LabError
 # Docker keeps what lies in an image under a volume's path, so a node starts with an empty store of its own.
 CHANGES = ["VOLUME /var/lib/docker", 'CMD ["/usr/local/sbin/lab-init"]', "ENV container=docker"]
 UNUSED = 30 * 24 * 3600  # seconds
+# "debian13=debian-testing": nodes of the first are of the second.
+REPLACE = "GPU_SWARM_LAB_REPLACE"
 
 
 def tag(release: str) -> str:
@@ -35,10 +37,29 @@ def tag(release: str) -> str:
 
 def built(fleet: Fleet, say: Callable[[str], None]) -> Fleet:
     """The fleet with images that can be had: of a release that moves and cannot be built, nodes become of another one."""
+    fleet = replaced(fleet)
     wanted = sorted({node.image for node in fleet.nodes})
     with ThreadPoolExecutor() as pool:
         had = dict(zip(wanted, pool.map(lambda release: _build(release, say), wanted), strict=True))
     return replace(fleet, nodes=tuple(replace(node, image=had[node.image]) for node in fleet.nodes))
+
+
+def replaced(fleet: Fleet) -> Fleet:
+    """With another release in place of one, as the environment has it."""
+    given = os.environ.get(REPLACE, "")
+    if not given:
+        return fleet
+    one, _sign, other = given.partition("=")
+    if not {one, other} <= set(rootfs.releases()):
+        raise LabError(f"{REPLACE}: {given!r} is not of the form A=B, with two of {', '.join(rootfs.releases())}")
+    return replace(fleet, nodes=tuple(replace(node, image=other) if node.image == one else node for node in fleet.nodes))
+
+
+def unusable(release: str, why: str) -> None:
+    """Of a release that moves: what was built is no image to boot. Until it is time to try again, its nodes are of another one."""
+    mark = rootfs.cached(release).with_name(f"{rootfs.cached(release).name}.failed")
+    mark.write_text(why, encoding="utf-8")
+    shutil.rmtree(rootfs.cached(release))
 
 
 def _build(release: str, say: Callable[[str], None]) -> str:
@@ -46,7 +67,8 @@ def _build(release: str, say: Callable[[str], None]) -> str:
     try:
         rootfs.build(release)
     except LabError as error:
-        if other is None:
+        # Where a release was put in another one's place, that one would not be what is wanted.
+        if other is None or os.environ.get(REPLACE):
             raise
         say(f"{release} cannot be built; its nodes are of {other}: {error}")
         rootfs.build(other)

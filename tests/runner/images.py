@@ -5,21 +5,58 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from tests.lab import rootfs
-from tests.lab.lab import LabError
+from tests.lab import images, rootfs
+from tests.lab.lab import CHECKOUT, LabError
+
+BOOTED = "booted"  # in the folder of an image of which a node has booted
 
 
 def main(*, moving: bool) -> int:
+    wanted = rootfs.releases(moving=moving)
     try:
         with ThreadPoolExecutor() as pool:
-            list(pool.map(rootfs.build, rootfs.releases(moving=moving)))
+            list(pool.map(rootfs.build, wanted))
+        for release in wanted if moving else ():
+            try_out(release)
     except LabError as error:
         print(error)
         return 1
     return 0
+
+
+def try_out(release: str) -> None:
+    """What was built of a suite that moves may have a systemd or a dockerd that does not start: a fleet would fail, and with it its tests."""
+    mark = rootfs.cached(release) / BOOTED
+    if mark.exists():
+        return
+    try:
+        boot(release)
+    except LabError as error:
+        images.unusable(release, str(error))
+        raise
+    mark.touch()
+
+
+def boot(release: str) -> None:
+    """A fleet of one node, with a GPU, since the driver's programs are built against its libraries. It is gone in the end."""
+    name = f"boot-{release}"
+    with tempfile.TemporaryDirectory() as folder:
+        description = Path(folder) / "fleet.yml"
+        description.write_text(f"nodes: {{n1: {{gpus: t4x4, toolkit: 1.20.0, image: {release}}}}}", encoding="utf-8")
+        done = lab("up", str(description), "--name", name)
+    if done.returncode:
+        raise LabError(f"{release} was built, and no node of it boots: {done.stderr.strip()}")
+    lab("down", name)
+
+
+def lab(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "tests.lab", *words], cwd=CHECKOUT, capture_output=True, text=True, check=False)
 
 
 if __name__ == "__main__":

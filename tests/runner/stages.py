@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 
-from tests.lab import nodes, rootfs
+from tests.lab import images, nodes, rootfs
+from tests.lab.fleet import Node
 
 from . import changed, count, tree
 from .model import BIN, BUILD, OUT, ROOT, Stage
@@ -39,6 +41,11 @@ E2E_RPM = [f"{E2E}/test_rpm_nodes.py"]
 
 # Combinations that are rare, and examples that take long, carry the mark `rare`: they run in `make test-all`.
 OFTEN = ("-m", "not rare")
+RARE_LIMIT_S = 3600
+# What runs on Docker 20.10 and 26.1 otherwise, on the newest there is in place of 26.1.
+NEWEST = "-newest"
+E2E_NEWEST = [f"{E2E}/test_{name}.py" for name in ("versions", "health")]
+MOLECULE_NEWEST = ("policies", "health")
 
 
 def pytest(name: str, *words: str, **options: object) -> Stage:
@@ -59,10 +66,9 @@ def vermin(version: str, paths: list[str], *more: str) -> list[str]:
 
 def molecule(scenario: str) -> Stage:
     """A scenario's actions are tests, and so are its testinfra tests."""
-    name = f"molecule-{scenario}"
-    report = OUT / f"{name}.testinfra.xml"
+    report = OUT / f"molecule-{scenario}.testinfra.xml"
     return Stage(
-        name,
+        f"molecule-{scenario}",
         tool("molecule", "--base-config", ".config/molecule/config.yml", "test", "--scenario-name", scenario, "--report"),
         prepare=lambda: report.unlink(missing_ok=True),
         count=lambda log: count.molecule(log.read_text(errors="replace")) + count.junit(report),
@@ -72,8 +78,22 @@ def molecule(scenario: str) -> Stage:
     )
 
 
+def on_the_newest(stage: Stage) -> Stage:
+    """The same, of no other release where that one cannot be had: this is what such a stage is for."""
+    (release,) = rootfs.releases(moving=True)
+    env = {**stage.env, images.REPLACE: f"{Node.image}={release}"}
+    return replace(stage, name=f"{stage.name}{NEWEST}", needs=("images", "images-moving"), env=env)
+
+
+def newest() -> list[Stage]:
+    """Fleets of a file have names of their own: what has the same one has a lock."""
+    e2e = pytest(f"e2e{NEWEST}", *E2E_NEWEST, f"--name=e2e{NEWEST}", lock="e2e-health", timeout_s=RARE_LIMIT_S)
+    return [replace(on_the_newest(e2e), name=e2e.name), *(on_the_newest(molecule(scenario)) for scenario in MOLECULE_NEWEST)]
+
+
 def stages(*, rare: bool = False) -> list[Stage]:
     """After what takes seconds come the longest first, so that none of them is what all others have been waiting for."""
+    longer = {"timeout_s": RARE_LIMIT_S} if rare else {}  # with several times as many tests
     apart = [*E2E_MEMBERS, *E2E_APART, *E2E_HEALTH, *E2E_ISOLATION, *E2E_RPM, *E2E_SWARM]
     which = () if rare else OFTEN
     return [
@@ -87,13 +107,14 @@ def stages(*, rare: bool = False) -> list[Stage]:
         Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh")),
         pytest("e2e", *which, E2E, *(f"--ignore={path}" for path in apart), needs=("images",), timeout_s=3600),
         pytest("e2e-members", *which, *E2E_MEMBERS, "--name=e2e-members", needs=("images",), timeout_s=3600),
-        pytest("e2e-apart", *which, *E2E_APART, needs=("images",)),
-        pytest("e2e-health", *which, *E2E_HEALTH, needs=("images",)),
-        pytest("e2e-isolation", *which, *E2E_ISOLATION, needs=("images", "images-moving")),
-        pytest("e2e-rpm", *which, *E2E_RPM, needs=("images",)),
+        pytest("e2e-apart", *which, *E2E_APART, needs=("images",), **longer),
+        pytest("e2e-health", *which, *E2E_HEALTH, needs=("images",), lock="e2e-health", **longer),
+        pytest("e2e-isolation", *which, *E2E_ISOLATION, needs=("images", "images-moving"), **longer),
+        pytest("e2e-rpm", *which, *E2E_RPM, needs=("images",), **longer),
         # Together these take as long as either of the first two.
         *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
-        pytest("e2e-swarm", *which, *E2E_SWARM, needs=("images",)),
+        pytest("e2e-swarm", *which, *E2E_SWARM, needs=("images",), **longer),
+        *(newest() if rare else ()),
         Stage(
             "sanity",
             tool("ansible-test", "sanity", "--python", PYTHON_VERSION, "--color", "no"),

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from tests.lab import images, rootfs
 from tests.lab.fleet import Fleet, Node
 from tests.lab.lab import LabError
+from tests.runner import images as runner
 
 MOVES, INSTEAD = "debian-testing", "debian13"
 FLEET = Fleet("f", (Node("a", image=MOVES), Node("b", image="debian12"), Node("c", image=INSTEAD)))
@@ -60,6 +62,68 @@ def test_what_has_just_failed_is_not_tried_by_each_fleet(tried: list[str]) -> No
     with pytest.raises(LabError):
         rootfs.build(MOVES)
     assert tried == [MOVES, MOVES]
+
+
+def test_nodes_of_a_release_are_of_another_one_by_the_environment(tried: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(images.REPLACE, f"{INSTEAD}=debian12")
+    assert [node.image for node in images.replaced(FLEET).nodes] == [MOVES, "debian12", "debian12"]
+    for wrong in ("debian13", "debian13=", "debian13=ubuntu", "=debian12"):
+        monkeypatch.setenv(images.REPLACE, wrong)
+        with pytest.raises(LabError, match=f"GPU_SWARM_LAB_REPLACE: '{wrong}' is not of the form A=B, with two of debian12"):
+            images.built(FLEET, print)
+
+
+def test_what_is_put_in_the_place_of_another_release_is_no_other_one(tried: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or tests that are for the newest Docker would pass on an old one."""
+    monkeypatch.setenv(images.REPLACE, f"{INSTEAD}={MOVES}")
+    with pytest.raises(LabError, match="debootstrap failed with 1"):
+        images.built(FLEET, print)
+
+
+@pytest.fixture
+def built(tried: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """All releases can be built; the ones of which a node was booted."""
+    booted: list[str] = []
+    monkeypatch.setattr(rootfs, "_make", lambda _release, target: target.mkdir())
+    monkeypatch.setattr(runner, "boot", booted.append)
+    return booted
+
+
+def test_what_moves_is_booted_once_before_any_fleet_has_it(built: list[str]) -> None:
+    assert [runner.main(moving=moving) for moving in (False, True, True)] == [0, 0, 0]
+    assert built == [MOVES]
+
+
+def test_nodes_of_a_release_that_does_not_boot_are_of_another_one(
+    built: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_release: str) -> None:
+        raise LabError("node n1 did not boot in 120 s")
+
+    monkeypatch.setattr(runner, "boot", fails)
+    assert runner.main(moving=True) == 1
+    assert "node n1 did not boot" in capsys.readouterr().out
+    said: list[str] = []
+    assert [node.image for node in images.built(FLEET, said.append).nodes] == [INSTEAD, "debian12", INSTEAD]
+    assert "node n1 did not boot in 120 s" in said[0]
+
+
+@pytest.mark.parametrize(("status", "calls"), [(0, ["up", "down"]), (1, ["up"])])
+def test_the_fleet_that_was_booted_for_that_is_removed(status: int, calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not boot is removed by the lab itself."""
+    called: list[str] = []
+
+    def lab(*words: str) -> subprocess.CompletedProcess[str]:
+        called.append(words[0])
+        return subprocess.CompletedProcess(words, status, "", "lab: node boot-debian-testing.n1 booted with failed units")
+
+    monkeypatch.setattr(runner, "lab", lab)
+    if status:
+        with pytest.raises(LabError, match="no node of it boots: lab: node boot-debian-testing.n1 booted with failed units"):
+            runner.boot(MOVES)
+    else:
+        runner.boot(MOVES)
+    assert called == calls
 
 
 def test_another_release_that_cannot_be_built_is_an_error(tried: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

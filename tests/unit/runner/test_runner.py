@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from tests.lab import images
 from tests.runner import count, report, schedule, stages
 from tests.runner.model import ROOT, Count, Stage
 
@@ -112,14 +113,32 @@ def test_no_end_to_end_test_is_left_out_or_run_twice():
 
 
 def test_only_rare_tests_are_left_out_and_not_of_make_test_all():
-    """The end-to-end tests alone have such tests; whatever else a stage does is the same."""
+    """The end-to-end tests alone have such tests, and the newest Docker has stages of its own; whatever else a stage does is the same."""
     often, every = ({stage.name: stage.command for stage in stages.stages(rare=rare)} for rare in (False, True))
+    assert set(every) - set(often) == {"e2e-newest", "molecule-policies-newest", "molecule-health-newest"}
     fewer = {name: command for name, command in often.items() if command != every[name]}
-    assert {name for name in every if name.startswith("e2e")} == set(fewer)
+    assert {name for name in often if name.startswith("e2e")} == set(fewer)
     assert {name: [word for word in command if word not in stages.OFTEN] for name, command in fewer.items()} == {
         name: [word for word in every[name] if word != "-m"] for name in fewer
     }
     assert not any("-m" in command[3:] for command in every.values())
+
+
+def test_stages_have_an_hour_where_rare_tests_are_among_theirs():
+    often, every = ({stage.name: stage.timeout_s for stage in stages.stages(rare=rare)} for rare in (False, True))
+    assert {name for name, limit in every.items() if name.startswith("e2e") and limit != 3600} == set()
+    assert {name for name in often if not name.startswith("e2e") and often[name] != every[name]} == set()
+
+
+def test_the_newest_docker_takes_the_place_of_another_and_of_no_fleet():
+    """The same files on other nodes, none of them at the same time as the stage whose fleet has the same name."""
+    every = {stage.name: stage for stage in stages.stages(rare=True)}
+    newest = [stage for name, stage in every.items() if name.endswith("-newest")]
+    assert [stage.env[images.REPLACE] for stage in newest] == ["debian13=debian-testing"] * 3
+    assert {stage.needs for stage in newest} == {("images", "images-moving")}
+    assert [stage.command for stage in newest[1:]] == [every[stage.name.removesuffix("-newest")].command for stage in newest[1:]]
+    assert [every[name].lock for name in ("e2e-newest", "e2e-health")] == ["e2e-health"] * 2
+    assert {stage.lock for stage in newest[1:]} == {"molecule"}
 
 
 def test_a_lock_keeps_stages_apart(tmp_path):
