@@ -39,6 +39,9 @@ KEYS = {"r1": "/etc/pki/rpm-gpg/RPM-GPG-KEY-nvidia-container-toolkit", "s1": "/u
 UPGRADE = {"r1": ("dnf", "--assumeyes", "upgrade"), "s1": ("zypper", "--non-interactive", "update")}
 MARK = "/var/lib/gpu-swarm/packages-unfinished"
 DAEMON_JSON = b'{"debug": false}\n'
+# As NVIDIA's nvidia-docker.repo had it, with a section of somebody else's, which stays. Nobody reaches any of the three.
+STALE = "[{0}]\nname={0}\nbaseurl=https://nvidia.github.io/{0}/stable/rpm/$basearch\nenabled=0\n\n"
+OWN = "[own]\nname=own\nbaseurl=http://mirror.invalid/own\nenabled=0\n\n"
 DNF_CONF = "/etc/dnf/dnf.conf"
 PROXY = Path(__file__).with_name("forward.py")
 PROXY_URL = "http://127.0.0.1:3128"
@@ -101,11 +104,15 @@ def test_a_fleet_is_provisioned(fleet: Fleet) -> None:
     """From nothing, and from nvidia-docker2, whose package owns daemon.json; then there is nothing left to do."""
     inventory = fleet.inventory(swarm_managers=["r1"], gpu_nodes=NODES)
     fleet["s1"].write("/etc/docker/daemon.json", DAEMON_JSON)
+    other = {name: str(Path(path).with_name("nvidia-docker.repo")) for name, path in DEFINITIONS.items()}
+    for name in NODES:
+        fleet[name].write(other[name], (STALE.format("libnvidia-container") + OWN + STALE.format("nvidia-docker")).encode())
     done = fleet.playbook(inventory, *toolkit(version="1.20.0"))
     assert done.rc == 0, done.output
     is_there(fleet, "1.20.0")
     for name in NODES:
         assert done.row(name).split()[-1] == "ready"
+        assert fleet[name].read(other[name]) == OWN.encode()
     assert json.loads(fleet["s1"].read("/etc/docker/daemon.json") or b"")["debug"] is False
     done = fleet.playbook(inventory, *toolkit(version="1.20.0"))
     assert (done.rc, done.changed()) == (0, dict.fromkeys(NODES, 0)), done.output

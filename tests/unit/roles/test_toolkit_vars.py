@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,53 @@ def test_every_distribution_has_its_files():
         for part in ("download", "install", "remove"):
             assert (TOOLKIT / "tasks" / f"{part}_{found['_nvidia_container_toolkit_installer']}.yml").is_file()
         assert (TOOLKIT / "templates" / found["_nvidia_container_toolkit_template"]).is_file()
+
+
+FACTS = {"os_family": "RedHat", "architecture": "x86_64", "pkg_mgr": "dnf5", "distribution": "Fedora"}
+
+
+@pytest.mark.parametrize("missing", [None, *FACTS])
+def test_a_node_is_queried_for_each_fact_that_is_not_known(missing):
+    """A play may have gathered some of them: with `gather_subset: [distribution, platform]` all but the package manager."""
+    (learn,) = (task for task in load(TOOLKIT / "tasks" / "platform.yml") if "ansible.builtin.setup" in task)
+    facts = {name: value for name, value in FACTS.items() if name != missing}
+    queried = Templar(DataLoader(), variables={"ansible_facts": facts}).template(trust_as_template("{{ " + learn["when"] + " }}"))
+    assert queried is (missing is not None)
+
+
+def test_no_other_facts_are_used():
+    files = (path for part in ("tasks", "vars", "templates", "defaults") for path in (TOOLKIT / part).iterdir())
+    assert {name for path in files for name in re.findall(r"ansible_facts\.(\w+)", path.read_text())} == set(FACTS)
+
+
+STALE = """\
+[libnvidia-container]
+name=libnvidia-container
+baseurl=https://nvidia.github.io/libnvidia-container/stable/rpm/$basearch
+gpgcheck=0
+
+[libnvidia-container-experimental]
+baseurl=https://nvidia.github.io/libnvidia-container/experimental/rpm/$basearch
+enabled=0
+"""
+OWN = "[own]\nname=own\nbaseurl=http://mirror.example.org/rpm # not nvidia.github.io/nvidia-docker\nenabled=1\n\n"
+
+
+@pytest.mark.parametrize("family", ["RedHat", "Suse"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (STALE, ""),
+        (OWN + STALE, OWN),
+        (STALE + "\n" + OWN + STALE + "last=line of no end", OWN),
+        ("# mine\n" + STALE, "# mine\n"),
+    ],
+)  # fmt: skip
+def test_only_sections_of_nvidia_are_taken_out(family, before, after):
+    line, entry = (toolkit(f"_nvidia_container_toolkit_stale_{name}", family) for name in ("line", "entry"))
+    assert any(re.match(line, one) for one in before.splitlines())
+    assert not any(re.match(line, one) for one in after.splitlines())
+    assert re.sub(entry, "", before) == after
 
 
 @pytest.mark.parametrize(
