@@ -23,7 +23,7 @@ attributes:
   idempotent:
     description: Run again with the same arguments on a system that nobody touched in between, it changes nothing.
   platform:
-    description: The systems that the module runs on. The node needs Python 3.8 or newer.
+    description: The systems that the module runs on. The node needs Python 3.8 or newer, and with ansible-core 2.20 or newer Python 3.9.
     platforms: linux
     support: full
 """

@@ -54,6 +54,13 @@ def test_every_distribution_has_the_same_variables(role):
     assert not set(next(iter(keys.values()))) & set(load(ROLES / role / "vars" / "main.yml"))
 
 
+def test_roles_name_the_same_platforms_and_none_that_cannot_work():
+    """All of them are parts of one run. On EL 8 neither these modules nor dnf's of ansible-core run with the Python that the other takes."""
+    named = [{one["name"]: one["versions"] for one in load(path)["galaxy_info"]["platforms"]} for path in ROLES.glob("*/meta/main.yml")]
+    assert named == [named[0]] * len(named)
+    assert not {"7", "8", "all"} & set(named[0]["EL"])
+
+
 def test_every_distribution_has_its_files():
     for family in FAMILIES:
         found = load(TOOLKIT / "vars" / f"{family}.yml")
