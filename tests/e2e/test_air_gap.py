@@ -7,11 +7,14 @@ on with what the one before it left."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -116,10 +119,23 @@ def inventory(fleet: Fleet, bundle: Path) -> Path:
 def test_the_bundle_has_what_its_page_lists(bundle: Path) -> None:
     found = sorted(path.name for path in (bundle / "packages").iterdir())
     assert found == sorted(name for one in PACKAGES for name in (f"{one}_1.20.0-1_{architecture()}.deb", f"{one}-1.20.0-1.{os.uname().machine}.rpm"))
-    page = (CHECKOUT / "docs/AIRGAP.md").read_text()
-    for archive in (bundle / "collections").iterdir():
-        namespace, name, _version = archive.name.split("-", 2)
-        assert f"`{namespace}.{name}`" in page
+    assert set(named("collections/")) == {".".join(path.name.split("-", 2)[:2]) for path in (bundle / "collections").iterdir()}
+    wheels = {path.name.split("-")[0].replace("_", "-"): path.name.split("-")[1] for path in (bundle / "python").iterdir()}
+    assert set(named("python/")) - set(wheels) == set()
+    assert wheels["ansible-core"] == version("ansible-core")
+
+
+def test_each_file_of_the_bundle_has_a_checksum_and_no_other_has(bundle: Path) -> None:
+    lines = [line.split("  ", 1) for line in (bundle / "SHA256SUMS").read_text().splitlines()]
+    files = {str(path.relative_to(bundle)): path for path in bundle.rglob("*") if path.is_file() and path.name != "SHA256SUMS"}
+    assert sorted(name for _sum, name in lines) == sorted(files)
+    assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()} == {name: sum_ for sum_, name in lines}
+
+
+def named(directory: str) -> list[str]:
+    """What the page's table has of that directory."""
+    (row,) = (line for line in (CHECKOUT / "docs/AIRGAP.md").read_text().splitlines() if line.startswith(f"| `{directory}` |"))
+    return [name.strip("`") for name in re.findall(r"`[a-z0-9_.-]+`|\bansible-core\b", row.split(" | ")[1])]
 
 
 def test_it_is_provisioned(fleet: Fleet, controller: Controller, inventory: Path) -> None:

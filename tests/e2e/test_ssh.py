@@ -10,6 +10,10 @@ Each test goes on from what the one before it left.
 from __future__ import annotations
 
 import json
+import os
+import select
+import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +23,7 @@ import pytest
 from tests.lab.lab import output
 from tests.lab.ssh import PASSWORD, PROMPTED
 
-from .fleet import DAEMON_JSON, Fleet, Node, Run, of_its_own
+from .fleet import BIN, DAEMON_JSON, LIMIT_S, Fleet, Node, Run, of_its_own
 
 FLEET = """\
 nodes:
@@ -136,6 +140,36 @@ def test_sudo_needs_a_password(over_ssh: Fleet, tmp_path: Path) -> None:
     assert (run.rc, run.failed()) == (2, ["g1", "g2"]), run.output
     assert "Missing sudo password" in run.row("g1")
     assert "Incorrect sudo password" in run.row("g2")
+
+
+@pytest.mark.rare
+def test_the_password_of_sudo_is_typed(over_ssh: Fleet) -> None:
+    """-K, at a terminal, where it is not shown."""
+    inventory = over_ssh.inventory({name: {"ansible_user": PROMPTED} for name in NODES}, swarm_managers=["m1"], gpu_nodes=["g1", "g2"])
+    run = typed(over_ssh, "BECOME password: ", PASSWORD, "--inventory", str(inventory), "-K", "fleet.gpu_swarm.provision")
+    assert (run.rc, run.changed()) == (0, dict.fromkeys(NODES, 0)), run.output
+    assert PASSWORD not in run.output
+
+
+def typed(fleet: Fleet, prompt: str, answer: str, *arguments: str) -> Run:
+    """A playbook at a terminal of its own, into which the answer is typed once the prompt is there."""
+    command = shlex.join([*fleet.network, str(BIN / "ansible-playbook"), *arguments])
+    words = ["script", "--quiet", "--return", "--command", command, "/dev/null"]
+    with subprocess.Popen(
+        words, cwd=fleet.work, env=fleet.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:  # fmt: skip
+        assert process.stdin
+        assert process.stdout
+        shown = b""
+        while prompt.encode() not in shown:
+            assert select.select([process.stdout], [], [], LIMIT_S)[0], shown
+            part = os.read(process.stdout.fileno(), 4096)
+            assert part, shown
+            shown += part
+        process.stdin.write(f"{answer}\n".encode())
+        process.stdin.flush()
+        rest, _errors = process.communicate(timeout=LIMIT_S)
+    return Run(process.returncode, (shown + rest).decode().replace("\r\n", "\n"))
 
 
 @pytest.mark.rare

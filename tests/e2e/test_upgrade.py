@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet that the release before has provisioned, with work on it, and a run of that release which was left half-way: what it wrote on
-nodes and into the swarm is understood. Each test goes on with what the one before it left."""
+"""A fleet that the release before has provisioned, with work on it, a run of that release which was left half-way, and one that was killed while it
+changed a node: what it wrote on nodes and into the swarm is understood. Each test goes on with what the one before it left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from .fleet import CHECKOUT, DAEMON_JSON, STATE_DIR, Fleet, advertised_as, of_its_own
+from .fleet import CHECKOUT, DAEMON_JSON, STATE_DIR, Fleet, Node, advertised_as, of_its_own
 
 pytestmark = pytest.mark.rare
 
@@ -29,8 +29,13 @@ vars: {{nvidia_container_toolkit_repository: http://lab-repo/libnvidia-container
 nodes:
   u1: {{groups: [swarm_managers, gpu_nodes], gpus: t4x4, image: debian12}}
   u2: {{gpus: rtx4090x2, daemon_json: '{BY_A_PERSON}'}}
+  u3: {{gpus: rtx4090x2, daemon_json: '{BY_A_PERSON}'}}
 """
 NODES = ["u1", "u2"]
+KILLED = "u3"
+EVERY = [*NODES, KILLED]
+PLAY = "fleet.gpu_swarm.provision"
+JOURNAL = f"{STATE_DIR}/journal.json"
 # What stands in a swarm's label while somebody's run has it.
 OTHER = {"holder": "bob@elsewhere pid 7", "ttl": 600}
 
@@ -63,19 +68,22 @@ def old(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 @pytest.fixture(scope="module")
 def inventory(fleet: Fleet) -> Path:
-    return fleet.inventory(swarm_managers=["u1"], gpu_nodes=NODES)
+    return fleet.inventory(swarm_managers=["u1"], gpu_nodes=EVERY)
 
 
 @pytest.fixture(scope="module")
 def before(fleet: Fleet, old: Fleet, inventory: Path) -> dict[str, dict[str, bytes | None]]:
-    """The nodes' files before anything. By now a service has a GPU of u1, and a container made a run leave u2 paused."""
-    found = {name: fleet[name].files() for name in NODES}
+    """The nodes' files before anything. By now a service has a GPU of u1, a container made a run leave u2 paused, and one was killed on u3."""
+    found = {name: fleet[name].files() for name in EVERY}
     manager, waiting = fleet["u1"], fleet["u2"]
     run = old.playbook(inventory)
     assert run.rc == 0, run.output
     manager.docker(
         "service", "create", "--quiet", "--name", "train", "--generic-resource", "NVIDIA-GPU=1", "--constraint", "node.hostname==u1", "lab/task"
     )
+    change = ["--limit", KILLED, *advertised_as("HALF")]
+    old.killed_when("a change of u3", lambda: ended_within(fleet[KILLED]), inventory, *change, playbook=PLAY)
+    assert fleet[KILLED].read(JOURNAL)
     waiting.docker("run", "--detach", "--name", "notebook", "lab/task")
     try:
         run = old.playbook(inventory, "--limit", "u2", *advertised_as("OTHER"), "--extra-vars", json.dumps({"provision_wait": 4}))
@@ -86,8 +94,27 @@ def before(fleet: Fleet, old: Fleet, inventory: Path) -> dict[str, dict[str, byt
     return found
 
 
+def ended_within(node: Node) -> bool:
+    """Whether a change of this node was under way, and whoever changed it has been killed."""
+    if node.read(JOURNAL) is None:
+        return False
+    node.run("pkill", "--signal", "KILL", "--full", r"^/usr/bin/python3[.0-9]*( |$)", check=False)
+    return node.read(JOURNAL) is not None
+
+
+def labels(fleet: Fleet, name: str) -> dict[str, str]:
+    found: dict[str, str] = fleet["u1"].docker_json("node", "inspect", "--format", "{{json .Spec.Labels}}", name)
+    return found
+
+
 def availability(fleet: Fleet, name: str) -> str:
     return str(fleet["u1"].docker("node", "inspect", "--format", "{{.Spec.Availability}}", name))
+
+
+def advertises(fleet: Fleet, name: str) -> set[str]:
+    """The kinds that the manager shows."""
+    resources = fleet["u1"].docker_json("node", "inspect", "--format", "{{json .Description.Resources.GenericResources}}", name)
+    return {one["NamedResourceSpec"]["Kind"] for one in resources}
 
 
 def tasks(fleet: Fleet) -> list[str]:
@@ -123,6 +150,20 @@ def test_a_check_run_reports_and_touches_nothing(fleet: Fleet, inventory: Path, 
     assert state(fleet) == was
 
 
+def test_what_a_killed_run_left_on_a_node_is_finished_and_its_labels_are_known(fleet: Fleet, inventory: Path, before: dict[str, Any]) -> None:
+    """A label goes with the setting that made it; one of somebody else's stays. The lease of the killed run ends with it."""
+    fleet["u1"].docker("node", "update", "--label-add", "gpu.rack=r3", KILLED)
+    assert {"gpu.mem_ge_16", "gpu.mem_ge_24"} <= set(labels(fleet, KILLED))
+    was = state(fleet)
+    run = fleet.playbook(inventory, "--limit", KILLED, "--extra-vars", json.dumps({"gpu_node_label_memory": [24]}))
+    assert run.rc == 0, run.output
+    assert fleet[KILLED].read(JOURNAL) is None
+    assert (availability(fleet, KILLED), advertises(fleet, KILLED)) == ("active", {"NVIDIA-GPU"})
+    found = labels(fleet, KILLED)
+    assert ("gpu.mem_ge_16" in found, found["gpu.mem_ge_24"], found["gpu.rack"]) == (False, "true", "r3")
+    assert state(fleet) == was
+
+
 def test_the_new_run_finishes_the_old_one_and_restarts_nothing(fleet: Fleet, inventory: Path, before: dict[str, Any]) -> None:
     was = state(fleet)
     run = fleet.playbook(inventory)
@@ -130,7 +171,7 @@ def test_the_new_run_finishes_the_old_one_and_restarts_nothing(fleet: Fleet, inv
     assert availability(fleet, "u2") == "active"
     assert state(fleet) == was
     again = fleet.playbook(inventory)
-    assert (again.rc, again.changed()) == (0, dict.fromkeys(NODES, 0)), again.output
+    assert (again.rc, again.changed()) == (0, dict.fromkeys(EVERY, 0)), again.output
     assert state(fleet) == was
 
 
@@ -139,7 +180,7 @@ def test_all_of_both_is_removed(fleet: Fleet, inventory: Path, before: dict[str,
     fleet["u1"].docker("service", "rm", "train")
     run = fleet.playbook(inventory, playbook="fleet.gpu_swarm.deprovision")
     assert run.rc == 0, run.output
-    for name in NODES:
+    for name in EVERY:
         assert fleet[name].read(DAEMON_JSON) == before[name][DAEMON_JSON]
         assert fleet[name].run("find", STATE_DIR, "-mindepth", "1", check=False) == ""
-    assert fleet["u2"].read(DAEMON_JSON) == BY_A_PERSON.encode()
+    assert [fleet[name].read(DAEMON_JSON) for name in ("u2", KILLED)] == [BY_A_PERSON.encode()] * 2
