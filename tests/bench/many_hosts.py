@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host more costs the controller in memory: 500 hosts, all of them this machine, with eight GPUs made up.
+"""What a host more costs in memory, time and CPU: 500 hosts, all of them this machine, with eight GPUs made up.
 
-``provision --check`` assesses each and plans for all; a play of one ping is Ansible's share of it. The peak is that of
-ansible-playbook, whose workers share its pages.
+``provision --check`` assesses each and plans for all; a play of one ping is Ansible's share of it. The peak of memory is that of
+ansible-playbook, whose workers share its pages. Time and CPU have in them what the modules take, since they run here as well.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -30,21 +32,38 @@ HOSTS = 500
 RUNS = {"ping": [], "provision": ["--check"]}
 
 
+class Cost(NamedTuple):
+    """Of one run, or of a host more."""
+
+    peak_mib: float
+    seconds: float
+    cpu: float
+
+
 def measure() -> list[Row]:
-    """One row, in MiB per host."""
     LOGS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         subprocess.run(["make", "-s", "-C", NVML, f"OUT={made}"], check=True)
-        share = {name: _per_host(name, Path(made)) for name in RUNS}
-    return [row(f"{HOSTS} hosts: controller's memory per host, provision / ping (MiB)", share["provision"], share["ping"], None)]
+        share = {name: per_host(*(_cost(name, hosts, Path(made)) for hosts in (1, HOSTS))) for name in RUNS}
+    return rows(share)
 
 
-def _per_host(name: str, made: Path) -> float:
-    few, many = (_peak_mib(name, hosts, made) for hosts in (1, HOSTS))
-    return (many - few) / (HOSTS - 1)
+def rows(share: dict[str, Cost]) -> list[Row]:
+    """By the names of runs."""
+    provision, ping = share["provision"], share["ping"]
+    return [
+        row(f"{HOSTS} hosts: controller's memory per host, provision / ping (MiB)", provision.peak_mib, ping.peak_mib, None),
+        row(f"{HOSTS} hosts, all on this machine: time per host, provision / ping (s)", provision.seconds, ping.seconds, None),
+        row(f"{HOSTS} hosts, all on this machine: CPU per host, provision / ping (s)", provision.cpu, ping.cpu, None),
+    ]
 
 
-def _peak_mib(name: str, hosts: int, made: Path) -> float:
+def per_host(few: Cost, many: Cost) -> Cost:
+    """Of one host and of all of them: what does not depend on their number is in both."""
+    return Cost(*((more - less) / (HOSTS - 1) for more, less in zip(many, few, strict=True)))
+
+
+def _cost(name: str, hosts: int, made: Path) -> Cost:
     inventory, log = made / f"{hosts}.yml", LOGS / f"{hosts}-hosts-{name}.log"
     local = {
         "ansible_connection": "local",
@@ -57,9 +76,11 @@ def _peak_mib(name: str, hosts: int, made: Path) -> float:
         "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
     }  # fmt: skip
     command = [str(Path(sys.executable).with_name("ansible-playbook")), "--inventory", str(inventory), *PLAYBOOKS[name], *RUNS[name]]
+    began = time.monotonic()
     used = used_by(command, environment, log)
+    seconds = time.monotonic() - began
     # Whether Docker runs on this machine, and so what becomes of the hosts, is all the same here: each has to be queried.
     queried = re.findall(r"^local\d+\s+: ok=[1-9]\d*\s+changed=\d+\s+unreachable=0 ", log.read_text(), re.MULTILINE)
     if len(queried) != hosts:
         raise BenchError(f"{name} queried {len(queried)} of {hosts} hosts ({log}):\n{tail(log)}")
-    return used.peak_mib
+    return Cost(used.peak_mib, seconds, used.cpu)

@@ -5,7 +5,7 @@
 """A roll of many nodes: ``provision`` changes all of them, with a restart of each dockerd, against a simulated manager.
 
 The playbook, its plan and all that it does on the manager are real, and so are the modules on the nodes: see simulated/. What is measured is
-the controller, so that what the hosts take of this machine is counted apart and taken off. Each step of a run over the most nodes is compared
+the controller, so that what the hosts take of this machine is counted apart and taken off. Each step of a run over more nodes is compared
 with the same step over the fewest, both for one node: a ratio of 1 is a step that grows as the fleet does.
 """
 
@@ -165,20 +165,25 @@ def _in_words(roll: Roll) -> str:
 
 def rows(rolls: list[Roll]) -> list[Row]:
     few, middle, many = rolls[0], rolls[len(rolls) // 2], rolls[-1]
-    what = f"roll, a node of {many.nodes} / of {few.nodes}"
-    made = [
-        row(f"{what}: time (s)", many.seconds / many.nodes, few.seconds / few.nodes, None),
-        row(f"{what}: CPU of the controller (s)", many.cpu / many.nodes, few.cpu / few.nodes, None),
-        *(row(f"{what}: CPU, {name} (s)", many.cpu_of_one(step), few.cpu_of_one(step), None) for name, step in GROWING.items()),
-        row(f"{what}: tasks", many.tasks_of_one(), few.tasks_of_one(), None),
-        row(f"{what}: requests to the manager", *(sum(roll.calls.values()) / roll.nodes for roll in (many, few)), None),
-    ]
+    made = [one for more in rolls[1:] or rolls for one in _compared(more, few)]
     if len(rolls) > 2:
         more = [(one.peak_mib - other.peak_mib) / (one.nodes - other.nodes) for one, other in ((many, middle), (middle, few))]
         made.append(row(f"roll, memory of the controller for a node more, above {middle.nodes} / below (MiB)", *more, None))
     for busy, words in ((False, "idle"), (True, "with work")):
         made.append(row(f"roll of {many.nodes}: nodes {words} out of service at a time / allowed", many.most_away[busy], many.allowed[busy], 1.0))
     return made
+
+
+def _compared(many: Roll, few: Roll) -> list[Row]:
+    what = f"roll, a node of {many.nodes} / of {few.nodes}"
+    return [
+        row(f"{what}: time (s)", many.seconds / many.nodes, few.seconds / few.nodes, None),
+        row(f"{what}: CPU of the controller (s)", many.cpu / many.nodes, few.cpu / few.nodes, None),
+        *(row(f"{what}: CPU, {name} (s)", many.cpu_of_one(step), few.cpu_of_one(step), None) for name, step in GROWING.items()),
+        row(f"{what}: tasks", many.tasks_of_one(), few.tasks_of_one(), None),
+        row(f"{what}: requests to the manager", *(sum(roll.calls.values()) / roll.nodes for roll in (many, few)), None),
+        row(f"roll of {many.nodes} / of {few.nodes}: peak memory of the controller (MiB)", many.peak_mib, few.peak_mib, None),
+    ]
 
 
 def main(arguments: list[str]) -> None:
