@@ -21,7 +21,7 @@ from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import beforehand, registries, text, verdict
 from ..plugin_utils._stack.document import load
 from ..plugin_utils._stack.folder import Folder
-from ..plugin_utils._stack.patience import patient
+from ..plugin_utils._stack.patience import Steadiness, patient
 from ..plugin_utils._stack.placement import placed
 from ..plugin_utils._stack.specification import specifications
 from ..plugin_utils._stack.translate import DEFAULT_KIND, translate
@@ -108,10 +108,10 @@ class ActionModule(ActionBase):
             return {**result, "changed": result["changed"] or labelled}
         if not result["changed"] and verdict.jobs(specs):
             self._say("nothing has changed, and it is not deployed again: its jobs would run once more")
-            return {**result, "changed": labelled, **self._awaited()}
+            return {**result, "changed": labelled, **self._awaited(before)}
         answer = self._deploy(stack)
         self._look(keep=text.written(stack.document))
-        return {**result, "changed": bool(answer.get("changed")) or labelled, **self._awaited()}
+        return {**result, "changed": bool(answer.get("changed")) or labelled, **self._awaited(before)}
 
     def _refusal(self, stack, specs, before):
         """Why nothing is deployed, if that is so."""
@@ -209,13 +209,17 @@ class ActionModule(ActionBase):
         swarm = str(self._api.get("docker_host") or "")
         return self._call("fleet.gpu_swarm.swarm_stack_files", {"stack": self._args["name"], "swarm": swarm, **options})
 
-    def _awaited(self):
-        """Waits until all run, with a line for each service whenever there is something new of it."""
+    def _awaited(self, before):
+        """Waits until all run, and go on doing so, with a line for each service whenever there is something new of it."""
         said: dict[str, str] = {}
+        timeout, steadiness = self._args["wait_timeout"], Steadiness(before)
+
+        def unsteady(answer):
+            return steadiness.unsteady(answer) if timeout else []
 
         def query():
             answer = self._look()
-            for service, line in verdict.lines(answer).items():
+            for service, line in verdict.lines(answer, unsteady(answer)).items():
                 if said.get(service) != line:
                     said[service] = line
                     self._say(f"{service}: {line}")
@@ -223,14 +227,14 @@ class ActionModule(ActionBase):
 
         again = patient(query, self._last, NoManager, lambda text: self._say(f"note: {text}"))
         try:
-            answer = poll(again, verdict.left, self._args["wait_timeout"], lambda _text: None)
+            answer = poll(again, lambda answer: [*verdict.left(answer), *unsteady(answer)], timeout, lambda _text: None)
         except NoManager as problem:
             self._deployed = False  # another one finds it deployed, and waits
             what = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is deployed, and it is not known whether it runs."
             problem.message = f"{what} Run this again when a manager answers."
             raise
-        waiting, wrong = verdict.outcome(answer)
-        return {"progress": verdict.lines(answer), "waiting": waiting, "not_ready": wrong}
+        waiting, wrong = verdict.outcome(answer, unsteady(answer))
+        return {"progress": verdict.lines(answer, unsteady(answer)), "waiting": waiting, "not_ready": wrong}
 
     # -- gone ------------------------------------------------------------------------------------------------------
 

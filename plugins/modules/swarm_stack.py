@@ -56,7 +56,10 @@ options:
     type: bool
     default: false
   wait_timeout:
-    description: For how many seconds the services are waited for until they run.
+    description:
+      - For how many seconds the services are waited for until they run, and have done so with the same tasks for 5 seconds. Tasks that were there
+        before, and stay, are not waited for.
+      - With V(0) they are looked at once; those that do not run yet are in RV(waiting).
     type: int
     default: 300
   prune:
@@ -128,12 +131,12 @@ progress:
   type: dict
   sample: {train_web: 2 of 2 running}
 waiting:
-  description: The services that are pending.
+  description: The services that are pending, or start, and with which nothing is wrong.
   returned: success, not in check mode
   type: list
   elements: str
 not_ready:
-  description: The services with which something is wrong, or that did not run in time.
+  description: The services with which something is wrong. Such as those of which a task has ended, and that did not run by the end of the wait.
   returned: success, not in check mode
   type: list
   elements: str

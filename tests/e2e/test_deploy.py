@@ -165,6 +165,17 @@ def test_what_no_node_could_run_is_not_deployed(fleet: Fleet, inventory: Path, p
     assert not fleet["m1"].docker("service", "ls", "--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}x").strip()
 
 
+def test_a_command_that_ends_is_no_service(fleet: Fleet, inventory: Path, project: Path) -> None:
+    (project / "ends.yml").write_text('services: {brief: {image: lab/task, command: [sleep, "3"]}}')
+    arguments = ["-e", f"compose={project / 'ends.yml'}", "-e", f"stack={STACK}ends"]
+    try:
+        run = fleet.playbook(inventory, *arguments, "-e", "gpu_stack_wait_timeout=15", playbook=PLAYBOOK)
+    finally:
+        fleet["m1"].start("docker", "stack", "rm", f"{STACK}ends")
+    assert run.rc == 2, run.output
+    assert "1 failed, the last with: ended with exit code 0, and swarm starts it again: a command that ends is a job" in run.output
+
+
 def test_it_is_removed(fleet: Fleet, inventory: Path) -> None:
     run = fleet.playbook(inventory, "-e", f"stack={STACK}", "-e", "state=absent", playbook=PLAYBOOK)
     assert run.rc == 0, run.output

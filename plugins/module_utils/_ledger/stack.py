@@ -9,15 +9,18 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any, Iterable, Mapping, Sequence
 
 from .shortage import size_of
-from .tasks import ENDED, WANTED, is_job_service
+from .tasks import WANTED, is_job_service
 
 # As 'docker stack deploy' labels what is of a stack.
 NAMESPACE = "com.docker.stack.namespace"
 REQUIRED = ("NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION")
 FAILED = ("failed", "rejected")
+AGAIN = "ended with exit code 0, and swarm starts it again: a command that ends is a job, or needs deploy.restart_policy: {condition: none}"
 
 
 def of_stack(stack: str, services: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -66,30 +69,45 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
     current = [task for task in tasks if (task.get("JobIteration") == iteration if job else _is_current(task.get("Spec") or {}, spec))]
     live = [task for task in current if task.get("DesiredState") in WANTED]
     old = [task for task in tasks if task not in current and task["Status"]["State"] == "running" and task.get("DesiredState") == "running"]
-    running = sum(task["Status"]["State"] == ("complete" if job else "running") for task in live)
+    running = [task for task in live if task["Status"]["State"] == ("complete" if job else "running")]
     wanted = len({task.get("NodeID") for task in live}) if size.wanted is None else size.wanted
     state = (service.get("UpdateStatus") or {}).get("State") or ""
-    ended = [task for task in current if task["Status"]["State"] in FAILED]
-    last = max(ended, key=lambda task: task["Status"].get("Timestamp") or "", default=None)
     # A one-shot task that has ended as it should is not started again.
-    once = (spec.get("RestartPolicy") or {}).get("Condition") in ("none", "on-failure")
-    complete = sum(task["Status"]["State"] == "complete" for task in current) if once and not job else 0
+    once = not job and (spec.get("RestartPolicy") or {}).get("Condition") in ("none", "on-failure")
+    complete = [task for task in current if task["Status"]["State"] == "complete"] if once else []
+    ended = [task for task in current if task["Status"]["State"] in (FAILED if job or once else (*FAILED, "complete"))]
+    last = max(ended, key=lambda task: task["Status"].get("Timestamp") or "", default=None)
     return {
         "service": service["Spec"]["Name"],
         "id": service["ID"],
+        "specified": _digest(service["Spec"]),
+        "tasks": sorted(task["ID"] for task in running + complete),
         "job": job,
         "wanted": wanted,
-        "running": running,
-        "complete": complete,
+        "running": len(running),
+        "complete": len(complete),
         "update": state,
-        "failed": last["Status"].get("Err") or last["Status"].get("Message") or "" if last else "",
+        "failed": _why(last["Status"]) if last else "",
         "failures": len(ended),
-        # Those that restart no more; the others are tried again.
-        "over": bool(ended) and not any(task["Status"]["State"] not in ENDED for task in live),
-        "done": running + complete >= wanted and not old and state not in ("updating", "paused", "rollback_started", "rollback_paused"),
+        # Those that restart no more. Swarm wants a task that has ended to run until it decides whether another one follows.
+        "over": bool(ended) and all(task["Status"]["State"] == "complete" and (job or once) for task in live),
+        "done": len(running) + len(complete) >= wanted and not old and state not in ("updating", "paused", "rollback_started", "rollback_paused"),
     }
 
 
+def _why(status: Mapping[str, Any]) -> str:
+    return AGAIN if status["State"] == "complete" else str(status.get("Err") or status.get("Message") or "")
+
+
+def _digest(spec: Mapping[str, Any]) -> str:
+    """By which two looks at a service see whether it was specified anew, also where nothing of that is seen in its tasks, as with ports."""
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode("utf-8")).hexdigest()[:16]
+
+
 def _is_current(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether a task is of its service's newest specification; the API's tasks do not say of which version they are."""
+    """Whether a task is of its service's newest specification; the API's tasks do not say of which version they are.
+
+    Its placement does not count: swarm leaves tasks where they are whose nodes meet new constraints (IsTaskDirty in swarmkit's
+    manager/orchestrator/task.go), and those keep the former ones.
+    """
     return all((one.get(key) or {}) == (other.get(key) or {}) for key in ("ContainerSpec", "Resources"))

@@ -2,21 +2,24 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A manager that does not answer for a while (pure, but for the clock): what it answered last counts until then.
+"""What a wait for a stack takes no notice of (pure, but for the clock): a manager that does not answer for a while, and tasks that run for a moment.
 
-A dockerd that is restarted, or a leader that is elected anew, takes some seconds, and the stack is deployed by then.
+A dockerd that is restarted, or a leader that is elected anew, takes some seconds, and the stack is deployed by then: what it answered last counts.
+A command that fails at once is running all the same whenever swarm starts it again.
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 Answer = dict[str, Any]
 # For so long it may be away.
 LIMIT_S = 60.0
+# For so long the same tasks have to run, as with 'docker service create' (ServiceProgress in docker/cli).
+STEADY_S = 5.0
 
 
 def patient(
@@ -43,3 +46,28 @@ def patient(
         return answer
 
     return again
+
+
+class Steadiness:
+    """Since when the tasks of each service are the same. ``first`` is the answer before the deployment: what runs then, and stays, is steady."""
+
+    def __init__(self, first: Mapping[str, Any], seconds: float = STEADY_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._clock = seconds, clock
+        # Not of a service with tasks that have ended: what it runs then may be about to end as well.
+        self._since = {one["service"]: (_key(one), -seconds - 1 + clock()) for one in first["progress"] if one["done"] and not one["failures"]}
+
+    def unsteady(self, answer: Mapping[str, Any]) -> list[str]:
+        """The services that are as they should be, for less than these seconds."""
+        now, found = self._clock(), []
+        for one in answer["progress"]:
+            key, since = self._since.get(one["service"], (None, now))
+            if key != _key(one):
+                self._since[one["service"]] = (_key(one), since := now)
+            if one["done"] and one["tasks"] and not one["job"] and now - since < self._seconds:
+                found.append(one["service"])
+        return found
+
+
+def _key(one: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Of a service that was specified anew, swarm may still have to replace the tasks."""
+    return one["specified"], *one["tasks"], one["done"]

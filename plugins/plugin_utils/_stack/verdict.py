@@ -10,10 +10,12 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 NOTHING = "Nothing was deployed."
+# What has become of an update that went wrong.
+STOPPED = ("paused", "rollback_paused", "rollback_started")
 # swarmkit's controlapi has the second half, and docker/cli's compose deployment the first.
 _UNCHANGED = re.compile(r"failed to update (config|secret) ([^\s:]+): .*only updates to Labels are allowed")
 
@@ -94,18 +96,18 @@ def _where(names: list[str]) -> str:
     return f"fits on {', '.join(shown[:5])}{f' and {len(shown) - 5} more' if len(shown) > 5 else ''}" if shown else "runs on no node now"
 
 
-def lines(answer: Mapping[str, Any]) -> dict[str, str]:
-    """By service what is to be said of it now."""
+def lines(answer: Mapping[str, Any], unsteady: Collection[str] = ()) -> dict[str, str]:
+    """By service what is to be said of it now. ``unsteady``: those that are as they should be only since a moment ago."""
     pending = {one["service"]: one["text"] for one in answer["pending_now"]}
-    return {one["service"]: _line(one, pending.get(one["service"])) for one in answer["progress"]}
+    return {one["service"]: _line(one, pending.get(one["service"]), one["service"] in unsteady) for one in answer["progress"]}
 
 
-def _line(one: Mapping[str, Any], pending: str | None) -> str:
+def _line(one: Mapping[str, Any], pending: str | None, unsteady: bool) -> str:
     ended = f", {one['complete']} complete" if one["complete"] else ""
     words = [f"{one['running']} of {one['wanted']} {'complete' if one['job'] else 'running'}{ended}"]
-    if one["done"]:
+    if one["done"] and not unsteady:
         return words[0]
-    if one["update"] in ("paused", "rollback_paused", "rollback_started"):
+    if one["update"] in STOPPED:
         words.append(f"its update is {one['update'].replace('_', ' ')}")
     if pending and one["running"] < one["wanted"]:
         words.append(pending)
@@ -115,13 +117,13 @@ def _line(one: Mapping[str, Any], pending: str | None) -> str:
 
 
 def left(answer: Mapping[str, Any]) -> list[str]:
-    """The services that are still waited for: a task that failed for good is not."""
-    return [one["service"] for one in answer["progress"] if not one["done"] and not one["over"]]
+    """The services that are still waited for: a task that failed for good is not, nor is an update that swarm has paused."""
+    return [one["service"] for one in answer["progress"] if not one["done"] and not one["over"] and not one["update"].endswith("paused")]
 
 
-def outcome(answer: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """(what is pending, with what something is wrong), by the names of services."""
-    short = [one for one in answer["progress"] if not one["done"]]
-    pending = {one["service"] for one in answer["pending_now"] if one["possible"] and one["waiting"]}
-    waiting = [one["service"] for one in short if one["service"] in pending and not one["failed"]]
-    return waiting, [one["service"] for one in short if one["service"] not in waiting]
+def outcome(answer: Mapping[str, Any], unsteady: Collection[str] = ()) -> tuple[list[str], list[str]]:
+    """(what is pending or starts, with what something is wrong), by the names of services."""
+    never = {one["service"] for one in answer["pending_now"] if not one["possible"]}
+    short = [one for one in answer["progress"] if not one["done"] or (one["service"] in unsteady and one["failures"])]
+    wrong = [one["service"] for one in short if one["failures"] or one["update"] in STOPPED or one["service"] in never]
+    return [one["service"] for one in short if one["service"] not in wrong], wrong

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A manager that is away for some seconds does not end the wait for a stack; one that stays away does."""
+"""A manager that is away for some seconds does not end the wait for a stack; one that stays away does. And tasks that have only just started do not
+end it either."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from plugins.plugin_utils._stack.patience import patient
+from plugins.plugin_utils._stack.patience import Steadiness, patient
 
 
 class Lost(Exception):
@@ -52,3 +53,41 @@ def test_patience(answers: Any, found: list[Any], notes: int) -> None:
     seen, said = asked(*answers)
     assert (seen, len(said)) == (found, notes)
     assert all(one == "no answer; queried again for up to 30 s: m1 cannot be reached" for one in said)
+
+
+def far(tasks: str = "", specified: str = "1", **more: Any) -> dict[str, Any]:
+    return {"service": "a", "tasks": tasks.split(), "specified": specified, "done": bool(tasks), "job": False, "failures": 0, **more}
+
+
+NEW, ONE, TWO = far(), far("t1"), far("t2", failures=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "after", "unsteady"),
+    [
+        # As after the look before the deployment, and then once in two seconds.
+        (ONE, [ONE], ""),
+        (None, [NEW, ONE, ONE, ONE, ONE], "-+++-"),
+        (NEW, [ONE, ONE, ONE, ONE], "+++-"),
+        # It ends and starts again.
+        (None, [ONE, TWO, TWO, TWO, TWO], "++++-"),
+        (None, [ONE, NEW, ONE, ONE, ONE, ONE], "+-+++-"),
+        # The same tasks, of a service that is specified anew: swarm has perhaps not begun to replace them.
+        (ONE, [far("t1", "2")] * 4, "+++-"),
+        # It runs by chance when it is deployed again.
+        (TWO, [TWO] * 4, "+++-"),
+        # It is not there after the deployment, and a job ends.
+        (ONE, [None], "-"),
+        (None, [far("t1", job=True)], "-"),
+    ],
+)
+def test_steadiness(first: Any, after: list[Any], unsteady: str) -> None:
+    now = [0.0]
+    steadiness = Steadiness({"progress": [first] if first else []}, 5, lambda: now[0])
+    seen = ""
+    for one in after:
+        found = steadiness.unsteady({"progress": [one] if one else []})
+        assert found in ([], ["a"])
+        seen += "+" if found else "-"
+        now[0] += 2
+    assert seen == (unsteady or "-")

@@ -252,6 +252,77 @@ def test_it_fails() -> None:
     assert verdict.left({"progress": [found], "pending_now": []}) == ["s_a"]
     over = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])
     assert verdict.left({"progress": [over], "pending_now": []}) == []
+    # Swarm has not decided yet whether it starts another one.
+    assert not far([of_own("t1", "failed", "running", "task: non-zero exit (1)")])["over"]
+
+
+def test_a_command_that_ends_is_no_service() -> None:
+    found = far([of_own("t1", "complete", "shutdown"), of_own("t2", "ready", "ready")])
+    why = "1 failed, the last with: ended with exit code 0, and swarm starts it again: a command that ends is a job, or needs deploy.restart_policy"
+    assert line(found).startswith(f"0 of 1 running; {why}")
+    assert verdict.outcome({"progress": [found], "pending_now": []}) == ([], ["s_a"])
+    # The next one runs at the moment, for as long as the one before it.
+    found = far([of_own("t1", "complete", "shutdown"), of_own("t2", "running")])
+    answer = {"progress": [found], "pending_now": []}
+    assert verdict.outcome(answer) == ([], [])
+    assert verdict.outcome(answer, ["s_a"]) == ([], ["s_a"])
+    assert line(found) == "1 of 1 running"
+    assert verdict.lines(answer, ["s_a"])["s_a"].startswith(f"1 of 1 running; {why}")
+
+
+@pytest.mark.parametrize(
+    ("mode", "restart", "failures", "done"),
+    [
+        ("Replicated", "any", 1, False),
+        ("Replicated", "", 1, False),  # swarm's default
+        ("Replicated", "on-failure", 0, True),
+        ("Replicated", "none", 0, True),
+        ("ReplicatedJob", "any", 0, True),
+    ],
+)
+def test_what_a_task_that_ends_with_0_means(mode: str, restart: str, failures: int, done: bool) -> None:
+    there = own()
+    there["Spec"]["Mode"] = {mode: {}}
+    there["Spec"]["TaskTemplate"]["RestartPolicy"] = {"Condition": restart} if restart else {}
+    (found,) = on_swarm.progress([there], [of_own("t1", "complete", "shutdown" if mode == "Replicated" else "complete")])
+    assert (found["failures"], found["done"]) == (failures, done)
+
+
+def test_which_tasks_count_and_by_which_specification() -> None:
+    found = far([of_own("t2", "running"), of_own("t3", "running", "shutdown"), of_own("t1", "failed", "shutdown")])
+    assert found["tasks"] == ["t2"]
+    assert found["specified"] == far([])["specified"]
+    there = own()
+    there["Spec"]["EndpointSpec"] = {"Ports": [{"TargetPort": 80}]}  # which no task says anything of
+    (other,) = on_swarm.progress([there], [])
+    assert other["specified"] != found["specified"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "more", "pending", "outcome"),
+    [
+        ([("preparing", "running")], {}, None, "waits"),
+        ([], {}, None, "waits"),
+        ([("running", "running")], {"UpdateStatus": {"State": "updating"}}, None, "waits"),
+        ([("running", "running")], {"UpdateStatus": {"State": "paused"}}, None, "wrong"),
+        ([("running", "running")], {"UpdateStatus": {"State": "rollback_started"}}, None, "wrong"),
+        ([("failed", "shutdown"), ("preparing", "running")], {}, None, "wrong"),
+        ([("pending", "running")], {}, {"possible": True}, "waits"),
+        ([("pending", "running")], {}, {"possible": False}, "wrong"),
+        ([("running", "running")], {}, None, ""),
+    ],
+)
+def test_what_becomes_of_the_run(tasks: Any, more: Any, pending: Any, outcome: str) -> None:
+    found = far([of_own(f"t{number}", state, desired) for number, (state, desired) in enumerate(tasks)], **more)
+    explained = [{"service": "s_a", "text": "needs 2", "waiting": 1, **pending}] if pending else []
+    waiting, wrong = verdict.outcome({"progress": [found], "pending_now": explained})
+    assert (waiting, wrong) == (["s_a"] * (outcome == "waits"), ["s_a"] * (outcome == "wrong"))
+
+
+def test_a_paused_update_is_not_waited_for() -> None:
+    states = ("updating", "rollback_started", "paused", "rollback_paused")
+    left = [verdict.left({"progress": [far([], UpdateStatus={"State": state})]}) for state in states]
+    assert left == [["s_a"], ["s_a"], [], []]
 
 
 def test_jobs_and_services_that_the_file_has_no_more() -> None:
