@@ -11,7 +11,7 @@ from ..module_utils._jobs.definition import NOTHING
 from ..module_utils._printable import printable
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..plugin_utils._classes import for_job, labelling
-from ..plugin_utils._controller.delegation import answered
+from ..plugin_utils._controller.delegation import called
 from ..plugin_utils._controller.job_file import read
 from ..plugin_utils._report import jobs as report
 from ..plugin_utils._rollout.poll import apart, poll
@@ -88,11 +88,12 @@ class ActionModule(ActionBase):
         """Where jobs are to be submitted, what x_gpu means is worked out before: once, by the nodes of that time."""
         answer = self._queried({**arguments, **self._placement})
         if answer["unplaced"]:
-            self._placement = {"placement": self._on_this_fleet()}
+            self._placement = {"placement": self._on_this_fleet(arguments)}
             answer = self._queried({**arguments, **self._placement})
         return answer
 
-    def _on_this_fleet(self):
+    def _on_this_fleet(self, arguments):
+        """The placement, for which nodes get the labels that they lack; where the job is refused, they get none."""
         api = {key: value for key, value in self._given.items() if key in CONNECTION_OPTIONS}
         found = self._call("fleet.gpu_swarm.swarm_stack_info", {**api, "stack": self._given["name"]})
         if "nodes" not in found:
@@ -101,27 +102,21 @@ class ActionModule(ActionBase):
         for line in placed.lines:
             self._display.display(f"  {printable(line)}")
         if placed.labels:
-            answer = self._call(labelling.MODULE, {**api, "nodes": labelling.request(placed.labels)})
-            labelling.changed(answer, self._who, NOTHING)
+            self._queried({**arguments, "placement": placed.placement}, checks=True)
+            labelling.add(placed.labels, api, self._call, self._who, NOTHING, self._task.check_mode)
         return placed.placement
 
-    def _queried(self, arguments):
-        answer = self._call(MODULE, arguments)
+    def _queried(self, arguments, checks=False):
+        answer = self._call(MODULE, arguments, checks)
         if "jobs" in answer:
             answer.pop("invocation", None)  # which is shown at -vvv
             return answer
         failure = GpuSwarmError if answer.get("wrong") else NoManager
         raise failure(f"{self._who}: {answer.get('msg') or 'no reason given'}")
 
-    def _call(self, module, arguments):
-        """Answers have no variables in them, but the arguments do, and ssh prints what it sends at -vvv."""
-        context = self._connection._play_context
-        former, context.no_log = context.no_log, True
-        try:
-            call = dict(module_name=module, module_args=arguments, task_vars=self._vars)
-            return answered(lambda: self._execute_module(**call), self._who, None, self._connection)
-        finally:
-            context.no_log = former
+    def _call(self, module, arguments, checks=False):
+        """Answers have no variables in them, but the arguments do."""
+        return called(self, module, arguments, self._vars, self._who, checks)
 
 
 class NoManager(GpuSwarmError):

@@ -15,7 +15,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._printable import printable
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..plugin_utils._classes import labelling
-from ..plugin_utils._controller.delegation import answered
+from ..plugin_utils._controller.delegation import called
 from ..plugin_utils._controller.libraries import zip_file, zipped
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import beforehand, registries, text, verdict
@@ -102,7 +102,7 @@ class ActionModule(ActionBase):
         refused = self._refusal(stack, specs, before)
         if refused:
             raise GpuSwarmError(refused, **{**result, "changed": False})
-        labelled = self._label(labels)
+        labelled = labelling.add(labels, self._api, self._call, self._who, verdict.NOTHING, self._task.check_mode)
         if self._task.check_mode:
             self._display.display(f"\n# {FILE}\n{result['stack_file']}")
             return {**result, "changed": result["changed"] or labelled}
@@ -134,13 +134,6 @@ class ActionModule(ActionBase):
         for line in made.lines:
             self._say(line)
         return stack._replace(document=made.document), made.labels, made.placement
-
-    def _label(self, labels):
-        """Adds these to the nodes, which is to evict nothing; whether any lacked one."""
-        if not labels:
-            return False
-        answer = self._call(labelling.MODULE, {**self._api, "nodes": labelling.request(labels)})
-        return labelling.changed(answer, self._who, verdict.NOTHING)
 
     def _logins(self):
         """(the logins that the task was given, whether nodes get those of the manager)"""
@@ -260,16 +253,9 @@ class ActionModule(ActionBase):
         self._absent_libraries, self._last = answer["absent"], answer
         return answer
 
-    def _call(self, module, arguments):
-        """The answers have the environment of services, where secrets may be, and ssh prints what it reads at -vvv."""
-        context = self._connection._play_context
-        former, context.no_log = context.no_log, True
-        try:
-            return answered(
-                lambda: self._execute_module(module_name=module, module_args=arguments, task_vars=self._vars), self._who, connection=self._connection
-            )
-        finally:
-            context.no_log = former
+    def _call(self, module, arguments, checks=False):
+        """The answers have the environment of services, where secrets may be."""
+        return called(self, module, arguments, self._vars, self._who, checks)
 
     def _say(self, line):
         self._display.display(f"  {printable(line)}")

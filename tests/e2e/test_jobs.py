@@ -33,7 +33,8 @@ SWEEP = {
     "time_limit": 5,
     "retries": 1,
 }
-LARGE = {"name": "large", "image": "lab/task", "gpus": 64}
+# x-gpu needs a label that no node has yet.
+LARGE = {"name": "large", "image": "lab/task", "gpus": 64, "x-gpu": {"model": "*4090*"}}
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +87,7 @@ def test_what_no_node_could_run_is_not_submitted(fleet: Fleet, inventory: Path, 
     assert run.rc == 2, run.output
     assert "No node could ever run it" in run.output
     assert not [name for name in services(fleet) if name.startswith("large-")]
+    assert classes_of(fleet, "g1") == classes_of(fleet, "g2") == []
 
 
 def test_a_label_runs_nothing_again_and_what_is_over_is_removed(fleet: Fleet, inventory: Path) -> None:

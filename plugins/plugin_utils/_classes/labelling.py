@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The labels of classes as one call of swarm_nodes, which is to evict nothing, and what its answer means (pure).
+"""The labels of classes by calls of swarm_nodes, which is to evict nothing: of all nodes, or of none.
 
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
@@ -18,12 +18,23 @@ from .constraints import Labels
 MODULE = "fleet.gpu_swarm.swarm_nodes"
 
 
-def request(labels: Labels) -> list[dict[str, Any]]:
-    return [{"id": node_id, "labels": more, "keep": [""], "evict": "none"} for node_id, more in labels.items()]
+# Calls a module with these arguments; in check mode where the last says so, whatever the run's.
+Call = Callable[[str, dict[str, Any], bool], Mapping[str, Any]]
 
 
-def changed(answer: Mapping[str, Any], who: str, nothing: str) -> bool:
-    """Whether a node lacked one. ``nothing`` says that what needs them was not begun."""
+def add(labels: Labels, api: Mapping[str, Any], call: Call, who: str, nothing: str, checks: bool) -> bool:
+    """Labels the nodes; whether any lacked one. ``nothing`` says that what needs them was not begun.
+
+    swarm_nodes writes what it may, and lists the nodes that it may not: so it is queried before whether there are any.
+    """
+    if not labels:
+        return False
+    arguments = {**api, "nodes": [{"id": node_id, "labels": more, "keep": [""], "evict": "none"} for node_id, more in labels.items()]}
+    would = _changed(call(MODULE, arguments, True), who, nothing)
+    return _changed(call(MODULE, arguments, False), who, nothing) if would and not checks else would
+
+
+def _changed(answer: Mapping[str, Any], who: str, nothing: str) -> bool:
     if "nodes" not in answer:
         raise GpuSwarmError(f"{who}: nodes could not be labelled: {answer.get('msg') or 'no reason given'} {nothing}")
     stopped = [f"{one['hostname']} ({', '.join(task['service'] for task in one['tasks'])})" for one in answer["refused"]]

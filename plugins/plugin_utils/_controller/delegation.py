@@ -44,6 +44,19 @@ def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None
         }
 
 
+def called(action: ActionBase, module: str, arguments: dict[str, Any], task_vars: Any, who: str, checks: bool = False) -> dict[str, Any]:
+    """The answer of a module with secrets in its arguments or its answer: ssh prints at -vvv what it sends and reads. With ``checks`` it changes
+    nothing, though the task does."""
+    context, task = action._connection._play_context, action._task
+    former = context.no_log, task.check_mode
+    context.no_log, task.check_mode = True, checks or task.check_mode
+    call = dict(module_name=module, module_args=arguments, task_vars=task_vars)
+    try:
+        return answered(lambda: action._execute_module(**call), who, connection=action._connection)
+    finally:
+        context.no_log, task.check_mode = former
+
+
 def refuse_facts(task: Any, task_vars: Mapping[str, Any]) -> None:
     """Fails the host whose own facts would decide what this task does. Not a task that is for all hosts and delegated: it would
     fail for all of them."""

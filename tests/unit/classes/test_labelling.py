@@ -1,0 +1,98 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Nodes get the labels of classes once it is known that all of them can, and that what needs the labels is not refused."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_job import ActionModule as JobAction
+from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_stack import ActionModule as StackAction
+
+T4 = {"id": "n1", "hostname": "g1", "labels": {"gpu.count": "4", "gpu.model": "Tesla-T4"}}
+FREE = {"changed": True, "nodes": [], "refused": []}
+TASKS = [{"service": "train"}]
+BUSY = {**FREE, "refused": [{"hostname": "g1", "tasks": TASKS}]}
+REFUSED = {"failed": True, "msg": "No node could ever run it.", "wrong": True}
+LOOK = {
+    "nodes": [T4], "kinds": ["NVIDIA-GPU"], "preflight": [], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
+    "refused": [], "kept": None, "absent": [],
+}  # fmt: skip
+COMPOSE = 'services: {a: {image: i, x-gpu: {model: "*T4*"}}}'
+
+
+def run(action_class: Any, args: dict[str, Any], checks: bool, **answers: Any) -> tuple[dict[str, Any], list[str]]:
+    """(the result, each module that was called; in capitals where it may change something)"""
+    calls: list[str] = []
+    action = action_class.__new__(action_class)
+
+    def execute(module_name: str, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
+        name = module_name.rpartition(".")[2]
+        calls.append(name if action._task.check_mode else name.upper())
+        found = answers[name]
+        return dict(found(module_args, action._task.check_mode) if callable(found) else found)
+
+    action._task = SimpleNamespace(args=args, check_mode=checks, diff=False, delegate_to=None, environment=None, no_log=False, async_val=0)
+    action._connection = SimpleNamespace(_play_context=SimpleNamespace(no_log=False), _shell=SimpleNamespace(tmpdir=None))
+    action._display = SimpleNamespace(display=lambda _text: None, warning=lambda _text: None)
+    action._execute_module = execute
+    action._templar = None
+    return action.run(task_vars={"inventory_hostname": "m1"}), calls
+
+
+def of_job(arguments: dict[str, Any], checks: bool) -> dict[str, Any]:
+    over = {"changed": True, "unplaced": False, "jobs": [], "waiting": [], "not_ready": [], "problems": [], "diff": {}}
+    return over if "placement" in arguments else {**over, "unplaced": True}
+
+
+def job(nodes: Any = FREE, answer: Any = of_job, checks: bool = False) -> tuple[dict[str, Any], list[str]]:
+    args = {"name": "sweep", "image": "i", "x_gpu": {"model": "*T4*"}}
+    return run(JobAction, args, checks, swarm_job=answer, swarm_nodes=nodes, swarm_stack_info=LOOK)
+
+
+def test_a_job_is_judged_before_a_node_is_labelled() -> None:
+    result, calls = job()
+    assert "msg" not in result, result
+    assert calls == ["SWARM_JOB", "SWARM_STACK_INFO", "swarm_job", "swarm_nodes", "SWARM_NODES", "SWARM_JOB"]
+
+
+def test_no_node_is_labelled_for_a_job_that_is_refused() -> None:
+    result, calls = job(answer=lambda arguments, checks: REFUSED if "placement" in arguments else of_job(arguments, checks))
+    assert (result["failed"], result["msg"]) == (True, "m1: No node could ever run it.")
+    assert calls == ["SWARM_JOB", "SWARM_STACK_INFO", "swarm_job"]
+
+
+def test_no_node_is_labelled_where_that_would_stop_a_task_of_one_of_them() -> None:
+    for result, calls in (job(BUSY), stack(BUSY)):
+        assert "a label has to be added to g1 (train)" in result["msg"]
+        assert "SWARM_NODES" not in calls
+        assert calls[-1] == "swarm_nodes"
+
+
+def test_a_check_run_labels_nothing() -> None:
+    for result, calls in (job(checks=True), stack(checks=True)):
+        assert result["changed"]
+        assert [name for name in calls if name.isupper()] == []
+
+
+def test_labels_that_are_there_cost_no_second_call() -> None:
+    _result, calls = job({**FREE, "changed": False})
+    assert calls.count("swarm_nodes") == 1
+    assert "SWARM_NODES" not in calls
+
+
+@pytest.fixture(autouse=True)
+def compose(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "compose.yml").write_text(COMPOSE)
+    monkeypatch.chdir(tmp_path)
+
+
+def stack(nodes: Any = FREE, checks: bool = False) -> tuple[dict[str, Any], list[str]]:
+    explained = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": ["n1"], "rivals": [], "stays": False}
+    answer = {**LOOK, "preflight": [explained]}
+    return run(StackAction, {"name": "s", "compose": "compose.yml"}, checks, swarm_nodes=nodes, swarm_stack_info=answer)
