@@ -18,7 +18,7 @@ from ..plugin_utils._classes import labelling
 from ..plugin_utils._controller.delegation import called
 from ..plugin_utils._controller.libraries import zip_file, zipped
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._stack import beforehand, registries, text, verdict
+from ..plugin_utils._stack import beforehand, on_nodes, registries, text, verdict
 from ..plugin_utils._stack.document import load
 from ..plugin_utils._stack.folder import Folder
 from ..plugin_utils._stack.patience import Steadiness, patient
@@ -117,9 +117,9 @@ class ActionModule(ActionBase):
         """Why nothing is deployed, if that is so."""
         name, file = self._args["name"], Folder(self._args["compose"]).name
         logins, passed_on = self._logins()
-        versions = self._toolkits() if any(before["images"].values()) else {}
-        wrong, notes = beforehand.judged(before, stack.document, name, logins, passed_on, versions)
-        for note in notes:
+        seen, silent = on_nodes.seen(self._vars.get("hostvars") or {}) if beforehand.with_gpus(stack.document) else ({}, [])
+        wrong, notes = beforehand.judged(before, stack.document, name, logins, passed_on, seen)
+        for note in silent + notes:
             self._say(f"note: {note}")
         strange = None if self._args["prune"] else beforehand.another_stack(before, [spec["Name"] for spec in specs], name, file)
         return strange or verdict.refusal(name, before, specs, self._args["allow_pending"]) or wrong
@@ -139,11 +139,6 @@ class ActionModule(ActionBase):
         """(the logins that the task was given, whether nodes get those of the manager)"""
         logins = registries.logins_of(self._args["registries"])
         return logins, self._args["with_registry_auth"] and not logins
-
-    def _toolkits(self):
-        """By host the version of the container toolkit, where the inventory has one."""
-        hostvars = self._vars.get("hostvars") or {}
-        return {name: version for name in hostvars if isinstance(version := hostvars[name].get("nvidia_container_toolkit_version"), str)}
 
     def _described(self, stack, before):
         """The stack file beside the deployed one, without its secrets."""

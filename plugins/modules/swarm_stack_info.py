@@ -139,6 +139,7 @@ import json
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils._dockerd.images import required
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger import stack
 from ..module_utils._ledger.ledger import ledger
@@ -176,7 +177,7 @@ def run(params, check_mode):
         "progress": stack.progress(own, tasks),
         "taken": stack.taken(name, [spec["Name"] for spec in params["services"]], services),
         "networks_taken": stack.networks_taken(name, params["networks"], manager.networks() if params["networks"] else []),
-        "images": {image: stack.required(manager.image_environment(image)) for image in params["images"]},
+        "images": {image: required(manager.image_environment(image)) for image in params["images"]},
         "refused": _refused(manager, params["query"], params["logins"]),
         "kept": None if kept is None else kept.split("\n"),
         "absent": [one for one in NEEDED if importlib.util.find_spec(one) is None],

@@ -25,8 +25,11 @@ Loads = Callable[[str], Dict[str, Any]]
 
 SWARM: tuple = ("swarm-resource",)
 MODE: tuple = ("nvidia-container-runtime", "mode")
+REQUIRES_NOTHING: tuple = ("disable-require",)
 # What the toolkit ships.
 DEFAULT_MODE = "auto"
+# From this version on, that is a mode with CDI.
+AUTO_IS_CDI = (1, 18)
 
 
 class Want(NamedTuple):
@@ -71,6 +74,15 @@ def get(content: bytes | None) -> dict[str, str | None]:
         if one.what == "key" and one.name in (SWARM, MODE):
             found.setdefault(one.name, toml_text.plain(text[one.value_at : one.value_end]))
     return {"swarm_resource": found.get(SWARM), "mode": found.get(MODE)}
+
+
+def enforces(content: bytes | None, version: str | None) -> bool | None:
+    """Whether this toolkit refuses a task whose image requires another driver: in legacy mode only. None where that is not known. Needs no parser."""
+    text, mode = (content or b"").decode("utf-8", "replace"), get(content)["mode"] or DEFAULT_MODE
+    if version is None:
+        return None
+    before_cdi = tuple(int(part) for part in version.split(".")[:2]) < AUTO_IS_CDI
+    return (before_cdi if mode == DEFAULT_MODE else mode == "legacy") and _raw(text, REQUIRES_NOTHING) != "true"
 
 
 def says(content: bytes | None, want: Want) -> bool:

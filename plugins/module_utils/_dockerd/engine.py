@@ -53,6 +53,10 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
+class NotThere(EngineError):
+    """The daemon has nothing of that name."""
+
+
 class Engine:
     """One dockerd, known by its socket and its systemd unit.
 
@@ -114,7 +118,8 @@ class Engine:
         if response.getheader(PODMAN_HEADER):
             refuse("podman", self.socket_path)
         if response.status != 200:
-            raise EngineError(
+            failure = NotThere if response.status == 404 else EngineError
+            raise failure(
                 "%s: GET %s answered %d: %s. Check 'journalctl -u %s'."
                 % (self.socket_path, path, response.status, body.strip()[:300], self.unit)
             )
@@ -198,6 +203,13 @@ class Engine:
         with contextlib.suppress(EngineError):
             return image_list.candidates(self._listed("/images/json"))
         return []
+
+    def required_by(self, image: str) -> dict[str, str] | None:
+        """The variables by which an image requires a driver; None where the daemon does not have the image, or does not run."""
+        with contextlib.suppress(NotThere):
+            found = self.get("/images/%s/json" % urllib.parse.quote(image, safe="/:@"))
+            return None if found is None else image_list.required((found.get("Config") or {}).get("Env") or [])
+        return None
 
     def await_drain(self, timeout_s: float) -> None:
         """Waits until no container of swarm's services runs any more, or for so long."""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which of the images that a node has a test can be run in (pure).
+"""Images of a node (pure): those that a test can be run in, and what one requires of the driver.
 
 Private to this collection: no stability is promised to others.
 """
@@ -20,6 +20,8 @@ CUDA = re.compile(r"cuda|nvidia|nvcr\.io/", re.IGNORECASE)
 # Without glibc, with which nvidia-smi is linked.
 OTHER_LIBC = re.compile(r"alpine|busybox|musl|distroless|scratch", re.IGNORECASE)
 ID = re.compile(r"sha256:[0-9a-f]{64}")
+# Of the variables by which an image requires a driver, those that do not begin so.
+REQUIRE, REQUIRED = "NVIDIA_REQUIRE_", ("NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION")
 
 
 def candidates(listed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -34,3 +36,9 @@ def candidates(listed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             cuda = bool(CUDA.search(names[0])) or CUDA_TOOLS in ((one.get("Labels") or {}).get(MAINTAINER) or "")
             found.append((cuda, one.get("Created") or 0, {"id": one["Id"], "name": names[0], "cuda": cuda}))
     return [image for _cuda, _created, image in sorted(found, key=lambda item: item[:2], reverse=True)[:KEPT]]
+
+
+def required(environment: Iterable[str]) -> dict[str, str]:
+    """The variables of an image by which NVIDIA's toolkit decides whether it starts it."""
+    pairs = [one.partition("=") for one in environment]
+    return {name: value for name, dummy_sign, value in pairs if name.startswith(REQUIRE) or name in REQUIRED}

@@ -18,7 +18,6 @@ from .tasks import WANTED, is_job_service
 
 # As 'docker stack deploy' labels what is of a stack.
 NAMESPACE = "com.docker.stack.namespace"
-REQUIRED = ("NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION")
 FAILED = ("failed", "rejected")
 AGAIN = "ended with exit code 0, and swarm starts it again: a command that ends is a job, or needs deploy.restart_policy: {condition: none}"
 
@@ -46,12 +45,6 @@ def with_labels(nodes: Sequence[Mapping[str, Any]], more: Mapping[str, Mapping[s
         dict(node, Spec=dict(node["Spec"], Labels={**(node["Spec"].get("Labels") or {}), **more[node["ID"]]})) if node["ID"] in more else node
         for node in nodes
     ]
-
-
-def required(environment: Iterable[str]) -> dict[str, str]:
-    """The variables of an image by which NVIDIA's toolkit decides whether it starts it."""
-    pairs = [one.partition("=") for one in environment]
-    return {name: value for name, dummy_sign, value in pairs if name.startswith("NVIDIA_REQUIRE_") or name in REQUIRED}
 
 
 def progress(services: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

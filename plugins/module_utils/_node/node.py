@@ -13,8 +13,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import re
-import shutil
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
 
 from .. import _libraries
@@ -25,7 +23,7 @@ from .._dockerd.unit import Run
 from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._gpu import nvml
-from .._machine import addresses, hardware, packages
+from .._machine import addresses, hardware, packages, toolkit
 from .._policy import generic_resources, shrink
 from .._policy.labels import options_of
 from . import fault, guard_seen, restore
@@ -170,7 +168,7 @@ class Node:
         read = self._gpus(missing)
         if _libraries.carried("tomli", self.params["library_path"]):
             missing.append("toml_parser")
-        version = self._toolkit_version()
+        version = toolkit.version(self._run, SBIN)
         daemon = Snapshot.take(self.params["daemon_config"])
         runtime = Snapshot.take(self.params["runtime_config"])
         missing += self._lacking(version, runtime)
@@ -323,15 +321,6 @@ class Node:
         # What is refused stays as it is; with consent, or another card in its place, what is gone is not missed.
         record = seen.record if refused else {path: {INSERTED: decision.inserted.get(path)}}
         return fault.of_node(seen.gpus, fault.expected(record, path), seen.watcher.errors)
-
-    def _toolkit_version(self) -> str | None:
-        """The version as nvidia-ctk prints it (any distribution has that); None where there is no toolkit."""
-        ctk = shutil.which("nvidia-ctk", path=SBIN)
-        if not ctk:
-            return None
-        rc, out, dummy = self._run([ctk, "--version"])
-        found = re.search(r"version\s+v?(\d+\.\d+\.\d+)", out)
-        return found.group(1) if rc == 0 and found else None
 
     # -- small parts ---------------------------------------------------------------------------------------------
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from . import registries, requirement
+from . import on_nodes, registries, requirement
+from .on_nodes import Seen
 from .references import networks
 from .registries import Logins
+from .translate import Stack
 from .verdict import NOTHING
 
 
@@ -34,9 +36,9 @@ def image_of(service: Mapping[str, Any]) -> str:
 
 
 def judged(
-    answer: Mapping[str, Any], document: Mapping[str, Any], stack: str, logins: Logins, passed_on: bool, versions: Mapping[str, str]
+    answer: Mapping[str, Any], document: Mapping[str, Any], stack: str, logins: Logins, passed_on: bool, seen: Mapping[str, Seen]
 ) -> tuple[str | None, list[str]]:
-    """(why nothing is deployed, what is to be said). ``versions`` are those of the container toolkit, by hosts of the inventory."""
+    """(why nothing is deployed, what is to be said). ``seen`` is what is known of the hosts of the inventory."""
     taken = answer["networks_taken"]
     if taken:
         return (
@@ -45,23 +47,32 @@ def judged(
         ), []
     error = registries.refusal(answer["refused"], logins, passed_on)
     notes: list[str] = []
-    for service, image, variables, nodes in _images(answer, document, stack):
-        wrong, note = requirement.judged(service, image, variables, requirement.machines(nodes, versions))
+    by_id = {node["id"]: node for node in answer["nodes"]}
+    feasible = {one["service"]: [by_id[node] for node in one["feasible"] if node in by_id] for one in answer["preflight"]}
+    for key, service in with_gpus(document).items():
+        name, image = f"{stack}_{key}", image_of(service)
+        own = {key: str(value).replace("$$", "$") for key, value in (service.get("environment") or {}).items()}
+        machines = on_nodes.machines(feasible.get(name, []), seen, image, answer["images"].get(image) or {}, own)
+        wrong, said = requirement.judged(name, image, machines)
         error = error or (wrong and f"{wrong} {NOTHING}")
-        notes += [note] if note else []
+        notes += said
     return error, notes
 
 
-def _images(answer: Mapping[str, Any], document: Mapping[str, Any], stack: str) -> Iterable[tuple[str, str, dict[str, str], list[Any]]]:
-    """Of each service that reserves something: its name, its image, the variables of its tasks, and the nodes on which it fits."""
-    by_id = {node["id"]: node for node in answer["nodes"]}
-    feasible = {one["service"]: [by_id[node] for node in one["feasible"] if node in by_id] for one in answer["preflight"]}
-    for name, service in document["services"].items():
-        reserved = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
-        image = image_of(service)
-        if reserved.get("generic_resources") and image in answer["images"]:
-            own = {key: str(value).replace("$$", "$") for key, value in (service.get("environment") or {}).items()}
-            yield f"{stack}_{name}", image, {**answer["images"][image], **own}, feasible.get(f"{stack}_{name}", [])
+def with_gpus(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The services that reserve generic resources."""
+    return {name: service for name, service in document["services"].items() if _reserved(service).get("generic_resources")}
+
+
+def _reserved(service: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
+    return found
+
+
+def images_with_gpus(stack: Stack) -> list[str]:
+    """The images of these services, and those among which x-gpu chooses."""
+    chosen = [entry["image"] for one in stack.wanted.values() for entry in one.matrix]
+    return sorted({*chosen, *(image_of(service) for service in with_gpus(stack.document).values())})
 
 
 def another_stack(answer: Mapping[str, Any], names: Iterable[str], stack: str, file: str) -> str | None:

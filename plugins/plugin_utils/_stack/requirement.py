@@ -17,16 +17,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest
-from typing import Any, NamedTuple
-
-from ...module_utils._swarm.owned_labels import HOST
-from ...module_utils._swarm.owned_labels import PREFIX as PREFIX_OF_LABELS
+from typing import NamedTuple
 
 PREFIX, CUDA, DISABLED, LEGACY = "NVIDIA_REQUIRE_", "NVIDIA_REQUIRE_CUDA", "NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION"
 # Before, the toolkit is in legacy mode: of itself up to 1.17, and by gpu_node with 1.18, which needs it for the GPUs that swarm allocates.
 CHECKS_NO_MORE = "1.19"
-HOST_LABEL = PREFIX_OF_LABELS + HOST
 JETPACK = "NVIDIA_REQUIRE_JETPACK"
+# By whether the toolkit enforces a requirement, what becomes of a task that does not meet it.
+NOTES: dict[bool | None, str] = {
+    False: "the toolkit there does not check that, so its tasks start, and may fail later",
+    None: "it is not known whether the toolkit there checks that, and starts its tasks; those that it starts may fail later",
+}
 # strconv.ParseBool of Go.
 TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _ATOM = re.compile(r"(?P<name>[^<>=!]+)(?P<sign>=|!=|<=|>=|<|>)(?P<value>[^<>=!].*)")
@@ -42,23 +43,24 @@ _COMPARED: dict[str, Callable[[int], bool]] = {
 
 
 class Machine(NamedTuple):
-    """What is known of a node; None for what is not. ``enforces``: its toolkit refuses what does not meet a requirement."""
+    """What is known of a node; None for what is not. ``enforces``: its toolkit refuses what does not meet a requirement. ``variables`` are those of
+    a task there, of its image as well."""
 
     hostname: str
     facts: Mapping[str, str | None]  # cuda, driver, arch, brand
-    enforces: bool
+    enforces: bool | None
+    variables: Mapping[str, str]
 
 
-def machines(nodes: Iterable[Mapping[str, Any]], versions: Mapping[str, str]) -> list[Machine]:
-    """Nodes of the ledger, by their labels. Of a toolkit whose version the inventory does not say it is not known whether it refuses anything."""
-    found = []
-    for node in nodes:
-        labels = node["labels"]
-        facts = {name: labels.get(f"gpu.{key}") for name, key in (("cuda", "cuda"), ("driver", "driver"), ("arch", "compute_capability"))}
-        version = versions.get(labels.get(HOST_LABEL) or node["hostname"], "")
-        known = {name: value if value and _VERSION.fullmatch(value) else None for name, value in facts.items()}
-        found.append(Machine(node["hostname"], known, bool(_VERSION.fullmatch(version)) and _order(version, CHECKS_NO_MORE) < 0))
-    return found
+def facts_of(labels: Mapping[str, str]) -> dict[str, str | None]:
+    """Of a node with these labels."""
+    found = {name: labels.get(f"gpu.{key}") for name, key in (("cuda", "cuda"), ("driver", "driver"), ("arch", "compute_capability"))}
+    return {name: value if value and _VERSION.fullmatch(value) else None for name, value in found.items()}
+
+
+def in_legacy_mode(version: str) -> bool | None:
+    """Whether provision leaves a toolkit of this version in the mode that enforces requirements; None where it is no version."""
+    return _order(version, CHECKS_NO_MORE) < 0 if _VERSION.fullmatch(version) else None
 
 
 def requirements(variables: Mapping[str, str]) -> list[str]:
@@ -110,24 +112,26 @@ def _order(one: str, other: str) -> int:
     return next((left - right for left, right in pairs if left != right), 0)
 
 
-def judged(service: str, image: str, variables: Mapping[str, str], machines: Iterable[Machine]) -> tuple[str | None, str | None]:
+def judged(service: str, image: str, machines: Iterable[Machine]) -> tuple[str | None, list[str]]:
     """(why it is not deployed, what is to be said of it): an error where a toolkit refuses the image, and a note where it starts all the same."""
-    wanted, there = requirements(variables), list(machines)
-    unmet = [(one, need) for one in there for need in wanted if is_met(need, one.facts) is False]
-    refusing = [pair for pair in unmet if pair[0].enforces]
-    if not unmet:
-        return None, None
-    machine, need = (refusing or unmet)[0]
-    names = sorted({one.hostname for one, _need in refusing or unmet})
+    unmet = [(one, need) for one in machines for need in requirements(one.variables) if is_met(need, one.facts) is False]
+    by_kind = {kind: [pair for pair in unmet if pair[0].enforces is kind] for kind in (True, False, None)}
+    if by_kind[True]:
+        return (
+            f"{_what(service, image, by_kind[True])}; the toolkit there, in legacy mode, starts no such task, even where CUDA's minor-version "
+            "compatibility would do. Keep it off those nodes with a constraint such as node.labels.gpu.cuda_ge_12_4==true, or set "
+            f"{DISABLED}: '1' in its environment."
+        ), []
+    return None, [f"{_what(service, image, by_kind[kind])}; {said}. A constraint keeps them off" for kind, said in NOTES.items() if by_kind[kind]]
+
+
+def _what(service: str, image: str, unmet: list[tuple[Machine, str]]) -> str:
+    """The first of these requirements, and the nodes that do not meet it."""
+    machine, need = unmet[0]
+    names = sorted({one.hostname for one, other in unmet if other == need})
     has = ", ".join(f"{name} {value}" for name, value in machine.facts.items() if value and re.search(rf"(?i)\b{name}\b", need))
     have = "has" if len(names) == 1 else "have"
-    what = f"{service}: its image {image} requires {_shortened(need)}, and {_shortened(', '.join(names))} {have} {has}"
-    if refusing:
-        return (
-            f"{what}; the toolkit there, in legacy mode, starts no such task, even where CUDA's minor-version compatibility would do. Keep it off "
-            f"those nodes with a constraint such as node.labels.gpu.cuda_ge_12_4==true, or set {DISABLED}: '1' in its environment."
-        ), None
-    return None, f"{what}; the toolkit there does not check that, so its tasks start, and may fail later. A constraint keeps them off"
+    return f"{service}: its image {image} requires {_shortened(need)}, and {_shortened(', '.join(names))} {have} {has}"
 
 
 def _shortened(text: str) -> str:

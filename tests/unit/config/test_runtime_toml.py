@@ -300,3 +300,25 @@ def test_no_parser_at_all(monkeypatch):
     with pytest.raises(GpuSwarmError, match="python3-tomli") as caught:
         runtime_toml.edit(b"a = 1\n", PATH, WANT)
     assert caught.value.details == {"missing": ["toml_parser"]}
+
+
+IN_LEGACY_MODE = SHIPPED.replace('mode = "auto"', 'mode = "legacy"')
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "enforces"),
+    [
+        (SHIPPED, "1.17.8", True),
+        (SHIPPED, "1.18.0", False),
+        (SHIPPED, "1.20.0", False),
+        (IN_LEGACY_MODE, "1.20.0", True),
+        (IN_LEGACY_MODE.replace("disable-require = false", "disable-require = true"), "1.20.0", False),
+        (SHIPPED.replace('mode = "auto"', 'mode = "cdi"'), "1.17.8", False),
+        ("", "1.17.8", True),
+        (None, "1.20.0", False),
+        (None, None, None),
+        (IN_LEGACY_MODE, None, None),  # without a toolkit nothing is started
+    ],
+)
+def test_which_toolkit_refuses_what_requires_another_driver(text, version, enforces):
+    assert runtime_toml.enforces(None if text is None else text.encode(), version) is enforces

@@ -642,3 +642,18 @@ def test_nobody_to_validate(tmp_path, monkeypatch):
     it, commands = engine(tmp_path)
     assert it.validate("/c") is None
     assert commands.run == []
+
+
+def test_what_an_image_requires(tmp_path, daemon):
+    own, _commands = engine(tmp_path)
+    assert own.required_by("train") is None  # where no daemon runs
+    env = ["PATH=/bin", "NVIDIA_REQUIRE_CUDA=cuda>=12.4", "CUDA_VERSION=12.4.1", "API_KEY=k3y"]
+    one = daemon()
+    one.answers["/images/registry:5000/team/train:1/json"] = {"Config": {"Env": env}}
+    one.answers["/images/plain/json"] = {"Config": None}
+    one.answers["/images/broken/json"] = (500, "no")
+    assert own.required_by("registry:5000/team/train:1") == {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4", "CUDA_VERSION": "12.4.1"}
+    assert own.required_by("plain") == {}
+    assert own.required_by("another") is None
+    with pytest.raises(EngineError, match="answered 500"):
+        own.required_by("broken")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.lab.toolkit.lab_toolkit import config, ctk, runtime
+from tests.lab.toolkit.lab_toolkit import config, ctk, requirement, runtime
 from tests.lab.toolkit.lab_toolkit.devices import Gpu, Refused, Settings, requested, resolve
 
 A = "GPU-c143e771-0000-5000-8000-000000000001"
@@ -229,3 +230,22 @@ def test_set_writes_the_types_that_the_toolkit_knows() -> None:
     assert tree["swarm-resource"] == "DOCKER_RESOURCE_GPU"
     assert tree["nvidia-container-cli"] == {"no-cgroups": True}
     assert tree["nvidia-container-runtime"] == {"runtimes": ["crun", "runc"]}
+
+
+@pytest.mark.parametrize(
+    ("env", "refused"),
+    [
+        ({}, False),
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.2"}, False),
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}, True),
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.4 brand=tesla,driver>=535,driver<536"}, False),
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.4 brand=tesla,driver>=470,driver<471"}, True),
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.2", "NVIDIA_REQUIRE_DRIVER": "driver>=550"}, True),
+        ({"CUDA_VERSION": "12.4.1"}, True),
+        ({"CUDA_VERSION": "12.4.1", "NVIDIA_REQUIRE_CUDA": "cuda>=12.2"}, False),
+        ({"CUDA_VERSION": "12.4.1", "NVIDIA_DISABLE_REQUIRE": "true"}, False),
+    ],
+)
+def test_in_legacy_mode_the_driver_is_the_one_that_an_image_requires(env: dict[str, str], refused: bool) -> None:
+    with pytest.raises(Refused, match="requirement error: unsatisfied condition: ") if refused else nullcontext():
+        requirement.refuse(env, {"cuda": "12.2", "driver": "535.104.05"})

@@ -20,6 +20,7 @@ MODULES = [
     "modules.await_containers",
     "modules.await_return",
     "modules.check_settings",
+    "modules.image_requirements",
     "modules.provision_plan",
     "modules.provision_report",
     "modules.status_report",

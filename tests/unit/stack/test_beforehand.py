@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from swarm_api import A, B, named, node
 
+from plugins.filter.images_with_gpus import FilterModule
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._ledger import stack as on_swarm
 from plugins.module_utils._ledger.listed import Listed
 from plugins.module_utils._ledger.preflight import preflight
-from plugins.plugin_utils._stack import beforehand, registries
+from plugins.plugin_utils._stack import beforehand, on_nodes, registries
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.translate import translate
 
@@ -44,8 +46,8 @@ def answer(**more: Any) -> dict[str, Any]:
     return {"nodes": found["nodes"], "preflight": found["explained"], **fixed, **more}
 
 
-def judged(versions: dict[str, str] | None = None, **more: Any) -> tuple[str | None, list[str]]:
-    return beforehand.judged(answer(**more), document(), "s", {}, False, versions or {})
+def judged(hostvars: dict[str, Any] | None = None, **more: Any) -> tuple[str | None, list[str]]:
+    return beforehand.judged(answer(**more), document(), "s", {}, False, on_nodes.seen(hostvars or {})[0])
 
 
 @pytest.mark.parametrize(
@@ -123,16 +125,67 @@ def test_the_stack_of_somebody_else() -> None:
     assert beforehand.another_stack({"progress": [{"service": "s_a"}, {"service": "s_x"}]}, ["s_a"], "s", "c.yml") is None
 
 
-def test_what_the_image_requires() -> None:
-    needs = {"images": {PRIVATE: on_swarm.required(["PATH=/bin", "NVIDIA_REQUIRE_CUDA=cuda>=12.4", "SECRET=x"])}}
-    assert needs["images"][PRIVATE] == {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}
-    error, notes = judged(**needs)
-    assert error is None
-    assert notes[0].startswith(f"s_a: its image {PRIVATE} requires cuda>=12.4, and host-n1 has cuda 12.2; the toolkit there does not check that")
-    error, notes = judged({"inventory-1": "1.17.8"}, **needs)
-    assert error is not None
-    assert "in legacy mode, starts no such task" in error
-    assert error.endswith("Nothing was deployed.")
-    assert notes == []
-    for version in ("1.19.0", "", "latest"):
-        assert judged({"inventory-1": version}, **needs)[0] is None
+NEEDS = {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}
+ON_MANAGER = {"images": {PRIVATE: NEEDS}}
+
+
+def answered(enforces: Any, images: Any) -> dict[str, Any]:
+    return {on_nodes.ANSWER: {"changed": False, "enforces": enforces, "images": images}}
+
+
+@pytest.mark.parametrize(
+    ("hostvars", "on_manager", "found"),
+    [
+        # With the role alone there is what the manager and the inventory say.
+        ({}, True, "it is not known whether the toolkit there checks that"),
+        ({"nvidia_container_toolkit_version": ""}, True, "it is not known"),
+        ({"nvidia_container_toolkit_version": "latest"}, True, "it is not known"),
+        ({"nvidia_container_toolkit_version": "1.17.8"}, True, "in legacy mode, starts no such task"),
+        ({"nvidia_container_toolkit_version": "1.19.0"}, True, "the toolkit there does not check that"),
+        ({}, False, ""),
+        # The node's own answer goes before both.
+        (answered(True, {PRIVATE: NEEDS}), False, "in legacy mode, starts no such task"),
+        ({**answered(True, {PRIVATE: NEEDS}), "nvidia_container_toolkit_version": "1.20.0"}, False, "in legacy mode, starts no such task"),
+        (answered(False, {PRIVATE: NEEDS}), False, "the toolkit there does not check that"),
+        (answered(None, {PRIVATE: NEEDS}), False, "it is not known"),
+        ({**answered(None, {PRIVATE: NEEDS}), "nvidia_container_toolkit_version": "1.17.8"}, False, "in legacy mode, starts no such task"),
+        (answered(True, {PRIVATE: {}}), True, ""),
+        # What it does not have it will pull.
+        (answered(True, {}), True, "in legacy mode, starts no such task"),
+        (answered(True, {}), False, ""),
+        # Answers that are none.
+        ({on_nodes.ANSWER: {"failed": True, "msg": "no dockerd"}}, True, "it is not known"),
+        ({on_nodes.ANSWER: "nonsense"}, True, "it is not known"),
+        (answered("yes", [PRIVATE]), True, "it is not known"),
+        (answered("yes", {PRIVATE: "cuda>=1"}), True, "the toolkit there does not check that"),
+    ],
+)
+def test_what_the_image_requires(hostvars: dict[str, Any], on_manager: bool, found: str) -> None:
+    error, notes = judged({"inventory-1": hostvars}, **(ON_MANAGER if on_manager else {}))
+    said = f"s_a: its image {PRIVATE} requires cuda>=12.4, and host-n1 has cuda 12.2; "
+    assert bool(error) is ("legacy" in found)
+    assert error is None or (error.startswith(said) and error.endswith("Nothing was deployed."))
+    assert len(notes) == (0 if error else bool(found))
+    assert found in (error or "".join(notes))
+
+
+def test_an_image_that_only_another_node_has() -> None:
+    hostvars = {"inventory-1": answered(True, {}), "inventory-2": answered(True, {PRIVATE: NEEDS})}
+    assert "host-n1 has cuda 12.2" in str(judged(hostvars)[0])
+
+
+def test_nodes_that_gave_no_answer_are_named() -> None:
+    silent = {f"g{number}": {on_nodes.ANSWER: {"failed": True, "msg": "it hangs"}} for number in range(7)}
+    said = on_nodes.seen({"m1": {}, **silent})[1]
+    assert said[0] == "what images on g0 require is not known: it hangs"
+    assert (len(said), said[-1]) == (6, "and 2 more of them are not known either")
+
+
+def test_of_which_images_nodes_are_queried(tmp_path: Path) -> None:
+    path = tmp_path / "compose.yml"
+    path.write_text(COMPOSE.replace("services:", "services:\n  d: {image: x, x-gpu: {images: [{image: y, cuda: '12.2'}]}, gpus: [{count: 1}]}"))
+    images = FilterModule().filters()["images_with_gpus"]
+    assert images(str(path)) == [PRIVATE, "y"]
+    path.write_text("services: {a: {gpus: all}}")  # of which the deployment says what is wrong
+    assert images(str(path)) == images(str(tmp_path / "missing.yml")) == []
+

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from plugins.plugin_utils._stack.requirement import Machine, is_met, judged, requirements
@@ -83,19 +85,27 @@ def test_what_is_not_known_of_a_node_is_not_held_against_it() -> None:
     assert is_met("cuda>=12.4,brand=tesla", unknown) is False
 
 
-def machine(name: str, cuda: str, enforces: bool = False) -> Machine:
-    return Machine(name, {**NODE, "cuda": cuda}, enforces)
+NEEDS = {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}
+
+
+def machine(name: str, cuda: str, enforces: bool | None = False, variables: Any = None) -> Machine:
+    return Machine(name, {**NODE, "cuda": cuda}, enforces, NEEDS if variables is None else variables)
 
 
 def test_a_node_whose_toolkit_refuses_it_is_an_error_and_another_a_note() -> None:
-    needs = {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}
-    assert judged("s_a", "i", needs, [machine("g1", "12.4", True)]) == (None, None)
-    error, note = judged("s_a", "i", needs, [machine("g1", "12.2", True), machine("g2", "12.2")])
+    assert judged("s_a", "i", [machine("g1", "12.4", True)]) == (None, [])
+    error, notes = judged("s_a", "i", [machine("g1", "12.2", True), machine("g2", "12.2"), machine("g3", "12.2", None)])
     assert error
     assert error.startswith("s_a: its image i requires cuda>=12.4, and g1 has cuda 12.2; the toolkit there, in legacy mode, starts no such")
-    assert note is None
-    error, note = judged("s_a", "i", needs, [machine("g1", "12.4", True), machine("g2", "12.2"), machine("g3", "11.8")])
+    assert notes == []
+    error, notes = judged("s_a", "i", [machine("g1", "12.4", True), machine("g2", "12.2"), machine("g3", "11.8"), machine("g4", "12.0", None)])
     assert error is None
-    assert note
-    assert note.startswith("s_a: its image i requires cuda>=12.4, and g2, g3 have cuda 12.2; the toolkit there does not check that")
-    assert judged("s_a", "i", {**needs, "NVIDIA_DISABLE_REQUIRE": "1"}, [machine("g1", "1.0", True)]) == (None, None)
+    known, unknown = (note.partition(", and ")[2] for note in notes)
+    assert known == "g2, g3 have cuda 12.2; the toolkit there does not check that, so its tasks start, and may fail later. A constraint keeps them off"
+    assert unknown.startswith("g4 has cuda 12.0; it is not known whether the toolkit there checks that, and starts its tasks; ")
+
+
+def test_what_a_task_requires_is_of_its_node() -> None:
+    """Under one name, each node has an image of its own."""
+    assert judged("s_a", "i", [machine("g1", "12.2", True, {}), machine("g2", "12.4", True)]) == (None, [])
+    assert judged("s_a", "i", [machine("g1", "1.0", True, {**NEEDS, "NVIDIA_DISABLE_REQUIRE": "1"})]) == (None, [])

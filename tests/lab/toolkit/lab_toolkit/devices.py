@@ -33,6 +33,7 @@ class Settings:
     mode: str = "auto"
     swarm_resource: str = ""
     accept_unprivileged: bool = True
+    requires_nothing: bool = False
 
     @property
     def legacy(self) -> bool:

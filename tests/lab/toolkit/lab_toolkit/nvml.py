@@ -38,7 +38,7 @@ def _mig(nvml: ctypes.CDLL, handle: ctypes.c_void_p) -> tuple[str, ...]:
     return tuple(found)
 
 
-def gpus() -> list[Gpu]:
+def _load() -> ctypes.CDLL:
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError as error:
@@ -47,6 +47,20 @@ def gpus() -> list[Gpu]:
     code = nvml.nvmlInit_v2()
     if code != 0:
         raise Refused(f"failed to initialize NVML: {nvml.nvmlErrorString(code).decode()}")
+    return nvml
+
+
+def driver() -> dict[str, str]:
+    """Its version, and that of the newest CUDA that it supports."""
+    nvml, version, cuda = _load(), ctypes.create_string_buffer(96), ctypes.c_int(0)
+    nvml.nvmlSystemGetDriverVersion(version, 96)
+    nvml.nvmlSystemGetCudaDriverVersion(ctypes.byref(cuda))
+    nvml.nvmlShutdown()
+    return {"driver": version.value.decode(), "cuda": f"{cuda.value // 1000}.{cuda.value % 1000 // 10}"}
+
+
+def gpus() -> list[Gpu]:
+    nvml = _load()
     count = ctypes.c_uint(0)
     nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
     found = [_read(nvml, index) for index in range(count.value)]

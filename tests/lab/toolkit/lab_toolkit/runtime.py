@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import config, nvml, versions
+from . import config, nvml, requirement, versions
 from .devices import Gpu, Refused, Settings, requested, resolve
 
 NVIDIA_MAJOR, CONTROL_MINOR = 195, 255
@@ -40,6 +40,7 @@ def settings_of(tree: dict[str, Any], version: str) -> Settings:
         version=version,
         mode=config.get(tree, "nvidia-container-runtime.mode", "auto"),
         swarm_resource=config.get(tree, "swarm-resource", ""),
+        requires_nothing=config.get(tree, "disable-require", False),
         accept_unprivileged=config.get(tree, "accept-nvidia-visible-devices-envvar-when-unprivileged", True),
     )
 
@@ -89,6 +90,8 @@ def modify(bundle: Path, settings: Settings) -> None:
     wanted = requested(env, settings, is_privileged(spec))
     if wanted is None:
         return
+    if settings.legacy and not settings.requires_nothing:
+        requirement.refuse(env, nvml.driver())
     chosen = resolve(wanted, nvml.gpus(), settings)
     for gpu in chosen:
         if not Path(f"/dev/nvidia{gpu.minor}").exists():

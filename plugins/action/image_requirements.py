@@ -1,0 +1,14 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ..plugin_utils._controller.delegation import ManagerAction
+
+
+class ActionModule(ManagerAction):
+    """On a node, which is not waited for longer than this, and for which nothing ends that cannot be reached."""
+
+    MODULE = "fleet.gpu_swarm.image_requirements"
+    LIMIT_S = 60.0

@@ -1,0 +1,24 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which NVIDIA Container Toolkit a machine has.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import Callable
+
+
+def version(run: Callable[[list[str]], tuple[int, str, str]], path: str) -> str | None:
+    """As nvidia-ctk prints it, which any distribution has; None where there is no toolkit. ``path`` is where programs are."""
+    ctk = shutil.which("nvidia-ctk", path=path)
+    if not ctk:
+        return None
+    rc, out, dummy = run([ctk, "--version"])
+    found = re.search(r"version\s+v?(\d+\.\d+\.\d+)", out)
+    return found.group(1) if rc == 0 and found else None
