@@ -73,10 +73,7 @@ class ActionModule(ActionBase):
         change = {} if absent else isolation_label.change(setting, hosts, swarm.ledger)
         self._show(hosts, steps, swarm.nodes, absent, isolation_label.in_words(change, swarm.ledger))
         result.update(
-            warnings=[
-                *_warnings(hosts, steps, swarm, task_vars["groups"].get(MANAGERS, []), settings),
-                *dedicated.warnings(settings[DEDICATED] and not absent, swarm.ledger),
-            ],
+            warnings=_warnings(hosts, steps, swarm, task_vars["groups"].get(MANAGERS, []), settings, absent),
             steps={name: asdict(step) for name, step in steps.items()},
             # Nodes that leave take their room with them: no waiting brings it back.
             rooms=None if absent else without(rooms(swarm.ledger), lost, settings["provision_ignore_pending"]),
@@ -117,12 +114,13 @@ class ActionModule(ActionBase):
         self._display.display("\n" + provision.table(rows) + "\n")
 
 
-def _warnings(hosts, steps, swarm, managers, settings):
+def _warnings(hosts, steps, swarm, managers, settings, absent):
     return [
         *leader_warnings(hosts, steps, swarm),
         *toolkit_warnings(hosts, steps),
         *warnings.together({host.name: host.assessed for host in hosts}),
         *warnings.even_managers(managers, {name: step.needs for name, step in steps.items()}),
+        *dedicated.warnings(settings[DEDICATED] and not absent, swarm.ledger),
         *warnings.unread_keeps(swarm.nodes.values()),
         *warnings.long_runners({name: step.long_running for name, step in steps.items()}, settings["provision_keep_label"]),
         *provision.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
