@@ -47,6 +47,8 @@ DEVICES = st.sampled_from([[], [A], [A, B]])
 MODES = st.sampled_from(
     [
         Settings("1.20.0", swarm_resource=",".join(LISTED)),  # jit-cdi
+        Settings("1.20.0", mode="jit-cdi", swarm_resource=",".join(LISTED)),
+        Settings("1.20.0", mode="cdi", swarm_resource=",".join(LISTED)),
         Settings("1.20.0", mode="legacy", swarm_resource=",".join(LISTED)),
         Settings("1.18.0", swarm_resource=",".join(LISTED)),  # ignores swarm-resource
         Settings("1.17.0", swarm_resource=LISTED[0]),
@@ -96,6 +98,23 @@ def test_what_asks_for_nothing_gets_nothing_of_nvidias_runtime(entries, mode):
     env = dict(item.partition("=")[::2] for item in entries)
     if requested(env, mode):
         assert bundle.requests(entries, mode.preferred)
+
+
+MOUNTED = [
+    Settings("1.20.0", mode=mode, swarm_resource=LISTED[0], mounts=mounts) for mode in ("legacy", "cdi", "jit-cdi") for mounts in (True, False)
+]
+DESTINATIONS = st.sampled_from(
+    ["/var/run/nvidia-container-devices", "/var/run/nvidia-container-devices/all", f"/var/run//nvidia-container-devices/{A}/", "/var/run/x/../all"]
+)
+MOUNTS = st.lists(st.fixed_dictionaries({"source": st.sampled_from(["/dev/null", "/data"]), "destination": DESTINATIONS}), max_size=3)
+
+
+@given(entries=ENTRIES, devices=DEVICES, mode=st.sampled_from(MOUNTED), mounts=MOUNTS)
+def test_a_mount_by_which_nvidias_runtime_gives_gpus_is_found_in_each_mode(entries, devices, mode, mounts):
+    """Where the toolkit takes them they go before all variables, so that the answer in these is not enough."""
+    env = dict(item.partition("=")[::2] for item in bundle.rewritten(entries, LISTED, devices))
+    if (requested(env, mode, mounts=mounts) or []) != devices:
+        assert bundle.device_mounts({"mounts": mounts})
 
 
 @pytest.mark.parametrize(

@@ -359,3 +359,99 @@ def test_a_checkpoint_of_a_task_is_restored_below_exclusive_only(node):
     assert node.create("c1", call="restore") == 1
     node.container("c2", CUDA)
     assert node.create("c2", call="restore") == 0
+
+
+# Its code, and a kill before the given one of its calls that leave a trace, or while it writes a file.
+KILLED = """\
+import json, os, signal, sys
+
+sys.path.insert(0, __file__.rpartition("/")[0])
+from gpu_swarm._guard import main
+
+left = %d
+write = json.dump
+
+
+def step(event, dummy=()):
+    global left
+    if event in ("open", "os.rename", "os.remove", "os.mkdir", "fcntl.flock", "socket.connect", "write"):
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+
+
+def dump(*arguments):
+    step("write")
+    write(*arguments)
+
+
+json.dump = dump
+sys.addaudithook(step)
+sys.exit(main.main())
+"""
+
+
+def _killed_at_each_step(node, name, task, level, env):
+    """Starts one container each; yields its name and how the guard ended, until one is let through."""
+    node.set(level=level)
+    for step in range(100):
+        (node.libexec / "current" / "__main__.py").write_text(KILLED % step)
+        one = f"{name}{step}"
+        node.container(one, *env, task=task)
+        yield one, node.create(one)
+
+
+def test_a_guard_that_is_killed_at_any_step_leaves_no_container_no_half_file_and_no_hold(tmp_path):
+    node, whole = Node(tmp_path, "exclusive"), ["PATH=/bin", CUDA, f"{VARIABLE}={UUID}"]
+    after, number = ["PATH=/bin", f"NVIDIA_VISIBLE_DEVICES={UUID}", f"{VARIABLE}={UUID}"], 0
+    for name, status in _killed_at_each_step(node, "c", WITH_GPU, "exclusive", whole[1:]):
+        if status == 0:
+            break
+        number += 1
+        assert (node.called(), node.env(name) in (whole, after)) == ([], True)
+        assert "the guard of this node's GPUs does not run" in node.error(name)
+    assert (number > 10, len(node.called()), node.env(name)) == (True, 1, after)  # what had the GPU before was killed each time
+    assert [path.name for path in (node.home / "run" / "holds").iterdir() if not path.name.startswith(".")] == [name]
+
+
+def test_a_count_is_whole_wherever_a_guard_is_killed(node):
+    for name, dummy in _killed_at_each_step(node, "c", FORGES, "reserved", [f"{VARIABLE}=all"]):
+        found = node.home / "run" / "found.json"
+        assert all(names == ["forged"] for names in (node.found() if found.exists() else {}).values())
+        if "it sets DOCKER_RESOURCE_NVIDIA-GPU=all itself" in node.error(name):
+            break
+    assert (node.called(), f"service-{name}" in node.found()) == ([], True)
+
+
+NO_TEXT = b"\xff\xfe\x80"
+
+
+@pytest.mark.parametrize(("level", "status"), [("reserved", 1), ("exclusive", 1), ("audit", 0)])
+def test_a_description_that_is_no_text_is_left_alone_and_refused_where_it_requests_a_gpu(tmp_path, level, status):
+    node = Node(tmp_path, level)
+    for name, env, wanted in (("c1", CUDA, status), ("c2", "A=b", 0)):
+        path = node.container(name, env, "X=?", task=WITH_GPU) / "config.json"
+        path.write_bytes(path.read_bytes().replace(b"?", NO_TEXT))
+        before = path.read_bytes()
+        assert (node.create(name), path.read_bytes()) == (wanted, before)
+    if status:
+        assert "the guard of this node's GPUs failed" in node.error("c1")
+
+
+def test_a_record_of_dockerds_that_is_no_text_is_read(node):
+    node.container("c1", CUDA, task=WITH_GPU)
+    path = node.home / "docker" / "containers" / "c1" / "config.v2.json"
+    before = path.read_bytes()
+    assert (b'{"ID"' in before, b"service-c1" in before) == (True, True)
+    path.write_bytes(before.replace(b'{"ID"', b'{"%b": "%b", "ID"' % (NO_TEXT, NO_TEXT)).replace(b"service-c1", b"service-" + NO_TEXT))
+    assert (node.create("c1"), node.env("c1")) == (0, ["PATH=/bin", f"NVIDIA_VISIBLE_DEVICES={UUID}"])
+
+
+def test_a_variable_of_a_service_that_is_no_text_is_judged_like_any_other(node):
+    tasks = node.home / "docker" / "swarm" / "worker" / "tasks.db"
+    forged = f"{VARIABLE}=all".encode()
+    assert forged in tasks.read_bytes()
+    tasks.write_bytes(tasks.read_bytes().replace(forged, forged[:-3] + NO_TEXT))
+    node.container("c1", f"{VARIABLE}=\ufffd", task=FORGES)
+    assert (node.create("c1"), node.found()) == (1, {"service-c1": ["forged"]})
+    assert "refused on this node (isolation: reserved): it sets DOCKER_RESOURCE_NVIDIA-GPU=" in node.error("c1")

@@ -6,13 +6,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import json
 import os
 import socket
 import sys
+import tempfile
 import time
+from pathlib import Path
+from unittest import mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import call, findings, main
 
@@ -165,3 +172,78 @@ def test_where_many_services_were_counted_the_one_of_longest_ago_makes_room(tmp_
     findings.add(str(tmp_path), "new", {"forged": "x"})
     kept = findings.read(str(file))
     assert (len(kept), kept["new"]["forged"]["count"]) == (findings._SERVICES, 2)
+
+
+DATA = Path(__file__).parents[1] / "data" / "guard" / "tasks-26.1.5.db.gz"
+WITH_GPU, UUID = "os4h3yhd38lmqy77fykgvxym7", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b"
+ANSWERED = ("NVIDIA_VISIBLE_DEVICES", VARIABLE)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=9) | st.sampled_from(["\ud800", "\ufffd", "\x00", "a=b", ""])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+VALUES = st.sampled_from(["all", "void", "none", "", "0", UUID, f"{UUID},all"]) | TEXTS
+NAMES = st.sampled_from([*ANSWERED, "CUDA_VERSION", "PATH", "DOCKER_RESOURCE_SSD"]) | TEXTS
+ENTRY = st.builds("{}={}".format, NAMES, VALUES) | st.sampled_from(ANSWERED)
+MOUNTS = st.lists(st.fixed_dictionaries({"destination": TEXTS, "source": TEXTS}, optional={"options": JSON}), max_size=3) | st.none()
+
+
+@st.composite
+def documents(draw):
+    """Whole descriptions of containers, with whatever else stands in them, in any order."""
+    process = {**draw(st.dictionaries(TEXTS, JSON, max_size=3)), "args": draw(JSON), "env": draw(st.lists(ENTRY, max_size=8))}
+    found = {**draw(st.dictionaries(TEXTS, JSON, max_size=4)), "ociVersion": "1.0", "mounts": draw(MOUNTS), "process": process, "linux": draw(JSON)}
+    return {key: found[key] for key in draw(st.permutations(list(found)))}
+
+
+def _place(home, task, level):
+    """The files of a node with one container that is about to be made, and how the guard is called for it."""
+    container = home / "docker" / "containers" / ID
+    for folder in (home / "bundle", container, home / "docker" / "swarm" / "worker"):
+        folder.mkdir(parents=True)
+    (home / "docker" / "swarm" / "worker" / "tasks.db").write_bytes(TASKS)
+    (container / "config.v2.json").write_text(json.dumps({"Config": {"Labels": {"com.docker.swarm.task.id": task}}}))
+    (home / "config.toml").write_text('swarm-resource = "%s"\n' % VARIABLE)
+    settings = {"level": level, "devices": [UUID], "kinds": ["NVIDIA-GPU"], "data_root": str(home / "docker"), "run": str(home / "run")}
+    (home / "settings.json").write_text(json.dumps({**settings, "runtime_config": str(home / "config.toml")}))
+    return ["x", str(home), "--log", str(home / "log"), "create", "--bundle", str(home / "bundle"), ID]
+
+
+TASKS = gzip.decompress(DATA.read_bytes())
+
+
+def _others(document):
+    """The same without the variables that the guard is to answer, with numbers as they are written, and keys in their order."""
+    read = json.loads(document, parse_int=str, parse_float=str)
+    read["process"]["env"] = [one for one in read["process"]["env"] if one.partition("=")[0] not in ANSWERED]
+    return json.dumps(read)
+
+
+@given(
+    document=documents(),
+    readable=st.booleans(),
+    task=st.sampled_from([WITH_GPU, "unknown"]),
+    level=st.sampled_from(["audit", "reserved", "exclusive"]),
+)
+def test_of_a_whole_description_nothing_but_its_variables_changes(document, readable, task, level):
+    """Read and written as it is on a node; what is not let start is as it was."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(findings, "_JOURNAL", folder), contextlib.redirect_stderr(None):
+        arguments, path = _place(Path(folder) / "home", task, level), Path(folder) / "home" / "bundle" / "config.json"
+        # Go writes what is no text in the one form, and all else in the other.
+        surrogates = "\\ud800" in json.dumps(document)
+        path.write_text(json.dumps(document, ensure_ascii=surrogates or readable), encoding="utf-8")
+        path.chmod(0o640)
+        before = path.read_bytes()
+        with mock.patch.object(sys, "argv", arguments):
+            status = main.main()
+        after = path.read_bytes()
+        assert (os.listdir(path.parent), path.stat().st_mode & 0o777) == (["config.json"], 0o640)
+    assert status == call.GOES_ON
+    assert _others(after) == _others(before)
+    if level == "audit":
+        assert after == before
+    else:
+        answered = [one for one in json.loads(after)["process"]["env"] if one.partition("=")[0] in ANSWERED]
+        device = UUID if task == WITH_GPU else "void"
+        assert {one.partition("=")[2] for one in answered} == {device}

@@ -249,3 +249,14 @@ def test_set_writes_the_types_that_the_toolkit_knows() -> None:
 def test_in_legacy_mode_the_driver_is_the_one_that_an_image_requires(env: dict[str, str], refused: bool) -> None:
     with pytest.raises(Refused, match="requirement error: unsatisfied condition: ") if refused else nullcontext():
         requirement.refuse(env, {"cuda": "12.2", "driver": "535.104.05"})
+
+
+@pytest.mark.parametrize("mode", ["legacy", "cdi", "jit-cdi"])
+def test_mounts_go_before_variables_where_they_are_taken(mode):
+    mounts = [{"source": "/dev/null", "destination": f"/var/run/nvidia-container-devices/{one}"} for one in (A, "cdi/x", "1")]
+    other = [{"source": "/data", "destination": "/var/run/nvidia-container-devices/all"}, {"source": "/dev/null", "destination": "/x"}]
+    taken = replace(NOW, mode=mode, mounts=True)
+    env = {"NVIDIA_VISIBLE_DEVICES": "void", KIND: C}
+    assert requested(env, taken, mounts=mounts) == [A, "1"]
+    assert requested(env, taken, mounts=[*mounts, {**other[0], "source": "/dev/null"}]) == ["all"]
+    assert requested(env, taken, mounts=other) == requested(env, replace(NOW, mode=mode), mounts=mounts) == [C]

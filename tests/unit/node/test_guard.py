@@ -302,6 +302,29 @@ def test_a_tool_that_took_its_place_is_drift(tmp_path):
     assert program(it)[0] == "/usr/bin/nvidia-container-runtime"
 
 
+def as_nvidias_tool_writes_it(content):
+    """`nvidia-ctk runtime configure --runtime=docker`, by its source (pkg/config/engine/docker/docker.go): the runtime is replaced, and the
+    whole file written anew in the order of its keys."""
+    doc = json.loads(content)
+    doc["runtimes"]["nvidia"] = {"args": [], "path": PLAIN}
+    return json.dumps(doc, indent=4, sort_keys=True).encode()
+
+
+def test_nvidias_tool_that_configures_the_runtime_later_is_drift_and_its_file_comes_back(tmp_path):
+    it = advertising(tmp_path, isolation="off").option(isolation="reserved")
+    it.converge()
+    written = as_nvidias_tool_writes_it(it.content())
+    it.put("daemon_config", written)
+    assert it.assess()["changed"] is True
+    it.engine.reload()
+    assert f"the runtime nvidia is {PLAIN}, not {guard(it)}" in it.assess()["drift"]
+    result = it.converge()
+    assert (result["reloaded"], result["restarted"], program(it), it.converge()["changed"]) == (True, False, (guard(it), guard(it)), False)
+    assert it.content() == written.replace(b'"path": "%s"' % PLAIN.encode(), b'"path": "%s"' % guard(it).encode())
+    it.option(isolation="off").converge()
+    assert it.content() == written
+
+
 def test_a_daemon_that_has_not_taken_it_is_drift(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()

@@ -19,8 +19,10 @@ from node_lab import CONFIG_TOML, DAEMON_JSON, gpu, node, resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard as guard_files
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_code
 
-SYSTEM_CALLS = ("fsync", "rename", "replace", "unlink", "chmod", "chown", "makedirs")
+SYSTEM_CALLS = ("fsync", "rename", "replace", "unlink", "chmod", "chown", "makedirs", "symlink", "rmdir")
 DAEMON_CALLS = ("restart", "reload", "wait")
 
 
@@ -225,3 +227,108 @@ def test_killed_twice_with_other_gpus_in_between(tmp_path):
         assert it.shown() == [*resources(0, 1, 2), "SSD=1"]
         it.option(state="absent").converge()
         assert it.everything() == before
+
+
+# --- the guard, which containers call at any moment -----------------------------------------------------------------
+
+PLAIN = "nvidia-container-runtime"
+CONTAINER = {"id": "c1", "name": "job", "image": "x", "service": None, "task": None, "age": 5, "swarm_networks": []}
+
+
+def it_comes(it):
+    it.converge()
+    it.option(isolation="reserved")
+
+
+def its_level_changes(it):
+    it.option(isolation="audit").converge()
+    it.option(isolation="exclusive")
+
+
+def it_gets_other_code(it):
+    it.option(isolation="reserved").converge()
+    home = guard_home(it)
+    (home / guard_code.name()).rename(home / "code-before")
+    front = home / "nvidia-guard"
+    front.write_bytes(front.read_bytes().replace(guard_code.name().encode(), b"code-before"))
+
+
+def it_goes(it):
+    it.option(isolation="reserved").converge()
+    it.option(isolation="off")
+
+
+def it_becomes_a_link(it):
+    it.option(isolation="reserved").converge()
+    it.engine.carries = [CONTAINER]
+    it.option(isolation="off")
+
+
+def it_goes_with_all_else(it):
+    it.option(isolation="exclusive").converge()
+    it.option(state="absent")
+
+
+@pytest.fixture
+def _toolkit(monkeypatch, tmp_path_factory):
+    programs = tmp_path_factory.mktemp("bin")
+    (programs / PLAIN).write_text("#!/bin/sh\n")
+    (programs / PLAIN).chmod(0o755)
+    monkeypatch.setattr(guard_files, "SBIN", str(programs))
+
+
+def guard_home(it):
+    return it.home / "usr/local/libexec/gpu-swarm"
+
+
+def whoever_calls_the_guard_finds_all_of_it(it):
+    """Wherever daemon.json or the running daemon names it: a program, its code, and the settings of before or after."""
+    path = guard_home(it) / "nvidia-guard"
+    named = [it.doc().get("runtimes", {}), it.engine.process().get("runtimes", {})]
+    if str(path) not in [one.get("nvidia", {}).get("path") for one in named]:
+        return
+    assert os.access(path, os.X_OK)
+    if not path.is_symlink():
+        (code,) = [line.partition("=")[2] for line in path.read_text().splitlines() if line.startswith("code=")]
+        for name, data in guard_code.sources().items():
+            with open(os.path.join(code, name), "rb") as stream:
+                assert stream.read() == data
+        assert json.loads((guard_home(it) / "settings.json").read_text())["level"] in ("audit", "reserved", "exclusive")
+
+
+def as_the_run_was_to_leave_it(it, level):
+    it.converge()
+    again = it.converge()
+    assert (again["changed"], again["drift"]) == (False, [])
+    whoever_calls_the_guard_finds_all_of_it(it)
+    if level is None:
+        assert not os.path.lexists(guard_home(it)) or it.engine.carries
+        return
+    settings = json.loads((guard_home(it) / "settings.json").read_text())
+    assert (settings["level"], list(guard_home(it).glob(".new.*")), list(guard_home(it).glob("*.new"))) == (level, [], [])
+    assert it.doc()["runtimes"]["nvidia"]["path"] == str(guard_home(it) / "nvidia-guard")
+
+
+@pytest.mark.usefixtures("_toolkit")
+@pytest.mark.parametrize(
+    ("run", "level"),
+    [
+        (it_comes, "reserved"),
+        (its_level_changes, "exclusive"),
+        pytest.param(it_gets_other_code, "reserved", marks=pytest.mark.rare),
+        (it_goes, None),
+        pytest.param(it_becomes_a_link, None, marks=pytest.mark.rare),
+        pytest.param(it_goes_with_all_else, None, marks=pytest.mark.rare),
+    ],
+)
+def test_a_guard_is_whole_at_each_moment_and_has_a_way_on_and_a_way_back(tmp_path, run, level):
+    for it, before in killed_at_each_moment(tmp_path, plain, run):
+        whoever_calls_the_guard_finds_all_of_it(it)
+        as_killed = tmp_path / "as-killed"
+        shutil.copytree(it.home, as_killed, symlinks=True)
+        as_the_run_was_to_leave_it(it, level)
+        shutil.rmtree(it.home)
+        as_killed.rename(it.home)
+        it.engine.carries = []
+        it.option(state="absent").converge()
+        assert (it.everything(), it.state_files(), os.path.lexists(guard_home(it))) == (before, [], False)

@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from .versions import does
 
+DEVICE_MOUNTS = "/var/run/nvidia-container-devices"
 UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
@@ -34,6 +38,7 @@ class Settings:
     swarm_resource: str = ""
     accept_unprivileged: bool = True
     requires_nothing: bool = False
+    mounts: bool = False  # whether mounts request devices
 
     @property
     def legacy(self) -> bool:
@@ -47,8 +52,13 @@ class Settings:
         return [name.strip() for name in self.swarm_resource.split(",") if name.strip()]
 
 
-def requested(env: dict[str, str], settings: Settings, privileged: bool = False) -> list[str] | None:
-    """Identifiers as the container's variables have them; ["all"]; [] for `none`; None where no GPU is requested."""
+def requested(
+    env: dict[str, str], settings: Settings, privileged: bool = False, mounts: Iterable[Mapping[str, Any]] = ()
+) -> list[str] | None:
+    """Identifiers as the container's mounts or variables have them; ["all"]; [] for `none`; None where no GPU is requested."""
+    by_mounts = _by_mounts(mounts) if settings.mounts else []
+    if by_mounts:  # they go before every variable
+        return ["all"] if "all" in by_mounts else by_mounts
     names = [name for name in settings.preferred if name in env] or ["NVIDIA_VISIBLE_DEVICES"]
     text = [item.strip() for name in names for item in env.get(name, "").split(",") if item.strip()]
     if not text and not any(name in env for name in names) and _is_old_cuda_image(env):
@@ -59,6 +69,17 @@ def requested(env: dict[str, str], settings: Settings, privileged: bool = False)
         if word in ("all", "none"):
             return ["all"] if word == "all" else []
     return list(dict.fromkeys(text))
+
+
+def _by_mounts(mounts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is mounted from /dev/null below the directory is named as a device is; those of `cdi/` and `imex/` are names of other kinds."""
+    found = []
+    for mount in mounts:
+        device = posixpath.normpath(mount["destination"]).removeprefix(f"{DEVICE_MOUNTS}/")
+        inside = device != posixpath.normpath(mount["destination"])
+        if inside and posixpath.normpath(mount.get("source", "")) == "/dev/null" and not device.startswith(("cdi/", "imex/")):
+            found.append(device)
+    return list(dict.fromkeys(found))
 
 
 def _is_old_cuda_image(env: dict[str, str]) -> bool:
@@ -87,7 +108,7 @@ def _merged(chosen: list[Gpu]) -> list[Gpu]:
 
 
 def _by_cdi_rules(identifier: str, gpus: list[Gpu]) -> Gpu:
-    """Full UUIDs, indices, and GPU:MIG indices; nothing shortened."""
+    """Full UUIDs, indices, and GPU:MIG indices; nothing shortened. With mode cdi these are the names in the node's CDI specification."""
     if re.fullmatch(f"(GPU|MIG)-{UUID}", identifier):
         for gpu in gpus:
             if identifier == gpu.uuid:

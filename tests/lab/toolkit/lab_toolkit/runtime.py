@@ -42,6 +42,7 @@ def settings_of(tree: dict[str, Any], version: str) -> Settings:
         swarm_resource=config.get(tree, "swarm-resource", ""),
         requires_nothing=config.get(tree, "disable-require", False),
         accept_unprivileged=config.get(tree, "accept-nvidia-visible-devices-envvar-when-unprivileged", True),
+        mounts=config.get(tree, "accept-nvidia-visible-devices-as-volume-mounts", False),
     )
 
 
@@ -87,7 +88,7 @@ def modify(bundle: Path, settings: Settings) -> None:
     path = bundle / "config.json"
     spec = json.loads(path.read_text())
     env = dict(item.partition("=")[::2] for item in spec["process"].get("env", []))
-    wanted = requested(env, settings, is_privileged(spec))
+    wanted = requested(env, settings, is_privileged(spec), spec.get("mounts") or [])
     if wanted is None:
         return
     if settings.legacy and not settings.requires_nothing:
@@ -129,7 +130,7 @@ def main(argv: list[str]) -> int:
         try:
             modify(Path(options(argv, "--bundle", "-b") or "."), settings)
         except Refused as refused:
-            what = "" if settings.legacy else 'failed to generate CDI spec for mode "auto": '
+            what = "" if settings.legacy else f'failed to generate CDI spec for mode "{settings.mode}": '
             why = f"failed to construct OCI spec modifier: {what}{refused}"
             return fail(argv, f"failed to create NVIDIA Container Runtime: {why}")
     return os.execv(runtime, [runtime, *argv])
