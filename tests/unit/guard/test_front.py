@@ -391,31 +391,37 @@ sys.exit(main.main())
 """
 
 
-def _killed_at_each_step(node, name, task, level, env):
-    """Starts one container each; yields its name and how the guard ended, until one is let through."""
-    node.set(level=level)
+def _killed_at_each_step(node, task, *env):
+    """Starts a container for each; yields its name and how the guard ended, until one is let through."""
+    program = node.libexec / "current" / "__main__.py"
+    whole = program.read_text()
     for step in range(100):
-        (node.libexec / "current" / "__main__.py").write_text(KILLED % step)
-        one = f"{name}{step}"
-        node.container(one, *env, task=task)
-        yield one, node.create(one)
+        program.write_text(KILLED % step)
+        node.container(f"c{step}", *env, task=task)
+        status = node.create(f"c{step}")
+        program.write_text(whole)
+        yield f"c{step}", status
 
 
 def test_a_guard_that_is_killed_at_any_step_leaves_no_container_no_half_file_and_no_hold(tmp_path):
     node, whole = Node(tmp_path, "exclusive"), ["PATH=/bin", CUDA, f"{VARIABLE}={UUID}"]
-    after, number = ["PATH=/bin", f"NVIDIA_VISIBLE_DEVICES={UUID}", f"{VARIABLE}={UUID}"], 0
-    for name, status in _killed_at_each_step(node, "c", WITH_GPU, "exclusive", whole[1:]):
+    after = ["PATH=/bin", f"NVIDIA_VISIBLE_DEVICES={UUID}", f"{VARIABLE}={UUID}"]
+    node.container("first", *whole[1:], task=WITH_GPU)
+    assert node.create("first") == 0
+    for name, status in _killed_at_each_step(node, WITH_GPU, *whole[1:]):
         if status == 0:
             break
-        number += 1
-        assert (node.called(), node.env(name) in (whole, after)) == ([], True)
+        assert node.env(name) in (whole, after)
         assert "the guard of this node's GPUs does not run" in node.error(name)
-    assert (number > 10, len(node.called()), node.env(name)) == (True, 1, after)  # what had the GPU before was killed each time
-    assert [path.name for path in (node.home / "run" / "holds").iterdir() if not path.name.startswith(".")] == [name]
+        node.container(f"next-{name}", *whole[1:], task=WITH_GPU)
+        assert node.create(f"next-{name}") == 0
+        assert [path.name for path in (node.home / "run" / "holds").iterdir() if path.name[0] != "."] == [f"next-{name}"]
+    steps = int(name[1:])
+    assert (steps > 10, len(node.called()), node.env(name)) == (True, steps + 2, after)
 
 
 def test_a_count_is_whole_wherever_a_guard_is_killed(node):
-    for name, dummy in _killed_at_each_step(node, "c", FORGES, "reserved", [f"{VARIABLE}=all"]):
+    for name, dummy in _killed_at_each_step(node, FORGES, f"{VARIABLE}=all"):
         found = node.home / "run" / "found.json"
         assert all(names == ["forged"] for names in (node.found() if found.exists() else {}).values())
         if "it sets DOCKER_RESOURCE_NVIDIA-GPU=all itself" in node.error(name):

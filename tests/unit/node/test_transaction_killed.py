@@ -315,7 +315,7 @@ def as_the_run_was_to_leave_it(it, level):
     [
         (it_comes, "reserved"),
         (its_level_changes, "exclusive"),
-        pytest.param(it_gets_other_code, "reserved", marks=pytest.mark.rare),
+        (it_gets_other_code, "reserved"),
         (it_goes, None),
         pytest.param(it_becomes_a_link, None, marks=pytest.mark.rare),
         pytest.param(it_goes_with_all_else, None, marks=pytest.mark.rare),
