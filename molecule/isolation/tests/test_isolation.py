@@ -37,10 +37,15 @@ def card_of(host: Host, container: str) -> tuple[str, str]:
 
 
 def test_a_share_of_a_card_is_that_card(host: Host) -> None:
-    first, second = gpus(host)[:2]
+    first, dummy, third, dummy = gpus(host)
     found = {service: tasks(host, service) for service in ("memory", "slot")}
     assert [card_of(host, container) for container in found["memory"]] == [("", first)]
-    assert sorted(card_of(host, container) for container in found["slot"]) == [(f"{second}.slot{number}", second) for number in (1, 2)]
+    assert sorted(card_of(host, container) for container in found["slot"]) == [(f"{third}.slot{number}", third) for number in (1, 2)]
+
+
+def test_a_task_with_a_group_sees_all_of_its_cards_and_no_others(host: Host) -> None:
+    (pair,) = tasks(host, "pair")
+    assert UUID.findall(docker(host, "logs", pair)) == gpus(host)[1::2]
 
 
 def test_a_container_of_the_operators_sees_what_it_requests(host: Host) -> None:
