@@ -27,7 +27,8 @@ answers, problems, seen, reads, end = set(), [], set(), 0, time.monotonic() + 60
 while len(seen) < int(commits) and time.monotonic() < end:
     seen.add(bolt._newest(handle).transaction)
     try:
-        answers.add(engine_record.task(data_root, task).named)
+        found = engine_record.task(data_root, task)
+        answers.add((found.named, found.environment))
     except (bolt.BoltError, AttributeError) as problem:
         problems.append(repr(problem))
     reads += 1

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from .fleet import DAEMON_JSON, Fleet, Node, Run, lab, wait_until
+from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, Node, Run, lab, wait_until
 from .tasks_db import COMMITS, read_under_writes, unreadable
 from .watched import MACHINE, reported
 from .watched import WITHIN_S as PAUSED_S
@@ -146,6 +146,13 @@ def seen(fleet: Fleet, service: str) -> dict[str, int | str]:
     return found
 
 
+def healthy(node: Node, service: str) -> bool:
+    """Whether the check of a service's only container ran there, and found what it looks for."""
+    (container,) = containers(node, service)
+    state = node.docker_json("inspect", "--format", "{{json .State.Health}}", container)
+    return (state["Status"], state["Log"][-1]["ExitCode"]) == ("healthy", 0)
+
+
 def refused(found: dict[str, int | str], words: str) -> bool:
     return all(isinstance(one, str) and words in one for one in found.values())
 
@@ -247,16 +254,17 @@ def test_what_a_task_sees_at_each_level(fleet: Fleet, inventory: Path, level: st
     closed = level in ("reserved", "exclusive")
     assert_verified(verify(fleet, inventory, level), level, closed)
     uuid = {name: fleet[name].gpus()[-1] for name in NODES}
-    create(fleet, "reserves", *RESERVES, image="lab/cuda")
+    create(fleet, "reserves", *RESERVES, "--health-cmd", f'[ "$({COUNT})" = 1 ]', "--health-interval", "1s", image="lab/cuda")
     create(fleet, "baked", image="lab/cuda")
     create(fleet, "forges", "--env", f"{VARIABLE}=all")
     create(fleet, "wants", "--env", "NVIDIA_VISIBLE_DEVICES=all")
     create(fleet, "names", "--env", f"{VARIABLE}={uuid['i1']}", "--env", f"NVIDIA_VISIBLE_DEVICES={uuid['i2']}")
-    create(fleet, "none", "--health-cmd", "true")
+    create(fleet, "none", "--health-cmd", "true", "--health-interval", "1s")
     one, nothing, every = (dict.fromkeys(NODES, number) for number in (1, 0, ALL))
 
     assert seen(fleet, "reserves") == one
     assert seen(fleet, "none") == nothing
+    assert all(healthy(fleet[name], service) for name in NODES for service in ("reserves", "none"))
     assert seen(fleet, "baked") == (nothing if closed else every)
     forges, wants, names = (seen(fleet, service) for service in ("forges", "wants", "names"))
     if closed:
@@ -285,7 +293,9 @@ def test_what_swarm_gave_is_read_while_swarm_writes(fleet: Fleet, inventory: Pat
     at(fleet, inventory, "reserved")
     create(fleet, "stays", *RESERVES)
     assert seen(fleet, "stays") == dict.fromkeys(NODES, 1)
-    create(fleet, "churns", "--restart-condition", "any", "--restart-delay", "0s", command=("true",))
+    create(fleet, "churns", "--restart-condition", "any", "--restart-delay", "0s", "--mode", "global", command=("true",))
+    create(fleet, "there", "--mode", "global", "--restart-condition", "any", "--env", "SITE=m1")
+    assert wait_until("a task on m1", lambda: containers(fleet["m1"], "there"))
 
     def read(name: str) -> dict[str, Any]:
         (container,) = containers(fleet[name], "stays")
@@ -295,9 +305,21 @@ def test_what_swarm_gave_is_read_while_swarm_writes(fleet: Fleet, inventory: Pat
     with ThreadPoolExecutor() as pool:
         found = dict(zip(NODES, pool.map(read, NODES), strict=True))
     for one in found.values():
-        assert (one["problems"], one["answers"]) == ([], [[["NVIDIA-GPU", *one["sees"]]]]), found
+        assert (one["problems"], one["answers"]) == ([], [[[["NVIDIA-GPU", *one["sees"]]], []]]), found
         assert one["commits"] == COMMITS < one["reads"], found
-    removed(fleet, "stays", "churns")
+    # m1, with Docker 26.1, has no GPUs: there it is read what a task's service sets.
+    (container,) = containers(fleet["m1"], "there")
+    task = fleet["m1"].docker("inspect", "--format", '{{index .Config.Labels "com.docker.swarm.task.id"}}', container)
+    one = read_under_writes(fleet["m1"], carried(fleet["i1"], fleet["m1"]), task)
+    assert (one["problems"], one["answers"], one["commits"]) == ([], [[[], ["SITE=m1"]]], COMMITS), one
+    removed(fleet, "stays", "churns", "there")
+
+
+def carried(source: Node, target: Node) -> str:
+    """Where a node without a guard has the code of another one's now."""
+    packed = source.start("tar", "-C", HOME, "-c", ".").stdout
+    target.start("sh", "-c", "mkdir -p /run/guard && tar -C /run/guard -x", text=packed)
+    return "/run/guard"
 
 
 @pytest.mark.rare
@@ -324,11 +346,56 @@ def test_an_operators_container_and_an_allowed_service_see_what_they_request(fle
     at(fleet, inventory, "exclusive", gpu_node_isolation_allow=["exporter", "label:sees"])
     for name in NODES:
         assert fleet[name].docker("run", "--rm", "lab/cuda", "sh", "-c", COUNT) == str(ALL)
+        compose = ("--label", "com.docker.compose.project=site", "--label", "com.docker.compose.service=notebook")
+        assert fleet[name].docker("run", "--rm", *compose, "lab/cuda", "sh", "-c", COUNT) == str(ALL)
+        assert built(fleet[name], "lab/cuda", buildkit=False) == str(ALL)
+    assert built(fleet["i2"], "lab/cuda", buildkit=True) == "0"  # it does not call the runtime
+    fake = ("--container-label", "com.docker.swarm.task.id=fake", "--container-label", "com.docker.swarm.service.name=exporter")
+    create(fleet, "poses", *fake, "--env", "NVIDIA_VISIBLE_DEVICES=all")
+    create(fleet, "hides", *fake, image="lab/cuda")
     create(fleet, "exporter", image="lab/cuda")
     create(fleet, "labelled", "--container-label", "sees=all", "--env", "NVIDIA_VISIBLE_DEVICES=all")
     create(fleet, "not-so", "--label", "sees=all", image="lab/cuda")
     assert [seen(fleet, name) for name in ("exporter", "labelled", "not-so")] == [dict.fromkeys(NODES, number) for number in (ALL, ALL, 0)]
-    removed(fleet, "exporter", "labelled", "not-so")
+    assert seen(fleet, "hides") == dict.fromkeys(NODES, 0)
+    assert refused(seen(fleet, "poses"), "the service poses is refused on this node (isolation: exclusive): it sets NVIDIA_VISIBLE_DEVICES=all")
+    removed(fleet, "exporter", "labelled", "not-so", "poses", "hides")
+
+
+def built(node: Node, image: str, *, buildkit: bool) -> str:
+    """How many GPUs a step of a build sees."""
+    given = f"FROM {image}\nRUN echo sees $({COUNT}).\n".encode()
+    build = f"DOCKER_BUILDKIT={int(buildkit)} docker build --no-cache {'--progress=plain ' * buildkit}- 2>&1"
+    shown = node.start("sh", "-c", build, text=given).stdout.decode()
+    (found,) = set(re.findall(r"sees ([0-9]+)\.", shown))
+    return found
+
+
+MOUNT = "type=bind,source=/dev/null,target=/var/run/nvidia-container-devices/all"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "cdi", "jit-cdi"])
+def test_it_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, inventory: Path, mode: str) -> None:
+    """Where the toolkit takes mounts for requests besides, which an operator's container shows."""
+    at(fleet, inventory, "reserved")
+    before = {name: fleet[name].read(CONFIG_TOML) or b"" for name in NODES}
+    try:
+        for name in NODES:
+            takes = b"accept-nvidia-visible-devices-as-volume-mounts = true\n"
+            fleet[name].write(CONFIG_TOML, takes + re.sub(rb'(?m)^mode = "\w+"', f'mode = "{mode}"'.encode(), before[name]))
+            assert fleet[name].docker("run", "--rm", "--mount", MOUNT, "lab/task", "sh", "-c", COUNT) == str(ALL)
+            assert fleet[name].docker("run", "--rm", "lab/cuda", "sh", "-c", COUNT) == str(ALL)
+        create(fleet, "reserves", *RESERVES, "--env", "NVIDIA_VISIBLE_DEVICES=all", image="lab/cuda")
+        create(fleet, "baked", image="lab/cuda")
+        create(fleet, "forges", "--env", f"{VARIABLE}=all")
+        create(fleet, "mounts", "--mount", MOUNT)
+        assert [seen(fleet, service) for service in ("reserves", "baked")] == [dict.fromkeys(NODES, number) for number in (1, 0)]
+        assert refused(seen(fleet, "forges"), f"it sets {VARIABLE}=all itself")
+        assert refused(seen(fleet, "mounts"), "it has a mount at /var/run/nvidia-container-devices/all, by which NVIDIA's runtime would give it GPUs")
+    finally:
+        for name in NODES:
+            fleet[name].write(CONFIG_TOML, before[name])
+    removed(fleet, "reserves", "baked", "forges", "mounts")
 
 
 def test_a_broken_guard_starts_what_requests_no_gpu_and_nothing_else(fleet: Fleet, inventory: Path) -> None:
@@ -401,10 +468,16 @@ def test_a_tool_that_takes_its_place_is_drift(fleet: Fleet, inventory: Path) -> 
     assert node.docker("info", "--format", "{{.Runtimes.nvidia.Path}}") == GUARD
 
 
-def test_what_was_held_is_free_after_dockerd_was_killed(fleet: Fleet, inventory: Path) -> None:
+SHIMS = 'for pid in $(docker ps --quiet | xargs docker inspect --format "{{.State.Pid}}"); do kill -9 $(cut -d " " -f 4 /proc/$pid/stat); done'
+KILLS = {"dockerd": "kill -9 $(cat /run/docker.pid)", "containerd": "kill -9 $(pgrep -x containerd)", "shim": SHIMS}
+
+
+@pytest.mark.parametrize("what", ["dockerd", *(pytest.param(name, marks=pytest.mark.rare) for name in ("containerd", "shim"))])
+def test_what_was_held_is_free_after_a_kill(fleet: Fleet, inventory: Path, what: str) -> None:
+    """What a kill of containerd leaves running holds what it had, until its service is updated."""
     at(fleet, inventory, "exclusive")
     node = fleet["i2"]
-    on = ("--constraint", "node.hostname==" + node.run("hostname"), "--restart-condition", "any")
+    on = ("--constraint", "node.hostname==" + node.run("hostname"), "--restart-condition", "any", "--stop-grace-period", "1s")
     create(fleet, "all-cards", *on, "--mode", "replicated", "--replicas", str(ALL), *RESERVES)
 
     def running() -> list[str]:
@@ -412,12 +485,50 @@ def test_what_was_held_is_free_after_dockerd_was_killed(fleet: Fleet, inventory:
         return found if len(found) == ALL else []
 
     first = wait_until("all cards in use", running, SEEN_S, lambda: tasks(fleet, "all-cards"))
-    node.run("sh", "-c", "kill -9 $(cat /run/docker.pid)")
+    node.run("sh", "-c", KILLS[what])
     wait_until("dockerd", lambda: node.start("docker", "info", check=False).returncode == 0)
+    if what == "containerd":
+        wait_until("containerd", lambda: node.run("systemctl", "is-active", "containerd", check=False) == "active")
+        assert sorted(running()) == sorted(first)
+        fleet["m1"].docker("service", "update", "--detach", "--force", "--update-parallelism", "0", "all-cards")
     again = wait_until("all cards in use again", lambda: not set(running()) & set(first) and running(), 90, lambda: tasks(fleet, "all-cards"))
     listed = [node.docker("exec", container, "nvidia-smi", "-L") for container in again]
     assert sorted(re.findall("GPU-[0-9a-f-]{36}", "".join(listed))) == sorted(node.gpus())
     removed(fleet, "all-cards")
+
+
+PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
+INSTALL = """
+echo 'deb [trusted=yes] http://lab-repo/libnvidia-container/stable/deb/amd64 /' >/run/toolkit.list
+set -- -o Dir::Etc::sourcelist=/run/toolkit.list -o Dir::Etc::sourceparts=- -- "$@"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update "$1" "$2" "$3" "$4" >/dev/null && apt-get install --yes --allow-downgrades "$@" >/dev/null
+"""
+
+
+def test_the_toolkit_is_upgraded_under_the_guard(fleet: Fleet, inventory: Path) -> None:
+    """By the node's administrator, while containers run that the guard let start: they can be stopped, and the next ones meet it."""
+    node = fleet["i1"]
+
+    def install(version: str) -> None:
+        node.run("sh", "-ec", INSTALL, "-", *(f"{name}={version}-1" for name in PACKAGES))
+        assert version in node.run("nvidia-ctk", "--version")
+
+    install("1.19.1")
+    at(fleet, inventory, "reserved")
+    create(fleet, "train", *RESERVES, image="lab/cuda")
+    assert seen(fleet, "train") == dict.fromkeys(NODES, 1)
+    node.docker("run", "--detach", "--name", "mine", "lab/cuda", *SLEEP)
+    install("1.20.0")
+    assert node.docker("exec", "mine", "sh", "-c", COUNT) == str(ALL)
+    node.docker("stop", "--time", "1", "mine")
+    node.docker("rm", "mine")
+    removed(fleet, "train")
+    create(fleet, "train", *RESERVES, image="lab/cuda")
+    create(fleet, "baked", image="lab/cuda")
+    assert [seen(fleet, service) for service in ("train", "baked")] == [dict.fromkeys(NODES, number) for number in (1, 0)]
+    assert set(at(fleet, inventory, "reserved").changed().values()) == {0}
+    removed(fleet, "train", "baked")
 
 
 def test_a_gpu_that_swarm_gives_out_twice_is_refused(fleet: Fleet, inventory: Path) -> None:
