@@ -374,7 +374,7 @@ def built(node: Node, image: str, *, buildkit: bool) -> str:
 MOUNT = "type=bind,source=/dev/null,target=/var/run/nvidia-container-devices/all"
 
 
-@pytest.mark.parametrize("mode", ["legacy", "cdi", "jit-cdi"])
+@pytest.mark.parametrize("mode", ["legacy", "cdi", pytest.param("jit-cdi", marks=pytest.mark.rare)])  # which "auto" stands for
 def test_it_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, inventory: Path, mode: str) -> None:
     """Where the toolkit takes mounts for requests besides, which an operator's container shows."""
     at(fleet, inventory, "reserved")
@@ -506,6 +506,7 @@ apt-get update "$1" "$2" "$3" "$4" >/dev/null && apt-get install --yes --allow-d
 """
 
 
+@pytest.mark.rare
 def test_the_toolkit_is_upgraded_under_the_guard(fleet: Fleet, inventory: Path) -> None:
     """By the node's administrator, while containers run that the guard let start: they can be stopped, and the next ones meet it."""
     node = fleet["i1"]
