@@ -93,7 +93,7 @@ def test_what_a_task_is_to_know_stands_in_each_variable_of_that_name_and_nothing
 
 
 @given(entries=ENTRIES, mode=MODES)
-def test_what_asks_for_nothing_gets_nothing_of_nvidias_runtime(entries, mode):
+def test_what_requests_nothing_gets_nothing_of_nvidias_runtime(entries, mode):
     """The guard finds a request at least whenever the runtime would give something."""
     env = dict(item.partition("=")[::2] for item in entries)
     if requested(env, mode):
@@ -140,7 +140,7 @@ def test_a_process_without_variables_has_none():
         ("/data", False),
     ],
 )
-def test_a_mount_that_asks_for_a_device_is_found(destination, wants):
+def test_a_mount_that_requests_a_device_is_found(destination, wants):
     document = {"mounts": [{"destination": "/proc"}, {"destination": destination}, "odd"]}
     assert bundle.device_mounts(document) == ([destination] if wants else [])
     assert bundle.device_mounts({}) == []

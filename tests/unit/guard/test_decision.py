@@ -68,7 +68,7 @@ def test_a_task_sees_what_it_reserved(it, devices, names):
         pytest.param(container([A], mounts=("/var/run/nvidia-container-devices/all",)), "mount", "nvidia-container-devices/all", id="a mount"),
     ],
 )
-def test_a_task_that_asks_for_more_is_refused(it, name, words):
+def test_a_task_that_requests_more_is_refused(it, name, words):
     verdict = decide(settings(), it)
     assert verdict.devices is None
     assert words in verdict.refused
@@ -170,7 +170,7 @@ def test_with_off_a_slot_or_group_is_its_cards_and_all_else_goes_on_as_it_is(it,
     assert (verdict.devices, verdict.refused, verdict.found, verdict.holds) == (devices, None, {}, ())
 
 
-def test_with_off_memory_is_tied_to_no_card_and_a_slot_tells_its_share():
+def test_with_off_memory_is_tied_to_no_card_and_a_slot_shows_its_share():
     assert decide(of_slots("off", map={**SLOTTED, **MEMORY}), of_memory([("VRAM-C1", 8000)])).devices is None
     assert decide(of_slots("off"), with_slots(A1)).variables == {SLOTS: A1, LIMIT: "4000", FRACTION: "0.231250"}
 
@@ -245,12 +245,12 @@ def test_a_slot_that_is_not_of_this_node_starts_nowhere():
     assert decide(of_slots("audit"), it)[:2] == (None, None)
 
 
-def test_a_share_is_told_to_its_task_and_not_with_audit():
-    told = {LIMIT: "8000", FRACTION: "0.481250"}  # (8000 - 300) / 16000
+def test_a_share_is_shown_to_its_task_and_not_with_audit():
+    shown = {LIMIT: "8000", FRACTION: "0.481250"}  # (8000 - 300) / 16000
     memory = of_slots(map=MEMORY)
-    assert decide(memory, of_memory([("VRAM-C1", 8000)])).variables == told
+    assert decide(memory, of_memory([("VRAM-C1", 8000)])).variables == shown
     assert decide(memory._replace(level="audit"), of_memory([("VRAM-C1", 8000)])).variables == {}
-    assert decide(of_slots(), with_slots(A1, A2)).variables == {SLOTS: f"{A1},{A2}", **told}
+    assert decide(of_slots(), with_slots(A1, A2)).variables == {SLOTS: f"{A1},{A2}", **shown}
     assert decide(settings(), container([A])).variables == {}
     over = decide(memory, of_memory([("VRAM-C1", 8000)], own=[f"{LIMIT}=9000"]))
     assert (over.refused, over.found) == (None, {"beyond-share": f"it sets {LIMIT}=9000, and reserved 8000 MiB."})
@@ -284,7 +284,7 @@ def test_a_kind_counts_also_where_somebodys_tool_took_it_out_of_swarm_resource()
         ([], {}, False),
     ],
 )
-def test_the_services_that_are_allowed_see_what_they_ask_for(allow, labels, passes):
+def test_the_services_that_are_allowed_see_what_they_request(allow, labels, passes):
     it = container(own=["NVIDIA_VISIBLE_DEVICES=all"], labels={**LABELS, **labels})
     verdict = decide(settings(allow=allow), it)
     assert (verdict == decision.Verdict(None)) is passes

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Names that others have, registries that refuse, and images that a node's toolkit would not start: told before anything is deployed."""
+"""Names that others have, registries that refuse, and images that a node's toolkit would not start: reported before anything is deployed."""
 
 from __future__ import annotations
 

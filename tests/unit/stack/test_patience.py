@@ -18,7 +18,7 @@ class Lost(Exception):
     pass
 
 
-def asked(*answers: Any) -> tuple[list[Any], list[str]]:
+def queried(*answers: Any) -> tuple[list[Any], list[str]]:
     """What comes of a manager that answers so, once in ten seconds; None for no answer."""
     left, said, now = list(answers), [], [0.0]
 
@@ -50,7 +50,7 @@ def asked(*answers: Any) -> tuple[list[Any], list[str]]:
     ],
 )
 def test_patience(answers: Any, found: list[Any], notes: int) -> None:
-    seen, said = asked(*answers)
+    seen, said = queried(*answers)
     assert (seen, len(said)) == (found, notes)
     assert all(one == "no answer; queried again for up to 30 s: m1 cannot be reached" for one in said)
 

@@ -206,7 +206,7 @@ def test_a_node_that_no_image_fits_is_named_with_the_reason() -> None:
     assert "id-g3" not in made.labels
 
 
-def test_of_several_wishes_only_nodes_that_have_them_are_asked() -> None:
+def test_of_several_wishes_only_nodes_that_have_them_are_wanted() -> None:
     made = on("x-gpu: {model: '*T4*', images: [{image: a, cuda: '12.0'}, {image: b, cpu: x86-64-v4}]}")
     assert list(made.document["services"]) == ["train-cuda12-0"]
     assert made.labels.keys() == {"id-g1"}

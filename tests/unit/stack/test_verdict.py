@@ -236,7 +236,7 @@ def test_it_is_not_done_while_its_update_goes_on_or_an_older_task_runs() -> None
     assert far([older])["running"] == 0
 
 
-def test_it_waits_for_room() -> None:
+def test_it_is_pending() -> None:
     found = far([task("t1", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})])
     pending = [{"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}]
     assert line(found, pending) == "0 of 1 running; needs 2"

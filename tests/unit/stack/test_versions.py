@@ -60,15 +60,15 @@ def test_a_name_is_one_that_swarm_takes() -> None:
 
 
 class Swarm:
-    """What is asked of a manager: services, and lists that things are removed from."""
+    """What is requested of a manager: services, and lists that things are removed from."""
 
     def __init__(self, services: list[dict[str, Any]], in_use: str = "") -> None:
         self._services, self._in_use, self.removed = services, in_use, []
-        ours = {"com.docker.stack.namespace": "train", VERSION_OF: "train_c"}
-        theirs = {**ours, "com.docker.stack.namespace": "other"}
+        own = {"com.docker.stack.namespace": "train", VERSION_OF: "train_c"}
+        theirs = {**own, "com.docker.stack.namespace": "other"}
         self._lists = {
-            "config": [self._made("c1", ours), self._made("c2", ours), self._made("c3", ours), self._made("c4", theirs)],
-            "secret": [self._made("s1", ours)],
+            "config": [self._made("c1", own), self._made("c2", own), self._made("c3", own), self._made("c4", theirs)],
+            "secret": [self._made("s1", own)],
         }
 
     @staticmethod
