@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the guard adds to the start of a container: under it and under NVIDIA's runtime alone, in turn, and many side by side."""
+"""What the guard adds to the start of a container: under it and under NVIDIA's runtime alone, in turn, and many side by side; and its memory.
+
+The containers are started by hand and carry the labels of tasks that swarm has given slots, so that the guard goes its whole way: dockerd's record,
+the record of swarm's agent, the map of slots, the lock and what the task holds, and the variables written anew."""
 
 from __future__ import annotations
 
@@ -16,23 +19,75 @@ from .table import Row, row
 
 NODE, ALONE = "n1", "alone"
 ROUNDS, SIDE_BY_SIDE, TIMES = 30, 20, 5
-GOAL, GOAL_TOGETHER = 1.15, 1.3
-# It goes the guard's whole way: whose it is, what its task was assigned, a line for the journal. Either way NVIDIA's runtime adds nothing to it.
-_RUN = "docker run --rm --runtime $1 --env NVIDIA_VISIBLE_DEVICES=void --label com.docker.swarm.task.id=bench lab/task true"
-_TIMED = 'a=$(date +%s%N); {} >/dev/null || exit 1; echo $(($(date +%s%N) - a))'
-ONE = _TIMED.format(_RUN)
-MANY = _TIMED.format(f"(for n in $(seq {SIDE_BY_SIDE}); do {_RUN} & done; wait)")
+GOAL, GOAL_TOGETHER, LIMIT_MIB = 1.15, 1.3, 20.0
+SLOTS_OF_A_CARD = 5  # the node has four cards
+SETTINGS = {"gpu_swarm_isolation": "exclusive", "gpu_node_advertise": [{"as": "slots", "slots": SLOTS_OF_A_CARD}]}
+HOME, HOLDS = "/usr/local/libexec/gpu-swarm", "/run/gpu-swarm-guard/holds"
+TASKS, FAILED = "/run/bench-tasks", "/run/bench-failed"  # a task and its card in each line
+# The same container for both. Either way NVIDIA's runtime gives it that card.
+_RUN = "docker run --rm --runtime $1 --env NVIDIA_VISIBLE_DEVICES=$card --label com.docker.swarm.task.id=$task lab/task"
+_TIMED = "a=$(date +%s%N); {}; [ ! -e " + FAILED + " ] || exit 1; echo $(($(date +%s%N) - a))"
+_ONE = f"{_RUN} true </dev/null >/dev/null || touch {FAILED}"
+ONE = f"read task card <{TASKS}; " + _TIMED.format(_ONE)
+MANY = _TIMED.format(f"(while read task card; do ({_ONE}) & done <{TASKS}; wait)")
+PROBE = f"read task card <{TASKS}; {_RUN} sh -c 'echo $GPU_SWARM_SLOTS'"
+GOES_ON = 10  # as the guard ends where a container may start (_guard/call.py)
+# The guard's program for a container that is there, and the most memory that its process had.
+PEAK = """
+import sys
+
+del sys.argv[0]
+code = sys.argv[0]
+try:
+    with open(code, "rb") as stream:
+        exec(compile(stream.read(), code, "exec"), {"__file__": code, "__name__": "__main__"})
+finally:
+    with open("/proc/self/status") as status:
+        print(next(line for line in status if line.startswith("VmHWM")).split()[1])
+"""
 
 
 def measure(yard: Yard) -> list[Row]:
     with yard.fleet(1) as fleet:
-        play(fleet, "provision", "--extra-vars", json.dumps({"gpu_swarm_isolation": "reserved"}))
+        play(fleet, "provision", "--extra-vars", json.dumps(SETTINGS))
         _register(fleet)
+        _reserve(fleet)
+        memory = _peak_mib(fleet)
+        _run(fleet, "sh", "-c", f"rm {HOLDS}/*")  # the service's own containers go on, and its tasks' slots are free for those that are measured
+        if ".slot" not in _run(fleet, "sh", "-c", PROBE, "-", "nvidia"):
+            raise BenchError(f"{NODE} of {fleet.name}: the guard does not find the slot of the task that it is called for")
         one, many = _medians(fleet, ONE, ROUNDS), _medians(fleet, MANY, TIMES)
     return [
         row("start of a container: under the guard / under NVIDIA's runtime alone (s)", one["nvidia"], one[ALONE], GOAL),
         row(f"{SIDE_BY_SIDE} starts side by side: under the guard / under NVIDIA's runtime alone (s)", many["nvidia"], many[ALONE], GOAL_TOGETHER),
+        row(f"the guard's memory at a start, at its peak / {LIMIT_MIB:.0f} MiB (MiB)", memory, LIMIT_MIB, 1.0),
     ]
+
+
+def _reserve(fleet: Fleet) -> None:
+    """A task for each of the starts side by side, with a slot of its own; notes them with their cards."""
+    service = ("--generic-resource", "NVIDIA-SLOT=1", "--replicas", str(SIDE_BY_SIDE), "--name", "bench", "lab/task", "sleep", "99999")
+    _run(fleet, "docker", "service", "create", "--quiet", "--no-resolve-image", *service)  # it ends when all of them run
+    there = _run(fleet, "docker", "service", "ps", "--quiet", "--no-trunc", "--filter", "desired-state=running", "bench").split()
+    found = json.loads(_run(fleet, "docker", "inspect", "--type", "task", *there))
+    slots = [(one["ID"], one["GenericResources"][0]["NamedResourceSpec"]["Value"].partition(".")[0]) for one in found]
+    if len(slots) != SIDE_BY_SIDE:
+        raise BenchError(f"{NODE} of {fleet.name} has {len(slots)} tasks, and is to have {SIDE_BY_SIDE}")
+    lines = "".join(f"{task} {card}\n" for task, card in slots)
+    _run(fleet, "sh", "-c", 'printf %s "$1" >"$2"', "-", lines, TASKS)
+
+
+def _peak_mib(fleet: Fleet) -> float:
+    """Of the guard, called for one of the service's containers, with a copy of its description."""
+    container = _run(fleet, "docker", "ps", "--quiet", "--no-trunc", "--filter", "label=com.docker.swarm.service.name=bench").split()[0]
+    described = f"/run/containerd/io.containerd.runtime.v2.task/moby/{container}/config.json"
+    _run(fleet, "sh", "-c", f"mkdir -p /run/bench-bundle && cp {described} /run/bench-bundle/")
+    code = _run(fleet, "sh", "-c", f"echo {HOME}/code-*/__main__.py")
+    words = ["python3", "-IS", "-c", PEAK, code, HOME, "create", "--bundle", "/run/bench-bundle", container]
+    done = subprocess.run(_command(fleet, *words), env=fleet.environment, capture_output=True, text=True, check=False)
+    if done.returncode != GOES_ON:
+        raise BenchError(f"the guard of {NODE} of {fleet.name} ended with {done.returncode}: {done.stderr}")
+    return int(done.stdout) / 1024
 
 
 def _register(fleet: Fleet) -> None:
@@ -57,5 +112,8 @@ def _medians(fleet: Fleet, script: str, rounds: int) -> dict[str, float]:
 
 
 def _run(fleet: Fleet, *words: str) -> str:
-    command = ["docker", "exec", fleet.container(NODE), *words]
-    return subprocess.run(command, env=fleet.environment, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(_command(fleet, *words), env=fleet.environment, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _command(fleet: Fleet, *words: str) -> list[str]:
+    return ["docker", "exec", fleet.container(NODE), *words]
