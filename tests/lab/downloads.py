@@ -51,7 +51,8 @@ def _download(release: str, target: Path, wanted: list[str], aside: list[str]) -
         shutil.copy2("/etc/resolv.conf", tree / "etc/resolv.conf")
         suite = rootfs.recipe()["releases"][release]["suite"]
         (tree / "etc/apt/sources.list").write_text(f"deb {(rootfs.mirror(suite) or [DEBIAN])[0]} {suite} main\n")
-        _run("chroot", str(tree), "apt-get", "update")
+        # The list of a suite that moves is valid for a week, and a mirror may lag behind. debootstrap, by which the tree came, takes it all the same.
+        _run("chroot", str(tree), "apt-get", "--option", "Acquire::Check-Valid-Until=false", "update")
         (ready / "debs").mkdir(parents=True)
         (ready / "aside").mkdir()
         _run("chroot", str(tree), "apt-get", "install", "--download-only", "--yes", "--no-install-recommends", *wanted)

@@ -49,7 +49,12 @@ def files(family: str) -> Files:
     return {path: (text.encode(), 0o644) for path, text in {**MACROS, **table()[family]["files"]}.items()}
 
 
-def commands(base: str) -> list[str]:
+def release(family: str | None) -> str | None:
+    """The one of which all nodes of the family are; None: they may be of any."""
+    return table()[family].get("release") if family else None
+
+
+def commands(family: str, base: str) -> list[str]:
     """By which a node becomes one of the family, with the packages in /root. In two steps, since dpkg brings only the second into an order."""
     return [
         "dpkg --unpack /root/*.deb >/dev/null",
@@ -57,4 +62,5 @@ def commands(base: str) -> list[str]:
         "rm -r /root/*.deb /usr/share/keyrings /etc/apt/sources.list.d",  # Debian's, which such a distribution has not
         "rpm --initdb",
         f"rpm --install /root/{base}",
+        *table()[family].get("commands", []),
     ]

@@ -74,11 +74,15 @@ def node(name: str, words: dict[str, Any], path: Path) -> Node:
         raise LabError(f"{path}: node {name}: unknown {', '.join(sorted(unknown))}")
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
         raise LabError(f"{path}: a node's name is made of a-z, 0-9 and -, not {name!r}")
-    image = words.get("image", Node.image)
+    family = words.get("family")
+    if family not in (None, *families.table()):
+        raise LabError(f"{path}: node {name}: family {family!r} is none of {', '.join(families.table())}")
+    only = families.release(family)
+    image = words.get("image", only or Node.image)
     if image not in rootfs.releases():
         raise LabError(f"{path}: node {name}: image {image!r} is none of {', '.join(rootfs.releases())}")
-    if words.get("family") not in (None, *families.table()):
-        raise LabError(f"{path}: node {name}: family {words['family']!r} is none of {', '.join(families.table())}")
+    if image != (only or image):
+        raise LabError(f"{path}: node {name}: image {image!r}, but family {family!r} is on {only} only: leave `image` out")
     if words.get("cpu") not in (None, *TARGETS):
         raise LabError(f"{path}: node {name}: cpu {words['cpu']!r} is no name of archspec's, such as broadwell")
     gpus = words.get("gpus")

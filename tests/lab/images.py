@@ -18,8 +18,8 @@ from pathlib import Path
 
 import docker
 
+from . import families, rootfs
 from . import lab as places
-from . import rootfs
 from .daemon import client, need
 from .fleet import Fleet
 from .lab import HERE, Lab, LabError
@@ -36,11 +36,15 @@ def tag(release: str) -> str:
 
 
 def built(fleet: Fleet, say: Callable[[str], None]) -> Fleet:
-    """The fleet with images that can be had: of a release that moves and cannot be built, nodes become of another one."""
+    """The fleet with images that can be had: of a release that moves and cannot be built, nodes become of another one.
+
+    But for those whose family is on that release alone: a node of another one would be none of the family.
+    """
     fleet = replaced(fleet)
     wanted = sorted({node.image for node in fleet.nodes})
+    only = {families.release(node.family) for node in fleet.nodes}
     with ThreadPoolExecutor() as pool:
-        had = dict(zip(wanted, pool.map(lambda release: _build(release, say), wanted), strict=True))
+        had = dict(zip(wanted, pool.map(lambda release: _build(release, say, spare=release not in only), wanted), strict=True))
     return replace(fleet, nodes=tuple(replace(node, image=had[node.image]) for node in fleet.nodes))
 
 
@@ -62,8 +66,8 @@ def unusable(release: str, why: str) -> None:
     shutil.rmtree(rootfs.cached(release))
 
 
-def _build(release: str, say: Callable[[str], None]) -> str:
-    other = rootfs.instead(release)
+def _build(release: str, say: Callable[[str], None], *, spare: bool) -> str:
+    other = rootfs.instead(release) if spare else None
     try:
         rootfs.build(release)
     except LabError as error:

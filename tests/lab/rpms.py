@@ -32,7 +32,7 @@ KEY = "etc/lab-key.asc"
 PLAIN = ("--define", "debug_package %{nil}", "--define", "__os_install_post %{nil}", "--define", "_binary_payload w1.gzdio")
 OPERATORS = {"<<": "<"}
 # What dpkg brought counts as installed for rpm too, and names the release: $releasever comes from there.
-SYSTEM = ("Provides: /bin/sh", "Provides: python3", "Provides: system-release = 9.6")
+SYSTEM = ("Provides: /bin/sh", "Provides: python3", "Provides: system-release = {provides}")
 # Plugins of dnf, in packages as RHEL has them: what they provide, and their files in Debian's package of all plugins.
 PLUGINS = {
     "python3-dnf-plugins-core": (
@@ -118,7 +118,7 @@ def distribution(lab: Lab, release: str, family: str) -> Path:
 def _publish_distribution(lab: Lab, release: str, family: str) -> None:
     folder = distribution(lab, release, family)
     with tempfile.TemporaryDirectory() as work:
-        wanted = [Package("lab-system", "1-1", SYSTEM)]
+        wanted = [Package("lab-system", "1-1", tuple(line.format(**families.table()[family]) for line in SYSTEM))]
         for position, archive in enumerate(families.aside(release, family)):
             wanted.extend(_plugins(archive, Path(work) / str(position)))
         partial = folder.with_name(f".{folder.name}")

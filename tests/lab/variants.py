@@ -10,7 +10,7 @@ from pathlib import Path
 
 import docker
 
-from . import families, images, rpms, ssh
+from . import families, images, rootfs, rpms, ssh
 from .archive import Files, archive
 from .fleet import Node
 from .lab import Lab, LabError
@@ -46,7 +46,7 @@ def provide(lab: Lab, engine: docker.DockerClient, node: Node) -> None:
         builder.put_archive("/", archive(files))
         builder.start()
         if builder.wait()["StatusCode"] != 0:
-            raise LabError(f"making the image {tag(node)} failed:\n{builder.logs().decode()}")
+            raise LabError(f"making the image {tag(node)} failed:\n{builder.logs().decode()}{_outgrown(node)}")
         builder.commit(*tag(node).split(":"), changes="\n".join(images.CHANGES))
     finally:
         builder.remove(force=True, v=True)
@@ -56,7 +56,14 @@ def _of_family(lab: Lab, node: Node) -> tuple[Files, list[str]]:
     if not node.family:
         return {}, []
     manager, base = families.debs(node.image, node.family), rpms.base(lab, node.image, node.family)
-    return {**families.files(node.family), **_in_root([*manager, base])}, families.commands(base.name)
+    return {**families.files(node.family), **_in_root([*manager, base])}, families.commands(node.family, base.name)
+
+
+def _outgrown(node: Node) -> str:
+    """What may help: the packages of a node that is special are newer than the tree that they go into, where the suite moves."""
+    if rootfs.instead(node.image) is None:
+        return ""
+    return f"\n{node.image} moves, and its tree may be too old by now for packages of today: without {rootfs.cached(node.image)} it is made anew"
 
 
 def _in_root(paths: list[Path]) -> Files:

@@ -39,6 +39,11 @@ def test_defaults(tmp_path: Path) -> None:
     assert "A100" in (gpu.gpus or "")
 
 
+def test_a_family_that_one_release_alone_has_is_on_that_release(tmp_path: Path) -> None:
+    named, not_named, of_any = read(tmp_path, "nodes: {a: {family: fedora, image: debian-testing}, b: {family: fedora}, c: {family: rhel}}").nodes
+    assert (named.image, not_named.image, of_any.image) == ("debian-testing", "debian-testing", "debian13")
+
+
 def test_a_machine_written_down(tmp_path: Path) -> None:
     (node,) = read(tmp_path, "nodes: {g1: {gpus: {name: NVIDIA X, memory: 8192, count: 2}}}").nodes
     assert (node.gpus or "").splitlines()[3:] == ["[gpu 0-1]", "name = NVIDIA X", "memory = 8192"]
@@ -59,6 +64,8 @@ def test_packages_that_are_there_from_the_start_make_an_image_of_their_own(tmp_p
         ("nodes: {a: {gpu: x}}", "node a: unknown gpu"),
         ("nodes: {a: {image: centos}}", "image 'centos' is none of debian12, debian13"),
         ("nodes: {a: {groups: [x]}}", "group 'x' is none of"),
+        ("nodes: {a: {family: nosuch}}", "family 'nosuch' is none of rhel, fedora, suse"),
+        ("nodes: {a: {family: fedora, image: debian13}}", "image 'debian13', but family 'fedora' is on debian-testing only: leave `image` out"),
         ("nodes: {a: {cpu: nosuch}}", "cpu 'nosuch' is no name of archspec's"),
         ("nodes: {a: {gpus: nosuch}}", "no machine 'nosuch'"),
         ("nodes: {{ count }}", "count"),

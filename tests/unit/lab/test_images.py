@@ -51,6 +51,13 @@ def test_nodes_of_a_release_that_cannot_be_built_are_of_another_one(tried: list[
     assert said == [f"{MOVES} cannot be built; its nodes are of {INSTEAD}: debootstrap failed with 1"]
 
 
+def test_no_other_release_stands_in_where_a_family_is_on_this_one_alone(tried: list[str]) -> None:
+    """A node of another one would run the tests of dnf 5 without dnf 5."""
+    with pytest.raises(LabError, match="debootstrap failed with 1"):
+        images.built(Fleet("f", (Node("a", image=MOVES), Node("f", image=MOVES, family="fedora"))), print)
+    assert tried == [MOVES]
+
+
 def test_what_has_just_failed_is_not_tried_by_each_fleet(tried: list[str]) -> None:
     for _time in range(3):
         with pytest.raises(LabError, match="debootstrap failed with 1"):
