@@ -171,6 +171,7 @@ def ansible(tmp_path):
             ANSIBLE_PIPELINING=pipelining,
             ANSIBLE_LOAD_CALLBACK_PLUGINS="True",
             ANSIBLE_STDOUT_CALLBACK="ansible.builtin.json",
+            ANSIBLE_INJECT_INVOCATION="True",  # from ansible-core 2.21 on, a result has the arguments only on request
             GPU_LAB_NVML=nvml_lab.fleet(fleet),
         )
         command = [

@@ -35,7 +35,7 @@ def read(*args, **options):
     """(metric, labels but for those of the node) -> value, as Prometheus reads it."""
     families = text_string_to_metric_families(file_of(*args, **options))
     samples = [sample for family in families for sample in family.samples]
-    found = {(one.name.removeprefix("gpu_swarm_"), *_labels(one.labels)): one.value for one in samples}
+    found = {(one.name.partition("gpu_swarm_")[2], *_labels(one.labels)): one.value for one in samples}
     assert len(found) == len(samples)
     return found
 

@@ -10,12 +10,12 @@ import json
 import os
 import re
 import stat
-import tomllib
 from pathlib import Path
 
 import module_process
 import nvml_lab
 import pytest
+import tomli
 import yaml
 from node_lab import CONFIG_TOML, DAEMON_JSON
 
@@ -24,7 +24,9 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer
 
 # To nobody, a checkout in /root is closed: what a run imports on its way is imported before, by one that is refused at once.
 AS_NOBODY = """
-import contextlib, io, os, pynvml, tomllib
+import contextlib, io, os, pynvml, tomli
+with contextlib.suppress(ImportError):
+    import tomllib
 from ansible.module_utils import basic
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
 if os.geteuid() == 0:
@@ -244,7 +246,7 @@ def test_policies(node, fleet, rules, resources, line):
     assert (assessed["resources"], assessed["refused"], assessed["diff"]) == (answer["resources"], [], answer["diff"])
     assert kinds(answer["resources"]) == resources
     assert json.loads(node.daemon.read_bytes())["node-generic-resources"] == ["SSD=1", *answer["resources"]]
-    assert tomllib.loads(node.runtime.read_text()).get("swarm-resource") == line
+    assert tomli.loads(node.runtime.read_text()).get("swarm-resource") == line
     again = node.run(fleet=fleet, advertise=rules)
     assert (again["changed"], again["drift"]) == (False, [])
     node.run(state="absent")

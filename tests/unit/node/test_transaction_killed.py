@@ -75,9 +75,12 @@ def run_apart(it, kill_at=None):
     os.close(writer)
     with os.fdopen(reader, "rb") as stream:
         passed = stream.read()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, 1, -signal.SIGKILL), status
-    return None if status == -signal.SIGKILL else json.loads(passed)
+    _pid, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return None
+    assert os.WEXITSTATUS(status) in (0, 1)
+    return json.loads(passed)
 
 
 # --- nodes, and what a run was about to do with them ----------------------------------------------------------------

@@ -62,7 +62,7 @@ def entries(shown):
 
 def flags(argv):
     """Of dockerd's flags those that daemon.json must not repeat: {key of daemon.json: its values}."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--default-runtime", dest="default-runtime", action="append")
     parser.add_argument("--node-generic-resource", "--node-generic-resources", dest="node-generic-resources", action="append")
     parser.add_argument("-H", "--host", dest="hosts", action="append")
