@@ -50,9 +50,9 @@ def of_job(arguments: dict[str, Any], checks: bool) -> dict[str, Any]:
     return over if "placement" in arguments else {**over, "unplaced": True}
 
 
-def job(nodes: Any = FREE, answer: Any = of_job, checks: bool = False) -> tuple[dict[str, Any], list[str]]:
+def job(nodes: Any = None, answer: Any = of_job, checks: bool = False) -> tuple[dict[str, Any], list[str]]:
     args = {"name": "sweep", "image": "i", "x_gpu": {"model": "*T4*"}}
-    return run(JobAction, args, checks, swarm_job=answer, swarm_nodes=nodes, swarm_stack_info=LOOK)
+    return run(JobAction, args, checks, swarm_job=answer, swarm_nodes=nodes or FREE, swarm_stack_info=LOOK)
 
 
 def test_a_job_is_judged_before_a_node_is_labelled() -> None:
@@ -92,7 +92,7 @@ def compose(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def stack(nodes: Any = FREE, checks: bool = False) -> tuple[dict[str, Any], list[str]]:
+def stack(nodes: Any = None, checks: bool = False) -> tuple[dict[str, Any], list[str]]:
     explained = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": ["n1"], "rivals": [], "stays": False}
     answer = {**LOOK, "preflight": [explained]}
-    return run(StackAction, {"name": "s", "compose": "compose.yml"}, checks, swarm_nodes=nodes, swarm_stack_info=answer)
+    return run(StackAction, {"name": "s", "compose": "compose.yml"}, checks, swarm_nodes=nodes or FREE, swarm_stack_info=answer)

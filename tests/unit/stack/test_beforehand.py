@@ -188,4 +188,3 @@ def test_of_which_images_nodes_are_queried(tmp_path: Path) -> None:
     assert images(str(path)) == [PRIVATE, "y"]
     path.write_text("services: {a: {gpus: all}}")  # of which the deployment says what is wrong
     assert images(str(path)) == images(str(tmp_path / "missing.yml")) == []
-
