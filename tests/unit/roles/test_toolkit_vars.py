@@ -134,6 +134,11 @@ def test_what_the_package_manager_is_handed(family, version, directory, first):
     assert (len(specs), specs[0]) == (4, first)
 
 
+def test_dnf_5_has_nothing_but_its_reasons_on_stderr():
+    """Where a repository cannot be read, they are what the role reports; dnf 5 writes its progress there."""
+    assert "--quiet" in toolkit("_nvidia_container_toolkit_refresh", "RedHat")
+
+
 @pytest.mark.parametrize(
     ("setting", "wanted"),
     [
@@ -151,6 +156,26 @@ def test_whether_the_inventory_speaks_of_holding_the_toolkit(setting, wanted):
 
 TIMED_OUT = {"failed": True, "msg": "Task failed: Timed out after 900 second(s).", "timedout": {"period": 900}}
 TIMED_OUT_BEFORE_2_18 = {"failed": True, "msg": "The dnf action failed to execute in the expected time frame (900) and was terminated"}
+
+
+REFUSED = "Failed to install some of the specified packages"
+
+
+@pytest.mark.parametrize(
+    ("result", "busy"),
+    [
+        ({"failed": True, "msg": REFUSED, "failures": [], "rc": 1}, True),
+        ({"failed": True, "msg": REFUSED, "failures": ["No package nvidia-container-toolkit-1.21.0-1 available."], "rc": 1}, False),
+        ({"failed": True, "msg": "Depsolve Error occurred", "failures": [], "rc": 1}, False),
+        ({"msg": "Nothing to do", "rc": 0}, False),
+        (TIMED_OUT, False),
+    ],
+)
+def test_whether_dnf_5_may_have_found_another_transaction_at_work(result, busy):
+    """It does not wait for that, and its module has no word about it: what it returns was seen with dnf 5.4.6."""
+    assert toolkit("_nvidia_container_toolkit_busy", __nvidia_container_toolkit_install=result) is busy
+    said = toolkit("_nvidia_container_toolkit_not_installed", __nvidia_container_toolkit_install=result, _nvidia_container_toolkit_answer={})
+    assert ("Another transaction" in said) is busy
 
 
 @pytest.mark.parametrize("register", ["refreshed", "finished", "install"])
