@@ -19,7 +19,8 @@ import marshal
 import os
 import sys
 import zipimport
-from types import CodeType
+from importlib.machinery import ModuleSpec
+from types import CodeType, ModuleType
 
 # Where the watcher's code is, which only root can write.
 HOME = "/var/lib/gpu-swarm/health/current/gpu_swarm"
@@ -40,6 +41,13 @@ class Importer(zipimport.zipimporter):
         code = code or super().get_code(fullname)
         _compiled[fullname] = code  # also where it was kept: of another version of the code this file may be the same
         return code
+
+    # Before Python 3.10, its base has neither, and runs what it compiles past get_code.
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(self.get_code(module.__name__), module.__dict__)
 
 
 class _Kept(importlib.machinery.SourceFileLoader):
