@@ -28,7 +28,7 @@ demo-down: venv ## Remove the demo fleet and every trace of it but packages and 
 test: venv packages promtool ## Every test; ends with "N passed, N failed"
 	@$(bin)/python -m tests.run $(ARGS)
 
-test-all: venv packages promtool ## All of that, and the rare combinations, in a longer time; CI does not run these
+test-all: venv packages promtool ## All of that, and the rare combinations: other versions of ansible-core and Python, and more; needs a Python 3.8. CI does not run these
 	@$(bin)/python -m tests.run --rare $(ARGS)
 
 check: venv ## Lint, types and the unit tests of what changed since the branch began, or since the last commit (at most 90 s)

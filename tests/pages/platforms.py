@@ -27,6 +27,7 @@ VERSION = re.compile(r"\b\d+(?:\.\d+)+\b")
 # What else a row of the page may say, where it names no test.
 WITHOUT = ("by variables only", "never run", "by hand: ", "tried by hand", "all tests")
 UNPROVEN = ("by variables", "never run")
+OTHERWISE = ("refused", "in unit tests alone")
 # The README's rows that stand for several of the page, or for one in other words.
 OF_README = {
     "Debian 12 and 13": ("Debian 12", "Debian 13"),
@@ -35,11 +36,14 @@ OF_README = {
     "Docker from snap, rootless Docker, Podman's stand-in": ("from snap, rootless, Podman's stand-in",),
     "ansible-core 2.16, 2.19, and the newest": (
         "2.16 with community.docker 4.1.0, the oldest of both",
+        "2.16 with the newest community.docker that takes it, 4.8",
         "2.19 with community.docker 4.8",
-        "the newest that pip installs, 2.21.5 at the last run",
+        "the newest of both that pip installs: 2.21.5 with 5.4.0 at the last run",
+        "the newest with community.docker 4.1.0",
     ),
     "Python 3.11, 3.13, and 3.14 or newer on the nodes": ("on nodes: 3.11", "on nodes: 3.13", "on nodes: 3.14 or newer"),
-    "Python 3.8 to 3.10, and 3.12, on the nodes": ("on nodes: 3.8 to 3.10, 3.12",),
+    "Python 3.8 on the nodes": ("on nodes: 3.8 (CPython 3.8.18)",),
+    "Python 3.9, 3.10 and 3.12 on the nodes": ("on nodes: 3.9, 3.10, 3.12",),
     "Python 3.11 and 3.13 on the controller": ("on the controller: 3.11", "on the controller: 3.13"),
     "Python 3.10, 3.12 and from 3.14 on the controller": ("on the controller: 3.10, 3.12 and from 3.14",),
     "SSH, a user with sudo: without and with a password, with `requiretty`, behind a jump host": (
@@ -207,10 +211,10 @@ def _verdict(cell: str, verdict: str, of: list[Row]) -> Iterator[str]:
         yield from (f"{row.what} is not: {row.proof}" for row in of if not row.proven)
         if not paths:
             yield "names no test"
-    elif (word := next((word for word in (*UNPROVEN, "refused") if verdict.startswith(word)), None)) is not None:
+    elif (word := next((word for word in (*UNPROVEN, *OTHERWISE) if verdict.startswith(word)), None)) is not None:
         yield from (f"{row.what} is: {row.proof}" for row in of if not row.proof.startswith(word))
     else:
-        yield f"neither in the lab, nor {', '.join(UNPROVEN)} or refused: {verdict}"
+        yield f"neither in the lab, nor {', '.join(UNPROVEN)} or {', '.join(OTHERWISE)}: {verdict}"
     if paths:
         others = [row.what for row in of if not (row.paths & paths or row.proof.startswith("all tests"))]
         yield from (f"{what} is not proven by {', '.join(sorted(paths))}" for what in others)

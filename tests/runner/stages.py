@@ -92,6 +92,29 @@ def newest() -> list[Stage]:
     return [replace(on_the_newest(e2e), name=e2e.name), *(on_the_newest(molecule(scenario)) for scenario in MOLECULE_NEWEST)]
 
 
+# Unit tests of this repository's own tools and texts, which run with build/venv alone.
+OF_TOOLS = ("bench", "lab", "runner", *(f"test_{name}.py" for name in ("links", "platforms", "requirements", "rooms", "sizes", "texts", "words")))
+
+
+def unit_with(core: str, *words: str, **options: object) -> Stage:
+    stage = pytest(f"unit-{core}", *words, "tests/unit", timeout_s=3600, **options)
+    return replace(stage, command=[PYTHON, "-m", "tests.runner.cores", core, "python", *stage.command[1:]])
+
+
+def ends() -> list[Stage]:
+    """The oldest and the newest ansible-core, and the oldest Python of nodes; rare."""
+    others = [f"--ignore=tests/unit/{name}" for name in OF_TOOLS]
+    sanity = [PYTHON, "-m", "tests.runner.sanity"]
+    return [
+        unit_with("oldest", *others),
+        unit_with("newest", *others),
+        unit_with("python38", "-p", "python38", env={"PYTHONPATH": str(ROOT / "tests" / "runner" / "python38")}),
+        Stage("sanity-oldest", [*sanity, "oldest"]),
+        Stage("sanity-newest", [*sanity, "newest"]),
+        Stage("sanity-python38", [*sanity, "oldest", "--python", "3.8", "--test", "import", "--test", "compile"]),
+    ]
+
+
 def stages(*, rare: bool = False) -> list[Stage]:
     """After what takes seconds come the longest first, so that none of them is what all others have been waiting for."""
     longer = {"timeout_s": RARE_LIMIT_S} if rare else {}  # with several times as many tests
@@ -120,8 +143,8 @@ def stages(*, rare: bool = False) -> list[Stage]:
             "sanity",
             tool("ansible-test", "sanity", "--python", PYTHON_VERSION, "--color", "no"),
             prepare=tree.prepare_sanity,
-            cwd=tree.SANITY,
-            env={"HOME": str(tree.SANITY_HOME)},
+            cwd=tree.sanity(),
+            env={"HOME": str(tree.sanity_home())},
         ),
         # In short; `make chaos` goes on for longer.
         pytest("chaos", "tests/chaos", needs=("images",), env={"KILLS": "2"}),
@@ -133,6 +156,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         Stage("mypy", tool("mypy")),
         Stage("yamllint", tool("yamllint", "--strict", ".")),
         Stage("changelog", tool("antsibull-changelog", "lint")),
+        *(ends() if rare else []),
     ]
 
 

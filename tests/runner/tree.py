@@ -8,19 +8,22 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from .model import BUILD, ROOT
 
-SANITY = BUILD / "sanity" / "ansible_collections" / "fleet" / "gpu_swarm"
-SANITY_HOME = BUILD / "sanity" / "home"
+SANITY = BUILD / "sanity"
 # ansible-test builds virtual environments with a script that it downloads from a server of its project. Python's own
 # ensurepip does the same offline; where this file lies, nothing is downloaded.
 GET_PIP = """\
+import importlib.util
 import subprocess
 import sys
 
-sys.exit(subprocess.call([sys.executable, "-m", "ensurepip", "--default-pip"]))
+if importlib.util.find_spec("ensurepip"):
+    sys.exit(subprocess.call([sys.executable, "-m", "ensurepip", "--default-pip"]))
+sys.exit(subprocess.call([{python!r}, "-m", "pip", "--python", sys.executable, "install", "--quiet", {pip!r}]))
 """
 
 
@@ -38,30 +41,40 @@ def copy_to(target: Path) -> None:
         shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
 
 
-def prepare_sanity() -> None:
+def sanity(base: Path = SANITY) -> Path:
+    return base / "ansible_collections" / "fleet" / "gpu_swarm"
+
+
+def sanity_home(base: Path = SANITY) -> Path:
+    return base / "home"
+
+
+def prepare_sanity(base: Path = SANITY, python: Sequence[str] = (sys.executable,)) -> None:
     """ansible-test wants its content under ansible_collections/, no symlink, and lists files with git."""
-    copy_to(SANITY)
+    copy_to(sanity(base))
     for command in (["git", "init", "-q"], ["git", "add", "--all", "--force"]):
-        subprocess.run(command, cwd=SANITY, check=True)
-    prepare_sanity_home()
+        subprocess.run(command, cwd=sanity(base), check=True)
+    prepare_sanity_home(base, python)
 
 
-def prepare_sanity_home() -> None:
+def prepare_sanity_home(base: Path, python: Sequence[str]) -> None:
     """A home of its own, so that nothing is written to the user's; where pip finds its packages stays the user's choice."""
-    cache = SANITY_HOME / ".ansible" / "test" / "cache"
+    home = sanity_home(base)
+    cache = home / ".ansible" / "test" / "cache"
     cache.mkdir(parents=True, exist_ok=True)
-    (cache / f"get_pip_{get_pip_version().replace('.', '_')}.py").write_text(GET_PIP)
+    version = get_pip_version(python)
+    (cache / f"get_pip_{version.replace('.', '_')}.py").write_text(GET_PIP.format(python=python[-1], pip=f"pip=={version}"))
     for name in (".config/pip", ".pip"):
-        theirs, own = Path.home() / name, SANITY_HOME / name
+        theirs, own = Path.home() / name, home / name
         if theirs.exists() and not own.is_symlink():
             own.parent.mkdir(parents=True, exist_ok=True)
             own.symlink_to(theirs)
 
 
-def get_pip_version() -> str:
-    """The pip that this ansible-test fetches; it names the script after it."""
+def get_pip_version(python: Sequence[str]) -> str:
+    """The pip that the ansible-test of this Python fetches; it names the script after it."""
     code = (
         "import sys, types; from ansible_test._internal.python_requirements import get_venv_packages;"
         "print(get_venv_packages(types.SimpleNamespace(version='%d.%d' % sys.version_info[:2]))['pip'])"
     )
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run([*python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()

@@ -112,16 +112,25 @@ def test_no_end_to_end_test_is_left_out_or_run_twice():
     assert [path for path in named if not (ROOT / path).is_file()] == []
 
 
-def test_only_rare_tests_are_left_out_and_not_of_make_test_all():
-    """The end-to-end tests alone have such tests, and the newest Docker has stages of its own; whatever else a stage does is the same."""
+ON_THE_NEWEST_DOCKER = ("e2e-newest", "molecule-policies-newest", "molecule-health-newest")
+
+
+def test_only_rare_tests_and_stages_are_left_out_and_not_of_make_test_all():
+    """The end-to-end tests alone have such tests, and the newest Docker and other releases of ansible-core and Python have stages of their own;
+    whatever else a stage does is the same."""
     often, every = ({stage.name: stage.command for stage in stages.stages(rare=rare)} for rare in (False, True))
-    assert set(every) - set(often) == {"e2e-newest", "molecule-policies-newest", "molecule-health-newest"}
+    ends = {f"{kind}-{end}" for kind in ("unit", "sanity") for end in ("oldest", "newest", "python38")}
+    assert set(every) - set(often) == {*ON_THE_NEWEST_DOCKER, *ends}
     fewer = {name: command for name, command in often.items() if command != every[name]}
     assert {name for name in often if name.startswith("e2e")} == set(fewer)
     assert {name: [word for word in command if word not in stages.OFTEN] for name, command in fewer.items()} == {
         name: [word for word in every[name] if word != "-m"] for name in fewer
     }
-    assert not any("-m" in command[3:] for command in every.values())
+    assert not any("-m" in every[name][3:] for name in often)
+
+
+def test_unit_tests_that_another_core_leaves_out_exist():
+    assert [name for name in stages.OF_TOOLS if not (ROOT / "tests/unit" / name).exists()] == []
 
 
 def test_stages_have_an_hour_where_rare_tests_are_among_theirs():
@@ -133,7 +142,7 @@ def test_stages_have_an_hour_where_rare_tests_are_among_theirs():
 def test_the_newest_docker_takes_the_place_of_another_and_of_no_fleet():
     """The same files on other nodes, none of them at the same time as the stage whose fleet has the same name."""
     every = {stage.name: stage for stage in stages.stages(rare=True)}
-    newest = [stage for name, stage in every.items() if name.endswith("-newest")]
+    newest = [every[name] for name in ON_THE_NEWEST_DOCKER]
     assert [stage.env[images.REPLACE] for stage in newest] == ["debian13=debian-testing"] * 3
     assert {stage.needs for stage in newest} == {("images", "images-moving")}
     assert [stage.command for stage in newest[1:]] == [every[stage.name.removesuffix("-newest")].command for stage in newest[1:]]

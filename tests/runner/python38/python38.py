@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A plugin of pytest (-p python38) for Python 3.8: of tests/unit those that concern nodes only, and what such tests use of newer Pythons.
+
+What runs on nodes gets none of this where a test starts it as a program, as nodes do.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import re
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+UNIT = Path(__file__).resolve().parents[2] / "unit"
+# What a node never has: the controller's half of the collection and of ansible-core, and this repository's own tools.
+CONTROLLER = re.compile(
+    r"plugin_utils(?!\._controller\.answer import malformed)|plugins[./ \"]+(?:action|filter)"
+    r"|^\s*(?:from|import) (?:ansible\.(?!module_utils)|tests\.lab)"
+    r"|sys\.executable\)\.(?:parent|with_name)",  # where ansible-playbook lies
+    re.MULTILINE,
+)
+IMPORTED = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
+# They are about this repository's tools and texts, and say nothing about a Python on nodes.
+ABOUT_TEXTS = ("runner", "lab", "bench", "roles", "settings", "test_platforms.py", "test_rooms.py", "test_texts.py", "test_words.py", "test_links.py")
+
+
+def concerns_controller(path: Path) -> bool:
+    """By what it names, or what it imports from support/ does."""
+    text = path.read_text(encoding="utf-8")
+    helpers = [UNIT / "support" / f"{name}.py" for name in IMPORTED.findall(text)]
+    return bool(CONTROLLER.search(text)) or any(concerns_controller(helper) for helper in helpers if helper.is_file() and helper != path)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    left_out = collection_path.name in ABOUT_TEXTS or (collection_path.suffix == ".py" and concerns_controller(collection_path))
+    return True if left_out else None
+
+
+class Zip(builtins.zip):
+    """zip() with ``strict``, which 3.10 has."""
+
+    def __new__(cls, *many: Any, strict: bool = False) -> Any:
+        if not strict:
+            return super().__new__(cls, *many)
+        lists = [list(one) for one in many]
+        if len({len(one) for one in lists}) > 1:
+            raise ValueError("zip() arguments are of different lengths")
+        return super().__new__(cls, *lists)
+
+
+# It judges the form of a module's answer, and is the controller's.
+answer = types.ModuleType("ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer")
+answer.malformed = lambda _answer: None  # type: ignore[attr-defined]
+sys.modules[answer.__name__] = answer
+builtins.zip = Zip  # type: ignore[misc]
+functools.cache = functools.lru_cache(maxsize=None)
