@@ -137,7 +137,8 @@ def _taken(answer: bytes) -> Any:
 def run(argv: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> tuple[int, str, str]:
     """``(rc, stdout, stderr)`` of a command; one that is not there, as in a container without systemd, is no end."""
     try:
-        process = subprocess.Popen(
+        # AnsibleModule's run_command has no limit of time.
+        process = subprocess.Popen(  # pylint: disable=ansible-bad-function
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
             start_new_session=True,
         )  # fmt: skip
