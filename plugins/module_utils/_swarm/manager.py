@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import sys
+from functools import partial
 from typing import Any, Callable, Collection, Iterator, Mapping, TypeVar
 from urllib.parse import quote
 
@@ -272,7 +273,7 @@ class Manager:
 
     def create_service(self, spec: Mapping[str, Any]) -> str:
         """The id of a new service. ``spec`` are the arguments of the SDK's create_service, in the API's own words."""
-        return self._call("create service %s" % spec["name"], lambda: self._client.create_service(**spec))["ID"]
+        return self._call("create service %s" % spec["name"], partial(self._client.create_service, **spec))["ID"]
 
     def update_service(self, service_id: str, version: int, spec: Mapping[str, Any]) -> None:
         """Write the whole spec, if the service still is at that version. The SDK would leave out what it does not know of it."""
