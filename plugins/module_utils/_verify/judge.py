@@ -16,7 +16,7 @@ from .._gpu import record
 from .._ledger.tasks import ENDED, assigned
 from .._policy import generic_resources
 from .images import THERE
-from .isolation import MEMORY
+from .isolation import ALLOCATED, MEMORY
 from .plan import FAILED, PASSED, UNTESTED, Check
 
 # Full UUIDs, and MIG devices as drivers before 470 name them.
@@ -83,14 +83,18 @@ def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = No
 def once_each(checks: Iterable[Check]) -> list[Check]:
     """The same checks, but that a slot counts once: where a task had ended, swarm may have given its slot to the next one.
 
-    Else it would look as if as many slots had been tested as there were tasks."""
+    Else it would look as if as many slots had been tested as there were tasks. A task that is to prove the guard may have any slot."""
     found: list[Check] = []
     tested: set[tuple[str, str]] = set()
     for check in checks:
-        slots = {(check["node"], value) for value in check["reserved"] if record.is_slot(value)} if check["state"] == PASSED else set()
+        slots = _slots(check) if check["state"] == PASSED and check["probe"] == ALLOCATED else set()
         found.append(dict(check, state=UNTESTED, verdict=SAME_SLOT) if slots and slots <= tested else check)
         tested |= slots
     return found
+
+
+def _slots(check: Check) -> set[tuple[str, str]]:
+    return {(check["node"], value) for value in check["reserved"] if record.is_slot(value)}
 
 
 def not_through(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> tuple[str, str] | None:

@@ -228,3 +228,41 @@ def test_check_mode_shows_how_a_guard_would_be_tested(clock, run):
     result = run(manager, check_mode=True, isolation={"n1": "exclusive"})
     assert [(check["probe"], check["state"]) for check in result["checks"]][:2] == [("allocated", "planned"), ("unreserved", "planned")]
     assert manager.made == []
+
+
+class SlotsInTurn(FakeManager):
+    """Of a node with one card of two slots, which swarm gives out from the front of its list."""
+
+    def __init__(self, clock):
+        super().__init__(clock, None)
+        self.given = {}
+
+    def nodes(self):
+        return [node("n1", resources=named(*SLOTS, kind="NVIDIA-SLOT"))]
+
+    def _task(self, service_id):
+        template = self.present[service_id]["task_template"]
+        taken = [slot for one, slot in self.given.items() if one in self.present]
+        if template["Resources"]["Reservations"]["GenericResources"] and service_id not in self.given:
+            self.given[service_id] = next(slot for slot in SLOTS if slot not in taken)
+        slot = self.given.get(service_id)
+        made = task("t" + service_id, "n1", service=service_id, given=named(slot, kind="NVIDIA-SLOT") if slot else (), state="complete")
+        made["Status"]["ContainerStatus"] = {"ContainerID": "c1"}
+        return made
+
+    def service_log(self, service_id):
+        return "GPU 0: T4 (UUID: %s)\n" % A if service_id in self.given else "no GPU\n"
+
+
+SLOTS = [A + ".slot1", A + ".slot2"]
+
+
+def test_a_guard_is_proved_by_a_slot_that_an_ended_test_had(clock, run):
+    """The task beside the allocated ones comes after them, where these had all slots of a node."""
+    result = run(SlotsInTurn(clock), gpus="auto", isolation={"n1": "reserved"})
+    found = [(check["probe"], check["reserved"], check["state"]) for check in result["checks"]]
+    assert [one for one in found if one[0] != "unreserved"] == [
+        ("allocated", SLOTS[:1], "passed"),
+        ("allocated", SLOTS[1:], "passed"),
+        ("beside", SLOTS[:1], "passed"),
+    ]
