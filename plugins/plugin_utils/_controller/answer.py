@@ -100,6 +100,11 @@ def records(fields: Mapping[str, Judge]) -> Judge:
     return lambda value: isinstance(value, list) and all(map(judge, value))
 
 
+def is_memory(value: Any) -> bool:
+    """Whether this is what a guard has of kinds that are an amount of memory."""
+    return isinstance(value, dict) and all(map(record({"devices": is_texts, "mib": is_count}), value.values()))
+
+
 CONTAINERS = records({
     "name": is_text, "service": nullable(is_text), "task": nullable(is_text), "age": optional(is_count), "swarm_networks": optional(is_texts),
 })  # fmt: skip
@@ -136,6 +141,7 @@ PARTS: dict[str, Judge] = {
     "isolation": nullable(record({
         "level": nullable(is_text), "turned_off": is_bool,
         "found": lambda value: isinstance(value, dict),  # each is judged by itself, see _plan/isolation_label
+        "memory": optional(is_memory),
     })),
     "isolation_level": nullable(is_text),
     "fault": nullable(is_text),

@@ -48,6 +48,9 @@ def answered_by_module(**known):
     return {"left_out": [], "refused": [], "advertised": [], **assessed(**known)}
 
 
+GUARDED = {"level": "reserved", "turned_off": False, "found": {}}
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -78,6 +81,7 @@ def answered_by_module(**known):
         ("left_out", [{"reason": "x"}]),
         ("advertised", ["K=1", "K=a"]),
         ("drift", None),
+        *(("isolation", {**GUARDED, "memory": one}) for one in ([], {"VRAM": 1}, {"VRAM": {}}, {"VRAM": {"devices": ["GPU-1"], "mib": "1"}})),
         ("engine", {"generic_resources": [{"NamedResourceSpec": {"Kind": "K", "Value": 5}}]}),
         ("engine", {"generic_resources": [{"DiscreteResourceSpec": {"Kind": "K", "Value": float("inf")}}]}),
     ],
@@ -96,6 +100,11 @@ def test_a_part_that_is_not_there(part):
 def test_a_failure_has_fewer_parts():
     assert malformed({"failed": True, "msg": "NVML failed."}) is None
     assert malformed({"failed": True, "msg": "NVML failed.", "containers": "none"}) == "containers is not what it should be"
+
+
+@pytest.mark.parametrize("memory", [{}, {"memory": None}, {"memory": {}}, {"memory": {"VRAM": {"devices": ["GPU-1"], "mib": 301}}}])
+def test_what_a_guard_has_of_memory_may_be_left_out(memory):
+    assert malformed({**answered_by_module(), "isolation": {**GUARDED, **memory}}) is None
 
 
 @pytest.mark.parametrize("known", [{}, {"node_id": None, "gpus": 0, "containers": [("a", None)], "engine": None}, {"warnings": ("x",)}])

@@ -12,7 +12,12 @@ import json
 import pytest
 from fleet_lab import assessed, host, member, swarm
 from node_lab import UUIDS, gpu, resources
+from swarm_api import A, discrete, named
+from swarm_api import node as api_node
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import plan as verify_plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import malformed
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.node_labels import judged
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import model
@@ -33,6 +38,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import pro
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import verify as report_verify
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout import ends
 
+EXTENT = verify_plan.Extent("auto", "all", lambda nodes, count: nodes[:count])
 ISOLATION = {"level": "audit", "label": '{"level":"audit","since":5}', "services": ["train"], "time": 9}
 LEFT_OUT = gpu(2, mig_devices=[{"uuid": "MIG-1", "profile": "1g.10gb", "memory_mib": None}])
 
@@ -55,7 +61,10 @@ def answer(**other):
         "kept": True,
         "restarted": False,
         "cpu": {"machine": "x86_64", "vendor": "GenuineIntel", "implementer": None, "part": None, "model": None, "features": ["sse2"]},
-        "isolation": {"level": "audit", "turned_off": False, "found": {"train": {"forged": {"count": 1, "last": 5, "text": "x"}}}},
+        "isolation": {
+            "level": "audit", "turned_off": False, "found": {"train": {"forged": {"count": 1, "last": 5, "text": "x"}}},
+            "memory": {"VRAM": {"devices": [UUIDS[0]], "mib": 301}},
+        },
         "isolation_level": "audit",
         "health": {
             "label": "ok", "blocked": None, "reasons": [], "report": "all", "shown": "ok",
@@ -117,9 +126,18 @@ def run(found):
         for one in hosts:
             state = report_provision.deprovision_state(steps[one.name], ends.End(known.nodes.get(one.node_id or ""), None))
             report_provision.deprovision_row(one, steps[one.name], state)
-            report_verify.about(one.assessed, known.nodes.get(one.node_id or ""), {}, one.node_id, None, ISOLATION)
+            report_verify.about(one.assessed, known.nodes.get(one.node_id or ""), one.node_id, report_verify.OfSwarm({}, ISOLATION))
         isolation_label.change("audit", hosts, {**(known.ledger or {}), "swarm": {"isolation": ISOLATION}})
         report_verify.enforcement({one.name: one.assessed for one in hosts})
+    tried(bad)
+
+
+def tried(bad):
+    """As roles/verify/vars/main.yml passes on what the guards of all hosts have."""
+    (node,) = ledger(Listed([api_node("n1", resources=[*named(A), *discrete(9000)])], [], []), "gpu-swarm.")["nodes"]
+    memory = (bad.assessed.get("isolation") or {}).get("memory", {})
+    for check in verify_plan.checks([node], ["n1"], EXTENT, verify_plan.Guarded({"n1": "reserved"}, {"n1": memory})):
+        verify_plan.service({**check, "image": {"reference": "cuda"}}, "v-1", {}, ["nvidia-smi"])
 
 
 def provision(hosts, known, maintain):
