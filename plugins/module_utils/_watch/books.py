@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._gpu.record import devices_of
-from .._health.books import IDLE, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding, ordered
+from .._health.books import IDLE, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding, ordered, text_of
 from .._policy.generic_resources import AMOUNT
 from .containers import Given
 
@@ -78,9 +78,13 @@ def judge(
         if one:
             # A task that changes the names of its processes is still one finding.
             found.setdefault((one.name, one.card, one.task, one.holder, "" if one.task else one.by), one)
-    busy = {(one.card, one.by.rpartition(" (")[0]) for one in found.values()}
-    seen = {Finding(SEEN, one.card, "", holders[one.card][0], one.by, 0) for one in given if one.card in holders and (one.card, one.by) not in busy}
-    return {*found.values(), *seen}
+    unused = [one for one in given if one.card in holders and not any(_is_by(use, one) for use in found.values())]
+    return {*found.values(), *(Finding(SEEN, one.card, "", holders[one.card][0], one.by, 0) for one in unused)}
+
+
+def _is_by(found: Finding, given: Use) -> bool:
+    """Whether it is of a process of this container: its name comes first, and a long one leaves no room for that of the process."""
+    return found.card == given.card and not found.task and found.by.startswith(text_of(given.by + " ("))
 
 
 def _finding(use: Use, holders: Sequence[str] | None, is_advertised: bool) -> Finding | None:

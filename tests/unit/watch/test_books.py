@@ -16,7 +16,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import TimedOut
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu.record import group_name, slot_name
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.books import Finding
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.books import Finding, text_of
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import bookkeeper, processes
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.books import Books, Held, Look, Use, holdings, judge
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.containers import SERVICE, TASK, Containers, Given, cards_of, requested
@@ -227,6 +227,16 @@ def test_an_operators_container_that_was_given_a_card_which_a_task_has_is_found_
     busy = [Use(A, "", "container notebook (py)"), Use(C, "", "container notebook (py)")]
     assert {(one.name, one.card) for one in judge(busy, HELD, [A, B, C], given)} == {("used-by-another", A), ("outside", C)}
     assert judge([], {"none": [], "unknown": None}, [A, B, C], given) == set()
+
+
+@pytest.mark.parametrize("length", [40, 49, 50, 52, 53, 54, 55, 90])
+def test_a_container_with_a_long_name_is_one_finding(length):
+    """Also where the name leaves no room for that of its process."""
+    container, other = "container " + "n" * length, "container " + "n" * (length - 1)
+    uses = [Use(A, "", text_of("%s (py)" % container))]
+    assert {one.name for one in judge(uses, HELD, [A], [Use(A, "", text_of(container))])} == {"used-by-another"}
+    if length < 54:  # else both are cut to the same
+        assert {one.name for one in judge(uses, HELD, [A], [Use(A, "", text_of(other))])} == {"used-by-another", "seen-by-another"}
 
 
 def found(name, card, task="", holder="", by="py"):
