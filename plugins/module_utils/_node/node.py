@@ -137,10 +137,14 @@ class Node:
     @contextlib.contextmanager
     def _guard_installed(self, seen: Observation, decision: Decision) -> Iterator[None]:
         """What daemon.json is about to name is there by then; where that change is undone, the guard is as it was too."""
-        if not (decision.guard and decision.guard_drift):
+        if not (decision.guard and decision.changed):
             yield
             return
         refuse(self, seen, decision, decision.act)
+        if not decision.guard_drift:
+            self.guard.adopt(decision.guard)  # somebody took it out of the file alone: what began since holds its own before it is called again
+            yield
+            return
         with self.guard.restored_on_failure():
             self.guard.install(decision.guard)
             yield

@@ -155,9 +155,9 @@ def test_where_it_comes_and_at_each_level_tasks_that_run_hold_what_they_have(tmp
     it.put("daemon_config", it.content().replace(guard(it).encode(), PLAIN.encode()))
     it.engine.reload()
     it.converge()
-    assert seen[4:] == [("exclusive", "exclusive")]
+    assert seen[4:] == 2 * [("exclusive", "exclusive")]
     it.option(isolation="off").converge()
-    assert len(seen) == 5
+    assert len(seen) == 6
 
 
 @pytest.mark.parametrize("broken", [["a" * 64], OSError("no such folder"), ValueError("no level")])
@@ -323,6 +323,22 @@ def test_nvidias_tool_that_configures_the_runtime_later_is_drift_and_its_file_co
     assert it.content() == written.replace(b'"path": "%s"' % PLAIN.encode(), b'"path": "%s"' % guard(it).encode())
     it.option(isolation="off").converge()
     assert it.content() == written
+
+
+def test_tasks_that_began_without_it_hold_what_they_have_before_a_reload_brings_it_back(tmp_path, monkeypatch):
+    seen = []
+    it = advertising(tmp_path, isolation="off").option(isolation="exclusive")
+    it.converge()
+    it.put("daemon_config", as_nvidias_tool_writes_it(it.content()))
+    it.engine.reload()
+    monkeypatch.setattr(adopted, "adopt", lambda settings, folder: seen.append(program(it)) or [])
+    it.converge()
+    assert seen == [(PLAIN, PLAIN), (guard(it), guard(it))]
+    it.put("daemon_config", as_nvidias_tool_writes_it(it.content()))
+    it.gpus = it.gpus[:1]
+    with pytest.raises(GpuSwarmError):
+        it.converge()
+    assert len(seen) == 2  # nothing is written by a run that is refused
 
 
 def test_a_daemon_that_has_not_taken_it_is_drift(tmp_path):
