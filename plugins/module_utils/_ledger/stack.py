@@ -19,6 +19,7 @@ from .tasks import WANTED, is_job_service
 # As 'docker stack deploy' labels what is of a stack.
 NAMESPACE = "com.docker.stack.namespace"
 FAILED = ("failed", "rejected")
+NOT_DONE = ("updating", "paused", "rollback_started", "rollback_paused", "rollback_completed")  # as an update is then
 AGAIN = "ended with exit code 0, and swarm starts it again: a command that ends is a job, or needs deploy.restart_policy: {condition: none}"
 
 
@@ -84,7 +85,7 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
         "failures": len(ended),
         # Those that restart no more. Swarm wants a task that has ended to run until it decides whether another one follows.
         "over": bool(ended) and all(task["Status"]["State"] == "complete" and (job or once) for task in live),
-        "done": len(running) + len(complete) >= wanted and not old and state not in ("updating", "paused", "rollback_started", "rollback_paused"),
+        "done": len(running) + len(complete) >= wanted and not old and state not in NOT_DONE,
     }
 
 

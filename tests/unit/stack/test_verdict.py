@@ -306,6 +306,7 @@ def test_which_tasks_count_and_by_which_specification() -> None:
         ([("running", "running")], {"UpdateStatus": {"State": "updating"}}, None, "waits"),
         ([("running", "running")], {"UpdateStatus": {"State": "paused"}}, None, "wrong"),
         ([("running", "running")], {"UpdateStatus": {"State": "rollback_started"}}, None, "wrong"),
+        ([("running", "running")], {"UpdateStatus": {"State": "rollback_completed"}}, None, "wrong"),
         ([("failed", "shutdown"), ("preparing", "running")], {}, None, "wrong"),
         ([("pending", "running")], {}, {"possible": True}, "waits"),
         ([("pending", "running")], {}, {"possible": False}, "wrong"),
@@ -319,10 +320,19 @@ def test_what_becomes_of_the_run(tasks: Any, more: Any, pending: Any, outcome: s
     assert (waiting, wrong) == (["s_a"] * (outcome == "waits"), ["s_a"] * (outcome == "wrong"))
 
 
-def test_a_paused_update_is_not_waited_for() -> None:
-    states = ("updating", "rollback_started", "paused", "rollback_paused")
+def test_an_update_that_has_ended_otherwise_is_not_waited_for() -> None:
+    states = ("updating", "rollback_started", "paused", "rollback_paused", "rollback_completed")
     left = [verdict.left({"progress": [far([], UpdateStatus={"State": state})]}) for state in states]
-    assert left == [["s_a"], ["s_a"], [], []]
+    assert left == [["s_a"], ["s_a"], [], [], []]
+
+
+def test_an_update_that_swarm_rolled_back_is_said_to_be() -> None:
+    """What runs then is what ran before, however well it does."""
+    found = far([of_own("t1", "running")], UpdateStatus={"State": "rollback_completed"})
+    assert not found["done"]
+    assert line(found) == "1 of 1 running; swarm rolled its update back, and it runs as before: 'docker service ps --no-trunc s_a' says why"
+    paused = far([of_own("t1", "running")], UpdateStatus={"State": "rollback_paused"})
+    assert line(paused) == "1 of 1 running; its update is rollback paused"
 
 
 def test_jobs_and_services_that_the_file_has_no_more() -> None:
