@@ -21,7 +21,7 @@ from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import beforehand, on_nodes, registries, text, verdict
 from ..plugin_utils._stack.document import load
 from ..plugin_utils._stack.folder import Folder
-from ..plugin_utils._stack.patience import Steadiness, patient
+from ..plugin_utils._stack.patience import Steadiness, patient, since
 from ..plugin_utils._stack.placement import placed
 from ..plugin_utils._stack.specification import specifications
 from ..plugin_utils._stack.translate import DEFAULT_KIND, translate
@@ -206,14 +206,14 @@ class ActionModule(ActionBase):
             return steadiness.unsteady(answer) if timeout else []
 
         def query():
-            answer = self._look()
+            answer = since(before, self._look())
             for service, line in verdict.lines(answer, unsteady(answer)).items():
                 if said.get(service) != line:
                     said[service] = line
                     self._say(f"{service}: {line}")
             return answer
 
-        again = patient(query, self._last, NoManager, lambda text: self._say(f"note: {text}"))
+        again = patient(query, since(before, self._last), NoManager, lambda text: self._say(f"note: {text}"))
         try:
             answer = poll(again, lambda answer: [*verdict.left(answer), *unsteady(answer)], timeout, lambda _text: None)
         except NoManager as problem:

@@ -83,6 +83,7 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
         "update": state,
         "failed": _why(last["Status"]) if last else "",
         "failures": len(ended),
+        "ended": sorted(task["ID"] for task in ended),
         # Those that restart no more. Swarm wants a task that has ended to run until it decides whether another one follows.
         "over": bool(ended) and all(task["Status"]["State"] == "complete" and (job or once) for task in live),
         "done": len(running) + len(complete) >= wanted and not old and state not in NOT_DONE,

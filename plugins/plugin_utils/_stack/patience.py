@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a wait for a stack takes no notice of (pure, but for the clock): a manager that does not answer for a while, and tasks that run for a moment.
+"""What a wait for a stack takes no notice of (pure, but for the clock): a manager that does not answer for a while, tasks that run for a moment, and
+those that ended before.
 
 A dockerd that is restarted, or a leader that is elected anew, takes some seconds, and the stack is deployed by then: what it answered last counts.
 A command that fails at once is running all the same whenever swarm starts it again.
@@ -46,6 +47,18 @@ def patient(
         return answer
 
     return again
+
+
+def since(before: Mapping[str, Any], answer: Answer) -> Answer:
+    """The answer without the failures that were there before the deployment."""
+    former = {task for one in before["progress"] for task in one["ended"]}
+    return {**answer, "progress": [_since(one, former) for one in answer["progress"]]}
+
+
+def _since(one: dict[str, Any], former: set[str]) -> dict[str, Any]:
+    """By the ids of tasks, since swarm forgets the oldest ones. Of what restarts no more, and of a job, also those before say how it is now."""
+    failures = one["failures"] if one["over"] or one["job"] else len(set(one["ended"]) - former)
+    return {**one, "failures": failures, "failed": one["failed"] if failures else ""}
 
 
 class Steadiness:

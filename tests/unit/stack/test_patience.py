@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from plugins.plugin_utils._stack.patience import Steadiness, patient
+from plugins.plugin_utils._stack.patience import Steadiness, patient, since
 
 
 class Lost(Exception):
@@ -60,6 +60,33 @@ def far(tasks: str = "", specified: str = "1", **more: Any) -> dict[str, Any]:
 
 
 NEW, ONE, TWO = far(), far("t1"), far("t2", failures=1)
+
+
+def ended(*tasks: str, **more: Any) -> dict[str, Any]:
+    return far(ended=list(tasks), failures=len(tasks), failed="exit (1)" if tasks else "", over=False, id="i1", **more)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "failures"),
+    [
+        (None, ended("t1"), 1),
+        (ended(), ended("t1"), 1),
+        (ended("t1", "t2"), ended("t1", "t2"), 0),
+        # Swarm forgets the oldest.
+        (ended("t1", "t2"), ended("t2", "t3"), 1),
+        (ended("t1", "t2"), ended("t2"), 0),
+        # Nothing more comes of these, and the tries of a job belong together.
+        (ended("t1"), {**ended("t1"), "over": True}, 1),
+        (ended("t1"), ended("t1") | {"job": True}, 1),
+    ],
+)
+def test_what_ended_before_the_deployment_is_no_failure_of_it(before: Any, now: Any, failures: int) -> None:
+    answer = {"progress": [now], "nodes": []}
+    found = since({"progress": [before] if before else []}, answer)
+    (one,) = found["progress"]
+    assert (one["failures"], one["failed"]) == (failures, "exit (1)" if failures else "")
+    assert ({**one, "failures": 0, "failed": ""}, found["nodes"]) == ({**now, "failures": 0, "failed": ""}, [])
+    assert now["failures"] == len(now["ended"])
 
 
 @pytest.mark.parametrize(

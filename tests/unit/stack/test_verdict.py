@@ -16,7 +16,7 @@ from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._ledger import stack as on_swarm
 from plugins.module_utils._ledger.listed import Listed
 from plugins.module_utils._ledger.preflight import preflight
-from plugins.plugin_utils._stack import verdict
+from plugins.plugin_utils._stack import patience, verdict
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.translate import translate
 
@@ -254,6 +254,19 @@ def test_it_fails() -> None:
     assert verdict.left({"progress": [over], "pending_now": []}) == []
     # Swarm has not decided yet whether it starts another one.
     assert not far([of_own("t1", "failed", "running", "task: non-zero exit (1)")])["over"]
+
+
+def test_a_task_that_ended_before_leaves_a_pending_service_pending() -> None:
+    """Swarm keeps some of the tasks that have ended, for as long as the service is there."""
+    before = {"progress": [far([of_own("t1", "complete", "shutdown"), of_own("t2", "running")])]}
+    pending = {"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}
+    now = far([of_own("t1", "complete", "shutdown"), task("t3", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})])
+    found = patience.since(before, {"progress": [now], "pending_now": [pending]})
+    assert verdict.outcome(found) == (["s_a"], [])
+    assert verdict.lines(found)["s_a"] == "0 of 1 running; needs 2"
+    # One that has failed, and that nothing follows, is no longer waited for.
+    over = {"progress": [far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])], "pending_now": []}
+    assert verdict.outcome(patience.since(over, over)) == ([], ["s_a"])
 
 
 def test_a_command_that_ends_is_no_service() -> None:
