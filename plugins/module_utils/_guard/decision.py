@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 OFF, AUDIT, RESERVED, EXCLUSIVE = "off", "audit", "reserved", "exclusive"
 LEVELS = (OFF, AUDIT, RESERVED, EXCLUSIVE)
-# Where nothing is withheld. At OFF there is a guard only where tasks have slots or groups, and it does no more than to name their cards.
+# Where nothing is withheld, but from tasks with slots or groups at AUDIT. At OFF there is a guard only where there are such, and it does no more than
+# to name their cards.
 LENIENT = (OFF, AUDIT)
 # The engine writes these last, so that no service can set or hide them.
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
@@ -63,7 +64,7 @@ def service_of(labels: Mapping[str, str]) -> str:
 
 
 def decide(settings: Settings, container: Container) -> Verdict:
-    """By the level ``reserved``; what ``exclusive`` adds is what others hold, and ``audit`` reports this and does nothing."""
+    """By the level ``reserved``; what ``exclusive`` adds is what others hold, and ``audit`` reports this and acts for slots and groups alone."""
     if TASK not in container.labels:
         return Verdict(None)
     if is_allowed(settings.allow, container.labels):

@@ -56,7 +56,7 @@ fi
 "$python" -IS "$code/__main__.py" "$home" "$@"
 case $? in
     {goes_on}) exec "$runtime" "$@" ;;
-    {refused}) {when_refused} ;;
+    {refused}) exit 1 ;;
     {broken}) said=1 ;;
     *) said="" ;;
 esac
@@ -93,7 +93,7 @@ def text(node: Front) -> str:
     pattern = "|".join([*_ALWAYS, *map(re.escape, others)])
     values = {name: quote(getattr(node, name)) for name in ("runtime", "home", "code", "python")}
     values.update(flag=quote("%s/%s" % (node.home, PASS_THROUGH)), name=PASS_THROUGH, pattern=quote(pattern))
-    values.update(goes_on=str(GOES_ON), refused=str(REFUSED), broken=str(BROKEN), when_refused="exit 1" if node.refuses else _PASSES)
+    values.update(goes_on=str(GOES_ON), refused=str(REFUSED), broken=str(BROKEN))
     requests = quote(_REQUEST % "|".join(["NVIDIA_VISIBLE_DEVICES", *map(re.escape, sorted(set(node.listed)))]))
     values["otherwise"] = _OTHERWISE.replace("{requests}", requests) if node.refuses else _PASSES
     return re.sub("|".join(r"\{%s\}" % name for name in values), lambda found: values[found.group()[1:-1]], _TEXT)

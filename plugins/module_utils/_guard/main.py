@@ -36,6 +36,10 @@ class Refused(Exception):
     """Why a container is not made."""
 
 
+class Ruled(Refused):
+    """The same, by the settings and what swarm gave: no failure, and so with ``audit`` too, where a task with slots has no other way to a GPU."""
+
+
 # What the guard of a node goes by. data_root: of dockerd. run: where it keeps what a reboot may take. patience_s: for a task that is about to stop.
 Given = namedtuple("Given", ["settings", "data_root", "run", "patience_s"])
 
@@ -48,7 +52,7 @@ def main() -> int:
         read = _settings(home)
         _guard(made, _given(read))
     except Exception as problem:  # whatever it is: a container that requests a GPU does not start
-        if read.get("level") in decision.LENIENT:
+        if read.get("level") in decision.LENIENT and not isinstance(problem, Ruled):
             if read["level"] != decision.OFF:
                 findings.add(read.get("run", RUN), "", {BROKEN: str(problem)})
             return call.GOES_ON
@@ -90,7 +94,7 @@ def _guard(made: Call, given: Given) -> None:
     if verdict.found and not (verdict.refused and service.startswith(decision.PROBE + "-")):
         findings.add(given.run, service, verdict.found)
     if verdict.refused:
-        raise Refused(_refused(made, service, settings.level, verdict.refused))
+        raise Ruled(_refused(made, service, settings.level, verdict.refused))
     if verdict.holds:
         _hold(made, given, labels, root, verdict.holds)
     if verdict.devices is not None:
@@ -152,7 +156,7 @@ def _hold(made: Call, given: Given, labels: dict[str, str], root: str, devices: 
     if holder:
         findings.add(given.run, service, {TWICE: _held(holder, devices)})
     if holder and refuses:
-        raise Refused(_refused(made, service, given.settings.level, _held(holder, devices)))
+        raise Ruled(_refused(made, service, given.settings.level, _held(holder, devices)))
 
 
 def _held(holder: holds.Hold, devices: tuple[str, ...]) -> str:

@@ -22,6 +22,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard
 
 DATA = Path(__file__).parents[1] / "data" / "guard" / "tasks-26.1.5.db.gz"
 WITH_GPU, UUID, FORGES = "os4h3yhd38lmqy77fykgvxym7", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b", "sznzfnmgku8fpv6rmqqbwynu1"
+CARD = "GPU-00000000-caa6-5036-afec-4399b4137c2b"
 VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
 CUDA = "NVIDIA_VISIBLE_DEVICES=all"
 # Notes how it was called, and by which process; then it is the container's first one.
@@ -52,7 +53,7 @@ class Node:
     def front(self, level):
         listed = [VARIABLE, "SITE.GPU"]
         runtime, code = self.home / "nvidia-container-runtime", self.libexec / "current"
-        return front.Front(str(runtime), str(self.libexec), str(code), sys.executable, listed, refuses=level != "audit")
+        return front.Front(str(runtime), str(self.libexec), str(code), sys.executable, listed, refuses=level not in ("off", "audit"))
 
     def set(self, **settings):
         path = self.libexec / "settings.json"
@@ -163,6 +164,32 @@ def test_audit_lets_it_start_whatever_goes_wrong(tmp_path):
     text = before.read_bytes()
     (node.home / "docker" / "containers" / "c1" / "config.v2.json").unlink()
     assert [node.create("c1"), before.read_bytes(), node.found()] == [0, text, {"": ["broken"]}]
+
+
+def slots(mib):
+    """Settings of a node on which what WITH_GPU has is a slot of another card."""
+    return {"devices": [], "map": {"NVIDIA-GPU": {UUID: {"devices": [CARD], "mib": mib, "together": False}}}, "overhead_mib": 300}
+
+
+@pytest.mark.parametrize(("level", "status", "devices"), [("off", 0, CARD), ("audit", 1, "all"), ("reserved", 1, "all")])
+def test_a_task_with_a_slot_is_refused_with_audit_as_with_reserved(tmp_path, level, status, devices):
+    node = Node(tmp_path, level)
+    node.set(**slots(300))
+    node.container("c1", CUDA, f"{VARIABLE}={UUID}", task=WITH_GPU)
+    assert (node.create("c1"), node.env("c1")[1]) == (status, f"NVIDIA_VISIBLE_DEVICES={devices}")
+    if status:
+        assert node.called() == []
+        assert f"service-c1 is refused on this node (isolation: {level}): its share is 300 MiB" in node.error("c1")
+        assert node.found() == {"service-c1": ["too-small"]}
+
+
+def test_with_audit_a_task_with_a_slot_sees_its_card_and_the_others_go_on(tmp_path):
+    node = Node(tmp_path, "audit")
+    node.set(**slots(4000))
+    node.container("c1", CUDA, f"{VARIABLE}={UUID}", task=WITH_GPU)
+    node.container("c2", f"{VARIABLE}=all", task=FORGES)
+    assert (node.create("c1"), node.env("c1")[1]) == (0, f"NVIDIA_VISIBLE_DEVICES={CARD}")
+    assert (node.create("c2"), node.env("c2")[1:]) == (0, [f"{VARIABLE}=all"])
 
 
 def test_a_container_of_an_operator_starts_as_it_is(node):

@@ -75,6 +75,30 @@ def test_where_nothing_is_withheld_a_guard_that_fails_lets_go_on(guard, tmp_path
     assert list(findings.read(str(tmp_path / "run" / "found.json"))) == counted
 
 
+@pytest.mark.parametrize(
+    ("level", "status", "device", "counted"),
+    [
+        ("off", call.GOES_ON, "GPU-1", {}),
+        ("audit", call.REFUSED, "all", {"train": ["forged"]}),
+        ("reserved", call.REFUSED, "all", {"train": ["forged"]}),
+    ],
+)
+def test_a_task_with_a_slot_that_forges_a_variable(guard, tmp_path, monkeypatch, level, status, device, counted):
+    """What is refused is no failure of the guard; with off it gets its own card."""
+    guard("train", level)
+    (tmp_path / "run" / "found.json").unlink(missing_ok=True)
+    path = tmp_path / "home" / "settings.json"
+    slot = {"devices": ["GPU-1"], "mib": 4000, "together": False}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "map": {"NVIDIA-GPU": {"slot": slot}}}))
+    record = main.engine_record.TaskRecord((("NVIDIA-GPU", "slot"),), (), ("%s=all" % VARIABLE,))
+    monkeypatch.setattr(main.engine_record, "task", lambda root, name: record)
+    assert main.main() == status
+    entries = json.loads((tmp_path / "bundle" / "config.json").read_text())["process"]["env"]
+    assert [one.partition("=")[2] for one in entries if one.startswith(VARIABLE)] == [device]
+    found = findings.read(str(tmp_path / "run" / "found.json"))
+    assert {service: list(names) for service, names in found.items()} == counted
+
+
 @pytest.mark.parametrize("level", ["reserved", "exclusive"])
 def test_a_refusal_names_the_service_and_the_container(guard, level, tmp_path):
     guard("train", level)
