@@ -93,7 +93,9 @@ options:
     type: str
     default: nvidia-smi -L
   wait_timeout:
-    description: For how many seconds to wait for the tasks, which includes the pull of the image.
+    description:
+      - For how many seconds to wait for the tasks of a round, which includes the pull of the image.
+      - A round has about 500 tasks, those of a node together. Tasks that need what others of their node have first are in rounds after these.
     type: int
     default: 300
   prefix:
