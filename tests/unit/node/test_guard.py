@@ -475,7 +475,8 @@ def test_slots_have_a_guard_for_the_map_alone_with_off_too(tmp_path, level):
     assert it.converge()["restarted"] is True
     assert (settings(it)["level"], list(settings(it)["map"]), program(it)) == ("off", ["NVIDIA-SLOT"], (guard(it), guard(it)))
     # What requests a GPU is started where its code does not run: it withholds nothing.
-    assert 'exec "$runtime" "$@" ;;' in (home(it) / "nvidia-guard").read_text().partition("case $? in")[2].partition("esac")[0].splitlines()[2]
+    # Whatever goes wrong: all goes on. With off the guard itself refuses nothing (guard/test_front.py).
+    assert (home(it) / "nvidia-guard").read_text().partition("\nesac\n")[2].startswith('exec "$runtime" "$@"\n')
     result = it.converge()
     assert (result["changed"], result["isolation"]["level"], result["isolation_level"]) == (False, "off", "off")
     calls = it.engine.calls()
