@@ -41,6 +41,8 @@ PLAYS = [
     ("provision", {}, CHECK),
     ("deprovision", {}),
 ]
+# community.docker 4.1.0 imports this; of the collection nothing does.
+OF_COMMUNITY_DOCKER = "`ansible.module_utils.common._collections_compat` module is deprecated"
 PAIRS = [cores.OLDEST, cores.OLDEST_CROSSED, cores.NEWEST, cores.NEWEST_CROSSED]
 
 
@@ -60,7 +62,8 @@ def words_of(inventory: str, play: str, settings: dict[str, str], *more: str) ->
 def goes_through(number: int, run: Run, nodes: list[str]) -> None:
     """The number is that of PLAYS."""
     assert run.rc == 0, run.output
-    assert "DEPRECATION" not in run.output, run.output
+    deprecated = [line for line in run.output.splitlines() if "DEPRECATION" in line and OF_COMMUNITY_DOCKER not in line]
+    assert deprecated == [], run.output
     if number in (2, 4):
         assert run.changed() == dict.fromkeys(nodes, 0), run.output
     if number == 3:
