@@ -38,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--name", default=NAME, help="the name of the fleet that is booted, where another run has one beside it")
     parser.addoption("--swarm-fleet", help="the same for the tests of a swarm's faults, which have a fleet of their own")
     parser.addoption("--rpm-fleet", help="the same for the tests with dnf and zypper")
+    parser.addoption("--dnf5-fleet", help="the same for the tests with dnf 5")
 
 
 @pytest.fixture(scope="session")

@@ -201,7 +201,7 @@ class Checked:
     left: list[Path]
 
 
-# dnf and zypper install from a repository in test_rpm_nodes.py each time.
+# dnf and zypper install from a repository in test_rpm_nodes.py each time, dnf 5 in test_dnf5_nodes.py.
 @pytest.fixture(scope="module", params=["apt", *(pytest.param(name, marks=pytest.mark.rare) for name in ("dnf", "zypper"))])
 def checked(request: pytest.FixtureRequest, repositories: Repositories, tmp_path_factory: pytest.TempPathFactory) -> Checked:
     """A check run over all cases at once, each a host with that package manager."""

@@ -27,7 +27,7 @@ VERSION = re.compile(r"\b\d+(?:\.\d+)+\b")
 # What else a row of the page may say, where it names no test.
 WITHOUT = ("by variables only", "never run", "by hand: ", "tried by hand", "all tests")
 UNPROVEN = ("by variables", "never run")
-OTHERWISE = ("refused", "in unit tests alone")
+OTHERWISE = ("refused", "in unit tests alone", "by hand")
 # The README's rows that stand for several of the page, or for one in other words.
 OF_README = {
     "Debian 12 and 13": ("Debian 12", "Debian 13"),

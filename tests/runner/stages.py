@@ -37,7 +37,7 @@ E2E_APART = [f"{E2E}/test_{name}.py" for name in APART]
 E2E_HEALTH = [f"{E2E}/test_health.py"]
 # Where each node image has been made: those with a node of Debian's testing suite, and what compares the images with the docs.
 E2E_ISOLATION = [f"{E2E}/test_{name}.py" for name in ("isolation", "listed_versions", "releases")]
-E2E_RPM = [f"{E2E}/test_rpm_nodes.py"]
+E2E_RPM = [f"{E2E}/test_rpm_nodes.py", f"{E2E}/test_dnf5_nodes.py"]
 
 
 # Combinations that are rare, and examples that take long, carry the mark `rare`: they run in `make test-all`.
@@ -134,7 +134,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         pytest("e2e-apart", *which, *E2E_APART, needs=("images",), **longer),
         pytest("e2e-health", *which, *E2E_HEALTH, needs=("images",), lock="e2e-health", **longer),
         pytest("e2e-isolation", *which, *E2E_ISOLATION, needs=("images", "images-moving"), **longer),
-        pytest("e2e-rpm", *which, *E2E_RPM, needs=("images",), **longer),
+        pytest("e2e-rpm", *which, *E2E_RPM, needs=("images", "images-moving") if rare else ("images",), **longer),
         # Together these take as long as either of the first two.
         *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
         pytest("e2e-swarm", *which, *E2E_SWARM, needs=("images",), **longer),

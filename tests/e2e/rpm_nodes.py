@@ -1,0 +1,252 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is tried with the toolkit on nodes that have rpm, whichever package manager they have: every node of the fleet, all at once.
+
+Each case goes on from what the one before it left, in the order in which they stand here.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tests.lab import rpms
+from tests.lab.lab import Lab
+from tests.lab.packages import NVIDIA, URL
+
+from .fleet import Fleet, Node, Run, toolkit
+
+PLAYBOOK = Path(__file__).with_name("toolkit.yml")
+PACKAGES = ["libnvidia-container-tools", "libnvidia-container1", "nvidia-container-toolkit", "nvidia-container-toolkit-base"]
+RETIRED = ["nvidia-container-runtime", "nvidia-docker2"]
+MARK = "/var/lib/gpu-swarm/packages-unfinished"
+PROXY = Path(__file__).with_name("forward.py")
+PROXY_URL = "http://127.0.0.1:3128"
+# No node can resolve this name: what it serves came through the proxy.
+BEHIND_IT = f"http://mirror.invalid/{NVIDIA}"
+
+
+# As NVIDIA's nvidia-docker.repo had it, with a section of somebody else's, which stays. Nobody reaches any of the three.
+STALE = "[{0}]\nname={0}\nbaseurl=https://nvidia.github.io/{0}/stable/rpm/$basearch\nenabled=0\n\n"
+OWN = "[own]\nname=own\nbaseurl=http://mirror.invalid/own\nenabled=0\n\n"
+
+
+@dataclass(frozen=True)
+class Manager:
+    """A package manager of a node: where it keeps what, and how it changes everything to the newest version."""
+
+    definition: str
+    key: str
+    upgrade: tuple[str, ...]
+    locks: str
+    conf: str  # where it has its proxy; empty: in its environment
+
+
+DNF = Manager(
+    definition="/etc/yum.repos.d/nvidia-container-toolkit.repo",
+    key="/etc/pki/rpm-gpg/RPM-GPG-KEY-nvidia-container-toolkit",
+    upgrade=("dnf", "--assumeyes", "upgrade"),
+    locks="/etc/dnf/plugins/versionlock.list",
+    conf="/etc/dnf/dnf.conf",
+)
+ZYPPER = Manager(
+    definition="/etc/zypp/repos.d/nvidia-container-toolkit.repo",
+    key="/usr/share/keyrings/nvidia-container-toolkit-keyring.asc",
+    upgrade=("zypper", "--non-interactive", "update"),
+    locks="/etc/zypp/locks",
+    conf="",
+)
+MANAGERS = {"r1": DNF, "s1": ZYPPER, "f1": replace(DNF, locks="/etc/dnf/versionlock.toml")}
+
+
+def nodes(fleet: Fleet) -> dict[str, tuple[Node, Manager]]:
+    return {name: (fleet[name], MANAGERS[name]) for name in sorted(fleet.hosts)}
+
+
+def members(fleet: Fleet, hosts: dict[str, dict[str, Any]] | None = None) -> Path:
+    """An inventory of all nodes."""
+    names = sorted(fleet.hosts)
+    return fleet.inventory(hosts, swarm_managers=names[:1], gpu_nodes=names)
+
+
+def installed(node: Node) -> dict[str, list[str]]:
+    """The versions of each package, as rpm's database has them: each twice would be an error."""
+    lines = node.run("rpm", "--query", "--all", "--queryformat", "%{NAME} %{VERSION}-%{RELEASE}\n").splitlines()
+    found: dict[str, list[str]] = {}
+    for name, version in (line.split() for line in lines):
+        if name in (*PACKAGES, *RETIRED):
+            found.setdefault(name, []).append(version)
+    return found
+
+
+def role(fleet: Fleet, *arguments: str, **settings: Any) -> Run:
+    return fleet.playbook(members(fleet), *arguments, *toolkit(**settings), playbook=str(PLAYBOOK))
+
+
+def upgrade(fleet: Fleet) -> None:
+    """As somebody does, of everything."""
+    for node, manager in nodes(fleet).values():
+        node.run(*manager.upgrade)
+
+
+def is_there(fleet: Fleet, version: str) -> None:
+    """In one version, once, and no transaction is open."""
+    for node, _manager in nodes(fleet).values():
+        assert installed(node) == {package: [f"{version}-1"] for package in PACKAGES}
+        assert node.read(MARK) is None
+        assert f"version {version}" in node.run("nvidia-ctk", "--version")
+
+
+def goes_well(done: Run, fleet: Fleet, version: str) -> None:
+    assert done.rc == 0, done.output
+    is_there(fleet, version)
+
+
+def as_it_is(fleet: Fleet) -> dict[str, Any]:
+    return {name: (installed(node), node.read(manager.definition), node.read(manager.key)) for name, (node, manager) in nodes(fleet).items()}
+
+
+def is_refused(done: Run, fleet: Fleet, before: dict[str, Any], *texts: str) -> None:
+    assert done.failed() == list(nodes(fleet)), done.output
+    for name, (node, _manager) in nodes(fleet).items():
+        for text in texts:
+            assert text in done.failures(name)[-1]
+        assert node.read(MARK) is None
+    assert as_it_is(fleet) == before
+
+
+def is_provisioned(fleet: Fleet) -> None:
+    """From whatever is there, other definitions of NVIDIA's repositories among it; then there is nothing left to do."""
+    inventory = members(fleet)
+    other = {name: str(Path(manager.definition).with_name("nvidia-docker.repo")) for name, (_node, manager) in nodes(fleet).items()}
+    for name, path in other.items():
+        fleet[name].write(path, (STALE.format("libnvidia-container") + OWN + STALE.format("nvidia-docker")).encode())
+    done = fleet.playbook(inventory, *toolkit(version="1.20.0"))
+    goes_well(done, fleet, "1.20.0")
+    assert {name: done.row(name).split()[-1] for name in nodes(fleet)} == dict.fromkeys(nodes(fleet), "ready")
+    assert {name: fleet[name].read(path) for name, path in other.items()} == dict.fromkeys(other, OWN.encode())
+    done = fleet.playbook(inventory, *toolkit(version="1.20.0"))
+    assert (done.rc, done.changed()) == (0, dict.fromkeys(nodes(fleet), 0)), done.output
+
+
+def is_held_and_changed_all_the_same(fleet: Fleet) -> None:
+    """The next version is held in place of the former."""
+    for version in ("1.18.1", "1.19.1"):
+        goes_well(role(fleet, version=version, hold=True), fleet, version)
+    upgrade(fleet)
+    is_there(fleet, "1.19.1")
+
+
+def stays_unless_the_hold_is_the_role_s(fleet: Fleet) -> None:
+    before = as_it_is(fleet)
+    is_refused(role(fleet, version="1.20.0"), fleet, before, "The package manager holds libnvidia-container1", "nvidia_container_toolkit_hold")
+    done = role(fleet, version="1.19.1", hold=False)
+    assert done.rc == 0, done.output
+    upgrade(fleet)
+    is_there(fleet, "1.20.0")
+
+
+def is_finished_where_it_was_killed(fleet: Fleet) -> None:
+    """rpm has the package twice then, and nvidia-ctk reports the wanted version already."""
+    for node, _manager in nodes(fleet).values():
+        node.run("touch", rpms.KILL)
+    done = role(fleet, version="1.19.1")
+    assert done.failed() == list(nodes(fleet)), done.output
+    for name, (node, _manager) in nodes(fleet).items():
+        assert "could not install version 1.19.1-1" in done.failures(name)[-1]
+        assert [sorted(found) for found in installed(node).values() if len(found) == 2] == [["1.19.1-1", "1.20.0-1"]]
+        assert "version 1.19.1" in node.run("nvidia-ctk", "--version")
+        assert node.read(rpms.KILL) is None
+        assert node.read(MARK) is not None
+    goes_well(role(fleet, version="1.19.1"), fleet, "1.19.1")
+    for node, _manager in nodes(fleet).values():
+        assert node.run("rpm", "--verify", *PACKAGES) == ""
+
+
+@contextmanager
+def a_mirror(name: str) -> Iterator[Path]:
+    """A copy of the repository, served beside it."""
+    lab = Lab.from_environment()
+    target = lab.repository / name / rpms.repository(lab).relative_to(lab.repository / NVIDIA)
+    shutil.copytree(rpms.repository(lab), target)
+    try:
+        yield target
+    finally:
+        shutil.rmtree(lab.repository / name)
+
+
+def is_not_installed_unless_as_it_was_signed(fleet: Fleet) -> None:
+    """The metadata is signed, not each package: a package that was exchanged has another checksum."""
+    before, settings = as_it_is(fleet), {"version": "1.20.0", "key_url": f"{URL}/gpgkey"}
+    with a_mirror("changed") as changed:
+        (changed / "repodata/repomd.xml").write_bytes((changed / "repodata/repomd.xml").read_bytes() + b"\n")
+        done = role(fleet, repository="http://lab-repo/changed", **settings)
+        is_refused(done, fleet, before, "cannot be read, and its definition was left as it was")
+    with a_mirror("exchanged") as exchanged:
+        for name in PACKAGES:
+            package = exchanged / rpms.file_name(name, "1.20.0-1")
+            package.write_bytes(package.read_bytes()[:-1] + b"x")
+        done = role(fleet, repository="http://lab-repo/exchanged", **settings)
+        assert done.failed() == list(nodes(fleet)), done.output
+        for name in nodes(fleet):
+            assert "cannot get version 1.20.0-1" in done.failures(name)[-1]
+    is_there(fleet, "1.19.1")
+
+
+@contextmanager
+def proxies(fleet: Fleet) -> Iterator[Path]:
+    """One on each node, in the settings of the package manager, or where it has none in the inventory that this yields."""
+    confs = {name: node.read(manager.conf) or b"" for name, (node, manager) in nodes(fleet).items() if manager.conf}
+    bare = {name: {"proxy_environment": {"http_proxy": PROXY_URL}} for name in nodes(fleet) if name not in confs}
+    started = ("--collect", "--unit=forward", "--service-type=notify", "--property=NotifyAccess=all")
+    try:
+        for name, (node, manager) in nodes(fleet).items():
+            if name in confs:
+                node.write(manager.conf, confs[name] + f"proxy={PROXY_URL}\n".encode())
+            node.write("/run/forward.py", PROXY.read_bytes())
+            node.run("systemd-run", *started, "python3", "/run/forward.py")
+        yield members(fleet, bare)
+    finally:
+        for name, (node, manager) in nodes(fleet).items():
+            if name in confs:
+                node.write(manager.conf, confs[name])
+            node.run("systemctl", "stop", "forward.service", check=False)
+
+
+def comes_through_the_proxy(fleet: Fleet) -> None:
+    with proxies(fleet) as inventory:
+        settings = toolkit(version="1.20.0", repository=BEHIND_IT, key_url=f"{URL}/gpgkey")
+        done = fleet.playbook(inventory, *settings, playbook=str(PLAYBOOK))
+    goes_well(done, fleet, "1.20.0")
+    for node, manager in nodes(fleet).values():
+        assert BEHIND_IT in (node.read(manager.definition) or b"").decode()
+
+
+def comes_as_files_without_a_repository(fleet: Fleet, folder: Path) -> None:
+    for name in PACKAGES:
+        shutil.copy2(rpms.repository(Lab.from_environment()) / rpms.file_name(name, "1.19.1-1"), folder)
+    former = {name: node.read(manager.definition) for name, (node, manager) in nodes(fleet).items()}
+    for node, manager in nodes(fleet).values():
+        node.run("rm", manager.definition)
+    try:
+        done = role(fleet, version="1.19.1", package_directory=str(folder), hold=True)
+        goes_well(done, fleet, "1.19.1")
+        assert [node.read(manager.definition) for node, manager in nodes(fleet).values()] == [None] * len(former)
+    finally:
+        for name, (node, manager) in nodes(fleet).items():
+            node.write(manager.definition, former[name] or b"")
+
+
+def is_removed(fleet: Fleet) -> None:
+    """With the repository and the hold."""
+    done = fleet.playbook(members(fleet), *toolkit(hold=True), "--extra-vars", "deprovision_packages=true", playbook="fleet.gpu_swarm.deprovision")
+    assert done.rc == 0, done.output
+    assert as_it_is(fleet) == dict.fromkeys(nodes(fleet), ({}, None, None))
+    for node, manager in nodes(fleet).values():
+        assert "nvidia" not in (node.read(manager.locks) or b"").decode()
