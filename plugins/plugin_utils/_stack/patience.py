@@ -66,11 +66,18 @@ class Steadiness:
 
     def __init__(self, first: Mapping[str, Any], seconds: float = STEADY_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._clock = seconds, clock
+        self._last: Mapping[str, Any] | None = None
+        self._found: list[str] = []
         # Not of a service with tasks that have ended: what it runs then may be about to end as well.
         self._since = {one["service"]: (_key(one), -seconds - 1 + clock()) for one in first["progress"] if one["done"] and not one["failures"]}
 
     def unsteady(self, answer: Mapping[str, Any]) -> list[str]:
-        """The services that are as they should be, for less than these seconds."""
+        """The services that are as they should be, for less than these seconds.
+
+        An answer is judged once, when it came: the one before stands in for a manager that is away.
+        """
+        if answer is self._last:
+            return self._found
         now, found = self._clock(), []
         for one in answer["progress"]:
             key, since = self._since.get(one["service"], (None, now))
@@ -78,6 +85,7 @@ class Steadiness:
                 self._since[one["service"]] = (_key(one), since := now)
             if one["done"] and one["tasks"] and not one["job"] and now - since < self._seconds:
                 found.append(one["service"])
+        self._last, self._found = answer, found
         return found
 
 

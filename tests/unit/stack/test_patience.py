@@ -118,3 +118,14 @@ def test_steadiness(first: Any, after: list[Any], unsteady: str) -> None:
         seen += "+" if found else "-"
         now[0] += 2
     assert seen == (unsteady or "-")
+
+
+def test_an_answer_from_before_says_nothing_of_now() -> None:
+    """A manager that does not answer leaves the one before; what that says is as old as it was when it came."""
+    now = [0.0]
+    steadiness, first = Steadiness({"progress": []}, 5, lambda: now[0]), {"progress": [ONE]}
+    for _each in range(5):
+        assert steadiness.unsteady(first) == ["a"]
+        now[0] += 2
+    assert steadiness.unsteady({"progress": [ONE]}) == []
+    assert steadiness.unsteady({"progress": [TWO]}) == ["a"]
