@@ -58,13 +58,13 @@ def _volume(item: Any, where: str, notes: Notes) -> Any:
     if not isinstance(item, dict):
         raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as source:target, or as a mapping.")
     only(item, keys.MOUNT, where, "A mount has type, source, target, read_only, and bind, volume or tmpfs.")
-    _refuse_mixed(item, where)
     if item.get("type") == "bind":
         _refuse_relative(str(item.get("source") or "."), where)
     made = dict(item)
     for kind, known in keys.MOUNT_OPTIONS.items():
         if isinstance(item.get(kind), dict):
             made[kind] = _options(item[kind], known, f"{where}.{kind}", notes)
+    _refuse_mixed(made, where)
     if isinstance(made.get("tmpfs"), dict) and "size" in made["tmpfs"]:
         made["tmpfs"]["size"] = size(made["tmpfs"]["size"], f"{where}.tmpfs.size")
     return {key: value for key, value in made.items() if value != {}}
@@ -75,7 +75,7 @@ def _refuse_mixed(item: dict[str, Any], where: str) -> None:
     kind = item.get("type")
     if kind not in keys.MOUNT_TYPES:
         raise GpuSwarmError(f"{where}: its type is {'empty' if not kind else repr(kind)}. Write volume, bind, tmpfs, npipe or cluster.")
-    strange = [key for key in keys.MOUNT_OPTIONS if item.get(key) is not None and key != kind]
+    strange = [key for key in keys.MOUNT_OPTIONS if item.get(key) not in (None, {}) and key != kind]
     if strange:
         raise GpuSwarmError(f"{where} has {strange[0]}, which is for the type {strange[0]}. Take it out.")
     if kind == "tmpfs" and item.get("source"):

@@ -288,6 +288,17 @@ def test_tmpfs_becomes_mounts() -> None:
     assert of_service("tmpfs: /run")[0] == {"volumes": [run]}
 
 
+def test_options_of_another_type_of_mount_count_by_what_is_left_of_them() -> None:
+    """Docker refuses them; what has no meaning on Swarm never reaches it."""
+    service, notes = of_service("volumes: [{type: bind, source: /d, target: /y, volume: {}}, {type: bind, source: /e, target: /z, tmpfs: }]")
+    binds = [{"type": "bind", "source": "/d", "target": "/y"}, {"type": "bind", "source": "/e", "target": "/z"}]
+    assert ([{key: value for key, value in one.items() if value} for one in service["volumes"]], notes) == (binds, [])
+    mount = "{type: volume, source: data, target: /y, bind: {create_host_path: true}}"
+    stack = of_file(f"services: {{a: {{image: i, volumes: [{mount}]}}}}\nvolumes: {{data: }}")
+    assert stack.document["services"]["a"]["volumes"] == [{"type": "volume", "source": "data", "target": "/y"}]
+    assert [note.split(" ")[1] for note in stack.notes] == ["services.a.volumes[0].bind.create_host_path"]
+
+
 def test_a_limit_of_processes_makes_it_a_file_of_the_version_that_has_it() -> None:
     stack = of_file("services: {a: {image: i}, b: {image: i, deploy: {resources: {limits: {pids: '100'}}}}}")
     assert stack.document["version"] == "3.9"
