@@ -20,6 +20,7 @@ from .fields import Notes, kind_of, only, texts
 _RELATIVE = re.compile(r"\.{1,2}(?:/|\Z)|~|[^/]+/")
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([bkmgtp]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+IN_BYTES = "write it in bytes, such as size=64m; without a size it may take half of the node's memory"
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
 
 
@@ -39,7 +40,9 @@ def tmpfs(found: Any, where: str, notes: Notes) -> list[dict[str, Any]]:
         mount: dict[str, Any] = {"type": "tmpfs", "target": target}
         for option in filter(None, options.split(",")):
             name, _sign, value = option.partition("=")
-            if name == "size":
+            if name == "size" and value.endswith("%"):
+                notes.left_out(f"{where}[{number}]", option, IN_BYTES)
+            elif name == "size":
                 mount["tmpfs"] = {"size": size(value, f"{where}[{number}].size")}
             elif option == "ro":
                 mount["read_only"] = True
@@ -85,6 +88,23 @@ def _refuse_mixed(item: dict[str, Any], where: str) -> None:
 def is_path(source: str) -> bool:
     """Whether Docker takes it for a path of the node, and not for the name of a volume."""
     return source.startswith((".", "/", "~")) or bool(_WINDOWS.match(source))
+
+
+def refuse_same_target(found: list[Any], where: str) -> None:
+    """Refuses what swarm would refuse once other parts of the stack are made (validateMounts in swarmkit's manager/controlapi)."""
+    targets = [target.rstrip("/") for one in found if (target := _target(one))]
+    twice = [target for number, target in enumerate(targets) if target in targets[:number]]
+    if twice:
+        raise GpuSwarmError(f"{where} mounts two things at {twice[0] or '/'}, under volumes or tmpfs. Take one of them out.")
+
+
+def _target(mount: Any) -> str:
+    if isinstance(mount, dict):
+        return str(mount.get("target") or "")
+    if _WINDOWS.match(mount):
+        return ""
+    first, colon, rest = mount.partition(":")
+    return rest.partition(":")[0] if colon else first
 
 
 def _options(options: dict[str, Any], known: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:

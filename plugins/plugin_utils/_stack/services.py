@@ -86,6 +86,7 @@ def _changed(service: dict[str, Any], where: str, context: Context) -> dict[str,
         made["volumes"] = mounts.volumes(service["volumes"], f"{where}.volumes", notes)
     if service.get("tmpfs"):
         made["volumes"] = [*made.get("volumes", []), *mounts.tmpfs(service["tmpfs"], f"{where}.tmpfs", notes)]
+    mounts.refuse_same_target(made.get("volumes", []), where)
     if service.get("ports") is not None:
         made["ports"] = mounts.ports(service["ports"], f"{where}.ports", notes)
     if service.get("networks") is not None:
@@ -116,7 +117,9 @@ def _deploy(service: dict[str, Any], where: str, context: Context) -> tuple[dict
             part["cpus"] = text_of(part["cpus"], f"{below}.cpus")
         if "memory" in part:
             part["memory"] = text_of(part["memory"], f"{below}.memory")
-    if limits.get("pids") is not None:
+    if limits.get("pids") in (None, -1, "-1"):  # no limit, as for Compose
+        limits.pop("pids", None)
+    else:
         limits["pids"] = _whole(limits["pids"], f"{below}.limits.pids")
     if resources or requested.resources:
         made["resources"] = {key: value for key, value in (("limits", limits), ("reservations", reservations)) if value}

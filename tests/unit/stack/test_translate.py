@@ -169,6 +169,9 @@ NOT_DEPLOYED = [
     ("volumes: [{source: a, target: /b}]", "volumes[0]: its type is empty. Write volume, bind, tmpfs, npipe or cluster"),
     ("volumes: [{type: volume, target: /b, tmpfs: {size: 1}}]", "volumes[0] has tmpfs, which is for the type tmpfs. Take it out"),
     ("volumes: [{type: tmpfs, source: a, target: /b}]", "volumes[0]: a tmpfs has no source"),
+    ("volumes: ['/a:/tmp/:ro']\ntmpfs: /tmp", "services.train mounts two things at /tmp, under volumes or tmpfs. Take one of them out"),
+    ("volumes: [{type: tmpfs, target: /tmp}, /tmp]", "services.train mounts two things at /tmp"),
+    ("tmpfs: [/run, '/run:size=1m']", "services.train mounts two things at /run"),
 ]  # fmt: skip
 DECLARED = """
 networks: {back: }
@@ -183,7 +186,7 @@ secrets: {key: {external: true}}
     [
         "networks: [back, default]",
         "networks: {default: {aliases: [x]}}",
-        "volumes: [/data, '/a:/b', 'data:/data:ro', {type: volume, target: /c}, {type: cluster, source: 'group:g', target: /d}]",
+        "volumes: [/e, '/a:/b', 'data:/data:ro', {type: volume, target: /c}, {type: cluster, source: 'group:g', target: /d}]",
         "volumes: [{type: volume, source: data, target: /data}, {type: bind, source: /a, target: /b}, {type: tmpfs, target: /c}]",
         "configs: [settings, {source: settings, target: /s}]",
         "secrets: [key]",
@@ -286,6 +289,11 @@ def test_tmpfs_becomes_mounts() -> None:
     assert len(notes) == 1
     assert notes[0].startswith("compose.yml: services.train.tmpfs[1].mode=1777 has no meaning on Swarm and is left out; instead: ")
     assert of_service("tmpfs: /run")[0] == {"volumes": [run]}
+    # Linux counts by the memory of the node, and swarm in bytes alone.
+    service, notes = of_service("tmpfs: ['/run:size=50%']")
+    assert service == {"volumes": [run]}
+    why = "compose.yml: services.train.tmpfs[0].size=50% has no meaning on Swarm and is left out; instead: write it in bytes, such as size=64m"
+    assert notes == [f"{why}; without a size it may take half of the node's memory"]
 
 
 def test_options_of_another_type_of_mount_count_by_what_is_left_of_them() -> None:
@@ -303,6 +311,18 @@ def test_a_limit_of_processes_makes_it_a_file_of_the_version_that_has_it() -> No
     stack = of_file("services: {a: {image: i}, b: {image: i, deploy: {resources: {limits: {pids: '100'}}}}}")
     assert stack.document["version"] == "3.9"
     assert stack.document["services"]["b"]["deploy"] == {"resources": {"limits": {"pids": 100}}}
+
+
+@pytest.mark.parametrize("pids", ["-1", "'-1'", ""])
+def test_no_limit_of_processes(pids: str) -> None:
+    stack = of_file(f"services: {{b: {{image: i, deploy: {{resources: {{limits: {{cpus: 1, pids: {pids} }}}}}}}}}}")
+    assert stack.document["version"] == "3.8"
+    assert stack.document["services"]["b"]["deploy"] == {"resources": {"limits": {"cpus": "1"}}}
+
+
+def test_what_is_mounted_at_different_places() -> None:
+    found, _notes = of_service("volumes: ['/tmp:/a', /tmp, '/tmp:/b:ro', 'C:\\x:D:\\y', 'C:\\x:D:\\z', {type: tmpfs, target: /c}]\ntmpfs: /tmp/d")
+    assert len(found["volumes"]) == 7
 
 
 def test_a_healthcheck_that_is_off_has_no_test() -> None:
