@@ -47,6 +47,11 @@ options:
     type: list
     elements: str
     default: []
+  external:
+    description: The names of C(configs) and C(secrets) that have to be there already.
+    type: dict
+    default: {}
+    version_added: 0.3.0
   prune:
     description: Whether the services of the stack end that are not among O(services).
     type: bool
@@ -108,6 +113,11 @@ taken:
   elements: str
 networks_taken:
   description: Those of O(networks) that are there already and are not of the stack.
+  returned: success
+  type: list
+  elements: str
+not_there:
+  description: Those of O(external) that the swarm does not have, each after the word config or secret.
   returned: success
   type: list
   elements: str
@@ -177,6 +187,7 @@ def run(params, check_mode):
         "progress": stack.progress(own, tasks),
         "taken": stack.taken(name, [spec["Name"] for spec in params["services"]], services),
         "networks_taken": stack.networks_taken(name, params["networks"], manager.networks() if params["networks"] else []),
+        "not_there": stack.not_there(params["external"], manager.names()) if params["external"] else [],
         "images": {image: required(manager.image_environment(image)) for image in params["images"]},
         "refused": _refused(manager, params["query"], params["logins"]),
         "kept": None if kept is None else kept.split("\n"),
@@ -206,6 +217,7 @@ def main():
             query=dict(type="dict", default={}),
             logins=dict(type="str", no_log=True),
             networks=dict(type="list", elements="str", default=[]),
+            external=dict(type="dict", default={}),
             prune=dict(type="bool", default=False),
             keep=dict(type="str", no_log=True),
             prefix=dict(type="str", default="gpu-swarm."),

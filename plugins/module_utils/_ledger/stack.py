@@ -40,6 +40,11 @@ def networks_taken(stack: str, names: Iterable[str], networks: Iterable[Mapping[
     return sorted(others.intersection(names))
 
 
+def not_there(wanted: Mapping[str, Sequence[str]], names: Mapping[str, Sequence[str]]) -> list[str]:
+    """What of these configs and secrets the swarm does not have. Both by the words of the API."""
+    return ["%s %s" % (kind[:-1], name) for kind in sorted(wanted) for name in wanted[kind] if name not in names.get(kind, ())]
+
+
 def with_labels(nodes: Sequence[Mapping[str, Any]], more: Mapping[str, Mapping[str, str]]) -> list[Mapping[str, Any]]:
     """The API's nodes as they are with more labels; ``more`` is by id."""
     return [

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import on_nodes, registries, requirement
 from .on_nodes import Seen
-from .references import networks
+from .references import external, networks
 from .registries import Logins
 from .translate import Stack
 from .verdict import NOTHING
@@ -23,7 +23,7 @@ from .verdict import NOTHING
 def questions(document: Mapping[str, Any], stack: str, logins: Logins, passed_on: bool, query: bool) -> dict[str, Any]:
     """What of the manager is queried. ``passed_on``: nodes get the manager's own logins."""
     images = sorted({image_of(service) for service in document["services"].values()})
-    options: dict[str, Any] = {"images": images, "networks": networks(document, stack)}
+    options: dict[str, Any] = {"images": images, "networks": networks(document, stack), "external": external(document)}
     if query:
         options["query"] = registries.looked_up(images, logins)
     if logins or not passed_on:
@@ -44,6 +44,11 @@ def judged(
         return (
             f"The networks {', '.join(taken)} are there already, and the stack {stack} does not own them: of another stack, or of a project of "
             f"'docker compose' on the manager. Give the stack another name, or remove them there ('docker network rm'). {NOTHING}"
+        ), []
+    if answer["not_there"]:
+        return (
+            f"The swarm has no {', no '.join(answer['not_there'])}, which the Compose file uses as external. Make them with 'docker config create' "
+            f"and 'docker secret create', or correct their names. {NOTHING}"
         ), []
     error = registries.refusal(answer["refused"], logins, passed_on)
     notes: list[str] = []

@@ -77,6 +77,18 @@ def networks(document: Mapping[str, Any], stack: str) -> list[str]:
     return sorted(str(entry.get("name") or f"{stack}_{key}") for key, entry in entries.items() if not entry.get("external"))
 
 
+def external(document: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The configs and secrets that services use and that have to be there already, by the names that the swarm knows."""
+    found: dict[str, set[str]] = {}
+    for name, service in document["services"].items():
+        for _key, section, used in _used(service, name):
+            entry = (document.get(section) or {}).get(used) or {}
+            if section in ("configs", "secrets") and entry.get("external"):
+                older = entry["external"].get("name") if isinstance(entry["external"], dict) else None
+                found.setdefault(section, set()).add(str(entry.get("name") or older or used))
+    return {section: sorted(names) for section, names in found.items()}
+
+
 def check_names(document: Mapping[str, Any], stack: str) -> None:
     """Refuses names that swarm does not take."""
     for name in document["services"]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ def document(text: str = COMPOSE) -> dict[str, Any]:
 def answer(**more: Any) -> dict[str, Any]:
     nodes = [node("n1", resources=named(A), labels=LABELS), node("n2", resources=named(B), labels={})]
     found = preflight("s", specifications(document(), "s"), Listed(nodes, [], [], None), "gpu-swarm.")
-    fixed = {"networks_taken": [], "refused": [], "images": {PRIVATE: {}}, "progress": []}
+    fixed = {"networks_taken": [], "not_there": [], "refused": [], "images": {PRIVATE: {}}, "progress": []}
     return {"nodes": found["nodes"], "preflight": found["explained"], **fixed, **more}
 
 
@@ -115,6 +116,25 @@ def test_networks_that_are_there_already() -> None:
     error, _notes = judged(networks_taken=taken)
     assert error is not None
     assert error.startswith("The networks s_default are there already, and the stack s does not own them")
+
+
+def test_external_configs_and_secrets_that_are_not_there() -> None:
+    """Docker looks for them once it has made the networks."""
+    text = """
+      services: {a: {image: i, configs: [c, own], secrets: [{source: s}, named, older]}}
+      configs: {c: {external: true}, own: {content: x}, unused: {external: true}}
+      secrets: {s: {external: true}, named: {external: true, name: other}, older: {external: {name: former}}}
+    """
+    wanted = beforehand.questions(document(dedent(text)), "s", {}, False, False)["external"]
+    assert wanted == {"configs": ["c"], "secrets": ["former", "other", "s"]}
+    assert beforehand.questions(document(), "s", {}, False, False)["external"] == {}
+    found = on_swarm.not_there(wanted, {"services": ["c"], "configs": ["x"], "secrets": ["s", "former"]})
+    assert found == ["config c", "secret other"]
+    error, _notes = judged(not_there=found)
+    assert error == (
+        "The swarm has no config c, no secret other, which the Compose file uses as external. Make them with 'docker config create' and "
+        "'docker secret create', or correct their names. Nothing was deployed."
+    )
 
 
 def test_the_stack_of_somebody_else() -> None:
