@@ -141,7 +141,7 @@ class Node:
 
     def touched(self) -> list[str]:
         """What lies on the node's disk and is newer than the mark, but for what Ansible and containerd keep of their own."""
-        apart = ["/root", "/root/.ansible*", "/tmp", "/var/lib/containerd*"]  # /tmp itself is a mount point
+        apart = ["/root", "/root/.ansible*", "/tmp", "/var/cache/lab-compiled", "/var/lib/containerd*"]  # mount points of the lab's among them
         own = [word for path in apart for word in ("-not", "-path", path)]
         found = self.run("find", "/", "-mindepth", "1", "-xdev", "-cnewer", "/run/mark", *own)
         return found.splitlines()

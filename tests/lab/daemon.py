@@ -26,7 +26,10 @@ from .lab import GATEWAY, HERE, SUBNET, Lab, LabError
 
 NETWORK = "lab"
 # What we make in a lab's root. Only these are removed: the root is the user's to choose.
-CONTENTS = ("daemon.json", "docker", "dockerd.log", "etc-docker", "fleets", "images.tar", "nvml", "lent-etc-docker", "repository", "signing", "ssh")
+CONTENTS = (
+    "compiled", "daemon.json", "docker", "dockerd.log", "etc-docker", "fleets", "images.tar", "lent-etc-docker", "nvml", "repository", "signing",
+    "ssh",
+)  # fmt: skip
 START_LIMIT = 60  # seconds
 NEEDED = {  # program: Debian package
     "dockerd": "docker.io", "docker": "docker-cli (docker.io on Debian 12)", "containerd": "containerd",
