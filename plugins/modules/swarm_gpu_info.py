@@ -239,6 +239,7 @@ finished_jobs:
     - It is free for the scheduler, and so it is in RV(nodes[].resources). But at each update of an active node such a leader
       adds it to what is allocated to live tasks, and where that is more than the node has (C(clash)), it stops a running task, or
       rejects the ended one and runs its job again.
+    - Each has besides, under the key C(values), the names of what was allocated to them, each once; null for a discrete kind.
   returned: success
   type: list
   elements: dict
@@ -248,7 +249,6 @@ finished_jobs:
     hostname: {type: str, description: The node's host name.}
     kind: {type: str, description: The kind.}
     amount: {type: int, description: How much of it was allocated to the ended tasks together.}
-    values: {type: list, elements: str, description: 'The names of what was allocated to them, each once; null for a discrete kind.'}
     tasks: {type: int, description: How many ended tasks that are.}
     clash: {type: bool, description: Whether more is allocated with them than the node has.}
 unreserved:
