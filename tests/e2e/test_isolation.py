@@ -32,7 +32,9 @@ nodes:
   i2: {gpus: t4x4, toolkit: 1.20.0, image: debian12, daemon_json: '{"userns-remap": "default"}'}
 """
 NODES = ["i1", "i2"]
-ALL, LEVELS = 4, ("off", "audit", "reserved", "exclusive")
+ALL = 4
+# That what is closed was open before, and counted, is shown on Docker 20.10 and 26.1 in molecule/isolation.
+LEVELS = [*(pytest.param(level, marks=pytest.mark.rare) for level in ("off", "audit")), "reserved", "exclusive"]
 VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
 HOME = "/usr/local/libexec/gpu-swarm"
 GUARD = f"{HOME}/nvidia-guard"
@@ -469,10 +471,20 @@ def test_a_tool_that_takes_its_place_is_drift(fleet: Fleet, inventory: Path) -> 
 
 
 SHIMS = 'for pid in $(docker ps --quiet | xargs docker inspect --format "{{.State.Pid}}"); do kill -9 $(cut -d " " -f 4 /proc/$pid/stat); done'
-KILLS = {"dockerd": "kill -9 $(cat /run/docker.pid)", "containerd": "kill -9 $(pgrep -x containerd)", "shim": SHIMS}
+KILLS = {
+    "dockerd": "kill -9 $(cat /run/docker.pid)",
+    "containerd": "kill -9 $(pgrep -x containerd)",
+    "shim": SHIMS,
+    "node": "systemctl reboot --force --force",
+}
 
 
-@pytest.mark.parametrize("what", ["dockerd", *(pytest.param(name, marks=pytest.mark.rare) for name in ("containerd", "shim"))])
+def boot(node: Node) -> str:
+    """When it booted; nothing while it is down."""
+    return node.run("stat", "--format", "%Y", "/proc/1", check=False)
+
+
+@pytest.mark.parametrize("what", ["dockerd", *(pytest.param(name, marks=pytest.mark.rare) for name in ("containerd", "shim", "node"))])
 def test_what_was_held_is_free_after_a_kill(fleet: Fleet, inventory: Path, what: str) -> None:
     """What a kill of containerd leaves running holds what it had, until its service is updated."""
     at(fleet, inventory, "exclusive")
@@ -485,7 +497,9 @@ def test_what_was_held_is_free_after_a_kill(fleet: Fleet, inventory: Path, what:
         return found if len(found) == ALL else []
 
     first = wait_until("all cards in use", running, SEEN_S, lambda: tasks(fleet, "all-cards"))
-    node.run("sh", "-c", KILLS[what])
+    booted = boot(node)
+    node.start("sh", "-c", KILLS[what], check=what != "node")
+    wait_until("another boot", lambda: what != "node" or boot(node) not in ("", booted))
     wait_until("dockerd", lambda: node.start("docker", "info", check=False).returncode == 0)
     if what == "containerd":
         wait_until("containerd", lambda: node.run("systemctl", "is-active", "containerd", check=False) == "active")
