@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A task file begins with what it reads and sets: variables are global to a host, and nothing else says who sets which."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
+TASK_FILES = sorted([*(ROOT / "playbooks/tasks").rglob("*.yml"), *(ROOT / "roles").glob("*/tasks/**/*.yml")])
+# Who may read what a task file sets.
+READERS = ("playbooks/**/*.yml", "roles/**/*.yml", "roles/**/*.j2", "plugins/**/*.py", "molecule/**/*.yml")
+SET_FACT = "ansible.builtin.set_fact"
+# What is left out, with the reason.
+ALLOWED = {
+    "playbooks/tasks/plan/reset.yml": "is a list of what it sets, and of nothing else",
+}
+# Without such a comment yet. None is to come in.
+NOT_YET = {
+    *(f"roles/verify/tasks/{name}.yml" for name in ("assess", "main", "query")),
+    *(f"playbooks/tasks/{name}.yml" for name in ("job", "prune_jobs", "status")),
+}
+
+
+def tasks(items):
+    for task in items:
+        yield task
+        for part in ("block", "rescue", "always"):
+            yield from tasks(task.get(part, []))
+
+
+def sets(text):
+    """The variables that its tasks set."""
+    found = list(tasks(yaml.safe_load(text)))
+    return {task["register"] for task in found if "register" in task} | {name for task in found for name in task.get(SET_FACT, {})}
+
+
+def comment(text):
+    """With what the file begins, before its first task."""
+    lines = text.removeprefix("---\n").splitlines()
+    end = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    return "\n".join(lines[:end])
+
+
+def named(name, text):
+    return re.search(rf"(?<!\w){name}(?!\w)", text) is not None
+
+
+def read(text, own=()):
+    """The text without comments, and without the variables that its own tasks set."""
+    bare = re.sub(r"^ *#.*$", "", text, flags=re.MULTILINE)
+    return re.sub(rf"(?<!\w)({'|'.join(map(re.escape, own))})(?!\w)", "", bare) if own else bare
+
+
+def unnamed(text, others):
+    """What the file sets and others read that do not set it themselves, and its first comment does not name."""
+    return sorted(name for name in sets(text) if any(named(name, other) for other in others) and not named(name, comment(text)))
+
+
+@pytest.fixture(scope="module")
+def readers():
+    texts = {path: path.read_text(encoding="utf-8") for pattern in READERS for path in ROOT.glob(pattern)}
+    return {
+        path: read(text, {*re.findall(r"^ *register: (\w+)", text, re.MULTILINE), *(sets(text) if path in TASK_FILES else ())})
+        for path, text in texts.items()
+    }
+
+
+def test_each_task_file_begins_with_a_comment():
+    assert len(TASK_FILES) > 50
+    without = {str(path.relative_to(ROOT)) for path in TASK_FILES if not comment(path.read_text(encoding="utf-8"))}
+    assert without - NOT_YET == set()
+
+
+def test_the_comment_names_what_others_read(readers):
+    found = {}
+    for path in TASK_FILES:
+        missing = unnamed(path.read_text(encoding="utf-8"), [text for reader, text in readers.items() if reader != path])
+        if missing and str(path.relative_to(ROOT)) not in NOT_YET | ALLOWED.keys():
+            found[str(path.relative_to(ROOT))] = missing
+    assert found == {}
+
+
+def test_it_finds_what_is_set_in_blocks_and_read_by_others():
+    text = "---\n# Sets a_b.\n- block:\n    - ping:\n      register: a_b_c\n  rescue:\n    - ansible.builtin.set_fact: {a_b: 1, d: 2}\n"
+    assert sets(text) == {"a_b", "a_b_c", "d"}
+    assert comment(text) == "# Sets a_b."
+    assert unnamed(text, ["x: '{{ a_b ~ a_b_c }}'"]) == ["a_b_c"]
+    assert unnamed(text, [read("# of a_b_c\n- debug: {var: a_b_c.d}\n  register: a_b_c\n", {"a_b_c", "d"})]) == []
+
+
+def test_no_exception_is_left_over(readers):
+    for name, reason in ALLOWED.items():
+        path = ROOT / name
+        assert reason
+        assert unnamed(path.read_text(encoding="utf-8"), [text for reader, text in readers.items() if reader != path])
