@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# Why a text cannot be read that Python's parsers give up on.
+TOO_DEEP = "it is nested too deeply"
+
 
 class GpuSwarmError(Exception):
     """Something that the user must know.

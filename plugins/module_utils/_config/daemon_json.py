@@ -16,7 +16,7 @@ import json
 import os
 from typing import Any, Mapping, NamedTuple, NoReturn, Sequence
 
-from .._errors import ConfigError
+from .._errors import TOO_DEEP, ConfigError
 from .._policy import generic_resources
 from . import json_text
 
@@ -101,7 +101,7 @@ def _loads(text: str, path: str) -> dict[str, Any]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, RecursionError):
-        return "it is nested too deeply"
+        return TOO_DEEP
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at line {error.lineno}, column {error.colno}"
     return str(error)

@@ -16,7 +16,7 @@ import importlib
 import json
 from typing import Any, Callable, Dict, Mapping, NamedTuple
 
-from .._errors import ConfigError, GpuSwarmError
+from .._errors import TOO_DEEP, ConfigError, GpuSwarmError
 from .._policy import generic_resources
 from . import toml_text
 
@@ -135,7 +135,7 @@ def _parse(text: str, path: str, loads: Loads) -> dict[str, Any]:
     try:
         return loads(text)
     except RecursionError:
-        reason = "it is nested too deeply"
+        reason = TOO_DEEP
     except ValueError as error:
         reason = str(error)
     raise ConfigError(f"{path}: it is not TOML: {reason}. Correct the file, then run again.")

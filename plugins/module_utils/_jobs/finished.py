@@ -13,7 +13,7 @@ import re
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
-from .._ledger.jobs import unfinished
+from .._ledger.jobs import incomplete, still_there, unfinished
 from .._ledger.tasks import ENDED, epoch, is_job_service
 from .progress import forced
 
@@ -83,7 +83,7 @@ def judge(service: Mapping[str, Any], tasks: Sequence[Look]) -> Verdict:
         return _of_a_job(service, tasks, ended)
     left = sum(task.state not in ENDED for task in tasks)
     if left:
-        return Verdict(None, _left(left))
+        return Verdict(None, still_there(left))
     if (service.get("UpdateStatus") or {}).get("State") in ("updating", "rollback_started"):
         return Verdict(None, "it is being updated")
     spec = service["Spec"]
@@ -97,7 +97,7 @@ def judge(service: Mapping[str, Any], tasks: Sequence[Look]) -> Verdict:
         return Verdict(None, "%d of %d of its tasks have begun" % (len(newest), wanted))
     complete = sum(task.state == "complete" for task in newest.values())
     if complete < wanted:
-        return Verdict(FAILED, "%d of %d of its tasks are complete" % (complete, wanted), ended)
+        return Verdict(FAILED, incomplete(complete, wanted), ended)
     return Verdict(COMPLETE, "", ended)
 
 
@@ -105,10 +105,6 @@ def _of_a_job(service: Mapping[str, Any], tasks: Sequence[Look], ended: float | 
     """Swarm itself goes on with a job that failed, up to its number of attempts: so such a one is never over for sure."""
     reason = unfinished(service, [{"Status": {"State": task.state}, "JobIteration": {"Index": task.iteration}} for task in tasks])
     return Verdict(None, reason) if reason else Verdict(COMPLETE, "", ended)
-
-
-def _left(number: int) -> str:
-    return "%d of its tasks %s" % (number, "runs or waits" if number == 1 else "run or wait")
 
 
 class Candidate(NamedTuple):

@@ -20,11 +20,19 @@ def unfinished(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -
         return "it is no job"
     left = sum(task["Status"]["State"] not in ENDED for task in tasks)
     if left:
-        return "%d of its tasks %s" % (left, "runs or waits" if left == 1 else "run or wait")
+        return still_there(left)
     iteration = (service.get("JobStatus") or {}).get("JobIteration") or {}
     complete = sum(task["Status"]["State"] == "complete" and _iteration(task) == iteration.get("Index", 0) for task in tasks)
     wanted = _completions(service["Spec"]["Mode"])
-    return None if complete >= wanted else "%d of %d of its tasks are complete" % (complete, wanted)
+    return None if complete >= wanted else incomplete(complete, wanted)
+
+
+def still_there(left: int) -> str:
+    return "%d of its tasks %s" % (left, "runs or waits" if left == 1 else "run or wait")
+
+
+def incomplete(complete: int, wanted: int) -> str:
+    return "%d of %d of its tasks are complete" % (complete, wanted)
 
 
 def _completions(mode: Mapping[str, Any]) -> int:

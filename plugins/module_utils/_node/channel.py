@@ -19,7 +19,7 @@ from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._health.label import KEY
 from . import loaded
-from .journal import INSERTED, Record, State, taken_over
+from .journal import INSERTED, KILLED, Record, State, taken_over
 from .watcher_seen import NOTED
 
 SHOWN_WITHIN_S = 15
@@ -50,7 +50,7 @@ class Channel:
         if names:
             return "dockerd is started with %s, and a reload would not keep that" % ", ".join(names)
         if self._state.unfinished():
-            return "a run that was killed has left its journal"
+            return KILLED
         if not loaded.is_loaded(self._state.record().get(current.path), current, engine):
             return "%s was changed since dockerd loaded it, and a reload would put that in force" % self._path
         return None

@@ -14,6 +14,7 @@ from typing import Any, Mapping, Sequence
 from .._config import daemon_json, runtime_toml
 from .._files import Snapshot
 from .._policy import advertise, generic_resources
+from .journal import KILLED
 from .observation import Case
 from .restore import Edit
 
@@ -42,7 +43,7 @@ def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | No
     if writes and not found:
         found = ["%s differs from what was decided" % path for path in writes]
     if seen.unfinished and not found:
-        found.append("a run that was killed has left its journal")
+        found.append(KILLED)
     return found
 
 

@@ -32,6 +32,8 @@ LOCK_POLL_S = 0.1
 BACKUPS = "backup"
 # What was put into a file, or taken out of it, in its record. Nodes have records with this word.
 INSERTED = "ours"
+# What is said where a journal is there, and no run that has it.
+KILLED = "a run that was killed has left its journal"
 
 # By path, of each file that this collection changed: what it was, what was put in and what was written.
 Record = Dict[str, Dict[str, Any]]

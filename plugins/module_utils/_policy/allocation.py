@@ -20,6 +20,7 @@ from .selection import FULL_UUID, MIG_UUID, PolicyError, Rule, in_mig_mode, matc
 _IN_MIG_MODE = (
     "it is in MIG mode, where a card cannot be advertised whole; a rule with 'as: mig' in front of this one advertises its parts"
 )
+SAME_UUID = "another GPU of this node has the same UUID"
 MOST_SLOTS = 100  # of one card: each is an entry in daemon.json and in the manager's record of the node
 
 # A card or MIG device, and its memory.
@@ -137,7 +138,7 @@ def unfit(gpu: Gpu, shares: Shares) -> str | None:
     if in_mig_mode(gpu):
         return _IN_MIG_MODE
     if shares.contains(uuid):
-        return "another GPU of this node has the same UUID"
+        return SAME_UUID
     return None
 
 

@@ -14,8 +14,8 @@ from typing import Any, Callable, Sequence, Tuple
 
 from .._gpu.record import Gpu, devices_of, group_name
 from . import generic_resources
-from .allocation import Shares, unfit
-from .selection import PolicyError, Rule, is_whole_number, pci_address
+from .allocation import SAME_UUID, Shares, unfit
+from .selection import PolicyError, Rule, check_one_of, is_whole_number, pci_address
 
 NVLINK, PCIE = "nvlink", "pcie"
 BY = (NVLINK, PCIE)
@@ -34,8 +34,7 @@ def check_size(value: Any, where: str) -> None:
 
 
 def check_by(value: Any, where: str) -> None:
-    if value not in BY:
-        raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not known; use one of: {', '.join(BY)}.")
+    check_one_of(BY, value, where)
 
 
 def check_group(rule: Rule, where: str) -> None:
@@ -60,7 +59,7 @@ def group(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     size, by = int(rule["size"]), rule.get("by", NVLINK)
     fit: dict[str, Gpu] = {}
     for gpu in sorted(gpus, key=_place):
-        reason = unfit(gpu, shares) or ("another GPU of this node has the same UUID" if gpu["uuid"] in fit else None)
+        reason = unfit(gpu, shares) or (SAME_UUID if gpu["uuid"] in fit else None)
         if reason:
             shares.leave(gpu, reason)
         else:

@@ -15,7 +15,7 @@ from typing import Any, Iterable, Sequence
 from .._gpu.record import Gpu
 from . import generic_resources, selection
 from .forms import FORMS, check_kind, form_of, kind_of
-from .selection import PolicyError, Rule, listed
+from .selection import PolicyError, Rule, check_one_of, listed
 
 # Forms whose values stand for something else than one device each, so that none of another form can be of their kinds.
 _OF_THEIR_OWN = {"slots": "slots of a card", "group": "groups of GPUs"}
@@ -34,8 +34,7 @@ def _check_rule(rule: Any, where: str) -> None:
     if not isinstance(rule, dict):
         raise PolicyError(f"{where}: {generic_resources.shorten(rule)} is not a rule. {_example()}")
     form = rule.get("as")
-    if form not in FORMS:
-        raise PolicyError(f"{where}.as: {generic_resources.shorten(form)} is not known; use one of: {', '.join(FORMS)}.")
+    check_one_of(FORMS, form, f"{where}.as")
     options = FORMS[form].options
     known = ("as", "select", *options)
     unknown = sorted(str(key) for key in rule if key not in known)

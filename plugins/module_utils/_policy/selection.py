@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from typing import Any, Dict, Mapping
+from typing import Any, Collection, Dict, Mapping
 
 from .._errors import GpuSwarmError
 from .._gpu.record import Gpu
@@ -35,6 +35,11 @@ class PolicyError(GpuSwarmError):
 
 def listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def check_one_of(known: Collection[str], value: Any, where: str) -> None:
+    if value not in known:
+        raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not known; use one of: {', '.join(known)}.")
 
 
 def is_whole_number(value: Any) -> bool:

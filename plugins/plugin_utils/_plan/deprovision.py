@@ -20,6 +20,7 @@ from .._fleet.membership import Candidate, demotion_error, membership
 from .._fleet.model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, Step, Swarm
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS
 from .._settings.declaration import ALL
+from .impact import RELEASES, RESTARTS
 from .provision import apply_disruption_policy, as_docker_has_them, identified, settle
 
 # The label with which a node goes: the host's name. An entry that a killed run left behind is known by it, since the host
@@ -30,8 +31,8 @@ LEAVING = "gpu-swarm-leaving"
 WORDS = {
     "labels": ("removes node labels", "node labels"),
     "configure": ("restores its files", "files"),
-    "restart": ("restarts dockerd", "generic resources"),
-    "hold": ("no longer holds the toolkit's version", ""),
+    "restart": (RESTARTS, "generic resources"),
+    "hold": (RELEASES, ""),
     "packages": ("removes the NVIDIA Container Toolkit", "toolkit"),
     "state": ("clears /var/lib/gpu-swarm", ""),
     "leave": ("leaves the swarm", "membership"),

@@ -17,6 +17,9 @@ from ...module_utils._policy import generic_resources
 from .._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
 from . import faults, isolation, toolkit, watchers
 
+# What a removal does as well.
+RESTARTS, RELEASES = "restarts dockerd", "no longer holds the toolkit's version"
+
 
 def describe_impact(step: Step, host: Host, new: bool) -> None:
     """``new``: the swarm begins on this host."""
@@ -25,13 +28,13 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
         now, wanted = assessed["toolkit_version"], toolkit.version_of(step.toolkit)
         step.impact.append(f"toolkit {now} → {wanted}" if now not in (None, wanted) else f"installs toolkit {wanted}")
     if "hold" in step.needs:
-        step.impact.append("holds the toolkit's version" if host.hold else "no longer holds the toolkit's version")
+        step.impact.append("holds the toolkit's version" if host.hold else RELEASES)
     if "configure" in step.needs:
         changes = [*(_gained_and_lost(assessed) or watchers.in_words(host)), *isolation.in_words(host)]
         step.impact.extend(changes or ["keeps pynvml on the node"])
     step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
     if "restart" in step.needs:
-        step.impact.append("restarts dockerd")
+        step.impact.append(RESTARTS)
     for need, words in (
         ("move", "leaves its swarm"),
         ("join", "initialises the swarm" if new else "joins the swarm"),

@@ -16,6 +16,8 @@ from .._fleet.outcome import State
 from .._fleet.workload import SPENT
 from .._settings.declaration import ALL, NEVER, SERVICES
 
+# Of a manager whose answer has no text.
+NO_REASON = "the manager did not say why"
 # By ``provision_disrupt`` of its host, the option ``evict`` of swarm_nodes.
 EVICT = {NEVER: "none", SERVICES: "movable", ALL: "any"}
 _REASONS = {
@@ -45,6 +47,6 @@ def refused_by_node(refused: Iterable[Record]) -> dict[str, list[str]]:
 def not_written(answer: Mapping[str, Any], node_id: str, what: str) -> dict[str, str]:
     """The outcome of a host whose node swarm_nodes did not write, by its ``answer``; {} if it did. ``what`` says what failed then."""
     if "nodes" not in answer:
-        return {"state": State.FAILED.value, "reason": f"{what}: {answer.get('msg') or 'the manager did not say why'}"}
+        return {"state": State.FAILED.value, "reason": f"{what}: {answer.get('msg') or NO_REASON}"}
     tasks = refused_by_node(answer.get("refused") or []).get(node_id)
     return {"state": State.WAITING.value, "reason": ", ".join(tasks)} if tasks else {}

@@ -13,7 +13,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-# What lease/call.yml registers.
+from .eviction import NO_REASON
+
+# What playbooks/tasks/manager/call.yml sets.
 FACT = "gpu_swarm_lease"
 
 
@@ -53,7 +55,7 @@ def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
     if answer.get("acquired"):
         return ""
     if "acquired" not in answer:
-        reason = str(answer.get("msg") or "the manager did not say why").strip().rstrip(".")
+        reason = str(answer.get("msg") or NO_REASON).strip().rstrip(".")
         return f"its turn did not come, since the lease of this swarm could not be taken: {reason}. Fix that and run this again."
     since = f" since {answer['since']}" if answer.get("since") else ""
     left = f"ends in {answer['expires_in']} s unless that goes on" if answer.get("expires_in") is not None else "does not end by itself"

@@ -21,7 +21,7 @@ from .._fleet.outcome import State, Verdict, outcome_of
 from .._plan import isolation, isolation_label
 from .batch import NO_MANAGER, Answer, Batch
 from .ends import ends, state_of
-from .eviction import not_written
+from .eviction import NO_REASON, not_written
 from .lease import is_due, lease_blocker
 from .planned import PLAN, made
 from .preconditions import blocking_workloads, manager_blocker, newly_pending, rollout_blocker
@@ -79,7 +79,7 @@ def _pause_for_faults(batch: Batch, faults: dict[str, str]) -> bool:
     if "nodes" in written:
         return True
     names = ", ".join(update["host"] for update in updates)
-    batch.warn(f"{names}: could not be paused for a fault: {written.get('msg') or 'the manager did not say why'}")
+    batch.warn(f"{names}: could not be paused for a fault: {written.get('msg') or NO_REASON}")
     return False
 
 
@@ -146,7 +146,7 @@ def pause(batch: Batch) -> Answer:
         return batch.answer()
     written = batch.write(availability_updates(batch.hosts, batch, PAUSE))
     if "nodes" not in written:
-        batch.keep(batch.hosts, State.FAILED, f"it could not be paused: {written.get('msg') or 'the manager did not say why'}")
+        batch.keep(batch.hosts, State.FAILED, f"it could not be paused: {written.get('msg') or NO_REASON}")
         return batch.answer(False)
     answer = _await_tasks(batch)
     if "nodes" not in answer:

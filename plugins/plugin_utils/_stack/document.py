@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import TOO_DEEP, GpuSwarmError
 
 # With its anchors written out. The stack files that people write have some hundred.
 MOST_VALUES = 100_000
@@ -83,7 +83,7 @@ def bounded(text: str, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLoade
 def _reason(problem: Exception) -> str:
     """In one line, without the text around it: there may be a secret in that."""
     mark = getattr(problem, "problem_mark", None)
-    what = " ".join(str(getattr(problem, "problem", None) or ("it is nested too deeply" if isinstance(problem, RecursionError) else problem)).split())
+    what = " ".join(str(getattr(problem, "problem", None) or (TOO_DEEP if isinstance(problem, RecursionError) else problem)).split())
     return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else what
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
 
+# What helps against a key that nothing is known of.
+CORRECT = "Correct it, or take it out."
 # Reads a file beside the Compose file; None where there is none.
 Reader = Callable[[str], "bytes | None"]
 
@@ -55,11 +57,15 @@ def kind_of(value: Any) -> str:
     return "empty" if value is None else names.get(type(value), "something else")
 
 
-def only(value: dict[str, Any], known: Collection[str], where: str, remedy: str) -> None:
+def only(value: Collection[str], known: Collection[str], where: str, remedy: str = CORRECT) -> None:
     """Refuses a key that has no business there."""
     unknown = [key for key in value if key not in known]
     if unknown:
-        raise GpuSwarmError(f"{where}.{unknown[0]} is not known. {remedy}")
+        raise not_known(f"{where}.{unknown[0]}", remedy)
+
+
+def not_known(place: str, remedy: str = CORRECT) -> GpuSwarmError:
+    return GpuSwarmError(f"{place} is not known. {remedy}")
 
 
 def pairs(value: Any, where: str) -> dict[str, str | None]:

@@ -17,6 +17,13 @@ from ...module_utils._errors import GpuSwarmError
 MOST_BYTES = 4_000_000
 
 
+def decoded(content: bytes, name: str, encoding: str = "utf-8") -> str:
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as problem:
+        raise GpuSwarmError(f"{name} is no text in UTF-8. Save it as that.") from problem
+
+
 class Folder:
     """That of a Compose file, by whose path others are."""
 
@@ -28,10 +35,7 @@ class Folder:
         content = self.read(self.name)
         if content is None:
             raise GpuSwarmError(f"There is no file {self.path} on this machine. Correct the path of the Compose file.")
-        try:
-            return content.decode("utf-8-sig")
-        except UnicodeDecodeError as problem:
-            raise GpuSwarmError(f"{self.path} is no text in UTF-8. Save it as that.") from problem
+        return decoded(content, str(self.path), "utf-8-sig")
 
     def read(self, path: str) -> bytes | None:
         """A file beside it; None where there is none."""

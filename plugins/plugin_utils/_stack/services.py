@@ -15,6 +15,7 @@ from ...module_utils._errors import GpuSwarmError
 from ...module_utils._ledger.node_match import is_constraint
 from . import gpus, keys, mounts, placement
 from .fields import Notes, Reader, kind_of, mapping, only, pairs, text_of, texts
+from .folder import decoded
 from .variables import Variables, read_variables
 
 RUNTIME = (
@@ -66,9 +67,7 @@ def _refuse(service: dict[str, Any], where: str) -> None:
             raise GpuSwarmError(f"{where}.{key} has no meaning on Swarm: {keys.REFUSED[key]}.")
     known = keys.SERVICE | keys.TRANSLATED | keys.INSTEAD.keys() | {"profiles", "runtime"}
     # What begins with x- is somebody's own, but for x-gpu.
-    unknown = [key for key in service if key not in known and not key.startswith("x-")]
-    if unknown:
-        raise GpuSwarmError(f"{where}.{unknown[0]} is not known. Correct it, or take it out.")
+    only([key for key in service if not key.startswith("x-")], known, where)
 
 
 def _changed(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:
@@ -100,7 +99,7 @@ def _changed(service: dict[str, Any], where: str, context: Context) -> dict[str,
 
 def _deploy(service: dict[str, Any], where: str, context: Context) -> tuple[dict[str, Any] | None, gpus.Reserved]:
     deploy = mapping(service.get("deploy"), f"{where}.deploy")
-    only(deploy, keys.DEPLOY, f"{where}.deploy", "Correct it, or take it out.")
+    only(deploy, keys.DEPLOY, f"{where}.deploy")
     made, below = dict(deploy), f"{where}.deploy.resources"
     resources = mapping(deploy.get("resources"), below)
     only(resources, ("limits", "reservations"), below, "There are limits and reservations.")
@@ -168,20 +167,13 @@ def _env_file(entry: Any, where: str, context: Context) -> dict[str, str | None]
     return read_variables(decoded(content, path), path, context.variables.values, raw=form == "raw")
 
 
-def decoded(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as problem:
-        raise GpuSwarmError(f"{name} is no text in UTF-8. Save it as that.") from problem
-
-
 def _networks(found: Any, where: str, notes: Notes) -> Any:
     if isinstance(found, list):
         return texts(found, where)
     made = {}
     for name, options in mapping(found, where).items():
         entry = mapping(options, f"{where}.{name}")
-        only(entry, keys.ON_NETWORK | keys.INSTEAD_ON_NETWORK.keys(), f"{where}.{name}", "Correct it, or take it out.")
+        only(entry, keys.ON_NETWORK | keys.INSTEAD_ON_NETWORK.keys(), f"{where}.{name}")
         for key in entry:
             if key in keys.INSTEAD_ON_NETWORK:
                 notes.left_out(f"{where}.{name}", key, keys.INSTEAD_ON_NETWORK[key])

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from ...module_utils._errors import GpuSwarmError
 from . import document, keys, references
-from .fields import Notes, Reader, mapping, only, text_of
+from .fields import Notes, Reader, mapping, not_known, only, text_of
+from .folder import decoded
 from .placement import Wanted
-from .services import Context, decoded, translated
+from .services import Context, translated
 from .variables import Variables, read_variables, resolved
 
 # Docker Engine 20.10 refuses a file that has none, and later ones go by the newest that they know. The newer one is for a limit of processes.
@@ -71,7 +72,7 @@ def _refuse(found: dict[str, Any], name: str) -> None:
         if key in keys.TOP_REFUSED:
             raise GpuSwarmError(f"{name}: {key} has no meaning on Swarm: {keys.TOP_REFUSED[key]}.")
         if key not in keys.TOP | {"version", "name"} and not key.startswith("x-"):
-            raise GpuSwarmError(f"{name}: {key} is not known. Correct it, or take it out.")
+            raise not_known(f"{name}: {key}")
 
 
 def _section(found: dict[str, Any], key: str, name: str) -> list[tuple[str, Any]]:
@@ -108,7 +109,7 @@ def _own(found: dict[str, Any], known: frozenset[str], where: str, notes: Notes)
 
 def _volume(found: Any, where: str) -> dict[str, Any]:
     volume = mapping(found, where)
-    only(volume, keys.VOLUME, where, "Correct it, or take it out.")
+    only(volume, keys.VOLUME, where)
     return volume
 
 
