@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
+from typing import NamedTuple
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -42,6 +43,14 @@ SPEC = {
 }
 
 
+class Planned(NamedTuple):
+    """The step of each host, and what they were decided from."""
+
+    hosts: list
+    steps: dict
+    swarm: Swarm
+
+
 class ActionModule(ActionBase):
     """Runs on the controller only; see the documentation of the module of this name."""
 
@@ -73,7 +82,7 @@ class ActionModule(ActionBase):
         change = {} if absent else isolation_label.change(setting, hosts, swarm.ledger)
         self._show(hosts, steps, swarm.nodes, absent, isolation_label.in_words(change, swarm.ledger))
         result.update(
-            warnings=_warnings(hosts, steps, swarm, task_vars["groups"].get(MANAGERS, []), settings, absent),
+            warnings=_warnings(Planned(hosts, steps, swarm), task_vars["groups"].get(MANAGERS, []), settings, absent),
             steps={name: asdict(step) for name, step in steps.items()},
             # Nodes that leave take their room with them: no waiting brings it back.
             rooms=None if absent else without(rooms(swarm.ledger), lost, settings["provision_ignore_pending"]),
@@ -114,7 +123,8 @@ class ActionModule(ActionBase):
         self._display.display("\n" + provision.table(rows) + "\n")
 
 
-def _warnings(hosts, steps, swarm, managers, settings, absent):
+def _warnings(planned, managers, settings, absent):
+    hosts, steps, swarm = planned
     return [
         *leader_warnings(hosts, steps, swarm),
         *toolkit_warnings(hosts, steps),

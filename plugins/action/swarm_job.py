@@ -11,7 +11,7 @@ from ..module_utils._jobs.definition import NOTHING
 from ..module_utils._printable import printable
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..plugin_utils._classes import for_job, labelling
-from ..plugin_utils._controller.delegation import called
+from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.job_file import read
 from ..plugin_utils._report import jobs as report
 from ..plugin_utils._rollout.poll import apart, poll
@@ -103,7 +103,7 @@ class ActionModule(ActionBase):
             self._display.display(f"  {printable(line)}")
         if placed.labels:
             self._queried({**arguments, "placement": placed.placement}, checks=True)
-            labelling.add(placed.labels, api, self._call, self._who, NOTHING, self._task.check_mode)
+            labelling.add(placed.labels, labelling.Manager(api, self._call, self._who), NOTHING, self._task.check_mode)
         return placed.placement
 
     def _queried(self, arguments, checks=False):
@@ -116,7 +116,7 @@ class ActionModule(ActionBase):
 
     def _call(self, module, arguments, checks=False):
         """Answers have no variables in them, but the arguments do."""
-        return called(self, module, arguments, self._vars, self._who, checks)
+        return called(self, Call(module, arguments, checks), self._vars, self._who)
 
 
 class NoManager(GpuSwarmError):

@@ -15,7 +15,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._printable import printable
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..plugin_utils._classes import labelling
-from ..plugin_utils._controller.delegation import called
+from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.libraries import zip_file, zipped
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import beforehand, on_nodes, registries, text, verdict
@@ -90,8 +90,7 @@ class ActionModule(ActionBase):
             self._say(f"note: {note}")
         stack, labels, placement = self._on_this_fleet(stack)
         specs = specifications(stack.document, name)
-        logins, passed_on = self._logins()
-        wanted = beforehand.questions(stack.document, name, logins, passed_on, self._args["query_registries"])
+        wanted = beforehand.questions(stack.document, name, self._access(), self._args["query_registries"])
         before = self._look(services=specs, labels=labels, prune=self._args["prune"], **wanted)
         for line in verdict.fitting(before):
             self._say(line)
@@ -102,7 +101,7 @@ class ActionModule(ActionBase):
         refused = self._refusal(stack, specs, before)
         if refused:
             raise GpuSwarmError(refused, **{**result, "changed": False})
-        labelled = labelling.add(labels, self._api, self._call, self._who, verdict.NOTHING, self._task.check_mode)
+        labelled = labelling.add(labels, labelling.Manager(self._api, self._call, self._who), verdict.NOTHING, self._task.check_mode)
         if self._task.check_mode:
             self._display.display(f"\n# {FILE}\n{result['stack_file']}")
             return {**result, "changed": result["changed"] or labelled}
@@ -116,9 +115,8 @@ class ActionModule(ActionBase):
     def _refusal(self, stack, specs, before):
         """Why nothing is deployed, if that is so."""
         name, file = self._args["name"], Folder(self._args["compose"]).name
-        logins, passed_on = self._logins()
         seen, silent = on_nodes.seen(self._vars.get("hostvars") or {}) if beforehand.with_gpus(stack.document) else ({}, [])
-        wrong, notes = beforehand.judged(before, stack.document, name, logins, passed_on, seen)
+        wrong, notes = beforehand.judged(before, stack.document, name, self._access(), seen)
         for note in silent + notes:
             self._say(f"note: {note}")
         strange = None if self._args["prune"] else beforehand.another_stack(before, [spec["Name"] for spec in specs], name, file)
@@ -135,10 +133,10 @@ class ActionModule(ActionBase):
             self._say(line)
         return stack._replace(document=made.document), made.labels, made.placement
 
-    def _logins(self):
-        """(the logins that the task was given, whether nodes get those of the manager)"""
+    def _access(self):
+        """The logins that the task was given; without any, nodes may get those of the manager."""
         logins = registries.logins_of(self._args["registries"])
-        return logins, self._args["with_registry_auth"] and not logins
+        return beforehand.Access(logins, self._args["with_registry_auth"] and not logins)
 
     def _described(self, stack, before):
         """The stack file beside the deployed one, without its secrets."""
@@ -160,7 +158,7 @@ class ActionModule(ActionBase):
     def _deploy(self, stack):
         """Carries the files to the manager, where 'docker stack deploy' reads them."""
         files = {FILE: text.written(stack.document).encode("utf-8"), **stack.files}
-        logins, _passed_on = self._logins()
+        logins = self._access().logins
         if logins:
             files[f"{DOCKER}/config.json"] = registries.docker_config(logins)
         options = {"prune": self._args["prune"], "with_registry_auth": self._args["with_registry_auth"] or bool(logins)}
@@ -250,7 +248,7 @@ class ActionModule(ActionBase):
 
     def _call(self, module, arguments, checks=False):
         """The answers have the environment of services, where secrets may be."""
-        return called(self, module, arguments, self._vars, self._who, checks)
+        return called(self, Call(module, arguments, checks), self._vars, self._who)
 
     def _say(self, line):
         self._display.display(f"  {printable(line)}")

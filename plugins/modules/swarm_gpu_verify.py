@@ -234,7 +234,7 @@ from ..module_utils._verify.judge import ledger_problems
 def run(params, check_mode):
     """The module's result."""
     prefix, timeout_s = params["prefix"], params["wait_timeout"]
-    command = plan.argv(params["command"])
+    tests = verify_run.Tests(prefix, plan.argv(params["command"]), timeout_s)
     manager = connect(params)
     left_behind = 0 if check_mode else verify_run.sweep(manager, prefix)
     before = _read_ledger(manager, prefix)
@@ -243,7 +243,7 @@ def run(params, check_mode):
     checks = images.assigned(checks, params["image"], params["images"], params["pulls"], random.sample)
     planned = [check for check in checks if check["state"] == plan.PLANNED]
     if planned and not check_mode:
-        outcomes = verify_run.carry_out(manager, planned, before["nodes"], prefix, command, timeout_s)
+        outcomes = verify_run.carry_out(manager, planned, before["nodes"], tests)
         judged = iter(verify_run.judge(outcomes, timeout_s, before["nodes"], lambda: _read_ledger(manager, prefix)["nodes"]))
         checks = [next(judged) if check["state"] == plan.PLANNED else check for check in checks]
     return {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Any, Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, Callable, Container, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
 from .._ledger.tasks import ENDED, assigned
@@ -30,6 +30,14 @@ LEFT_ALONE_S = 60
 AT_ONCE = 500
 
 
+class Tests(NamedTuple):
+    """What the services of all checks have: the prefix of their labels, their command, and how long they may take."""
+
+    prefix: str
+    command: Sequence[str]
+    timeout_s: int
+
+
 def sweep(manager: Manager, prefix: str) -> int:
     """Removes what runs that were killed left behind; how many services that were."""
     found = plan.left_behind(manager.services_labelled(prefix + plan.RUN), prefix, time.time())
@@ -38,18 +46,17 @@ def sweep(manager: Manager, prefix: str) -> int:
     return len(found)
 
 
-def carry_out(
-    manager: Manager, planned: Sequence[plan.Check], nodes: Sequence[Mapping[str, Any]], prefix: str, command: Sequence[str], timeout_s: int
-) -> list[Outcome]:
+def carry_out(manager: Manager, planned: Sequence[plan.Check], nodes: Sequence[Mapping[str, Any]], tests: Tests) -> list[Outcome]:
     """The outcomes of the planned checks, once their tasks have ended or the time is up. ``nodes`` are the ledger's as it began."""
     found: dict[int, Outcome] = {}
     for part in rounds(planned, nodes, AT_ONCE):
-        outcomes = _carry_out(manager, part, prefix, command, timeout_s)
+        outcomes = _carry_out(manager, part, tests)
         found.update((id(check), outcome) for check, outcome in zip(part, outcomes))
     return [found[id(check)] for check in planned]
 
 
-def _carry_out(manager: Manager, planned: Iterable[plan.Check], prefix: str, command: Sequence[str], timeout_s: int) -> list[Outcome]:
+def _carry_out(manager: Manager, planned: Iterable[plan.Check], tests: Tests) -> list[Outcome]:
+    prefix, command, timeout_s = tests
     run = uuid.uuid4().hex[:8]
     label = "%s%s=%s" % (prefix, plan.RUN, run)
     labels = {prefix + plan.RUN: run, prefix + plan.UNTIL: "%d" % (time.time() + timeout_s + LEFT_ALONE_S)}

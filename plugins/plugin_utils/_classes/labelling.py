@@ -10,7 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...module_utils._errors import GpuSwarmError
 from .constraints import Labels
@@ -22,16 +22,24 @@ MODULE = "fleet.gpu_swarm.swarm_nodes"
 Call = Callable[[str, dict[str, Any], bool], Mapping[str, Any]]
 
 
-def add(labels: Labels, api: Mapping[str, Any], call: Call, who: str, nothing: str, checks: bool) -> bool:
+class Manager(NamedTuple):
+    """The manager that is called: the options by which its API is reached, how, and its name."""
+
+    api: Mapping[str, Any]
+    call: Call
+    who: str
+
+
+def add(labels: Labels, manager: Manager, nothing: str, checks: bool) -> bool:
     """Labels the nodes; whether any lacked one. ``nothing`` says that what needs them was not begun.
 
     swarm_nodes writes what it may, and lists the nodes that it may not: so it is queried before whether there are any.
     """
     if not labels:
         return False
-    arguments = {**api, "nodes": [{"id": node_id, "labels": more, "keep": [""], "evict": "none"} for node_id, more in labels.items()]}
-    would = _changed(call(MODULE, arguments, True), who, nothing)
-    return _changed(call(MODULE, arguments, False), who, nothing) if would and not checks else would
+    arguments = {**manager.api, "nodes": [{"id": node_id, "labels": more, "keep": [""], "evict": "none"} for node_id, more in labels.items()]}
+    would = _changed(manager.call(MODULE, arguments, True), manager.who, nothing)
+    return _changed(manager.call(MODULE, arguments, False), manager.who, nothing) if would and not checks else would
 
 
 def _changed(answer: Mapping[str, Any], who: str, nothing: str) -> bool:

@@ -12,7 +12,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
@@ -44,15 +44,22 @@ def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None
         }
 
 
-def called(action: ActionBase, module: str, arguments: dict[str, Any], task_vars: Any, who: str, checks: bool = False) -> dict[str, Any]:
-    """The answer of a module with secrets in its arguments or its answer: ssh prints at -vvv what it sends and reads. With ``checks`` it changes
-    nothing, though the task does."""
+class Call(NamedTuple):
+    """Of a module. With ``checks`` it changes nothing, though the task does."""
+
+    module: str
+    arguments: dict[str, Any]
+    checks: bool = False
+
+
+def called(action: ActionBase, call: Call, task_vars: Any, who: str) -> dict[str, Any]:
+    """The answer of a module with secrets in its arguments or its answer: ssh prints at -vvv what it sends and reads."""
     context, task = action._connection._play_context, action._task
     former = context.no_log, task.check_mode
-    context.no_log, task.check_mode = True, checks or task.check_mode
-    call = dict(module_name=module, module_args=arguments, task_vars=task_vars)
+    context.no_log, task.check_mode = True, call.checks or task.check_mode
+    options = dict(module_name=call.module, module_args=call.arguments, task_vars=task_vars)
     try:
-        return answered(lambda: action._execute_module(**call), who, connection=action._connection)
+        return answered(lambda: action._execute_module(**options), who, connection=action._connection)
     finally:
         context.no_log, task.check_mode = former
 

@@ -10,7 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import on_nodes, registries, requirement
 from .on_nodes import Seen
@@ -20,8 +20,16 @@ from .translate import Stack
 from .verdict import NOTHING
 
 
-def questions(document: Mapping[str, Any], stack: str, logins: Logins, passed_on: bool, query: bool) -> dict[str, Any]:
-    """What of the manager is queried. ``passed_on``: nodes get the manager's own logins."""
+class Access(NamedTuple):
+    """To registries. ``passed_on``: nodes get the manager's own logins."""
+
+    logins: Logins
+    passed_on: bool
+
+
+def questions(document: Mapping[str, Any], stack: str, access: Access, query: bool) -> dict[str, Any]:
+    """What of the manager is queried."""
+    logins, passed_on = access
     images = sorted({image_of(service) for service in document["services"].values()})
     options: dict[str, Any] = {"images": images, "networks": networks(document, stack), "external": external(document)}
     if query:
@@ -36,7 +44,7 @@ def image_of(service: Mapping[str, Any]) -> str:
 
 
 def judged(
-    answer: Mapping[str, Any], document: Mapping[str, Any], stack: str, logins: Logins, passed_on: bool, seen: Mapping[str, Seen]
+    answer: Mapping[str, Any], document: Mapping[str, Any], stack: str, access: Access, seen: Mapping[str, Seen]
 ) -> tuple[str | None, list[str]]:
     """(why nothing is deployed, what is to be said). ``seen`` is what is known of the hosts of the inventory."""
     taken = answer["networks_taken"]
@@ -50,7 +58,7 @@ def judged(
             f"The swarm has no {', no '.join(answer['not_there'])}, which the Compose file uses as external. Make them with 'docker config create' "
             f"and 'docker secret create', or correct their names. {NOTHING}"
         ), []
-    error = registries.refusal(answer["refused"], logins, passed_on)
+    error = registries.refusal(answer["refused"], access.logins, access.passed_on)
     notes: list[str] = []
     by_id = {node["id"]: node for node in answer["nodes"]}
     feasible = {one["service"]: [by_id[node] for node in one["feasible"] if node in by_id] for one in answer["preflight"]}

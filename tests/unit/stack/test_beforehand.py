@@ -48,7 +48,7 @@ def answer(**more: Any) -> dict[str, Any]:
 
 
 def judged(hostvars: dict[str, Any] | None = None, **more: Any) -> tuple[str | None, list[str]]:
-    return beforehand.judged(answer(**more), document(), "s", {}, False, on_nodes.seen(hostvars or {})[0])
+    return beforehand.judged(answer(**more), document(), "s", beforehand.Access({}, False), on_nodes.seen(hostvars or {})[0])
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_the_registry_of_an_image(image: str, registry: str) -> None:
 
 
 def test_what_is_queried() -> None:
-    found = beforehand.questions(document(), "s", {}, False, True)
+    found = beforehand.questions(document(), "s", beforehand.Access({}, False), True)
     assert (found["query"], found["networks"]) == ({PRIVATE: "registry.example:5000"}, ["s_default", "s_own", "x"])
     assert json.loads(base64.b64decode(found["logins"])) == {}  # the manager's own are not passed on to the nodes, and do not count
-    assert "logins" not in beforehand.questions(document(), "s", {}, True, True)
-    assert "query" not in beforehand.questions(document(), "s", LOGINS, False, False)
-    hub = beforehand.questions(document(), "s", {"docker.io": LOGINS["registry.example:5000"]}, False, True)
+    assert "logins" not in beforehand.questions(document(), "s", beforehand.Access({}, True), True)
+    assert "query" not in beforehand.questions(document(), "s", beforehand.Access(LOGINS, False), False)
+    hub = beforehand.questions(document(), "s", beforehand.Access({"docker.io": LOGINS["registry.example:5000"]}, False), True)
     assert sorted(hub["query"]) == ["lab/task", PRIVATE]
 
 
@@ -125,9 +125,9 @@ def test_external_configs_and_secrets_that_are_not_there() -> None:
       configs: {c: {external: true}, own: {content: x}, unused: {external: true}}
       secrets: {s: {external: true}, named: {external: true, name: other}, older: {external: {name: former}}}
     """
-    wanted = beforehand.questions(document(dedent(text)), "s", {}, False, False)["external"]
+    wanted = beforehand.questions(document(dedent(text)), "s", beforehand.Access({}, False), False)["external"]
     assert wanted == {"configs": ["c"], "secrets": ["former", "other", "s"]}
-    assert beforehand.questions(document(), "s", {}, False, False)["external"] == {}
+    assert beforehand.questions(document(), "s", beforehand.Access({}, False), False)["external"] == {}
     found = on_swarm.not_there(wanted, {"services": ["c"], "configs": ["x"], "secrets": ["s", "former"]})
     assert found == ["config c", "secret other"]
     error, _notes = judged(not_there=found)
