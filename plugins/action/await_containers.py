@@ -20,7 +20,7 @@ NO_ANSWER = ["an answer of the node"]  # dockerd is slow to answer while it stop
 OWN = ("ledger", "event", "wait_timeout", "delay")
 
 
-def still_held(host, variables, ledger, answer):
+def still_blocked(host, variables, ledger, answer):
     """What must not be stopped on the host."""
     return blocking_workloads([host], variables, ledger, answer["containers"]) if "containers" in answer else NO_ANSWER
 
@@ -32,7 +32,7 @@ def still_there(host, variables, ledger, answer):
     return [f"container {item['name']}" for item in answer["containers"] if item["service"]]
 
 
-EVENTS = {"work_ended": still_held, "drained": still_there}
+EVENTS = {"work_ended": still_blocked, "drained": still_there}
 
 
 class ActionModule(NodeAction):

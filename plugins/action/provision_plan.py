@@ -38,7 +38,7 @@ SPEC = {
     "reads": {"type": "bool", "default": False},
     "evicted": {"type": "list", "elements": "dict", "default": []},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "holds": {"type": "dict"},
+    "contents": {"type": "dict"},
     "maintain": {"type": "str"},
 }
 
@@ -155,7 +155,7 @@ def _steps(hosts, swarm, args, settings, level=isolation.OFF):
     """The step of each host, and the services that lose their place with the user's consent. ``settings`` are those of the run."""
     remove_jobs = settings["provision_remove_finished_jobs"]
     if args["state"] == "absent":
-        deprovisioned = deprovision.plan(hosts, swarm, args["holds"])
+        deprovisioned = deprovision.plan(hosts, swarm, args["contents"])
         plan_finished_jobs(hosts, deprovisioned, swarm, remove_jobs)
         return {host.name: replace(deprovisioned[host.name], settings=host.settings, by="deprovision") for host in hosts}, []
     steps = plan(hosts, swarm, args["maintain"], level)

@@ -37,7 +37,7 @@ _value:
   type: dict
 """
 
-from ..plugin_utils._rollout.planned import HOLDERS, planned
+from ..plugin_utils._rollout.planned import GROUP, planned
 
 
 class FilterModule:
@@ -47,4 +47,4 @@ class FilterModule:
 
 def _planned(groups, hostvars):
     # Not by hostvars[name], which would template the whole plan. Before the first play there are none.
-    return planned(groups.get(HOLDERS, ()), hostvars.raw_get) if HOLDERS in groups else {}
+    return planned(groups.get(GROUP, ()), hostvars.raw_get) if GROUP in groups else {}

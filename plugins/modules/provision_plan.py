@@ -48,7 +48,7 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  holds:
+  contents:
     description:
       - The names of what would be lost with the swarm's last manager, as lists by V(services), V(secrets) and V(configs).
       - Only for O(state=absent). Without it, the last manager does not leave.
@@ -82,7 +82,7 @@ unread:
   description:
     - What has still to be read of the swarm. Where this is not empty, there is no plan, and of the values below only RV(manager), RV(managers) and
       RV(settings).
-    - V(ledger) is what M(fleet.gpu_swarm.swarm_gpu_info) returns, V(evictions) what O(evicted) takes, V(contents) what O(holds) takes.
+    - V(ledger) is what M(fleet.gpu_swarm.swarm_gpu_info) returns, V(evictions) what O(evicted) takes, V(contents) what O(contents) takes.
   returned: always
   type: list
   elements: str
@@ -152,7 +152,7 @@ only_paused:
 notes:
   description:
     - Whether a run that finds nothing to change notes on the swarm that it was there. By C(provision_note_run), and where the run before noted that
-      hosts failed, which holds no longer.
+      hosts failed, which is no longer so.
   returned: always
   type: bool
   version_added: 0.2.0

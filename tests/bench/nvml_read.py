@@ -84,7 +84,7 @@ def _seconds(work):
 
 def _time(library):
     nvml, own = __import__("pynvml"), collection.module("module_utils._gpu.nvml")
-    held = own.hold(library)  # loads the library for both, and keeps a driver from starting its cards anew each time
+    held = own.opened(library)  # loads the library for both, and keeps a driver from starting its cards anew each time
     assert len(bare_loop(nvml)) > 18 * held.nvmlDeviceGetCount()
     gc.disable()
     rounds = [(_seconds(lambda: own.read_all(library)), _seconds(lambda: bare_loop(nvml))) for dummy_round in range(ROUNDS)]

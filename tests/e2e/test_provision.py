@@ -239,7 +239,7 @@ def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: N
             once = ("--restart-condition", "none", "--constraint", "node.labels.gpu.model==planted")
             late = later.enter_context(service(fleet, "late", 1, *once))
         run = running.result()
-        waits(run, "g2", "task late.1 (node.labels.gpu.model==planted would no longer hold)")
+        waits(run, "g2", "task late.1 (node.labels.gpu.model==planted would no longer be met)")
         assert member(fleet, "g2")["Spec"] == {**member_g2["Spec"], "Labels": {**member_g2["Spec"]["Labels"], "gpu.model": "planted"}}
         assert [task["ID"] for task in all_running(manager, "late", 1)] == [late[0]["ID"]]
         assert run.row("g1").endswith("ready")

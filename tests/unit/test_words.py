@@ -90,6 +90,11 @@ FORMS = {
     "take back": "deprovision",
     "takes back": "deprovision",
     "a look": "observation",
+    "connection held": "connection was not lost",
+    "held open": "open",
+    "hold up": "stop",
+    "no longer hold": "be met",
+    "swarm holds": "has",
     "look again": "inspect",
     "looks again": "inspect",
 }

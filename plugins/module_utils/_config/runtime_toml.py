@@ -194,10 +194,10 @@ def _without(doc: Mapping[str, Any], want: Want) -> dict[str, Any]:
     """The document without this collection's keys; for a table that is then empty it makes no difference whether it is there."""
     rest = {key: dict(value) if isinstance(value, dict) else value for key, value in doc.items()}
     for name in want.values():
-        holder = rest if len(name) == 1 else rest.get(name[0], {})
-        if isinstance(holder, dict):
-            holder.pop(name[-1], None)
-        if len(name) > 1 and not holder:
+        table = rest if len(name) == 1 else rest.get(name[0], {})
+        if isinstance(table, dict):
+            table.pop(name[-1], None)
+        if len(name) > 1 and not table:
             rest.pop(name[0], None)
     return rest
 

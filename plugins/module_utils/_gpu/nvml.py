@@ -43,7 +43,7 @@ def read_within(limit_s: float, nvml_path: str | None = None, library_path: str 
         ) from None
 
 
-def hold(nvml_path: str | None = None, library_path: str | None = None) -> Any:
+def opened(nvml_path: str | None = None, library_path: str | None = None) -> Any:
     """The binding, with NVML open. Who keeps it open spares a driver without persistence mode from starting its cards at each read."""
     nvml = find_binding(library_path)
     choose_library(nvml, nvml_path)
@@ -56,7 +56,7 @@ def hold(nvml_path: str | None = None, library_path: str | None = None) -> Any:
 
 def read_all(nvml_path: str | None = None, library_path: str | None = None) -> dict[str, Any]:
     """Everything about this machine's GPUs. No GPU is no error; writes nothing."""
-    nvml = hold(nvml_path, library_path)
+    nvml = opened(nvml_path, library_path)
     try:
         return _read_machine(nvml)
     except nvml.NVMLError as exc:

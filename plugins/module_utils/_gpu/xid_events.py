@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The errors of cards (XIDs) as NVML reports them when they come, for as long as it is held open.
+"""The errors of cards (XIDs) as NVML reports them when they come, for as long as NVML is open.
 
 Private to this collection: no stability is promised to others.
 """
@@ -24,7 +24,7 @@ class XidEvent(NamedTuple):
 
 
 class XidEvents:
-    """Those of the cards that support it, which were registered when this was made. ``nvml`` is the binding, held open."""
+    """Those of the cards that support it, which were registered when this was made. ``nvml`` is the binding, with NVML open."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml

@@ -15,9 +15,9 @@ from typing import Any, Iterable, Mapping, NamedTuple
 
 from .._printable import printable
 
-# A card that a task holds is used by another, or by what is no task; a process of a task is on a card that it does not hold, and nobody else does;
-# what a task holds has had no process for long; a process that is of no task is on a card that nobody holds; a container that is of no task was
-# given a card that a task holds, and has no process there.
+# A card that is allocated to a task is used by another, or by what is no task; a process of a task is on a card that is not allocated to it, and
+# to nobody else; what is allocated to a task has had no process for long; a process that is of no task is on a card that is allocated to nobody;
+# a container that is of no task was given a card that is allocated to a task, and has no process there.
 USED_BY_ANOTHER, NOT_HELD, IDLE, OUTSIDE, SEEN = NAMES = ("used-by-another", "not-held", "idle", "outside", "seen-by-another")
 # So many of one node, and of all.
 MOST, MOST_OF_ALL = 16, 200
@@ -33,8 +33,8 @@ class Finding(NamedTuple):
 
     name: str
     card: str  # the full UUID, of a MIG device too
-    task: str  # the id of the task whose process it is, or which holds it and does not use it; empty where it is none
-    holder: str  # the id of the task that holds the card, where that is another one
+    task: str  # the id of the task whose process it is, or which has it and does not use it; empty where it is none
+    holder: str  # the id of the task that has the card, where that is another one
     by: str  # who uses it: the name of a process, and before that whose it is where that is no task
     since: int  # in seconds since 1970, by the node's clock
 

@@ -41,17 +41,17 @@ def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def claimed_anew(nodes: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """By task what it has and a leader counts as free that begins now: it counts how many its nodes' tasks have, from the front of each list."""
-    held: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    given_to: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for task in tasks:
         if task["Status"]["State"] in ALLOCATED and task.get("NodeID"):
             for kind, given in assigned(task).items():
                 if isinstance(given, list):
-                    held.setdefault((task["NodeID"], kind), []).extend((value, task["ID"]) for value in given)
+                    given_to.setdefault((task["NodeID"], kind), []).extend((value, task["ID"]) for value in given)
     found: dict[str, list[str]] = {}
     for node in nodes:
         listed = generic_resources.from_info((node.get("Description") or {}).get("Resources", {}).get("GenericResources"))
         for kind, values in listed.items():
-            holders = held.get((node["ID"], kind), [])
+            holders = given_to.get((node["ID"], kind), [])
             free = values[len(holders) :] if isinstance(values, list) else []
             for value, task_id in holders:
                 if value in free:

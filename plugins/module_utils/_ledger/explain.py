@@ -165,33 +165,33 @@ def _room_text(demand: Demand, one: Judged, service: str) -> str:
     ending = tasks_to_end(missing, one.spot.place.record["tasks"], service)
     if not ending:
         return "%s has %s free" % (one.hostname, has)
-    then = ", ".join("%d" % (free.get(kind, 0) + sum(_held(task, kind) for task in ending)) for kind in missing)
+    then = ", ".join("%d" % (free.get(kind, 0) + sum(_allocated(task, kind) for task in ending)) for kind in missing)
     return "%s has %s free and would have %s if %s ended" % (one.hostname, has, then, shortened([task["name"] for task in ending]))
 
 
 def tasks_to_end(missing: Mapping[str, float], tasks: Iterable[Mapping[str, Any]], service: str) -> list[Mapping[str, Any]]:
-    """The fewest tasks of others that hold what is missing; [] where CPUs or memory are missing, of which tasks hold no pieces."""
+    """The fewest tasks of others that have what is missing; [] where CPUs or memory are missing, of which tasks have no pieces."""
     if any(kind in UNITS for kind in missing):
         return []
     left, chosen = dict(missing), []
-    holders = [task for task in tasks if task["service"] != service and any(_held(task, kind) for kind in missing)]
+    holders = [task for task in tasks if task["service"] != service and any(_allocated(task, kind) for kind in missing)]
     while left and holders:
-        enough = [task for task in holders if all(_held(task, kind) >= amount for kind, amount in left.items())]
+        enough = [task for task in holders if all(_allocated(task, kind) >= amount for kind, amount in left.items())]
         # The smallest that is enough alone, or else the largest.
-        best = min(enough, key=_size) if enough else max(holders, key=lambda task: sum(min(_held(task, kind), left[kind]) for kind in left))
+        best = min(enough, key=_size) if enough else max(holders, key=lambda task: sum(min(_allocated(task, kind), left[kind]) for kind in left))
         holders.remove(best)
         chosen.append(best)
-        left = {kind: amount - _held(best, kind) for kind, amount in left.items() if amount > _held(best, kind)}
+        left = {kind: amount - _allocated(best, kind) for kind, amount in left.items() if amount > _allocated(best, kind)}
     return [] if left else chosen
 
 
 def _size(task: Mapping[str, Any]) -> tuple[int, str]:
-    return sum(_held(task, kind) for kind in task["holding"]), task["name"]
+    return sum(_allocated(task, kind) for kind in task["holding"]), task["name"]
 
 
-def _held(task: Mapping[str, Any], kind: str) -> int:
-    held = task["holding"].get(kind, 0)
-    return len(held) if isinstance(held, list) else held
+def _allocated(task: Mapping[str, Any], kind: str) -> int:
+    given = task["holding"].get(kind, 0)
+    return len(given) if isinstance(given, list) else given
 
 
 def _plugins(demand: Demand, one: Judged) -> str:

@@ -32,7 +32,7 @@ class Reading(NamedTuple):
     """What one pass over the tasks found, by node id where it is of a node."""
 
     tasks: dict[str, list[dict[str, Any]]]  # the live ones, as the module returns them
-    held: dict[str, list[tuple[str, dict[str, Any]]]]  # (kind, entry) of each resource that is allocated to one of them
+    allocated: dict[str, list[tuple[str, dict[str, Any]]]]  # (kind, entry) of each resource that one of them has
     reserved: dict[str, list[int]]  # [CPUs in billionths, bytes of memory]
     finished: claims.Finished  # what was allocated to ended tasks of jobs (of claims)
     restarts: Restarts  # of tasks whose attempts are limited
@@ -149,7 +149,7 @@ def _read_live(reading: Reading, task: Mapping[str, Any], service_name: str, mov
                 "desired_state": desired,
                 "since": since,
             }
-            reading.held.setdefault(node_id, []).append((kind, entry))
+            reading.allocated.setdefault(node_id, []).append((kind, entry))
     return record
 
 
@@ -189,7 +189,7 @@ def _node_record(node: Mapping[str, Any], reading: Reading, prefix: str, now: fl
         "unchanged_for": age(node.get("UpdatedAt"), now),
         "message": status.get("Message") or "",
         "health": health.reported(node, prefix),
-        "resources": _node_resources(description, reading.held.get(node["ID"], [])),
+        "resources": _node_resources(description, reading.allocated.get(node["ID"], [])),
         "tasks": tasks,
     }
 
@@ -201,12 +201,12 @@ def _address(status: Mapping[str, Any], manager: Mapping[str, Any]) -> str | Non
     return status.get("Addr")
 
 
-def _node_resources(description: Mapping[str, Any], held: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+def _node_resources(description: Mapping[str, Any], allocated: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
     resources = {}
     for kind, there in generic_resources.from_info(description.get("Resources", {}).get("GenericResources")).items():
         resources[kind] = _entry(there)
     # A kind that is allocated but no longer advertised is listed too: its task runs on something that is gone.
-    for kind, entry in held:
+    for kind, entry in allocated:
         resources.setdefault(kind, _entry([] if "value" in entry else 0))["held"].append(entry)
     for entry in resources.values():
         entry["free"] = _free(entry)

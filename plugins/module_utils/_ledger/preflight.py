@@ -187,12 +187,12 @@ def _taken(free: dict[str, Any], kind: str, amount: int) -> Any:
 
 
 def _task(service: Mapping[str, Any], slot: int, node_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    held: list[dict[str, Any]] = []
+    allocated: list[dict[str, Any]] = []
     for kind, value in given.items():
         if isinstance(value, list):
-            held += [{"NamedResourceSpec": {"Kind": kind, "Value": one}} for one in value]
+            allocated += [{"NamedResourceSpec": {"Kind": kind, "Value": one}} for one in value]
         else:
-            held.append({"DiscreteResourceSpec": {"Kind": kind, "Value": value}})
+            allocated.append({"DiscreteResourceSpec": {"Kind": kind, "Value": value}})
     return {
         "ID": "%s.%d" % (service["ID"], slot),
         "ServiceID": service["ID"],
@@ -201,7 +201,7 @@ def _task(service: Mapping[str, Any], slot: int, node_id: str, given: Mapping[st
         "Spec": service["Spec"]["TaskTemplate"],
         "Status": {"State": "running"},
         "DesiredState": "running",
-        "GenericResources": held,
+        "GenericResources": allocated,
     }
 
 

@@ -117,8 +117,8 @@ def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
     for kind, entry in record["resources"].items():
         if entry["type"] == "named" and all(item["value"].startswith(("GPU-", "MIG-")) for item in entry["held"]):
             # Several slots of a card are one GPU, and a group is several.
-            held = ((card, item["service"] or "") for item in entry["held"] for card in devices_of(item["value"]))
-            for card, service in dict.fromkeys(held):
+            cards = ((card, item["service"] or "") for item in entry["held"] for card in devices_of(item["value"]))
+            for card, service in dict.fromkeys(cards):
                 yield Sample(names.GPU_ALLOCATED, (card, *who, kind, service), 1)
     if _is_unfit(reported):
         card = reported["card"] or ""

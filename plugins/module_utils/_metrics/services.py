@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The metrics of services (pure): what they hold, what of them is pending, and which see GPUs that they did not reserve.
+"""The metrics of services (pure): what is allocated to them, what of them is pending, and which see GPUs that they did not reserve.
 
 A service counts as one, however many tasks it has, and so does an array of jobs that is one service.
 Private to this collection: no stability is promised to others.
@@ -33,17 +33,17 @@ def of_services(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
 
 
 def _allocated(ledger: Mapping[str, Any]) -> Iterator[Sample]:
-    held: dict[tuple[str, str], int] = Counter()
+    amounts: dict[tuple[str, str], int] = Counter()
     for record in ledger["nodes"]:
         for kind, entry in record["resources"].items():
             for item in entry["held"]:
-                held[item["service"] or "", kind] += item.get("amount", 1)
+                amounts[item["service"] or "", kind] += item.get("amount", 1)
     weights: dict[str, float] = {}
-    for (service, _kind), amount in held.items():
+    for (service, _kind), amount in amounts.items():
         weights[service] = max(weights.get(service, 0), amount)
     largest = kept(weights.items(), MOST_SERVICES)
     sums: dict[tuple[str, str], int] = Counter()
-    for (service, kind), amount in held.items():
+    for (service, kind), amount in amounts.items():
         sums[service if service in largest else OTHERS, kind] += amount
     for labels, amount in sums.items():
         yield Sample(names.SERVICE_ALLOCATED, labels, amount)

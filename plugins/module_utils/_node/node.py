@@ -122,13 +122,13 @@ class Node:
             with self._guard_installed(seen, decision):
                 done = apply(self, seen, decision)
             # A task may have begun between the reading of all others and the reload.
-            unheld = self.guard.adopt(decision.guard) if decision.guard and decision.changed else []
+            unread = self.guard.adopt(decision.guard) if decision.guard and decision.changed else []
             if decision.guard_drift and not decision.guard:
                 self.guard.remove(self._program_before(seen), self._guard_called(done["restarted"]))
             if is_wanted(self.params) and seen.watcher.drift:
                 self.watcher.install()
             result = self._result(seen, decision, changed=decision.changed or installed or removed)
-            result["warnings"] = [*result["warnings"], *unheld]
+            result["warnings"] = [*result["warnings"], *unread]
         if left and not done["restarted"]:
             result["warnings"].append("the swarm's managers show this node's health label until dockerd starts anew: %s." % left)
         result.update(done)

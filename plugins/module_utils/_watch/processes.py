@@ -70,7 +70,7 @@ def _file(path: str) -> bytes:
 
 
 class Users:
-    """The names of users, each looked up once: not in this process, since a directory that does not answer would hold it up."""
+    """The names of users, each looked up once: not in this process, since a directory that does not answer would stop it."""
 
     def __init__(self, run: Callable[..., tuple[int, str, str]] = _bounded.run) -> None:
         self._run = run

@@ -176,20 +176,20 @@ def _be_child(settings: Mapping[str, Any], state_dir: str, questions: int, answe
             if int(name) > 2 and int(name) not in (questions, answers, lock):
                 with contextlib.suppress(OSError):
                     os.close(int(name))
-        held: Any = None
+        opened: Any = None
         write = _writer(answers)
         while True:
             question = os.read(questions, 1)
             if not question:
                 break
             if question == _PROCESSES:
-                write({"processes": _processes(held)})
+                write({"processes": _processes(opened)})
                 continue
-            before = held
-            reading, held = _reading(settings, state_dir, held)
+            before = opened
+            reading, opened = _reading(settings, state_dir, opened)
             write(reading)
-            if held and not before:
-                threading.Thread(target=_await_errors, args=(held, write), daemon=True).start()
+            if opened and not before:
+                threading.Thread(target=_await_errors, args=(opened, write), daemon=True).start()
     finally:
         os._exit(0)
 
@@ -222,30 +222,30 @@ def _await_errors(nvml: Any, write: Callable[[Mapping[str, Any]], None]) -> None
             write({"pci": found.pci, "xid": found.xid})
 
 
-def _reading(settings: Mapping[str, Any], state_dir: str, held: Any) -> tuple[dict[str, Any], Any]:
-    """What NVML says, and its binding if it is held open by now."""
+def _reading(settings: Mapping[str, Any], state_dir: str, opened: Any) -> tuple[dict[str, Any], Any]:
+    """What NVML says, and the binding if NVML is open by now."""
     from .. import _libraries
     from .._gpu import binding, nvml
 
     words: dict[type, str] = {binding.BindingMissing: BINDING, binding.LibraryMissing: LIBRARY, binding.DriverMismatch: MISMATCH}
     try:
-        if not held:
+        if not opened:
             _libraries.use(None, state_dir)
-            held = nvml.hold(settings["nvml_path"])
+            opened = nvml.opened(settings["nvml_path"])
         found = nvml.read_all(settings["nvml_path"])
     except GpuSwarmError as problem:
-        return {"error": words.get(type(problem), DRIVER), "text": problem.message, "gpus": []}, held
+        return {"error": words.get(type(problem), DRIVER), "text": problem.message, "gpus": []}, opened
     except Exception as problem:
-        return {"error": DRIVER, "text": "%s: %s" % (type(problem).__name__, problem), "gpus": []}, held
-    return {"error": None, "text": None, "gpus": [_brief(gpu) for gpu in found["gpus"]]}, held
+        return {"error": DRIVER, "text": "%s: %s" % (type(problem).__name__, problem), "gpus": []}, opened
+    return {"error": None, "text": None, "gpus": [_brief(gpu) for gpu in found["gpus"]]}, opened
 
 
-def _processes(held: Any) -> list[dict[str, Any]] | None:
+def _processes(opened: Any) -> list[dict[str, Any]] | None:
     """None where NVML is not open, or says nothing; why, the readings show."""
     from .._gpu import processes
 
     try:
-        return processes.read(held) if held else None
+        return processes.read(opened) if opened else None
     except Exception:  # whatever a binding raises: this is not what the service is for
         return None
 

@@ -27,7 +27,7 @@ LINES = frozenset(("msg", "diff", "exception", "stdout", "stderr", "module_stdou
 # Put there by the controller: where it found Python on the node.
 DISCOVERED = ("discovered_interpreter_", "ansible_discovered_interpreter_")
 
-# What JSON can hold and a record of a machine does not: larger than any counter, and what is no number at all.
+# What JSON can have and a record of a machine does not: larger than any counter, and what is no number at all.
 MOST = 2**63
 VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){2}")
 

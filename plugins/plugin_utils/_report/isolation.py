@@ -43,8 +43,8 @@ def shown_by(ledger: Mapping[str, Any]) -> Mapping[str, Any]:
 def allocated_again(task: Mapping[str, Any], shown: Mapping[str, Any]) -> list[str]:
     """What of a task's GPUs swarm may give to another one: its leader, which began anew since, counts it as free."""
     wrong = (shown.get("again") or {}).get(task["id"]) or []
-    held = [value for given in task["holding"].values() if isinstance(given, list) for value in given]
-    return [value for value in wrong if value in held]
+    allocated = [value for given in task["holding"].values() if isinstance(given, list) for value in given]
+    return [value for value in wrong if value in allocated]
 
 
 def in_words(found: Mapping[str, Any]) -> str:

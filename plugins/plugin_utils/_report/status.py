@@ -116,16 +116,16 @@ def _is_unfit(reported: Mapping[str, Any]) -> bool:
 
 def _marks(kind: str, entry: Mapping[str, Any], node: Mapping[str, Any]) -> Row:
     """How many of a kind are in which state, and for names a list of states in the node's order."""
-    held = sum(item.get("amount", 1) for item in entry["held"])
+    allocated = sum(item.get("amount", 1) for item in entry["held"])
     if entry["type"] != "named":
-        return {"total": entry["total"], FREE: entry["free"], ALLOCATED: held, "states": None}
+        return {"total": entry["total"], FREE: entry["free"], ALLOCATED: allocated, "states": None}
     card = node["health"]["card"] if _is_unfit(node.get("health") or {}) else None
     taken = [item.get("value") for item in entry["held"]]
     states = [FAULTY if card in devices_of(value) else ALLOCATED if value in taken else FREE for value in entry["values"]]
     states += [NOT_ADVERTISED for value in taken if value not in entry["values"]]
     if is_of_gpus(entry) and node["labels"].get(Options().prefix + "healthy") == "false" and FAULTY not in states:
         states.append(NOT_ADVERTISED)
-    return {"total": entry["total"], FREE: states.count(FREE), ALLOCATED: held, "states": states}
+    return {"total": entry["total"], FREE: states.count(FREE), ALLOCATED: allocated, "states": states}
 
 
 def _holders(nodes: Iterable[Mapping[str, Any]], owners: Mapping[str, str]) -> Iterable[Row]:

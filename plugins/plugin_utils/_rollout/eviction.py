@@ -30,7 +30,7 @@ Record = Mapping[str, Any]
 
 def describe(task: Record) -> str:
     """A task of ``evicted`` or ``refused``, with what would become of it."""
-    why = f"{task['constraint']} would no longer hold" if task["constraint"] else _REASONS[task["reason"]]
+    why = f"{task['constraint']} would no longer be met" if task["constraint"] else _REASONS[task["reason"]]
     spent = f", and {SPENT}" if task.get("restarts_left") == 0 else ""
     kept = f", and it is kept by its label {task['kept']}" if task.get("kept") else ""
     return f"task {task['service']}.{task['slot'] or task['task']} ({why}{spent}{kept})"

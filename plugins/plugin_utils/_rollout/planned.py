@@ -20,23 +20,23 @@ from .lease import FACT as LEASE
 
 PLAN = "gpu_swarm_plan"
 # A group of the inventory: one host for each plan of this run that has anything to do.
-HOLDERS = "gpu_swarm_planned"
+GROUP = "gpu_swarm_planned"
 BATCHES = "batches"
 
 Read = Callable[[str], Mapping[str, Any]]
 
 
 def made(variables: Mapping[str, Any]) -> int:
-    """When the plan was made that these variables of a host hold; 0 without one."""
+    """When the plan was made that these variables of a host have; 0 without one."""
     return int((variables.get(PLAN) or {}).get("made") or 0)
 
 
-def planned(holders: Iterable[str], read: Read) -> dict[str, Any]:
+def planned(hosts: Iterable[str], read: Read) -> dict[str, Any]:
     """By group, the hosts of the plays that follow, and how many of those with a window are changed at a time, batch by batch (``batches``).
 
     ``read(name)`` are a host's variables. Where another run has the swarm's lease, only the last play has hosts.
     """
-    known = {name: read(name) for name in holders}
+    known = {name: read(name) for name in hosts}
     newest = max(known.values(), key=made, default={})
     plan, when = newest.get(PLAN) or {}, made(newest)
     groups: Mapping[str, list[str]] = plan.get("hosts_in") or {}

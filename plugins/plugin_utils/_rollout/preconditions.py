@@ -28,13 +28,13 @@ def blocking_workloads(names: Iterable[str], variables: Variables, ledger: Any =
     Tasks are those of the manager's ledger; ``containers``, by default those that were read last, may be more.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
-    held = []
+    blocking = []
     for name, node_id in node_ids(names, variables).items():
         if outcome_of(variables[name]):
             continue
         work = stopped_work(name, variables, nodes.get(node_id or ""), containers)
-        held += in_words(stays(name, variables, work))
-    return held
+        blocking += in_words(stays(name, variables, work))
+    return blocking
 
 
 def not_emptied(step: Mapping[str, Any], answer: Mapping[str, Any], remedy: str) -> str:

@@ -85,6 +85,6 @@ def _start(pid: int, proc: Path) -> str | None:
         stat = (proc / str(pid) / "stat").read_text()
     except OSError:
         return None
-    # proc(5), from the third field on: the second one, a name in brackets, may hold spaces.
+    # proc(5), from the third field on: the second one, a name in brackets, may have spaces.
     fields = stat.rpartition(")")[2].split()
     return "" if fields[0] == "Z" else fields[19]

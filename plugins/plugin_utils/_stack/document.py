@@ -88,7 +88,7 @@ def _reason(problem: Exception) -> str:
 
 
 class _Copy:
-    """Counts what it copies: a few aliases of aliases can stand for more than any memory holds."""
+    """Counts what it copies: a few aliases of aliases can stand for more than fits into any memory."""
 
     def __init__(self, name: str) -> None:
         self._name, self._left = name, MOST_VALUES

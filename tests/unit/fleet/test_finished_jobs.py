@@ -137,10 +137,10 @@ NO_LOSS = {"services": [], "secrets": [], "configs": []}
 WAITS = ([WORDS], True, [END], False)
 
 
-def deprovisioned(one, *nodes, holds=None, remove=False, clash=False):
+def deprovisioned(one, *nodes, contents=None, remove=False, clash=False):
     known = swarm(*nodes)
     known.ledger["finished_jobs"] = [finished(clash=clash)]
-    return _steps([one], known, {"state": "absent", "holds": holds or NO_LOSS}, {"provision_remove_finished_jobs": remove})[0]["gpu-1"]
+    return _steps([one], known, {"state": "absent", "contents": contents or NO_LOSS}, {"provision_remove_finished_jobs": remove})[0]["gpu-1"]
 
 
 # the host, its node, what holds the swarm -> (what it waits for, whether it is left alone, its groups, whether jobs may be removed)
@@ -177,7 +177,7 @@ def test_with_consent_it_is_removed_before_that():
 def test_the_last_manager_that_stays_waits_too_and_says_why_it_stays():
     held = {"services": ["web"], "secrets": [], "configs": []}
     last = member("n1", role="manager", leader=True, hostname="host-n1")
-    step = deprovisioned(host(**DEPROVISIONED), last, holds=held)
+    step = deprovisioned(host(**DEPROVISIONED), last, contents=held)
     assert (step.waits_for, step.left_alone, step.groups, step.remove_jobs) == WAITS
     assert "service web" in str(step.problem)
     step = deprovisioned(host(**DEPROVISIONED), last)  # the swarm ends with it

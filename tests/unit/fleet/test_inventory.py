@@ -173,7 +173,7 @@ def test_evicted_tasks_by_node():
         {"node": "n2", "service": "train", "slot": 1, "task": "t2", "reason": "engine", "constraint": None},
         {"node": "n1", "service": "watch", "slot": None, "task": "t3", "reason": "constraint", "constraint": "node.labels.gpu.count==8"},
     ]
-    lost = "(node.labels.gpu.count==8 would no longer hold)"
+    lost = "(node.labels.gpu.count==8 would no longer be met)"
     assert action._by_node(evicted) == {
         "n1": {"t1": f"task train.2 {lost}", "t3": f"task watch.t3 {lost}"},
         "n2": {"t2": "task train.1 (the Docker Engine that leads the swarm may reject it)"},

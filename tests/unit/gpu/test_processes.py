@@ -16,7 +16,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import proces
 
 READ = """
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import processes
-held = reader.hold(sys.argv[1])
+held = reader.opened(sys.argv[1])
 print(json.dumps(processes.read(held)))
 """
 

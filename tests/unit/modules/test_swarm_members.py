@@ -55,7 +55,7 @@ def test_tokens_are_read_only_on_request(monkeypatch):
     assert len(result["nodes"]) == 2
 
 
-def test_what_the_swarm_holds_is_read_only_on_request(monkeypatch):
+def test_what_the_swarm_has_is_read_only_on_request(monkeypatch):
     manager, result = run(monkeypatch, contents=True)
     assert (result["contents"], manager.shown) == (manager.names(), False)
     assert "contents" not in run(monkeypatch)[1]

@@ -25,7 +25,7 @@ def run(monkeypatch, state):
         "ledger": ledger(member("n1", tasks=SERVICES), member("m", role="manager")),
         "evicted": [],
         "state": state,
-        "holds": None,
+        "contents": None,
         "maintain": None,
     }
     monkeypatch.setattr(ActionBase, "run", lambda self, tmp, task_vars: {})

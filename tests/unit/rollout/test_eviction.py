@@ -43,10 +43,10 @@ def test_what_may_not_be_evicted(evict, kept):
 @pytest.mark.parametrize(
     ("task", "words"),
     [
-        (record(), "task once.1 (node.labels.m==T4 would no longer hold)"),
-        (record(slot=None), "task once.t1 (node.labels.m==T4 would no longer hold)"),
-        (record(restarts_left=0), "task once.1 (node.labels.m==T4 would no longer hold, and it has used up its restart attempts)"),
-        (record(kept="k=1d"), "task once.1 (node.labels.m==T4 would no longer hold, and it is kept by its label k=1d)"),
+        (record(), "task once.1 (node.labels.m==T4 would no longer be met)"),
+        (record(slot=None), "task once.t1 (node.labels.m==T4 would no longer be met)"),
+        (record(restarts_left=0), "task once.1 (node.labels.m==T4 would no longer be met, and it has used up its restart attempts)"),
+        (record(kept="k=1d"), "task once.1 (node.labels.m==T4 would no longer be met, and it is kept by its label k=1d)"),
         (record(reason="engine"), "task once.1 (the Docker Engine that leads the swarm may reject it)"),
         (record(reason="drain"), "task once.1 (came after the node was assessed, and a drain would stop it)"),
     ],
