@@ -67,7 +67,7 @@ def window():
 
 def of_collection(text):
     """The modules, actions and filters that a task file calls: the first file of each that a reader opens."""
-    actions = re.findall(rf"^ *{re.escape(OWN)}(\w+):", text, re.MULTILINE)
+    actions = re.findall(rf"^ *(?:{re.escape(OWN)}|_gpu_swarm_module: )(\w+):?$", text, re.MULTILINE)
     filters = re.findall(rf"\| *{re.escape(OWN)}(\w+)", text)
     found = [next(path for kind in ("action", "modules") if (path := ROOT / f"plugins/{kind}/{name}.py").exists()) for name in actions]
     return {str(path.relative_to(ROOT)) for path in found} | {f"plugins/filter/{name}.py" for name in filters}
