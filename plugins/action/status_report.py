@@ -25,13 +25,15 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         _validation, args = self.validate_argument_spec(
             argument_spec={
-                "answers": {"type": "list", "elements": "dict", "required": True},
+                "answer": {"type": "dict", "required": True},
                 "service": {"type": "str", "default": ""},
                 "what": {"type": "str", "choices": ["all", "free", "holders", "pending", "faulty"], "default": "all"},
                 "output": {"type": "str", "choices": ["table", "json"], "default": "table"},
             }
         )
-        ledger = _first(args["answers"])
+        ledger = args["answer"]
+        if "nodes" not in ledger:
+            raise AnsibleActionFail(ledger["msg"])
         screen = Screen(self._width(), color.stringc if color.ANSIBLE_COLOR else plain)
         if args["service"]:
             found, text = self._of_service(screen, ledger, args["service"])
@@ -41,7 +43,7 @@ class ActionModule(ActionBase):
             found = found if args["what"] == "all" else {key: found[key] for key in (args["what"], "waiting", "wrong")}
         self._display.display(json.dumps(found, ensure_ascii=False) if args["output"] == "json" else f"\n{text}\n")
         if ledger.get("msg"):  # it has read the swarm, and what else it was to do went wrong
-            raise AnsibleActionFail(f"{ledger.get('gpu_swarm_candidate') or 'The manager'}: {ledger['msg']}")
+            raise AnsibleActionFail(f"{ledger['manager']}: {ledger['msg']}")
         result.update(changed=False, waiting=found["waiting"], not_ready=found["wrong"])
         return result
 
@@ -55,18 +57,3 @@ class ActionModule(ActionBase):
         """That of the terminal. Ansible itself knows it from 80 columns on, and takes 79 where there is none."""
         columns = os.environ.get("COLUMNS", "")
         return int(columns) if columns.isdigit() and int(columns) else self._display.columns
-
-
-def _first(answers):
-    """The first answer that is one."""
-    found = [answer for answer in answers if "nodes" in answer]
-    if not found:
-        reasons = [_why(answer) for answer in answers if not answer.get("skipped")]
-        raise AnsibleActionFail(f"No manager of the swarm answers: {'; '.join(reasons)}.")
-    return found[0]
-
-
-def _why(answer):
-    """Why it is none; most messages begin with the host that they are of."""
-    name, text = str(answer.get("gpu_swarm_candidate") or ""), str(answer.get("msg") or "no reason given").rstrip(".")
-    return text if text.startswith(name) else f"{name}: {text}"

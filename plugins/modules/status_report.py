@@ -13,10 +13,9 @@ description:
   - Prints tables of nodes, GPUs and services, or why one service is pending, from what M(fleet.gpu_swarm.swarm_explain) returned.
   - Runs on the controller. Use it once in a play.
 options:
-  answers:
-    description: What M(fleet.gpu_swarm.swarm_explain) returned on the managers that were called. The first that is an answer counts.
-    type: list
-    elements: dict
+  answer:
+    description: What M(fleet.gpu_swarm.swarm_explain) returned on the first manager that answered (P(fleet.gpu_swarm.first_answer#filter)).
+    type: dict
     required: true
   service:
     description: The service that is explained, by name or id. Empty for the whole fleet.
@@ -45,7 +44,7 @@ author:
 EXAMPLES = r"""
 - name: What the fleet is like
   fleet.gpu_swarm.status_report:
-    answers: "{{ answers.results }}"
+    answer: "{{ called | fleet.gpu_swarm.first_answer }}"
   register: status
 """
 

@@ -103,7 +103,8 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import logs
 from ..module_utils._jobs.prune import prune, refuse
-from ..module_utils._swarm.manager import connect
+from ..module_utils._swarm.lease import AnotherRun
+from ..module_utils._swarm.manager import SwarmError, connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
 
@@ -111,6 +112,11 @@ def run(params, check_mode):
     """The module's result."""
     refuse(params)
     return prune(connect(params), params, check_mode)
+
+
+def everywhere(problem):
+    """Whether each manager would say so."""
+    return isinstance(problem, AnotherRun) or not isinstance(problem, SwarmError)
 
 
 def main():
@@ -131,7 +137,7 @@ def main():
     try:
         result = run(module.params, module.check_mode)
     except GpuSwarmError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
+        module.fail_json(msg=exc.message, wrong=everywhere(exc), **exc.details)
     module.exit_json(**result)
 
 

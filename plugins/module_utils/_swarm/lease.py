@@ -98,13 +98,17 @@ def counts(lease: Lease | None, now: int) -> bool:
     return lease is not None and (lease.until is None or lease.until > now)
 
 
+class AnotherRun(SwarmError):
+    """Somebody else has the lease: each manager would refuse that."""
+
+
 def refuse_another(spec: Mapping[str, Any], clock: str, holder: str, what: str, remedy: str) -> None:
     """Raises where somebody else's lease counts. ``clock`` is the manager's, ``what`` says what is not done for it."""
     lease, now = read(spec), seconds(clock)
     if counts(lease, now) and lease.holder != holder:
         left = _left(lease, now)
         ends = "does not end by itself" if left is None else "ends in %d s unless that goes on" % left
-        raise SwarmError("%s, since another run changes this swarm: %s. Its lease %s. %s" % (what, lease.holder, ends, remedy))
+        raise AnotherRun("%s, since another run changes this swarm: %s. Its lease %s. %s" % (what, lease.holder, ends, remedy))
 
 
 class Leased:

@@ -19,13 +19,18 @@ from ansible.plugins.action import ActionBase
 from documentation import PLUGINS
 from documentation import options as documented
 
-from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_return, swarm_batch
+from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_return, call_manager, swarm_batch
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller import managers
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
 MODULES = {path.stem: path.read_text() for path in (ROOT / "plugins/modules").glob("*.py")}
 # By what a task of theirs goes on with, these hand what they do not know themselves to another module.
-WAITING = {"await_containers": (await_containers, "event", await_containers.EVENTS), "swarm_batch": (swarm_batch, "step", STEPS)}
+WAITING = {
+    "await_containers": (await_containers, "event", await_containers.EVENTS),
+    "call_manager": (call_manager, "module", managers.MODULES),
+    "swarm_batch": (swarm_batch, "step", STEPS),
+}
 ACTIONS = sorted(name for name, text in MODULES.items() if "AnsibleModule(" not in text and name not in (*WAITING, "await_return"))
 
 

@@ -19,6 +19,7 @@ FILTERS = sorted(f"filter.{path.stem}" for path in (ROOT / "plugins/filter").glo
 MODULES = [
     "modules.await_containers",
     "modules.await_return",
+    "modules.call_manager",
     "modules.check_settings",
     "modules.image_requirements",
     "modules.provision_plan",

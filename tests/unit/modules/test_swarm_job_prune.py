@@ -85,10 +85,16 @@ def test_one_that_somebody_removed_is_gone(run):
 def test_while_another_run_changes_the_swarm_they_stay(run):
     lease = '{"holder": "alice", "since": "2026-11-21T02:00:00Z", "until": "2026-11-21T02:20:00Z"}'
     manager = VersionedServices([job()], [ended("t1")], lease)
-    with pytest.raises(SwarmError, match="No job was removed, since another run changes this swarm: alice"):
+    with pytest.raises(SwarmError, match="No job was removed, since another run changes this swarm: alice") as refused:
         run(manager, holder="bob")
+    assert module.everywhere(refused.value)
     assert manager.removed == []
     assert run(manager, holder="alice")["removed"] == ["sweep"]
+
+
+@pytest.mark.parametrize(("problem", "everywhere"), [(GpuSwarmError("keep_last is -1"), True), (SwarmError("it is no manager"), False)])
+def test_another_manager_is_called_only_where_it_may_answer_otherwise(problem, everywhere):
+    assert module.everywhere(problem) is everywhere
 
 
 # -- one-shot services ----------------------------------------------------------------------------------------------

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible.errors import AnsibleActionFail
 from swarm_api import A, B, discrete, named, node, pending, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.action import status_report
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
@@ -211,24 +209,6 @@ resources      1
 nearest misses
 ──────────────────────────────────────────────────────────
 host-g2: room, but it takes no new tasks (paused, by hand)"""
-
-
-# -- who answered ----------------------------------------------------------------------------------------------------
-
-
-def of_manager(name, **answer):
-    return {"gpu_swarm_candidate": name, **answer}
-
-
-def test_the_first_manager_that_answered():
-    answers = [of_manager("m1", failed=True, msg="x"), of_manager("m2", nodes=[]), of_manager("m3", skipped=True)]
-    assert status_report._first(answers)["gpu_swarm_candidate"] == "m2"
-
-
-def test_no_manager_answered():
-    answers = [of_manager("m1", msg="m1 cannot be reached: refused."), of_manager("m2", msg="no SDK"), of_manager("m3")]
-    with pytest.raises(AnsibleActionFail, match="answers: m1 cannot be reached: refused; m2: no SDK; m3: no reason given\\.$"):
-        status_report._first(answers)
 
 
 # -- the screen ------------------------------------------------------------------------------------------------------

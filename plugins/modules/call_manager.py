@@ -1,0 +1,74 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: call_manager
+short_description: Runs a module on one of several managers, of which the next one is called if it does not answer (internal)
+version_added: 0.3.0
+description:
+  - Runs another module of this collection on the manager to which the task is delegated, in a loop over the managers. It does not fail where the
+    manager does not answer. Then RV(answered) is false, and the task goes on to the next one.
+  - The filter P(fleet.gpu_swarm.first_answer#filter) returns the answer.
+options:
+  module:
+    description: The module, by its name in this collection.
+    type: str
+    choices: [swarm_batch, swarm_explain, swarm_gpu_info, swarm_job, swarm_job_prune, swarm_stack]
+    required: true
+  arguments:
+    description: The options of that module, but for those of the connection, which the tasks set in C(module_defaults).
+    type: dict
+    required: true
+extends_documentation_fragment:
+  - fleet.gpu_swarm.docker_client
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.internal
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: partial
+    details: As the other module.
+  platform:
+    platforms: posix
+seealso:
+  - plugin: fleet.gpu_swarm.first_answer
+    plugin_type: filter
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Read the swarm
+  fleet.gpu_swarm.call_manager:
+    module: swarm_gpu_info
+    arguments: {keep_label: gpu-swarm.keep}
+  module_defaults:
+    group/fleet.gpu_swarm.manager: "{{ item | fleet.gpu_swarm.manager_api(hostvars) }}"
+  delegate_to: "{{ item }}"
+  loop: "{{ groups['swarm_managers'] }}"
+  when: item == groups['swarm_managers'][0] or not called.answered | default(called is skipped)
+  run_once: true
+  register: called
+"""
+
+RETURN = r"""
+answered:
+  description: Whether no other manager has to be called, since this one answered, or would answer as the others.
+  returned: always
+  type: bool
+manager:
+  description: The host of the inventory that was called.
+  returned: always
+  type: str
+msg:
+  description: Why the other module failed, whether the manager answered or not. All else is what that module returned.
+  returned: where it failed
+  type: str
+"""

@@ -1,0 +1,229 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The managers are called in their order until one answers: what counts as an answer, and the tasks that do it, as Ansible plays them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.managers import called, first_answer
+
+ROOT = Path(__file__).parents[3]
+
+# --- one call ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "result", "answered"),
+    [
+        ("swarm_batch", {"answered": True, "outcomes": {}}, True),
+        ("swarm_batch", {"answered": False, "outcomes": {}}, False),
+        ("swarm_stack", {"answered": True, "failed": True, "msg": "There is no Compose file."}, True),  # nobody else would have one
+        ("swarm_job", {"answered": False, "failed": True, "msg": "m1 cannot be reached"}, False),
+        ("swarm_explain", {"nodes": []}, True),
+        ("swarm_explain", {"nodes": [], "failed": True, "msg": "/metrics is no directory"}, True),  # it has read the swarm
+        ("swarm_gpu_info", {"failed": True, "msg": "no SDK"}, False),
+        ("swarm_gpu_info", {"failed": True, "msg": "no SDK", "answered": True}, False),  # by what a node says, which may be anything
+        ("swarm_job_prune", {"removed": [], "kept": []}, True),
+        ("swarm_job_prune", {"failed": True, "wrong": True, "msg": "keep_last is -1"}, True),
+        ("swarm_job_prune", {"failed": True, "wrong": False, "msg": "m1 is no manager"}, False),
+    ],
+)
+def test_whether_another_manager_need_not_be_called(module, result, answered):
+    assert called(module, result, "m1") == {**result, "answered": answered, "manager": "m1", "failed": False}
+
+
+def test_a_call_is_no_failure_and_says_why_it_would_be_one():
+    found = called("swarm_gpu_info", {"failed": True, "rc": 1, "exception": "Traceback", "manager": "m9"}, "m1")
+    assert found == {"failed": False, "rc": 1, "msg": "no reason given", "answered": False, "manager": "m1"}
+
+
+# --- all of them ------------------------------------------------------------------------------------------------------
+
+SKIPPED = {"skipped": True}
+M1 = {"manager": "m1", "answered": False, "msg": "m1 cannot be reached: refused.", "outcomes": {"g1": 1}}
+M2 = {"manager": "m2", "answered": False, "msg": "no SDK", "outcomes": {"g1": 2}}
+M3 = {"manager": "m3", "answered": True, "nodes": []}
+NOBODY = {"answered": False, "manager": ""}
+
+
+@pytest.mark.parametrize(
+    ("results", "answer"),
+    [
+        ([M3, SKIPPED], M3),
+        ([M1, M3, SKIPPED], M3),
+        ([M1, M2], {**M2, **NOBODY, "msg": "No manager of the swarm answers: m1 cannot be reached: refused; m2: no SDK."}),
+        ([{"manager": "m1", "answered": False}], {**NOBODY, "msg": "No manager of the swarm answers: m1: no reason given."}),
+        ([{"failed": True, "msg": "a bug"}], {**NOBODY, "failed": True, "msg": "No manager of the swarm answers: a bug."}),
+        ([], {**NOBODY, "msg": "No manager of the swarm answers."}),
+    ],
+)
+def test_the_answer_is_that_of_the_first_that_answered(results, answer):
+    assert first_answer({"results": results}) == answer
+
+
+def test_without_managers_there_is_no_answer():
+    assert first_answer({"skipped": True, "skip_reason": "No items in the list"})["answered"] is False
+
+
+# --- as Ansible plays it ----------------------------------------------------------------------------------------------
+
+# In place of the real one, which needs a swarm.
+MODULE = """
+from ansible.module_utils.basic import AnsibleModule
+
+module = AnsibleModule(
+    {
+        "docker_host": {"type": "str"},
+        "timeout": {"type": "int", "default": 60},
+        "keep_label": {"type": "str", "default": "by default"},
+        "ledger": {"type": "bool", "default": True},
+    },
+    supports_check_mode=True,
+)
+if module.params["docker_host"] == "unix:///no.sock":
+    module.fail_json(msg="no SDK")
+module.exit_json(changed=True, nodes=[dict(module.params, checks=module.check_mode)])
+"""
+CONNECTION = r"""
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.connection import ConnectionBase
+
+DOCUMENTATION = "name: dead\nshort_description: nobody\ndescription: [nobody]\nauthor: nobody\noptions: {}"
+
+
+class Connection(ConnectionBase):
+    transport = "dead"
+
+    def _connect(self):
+        raise AnsibleConnectionFailure("refused")
+
+    exec_command = put_file = fetch_file = close = lambda self, *args, **options: self._connect()
+"""
+HOSTS = """
+[nodes]
+g1
+g2
+[managers]
+dead ansible_connection=dead
+lacks gpu_node_docker_socket=/no.sock
+works gpu_node_docker_socket=/yes.sock
+spare gpu_node_docker_socket=/spare.sock
+[all:vars]
+ansible_connection=local
+"""
+PLAY = """
+- hosts: nodes
+  gather_facts: false
+  module_defaults: {group/fleet.gpu_swarm.gpu_swarm: {timeout: 7}}
+  tasks:
+    - ansible.builtin.import_tasks: FIRST
+      CHECKS
+      vars: {_gpu_swarm_to: read the swarm, _gpu_swarm_in_order: MANAGERS, _gpu_swarm_module: MODULE, _gpu_swarm_arguments: ARGUMENTS}
+    - ansible.builtin.debug: {msg: "{{ gpu_swarm_called | fleet.gpu_swarm.first_answer }}"}
+"""
+READ = '{ledger: false, keep_label: "{{ none | default(omit, true) }}"}'
+SEEN = {"timeout": 7, "keep_label": "by default", "ledger": False}
+DEAD = "dead cannot be reached: refused"
+STACK = '{name: train, state: absent, registries: {r: {username: u, password: "hush{{ 1 }}"}}}'
+
+
+def play(managers, module="swarm_gpu_info", arguments=READ, checks=False):
+    first = str(ROOT / "playbooks/tasks/manager/first.yml")
+    words = {"FIRST": first, "CHECKS": f"check_mode: {checks}", "MANAGERS": json.dumps(managers), "MODULE": module, "ARGUMENTS": arguments}
+    text = PLAY
+    for key, value in words.items():
+        text = text.replace(key, value)
+    return text
+
+
+PLAYS = {
+    "the first": play(["works", "spare"]),
+    "the second": play(["dead", "works", "spare"]),
+    "the third": play(["dead", "lacks", "works"], checks=True),
+    "nobody": play(["dead", "lacks"]),
+    "no managers": play([]),
+    "a secret": play(["dead"], "swarm_stack", STACK),
+    "refused": play(["works", "spare"], "swarm_stack", '{name: "no name"}'),
+}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """(the results of the loop on g1, the answer as each host has it), by play; and all that was printed."""
+    folder = tmp_path_factory.mktemp("played")
+    home = folder / "collections" / "ansible_collections" / "fleet" / "gpu_swarm"
+    for part in ("meta", "plugins"):
+        shutil.copytree(ROOT / part, home / part)
+    (home / "plugins/modules/swarm_gpu_info.py").write_text(MODULE)
+    (folder / "dead.py").write_text(CONNECTION)
+    (folder / "hosts.ini").write_text(f"{HOSTS}ansible_python_interpreter={sys.executable}\n")
+    (folder / "play.yml").write_text("".join(PLAYS.values()))
+    environment = dict(
+        os.environ,
+        ANSIBLE_COLLECTIONS_PATH=str(folder / "collections"),
+        ANSIBLE_CONNECTION_PLUGINS=str(folder),
+        ANSIBLE_LOCAL_TEMP=str(folder / "local"),
+        ANSIBLE_REMOTE_TEMP=str(folder / "remote"),
+        ANSIBLE_PIPELINING="True",
+        ANSIBLE_STDOUT_CALLBACK="ansible.builtin.json",
+    )
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), "-vvv", "-i", str(folder / "hosts.ini"), str(folder / "play.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    plays = json.loads(done.stdout[done.stdout.index("\n{") :])["plays"]
+    found = {}
+    for name, one in zip(PLAYS, plays, strict=True):
+        call, answer = (task["hosts"] for task in one["tasks"])
+        assert list(call) == ["g1"]  # once for all
+        assert list(answer) == ["g1", "g2"]
+        found[name] = call["g1"]["results"], [host["msg"] for host in answer.values()]
+    return found, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "who", "api", "reasons"),
+    [
+        ("the first", "works", "unix:///yes.sock", [None, "skipped"]),
+        ("the second", "works", "unix:///yes.sock", [DEAD, None, "skipped"]),
+        ("the third", "works", "unix:///yes.sock", [DEAD, "no SDK", None]),
+    ],
+)
+def test_the_next_manager_is_called_where_one_does_not_answer(played, name, who, api, reasons):
+    results, answers = played[0][name]
+    assert ["skipped" if "skip_reason" in one else one.get("msg") for one in results] == reasons
+    for answer in answers:
+        assert (answer["manager"], answer["answered"], answer["changed"]) == (who, True, True)
+        assert answer["nodes"] == [{**SEEN, "docker_host": api, "checks": name == "the third"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("nobody", f"No manager of the swarm answers: {DEAD}; lacks: no SDK."), ("no managers", "No manager of the swarm answers.")],
+)
+def test_where_none_answers_each_is_named_with_the_reason(played, name, words):
+    _results, answers = played[0][name]
+    assert [(answer["msg"], answer["answered"], answer["manager"]) for answer in answers] == 2 * [(words, False, "")]
+
+
+def test_a_failure_is_an_answer_where_each_manager_would_give_it(played):
+    results, answers = played[0]["refused"]
+    assert (answers[0]["answered"], answers[0]["manager"]) == (True, "works")
+    assert answers[0]["msg"].startswith("The name of the stack is 'no name'.")
+    assert "skip_reason" in results[1]
+
+
+def test_arguments_are_shown_at_no_verbosity(played):
+    found, output = played
+    assert found["a secret"][1][0]["msg"] == f"No manager of the swarm answers: dead: {DEAD}."
+    assert "hush1" not in output
+    assert "deprecated" not in output.lower()
