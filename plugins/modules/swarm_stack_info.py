@@ -48,7 +48,7 @@ options:
     elements: str
     default: []
   external:
-    description: The names of C(configs) and C(secrets) that have to be there already.
+    description: The names of C(configs), C(networks) and C(secrets) that have to be there already.
     type: dict
     default: {}
     version_added: 0.3.0
@@ -117,7 +117,7 @@ networks_taken:
   type: list
   elements: str
 not_there:
-  description: Those of O(external) that the swarm does not have, each after the word config or secret.
+  description: Those of O(external) that the swarm does not have, each after the word config, network or secret.
   returned: success
   type: list
   elements: str
@@ -177,6 +177,7 @@ def run(params, check_mode):
     changed = params["keep"] is not None and params["keep"] != (kept or "")
     if changed and not check_mode:
         stack_file.keep(manager, name, params["keep"])
+    networks = manager.networks() if params["networks"] or params["external"].get("networks") else []
     unused = [] if params["keep"] is None or check_mode else stack_versions.remove_unused(manager, name)
     return {
         "changed": changed or bool(unused),
@@ -186,8 +187,8 @@ def run(params, check_mode):
         "pending_now": [one for one in explained if one["needed"] or one["without_tasks"]],
         "progress": stack.progress(own, tasks),
         "taken": stack.taken(name, [spec["Name"] for spec in params["services"]], services),
-        "networks_taken": stack.networks_taken(name, params["networks"], manager.networks() if params["networks"] else []),
-        "not_there": stack.not_there(params["external"], manager.names()) if params["external"] else [],
+        "networks_taken": stack.networks_taken(name, params["networks"], networks),
+        "not_there": stack.not_there(params["external"], {**manager.names(), "networks": stack.of_swarm(networks)}) if params["external"] else [],
         "images": {image: required(manager.image_environment(image)) for image in params["images"]},
         "refused": _refused(manager, params["query"], params["logins"]),
         "kept": None if kept is None else kept.split("\n"),

@@ -165,6 +165,29 @@ def test_what_no_node_could_run_is_not_deployed(fleet: Fleet, inventory: Path, p
     assert not fleet["m1"].docker("service", "ls", "--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}x").strip()
 
 
+EXTERNAL = """
+services: {a: {image: lab/task, configs: [settings], secrets: [key], networks: [own, shared, local]}}
+configs: {settings: {external: true, name: e2e-absent-config}}
+secrets: {key: {external: true, name: e2e-absent-secret}}
+networks: {own: {}, shared: {external: true, name: e2e-absent}, local: {external: true, name: e2e-of-one-machine}}
+"""
+
+
+def test_what_is_external_and_not_there_is_one_error(fleet: Fleet, inventory: Path, project: Path) -> None:
+    """Of a network that the manager alone has Docker says that its scope is wrong, and of the secret once the stack's own network is made."""
+    (project / "external.yml").write_text(EXTERNAL)
+    manager, of_stack = fleet["m1"], ("--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}there")
+    manager.docker("network", "create", "e2e-of-one-machine")
+    try:
+        run = fleet.playbook(inventory, "-e", f"compose={project / 'external.yml'}", "-e", f"stack={STACK}there", playbook=PLAYBOOK)
+    finally:
+        manager.docker("network", "rm", "e2e-of-one-machine")
+    assert run.rc == 2, run.output
+    missing = "no config e2e-absent-config, no network e2e-absent, no network e2e-of-one-machine, no secret e2e-absent-secret"
+    assert f"The swarm has {missing}, which the Compose file uses as external." in run.output
+    assert [manager.docker(kind, "ls", *of_stack).split() for kind in ("network", "service", "config")] == [[], [], []]
+
+
 def test_a_command_that_ends_is_no_service(fleet: Fleet, inventory: Path, project: Path) -> None:
     (project / "ends.yml").write_text('services: {brief: {image: lab/task, command: [sleep, "3"]}}')
     arguments = ["-e", f"compose={project / 'ends.yml'}", "-e", f"stack={STACK}ends"]

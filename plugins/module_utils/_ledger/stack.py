@@ -40,8 +40,13 @@ def networks_taken(stack: str, names: Iterable[str], networks: Iterable[Mapping[
     return sorted(others.intersection(names))
 
 
+def of_swarm(networks: Iterable[Mapping[str, Any]]) -> list[str]:
+    """How a stack can name the networks of the whole swarm: not those of this machine alone."""
+    return [network[key] for network in networks if network.get("Scope") == "swarm" for key in ("Name", "Id") if network.get(key)]
+
+
 def not_there(wanted: Mapping[str, Sequence[str]], names: Mapping[str, Sequence[str]]) -> list[str]:
-    """What of these configs and secrets the swarm does not have. Both by the words of the API."""
+    """What of these configs, networks and secrets the swarm does not have. Both by the words of the API."""
     return ["%s %s" % (kind[:-1], name) for kind in sorted(wanted) for name in wanted[kind] if name not in names.get(kind, ())]
 
 

@@ -19,6 +19,8 @@ from .registries import Logins
 from .translate import Stack
 from .verdict import NOTHING
 
+MADE_WITH = {"config": "docker config create", "network": "docker network create --driver overlay", "secret": "docker secret create"}
+
 
 class Access(NamedTuple):
     """To registries. ``passed_on``: nodes get the manager's own logins."""
@@ -54,9 +56,10 @@ def judged(
             f"'docker compose' on the manager. Give the stack another name, or remove them there ('docker network rm'). {NOTHING}"
         ), []
     if answer["not_there"]:
+        made_with = " and ".join(f"'{command}'" for kind, command in MADE_WITH.items() if any(one.startswith(kind) for one in answer["not_there"]))
         return (
-            f"The swarm has no {', no '.join(answer['not_there'])}, which the Compose file uses as external. Make them with 'docker config create' "
-            f"and 'docker secret create', or correct their names. {NOTHING}"
+            f"The swarm has no {', no '.join(answer['not_there'])}, which the Compose file uses as external. Make what is missing with {made_with}, "
+            f"or correct its name. {NOTHING}"
         ), []
     error = registries.refusal(answer["refused"], access.logins, access.passed_on)
     notes: list[str] = []

@@ -20,6 +20,8 @@ from .fields import kind_of
 from .mounts import is_path
 
 DEFAULT = "default"
+# The networks that each machine has, for which Docker does not look in the swarm.
+OF_A_MACHINE = frozenset(("bridge", "default", "host", "none"))
 # swarmkit's manager/controlapi/common.go, for services and networks, and for configs and secrets.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
 _CARRIED_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
@@ -78,15 +80,16 @@ def networks(document: Mapping[str, Any], stack: str) -> list[str]:
 
 
 def external(document: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The configs and secrets that services use and that have to be there already, by the names that the swarm knows."""
+    """The configs, networks and secrets that services use and that have to be there already, by the names that the swarm knows."""
     found: dict[str, set[str]] = {}
     for name, service in document["services"].items():
-        for _key, section, used in _used(service, name):
+        default = [] if service.get("networks") else [("networks", DEFAULT)]
+        for section, used in [*((section, used) for _key, section, used in _used(service, name)), *default]:
             entry = (document.get(section) or {}).get(used) or {}
-            if section in ("configs", "secrets") and entry.get("external"):
+            if section in ("configs", "networks", "secrets") and entry.get("external"):
                 older = entry["external"].get("name") if isinstance(entry["external"], dict) else None
                 found.setdefault(section, set()).add(str(entry.get("name") or older or used))
-    return {section: sorted(names) for section, names in found.items()}
+    return {section: left for section, names in found.items() if (left := sorted(names - OF_A_MACHINE if section == "networks" else names))}
 
 
 def check_names(document: Mapping[str, Any], stack: str) -> None:

@@ -118,22 +118,27 @@ def test_networks_that_are_there_already() -> None:
     assert error.startswith("The networks s_default are there already, and the stack s does not own them")
 
 
-def test_external_configs_and_secrets_that_are_not_there() -> None:
-    """Docker looks for them once it has made the networks."""
+def test_external_configs_networks_and_secrets_that_are_not_there() -> None:
+    """Docker looks for configs and secrets once it has made the networks; and for no network that is each machine's own."""
     text = """
-      services: {a: {image: i, configs: [c, own], secrets: [{source: s}, named, older]}}
+      services:
+        a: {image: i, configs: [c, own], secrets: [{source: s}, named, older], networks: [n, own, host]}
+        b: {image: i}
       configs: {c: {external: true}, own: {content: x}, unused: {external: true}}
       secrets: {s: {external: true}, named: {external: true, name: other}, older: {external: {name: former}}}
+      networks: {default: {external: true, name: shared}, n: {external: true}, own: {}, unused: {external: true}, host: {external: true, name: host}}
     """
     wanted = beforehand.questions(document(dedent(text)), "s", beforehand.Access({}, False), False)["external"]
-    assert wanted == {"configs": ["c"], "secrets": ["former", "other", "s"]}
-    assert beforehand.questions(document(), "s", beforehand.Access({}, False), False)["external"] == {}
-    found = on_swarm.not_there(wanted, {"services": ["c"], "configs": ["x"], "secrets": ["s", "former"]})
-    assert found == ["config c", "secret other"]
+    assert wanted == {"configs": ["c"], "networks": ["n", "shared"], "secrets": ["former", "other", "s"]}
+    assert beforehand.questions(document("services: {a: {image: i}}"), "s", beforehand.Access({}, False), False)["external"] == {}
+    networks = on_swarm.of_swarm([{"Name": "n", "Id": "n1", "Scope": "local"}, {"Name": "shared", "Id": "n2", "Scope": "swarm"}])
+    assert networks == ["shared", "n2"]
+    found = on_swarm.not_there(wanted, {"services": ["c"], "configs": ["x"], "secrets": ["s", "former"], "networks": networks})
+    assert found == ["config c", "network n", "secret other"]
     error, _notes = judged(not_there=found)
     assert error == (
-        "The swarm has no config c, no secret other, which the Compose file uses as external. Make them with 'docker config create' and "
-        "'docker secret create', or correct their names. Nothing was deployed."
+        "The swarm has no config c, no network n, no secret other, which the Compose file uses as external. Make what is missing with 'docker config "
+        "create' and 'docker network create --driver overlay' and 'docker secret create', or correct its name. Nothing was deployed."
     )
 
 
