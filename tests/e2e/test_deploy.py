@@ -188,6 +188,32 @@ def test_what_is_external_and_not_there_is_one_error(fleet: Fleet, inventory: Pa
     assert [manager.docker(kind, "ls", *of_stack).split() for kind in ("network", "service", "config")] == [[], [], []]
 
 
+ROLLED_BACK = """
+services:
+  web:
+    image: lab/task
+    command: [sleep, "100000"]
+    stop_grace_period: 1s
+    deploy: {update_config: {failure_action: rollback, monitor: 2s}, rollback_config: {monitor: 1s}}
+"""
+
+
+def test_an_update_that_swarm_rolls_back_is_a_failure_with_its_cause(fleet: Fleet, inventory: Path, project: Path) -> None:
+    path = project / "back.yml"
+    arguments = ["-e", f"compose={path}", "-e", f"stack={STACK}back"]
+    runs = []
+    try:
+        for text in (ROLLED_BACK, ROLLED_BACK.replace('[sleep, "100000"]', '[sh, -c, "exit 7"]'), ROLLED_BACK):
+            path.write_text(text)
+            runs.append(fleet.playbook(inventory, *arguments, playbook=PLAYBOOK))
+    finally:
+        fleet["m1"].start("docker", "stack", "rm", f"{STACK}back")
+    assert [run.rc for run in runs] == [0, 2, 0], runs
+    said = f"{STACK}back_web: 1 of 1 running; swarm rolled its update back, and it runs as before: "
+    assert said in runs[1].output, runs[1].output
+    assert "1 failed, the last with: task: non-zero exit (7)" in runs[1].output, runs[1].output
+
+
 def test_a_command_that_ends_is_no_service(fleet: Fleet, inventory: Path, project: Path) -> None:
     (project / "ends.yml").write_text('services: {brief: {image: lab/task, command: [sleep, "3"]}}')
     arguments = ["-e", f"compose={project / 'ends.yml'}", "-e", f"stack={STACK}ends"]

@@ -79,7 +79,9 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
     # A one-shot task that has ended as it should is not started again.
     once = not job and (spec.get("RestartPolicy") or {}).get("Condition") in ("none", "on-failure")
     complete = [task for task in current if task["Status"]["State"] == "complete"] if once else []
-    ended = [task for task in current if task["Status"]["State"] in (FAILED if job or once else (*FAILED, "complete"))]
+    # Of an update that swarm rolled back, the tasks that failed are specified as the service is no more.
+    seen = tasks if state.startswith("rollback") else current
+    ended = [task for task in seen if task["Status"]["State"] in (FAILED if job or once else (*FAILED, "complete"))]
     last = max(ended, key=lambda task: task["Status"].get("Timestamp") or "", default=None)
     return {
         "service": service["Spec"]["Name"],
@@ -95,7 +97,7 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
         "failures": len(ended),
         "ended": sorted(task["ID"] for task in ended),
         # Those that restart no more. Swarm wants a task that has ended to run until it decides whether another one follows.
-        "over": bool(ended) and all(task["Status"]["State"] == "complete" and (job or once) for task in live),
+        "over": seen is current and bool(ended) and all(task["Status"]["State"] == "complete" and (job or once) for task in live),
         "done": len(running) + len(complete) >= wanted and not old and state not in NOT_DONE,
     }
 

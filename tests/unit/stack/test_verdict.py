@@ -348,6 +348,20 @@ def test_an_update_that_swarm_rolled_back_is_said_to_be() -> None:
     assert line(paused) == "1 of 1 running; its update is rollback paused"
 
 
+def test_why_swarm_rolled_an_update_back_is_what_its_tasks_ended_with() -> None:
+    """They are specified as the service is no more. What failed before the deployment is not why."""
+    earlier, of_update = (of_own(name, "failed", "shutdown", f"why {name} failed") for name in ("t1", "t2"))
+    of_update["Spec"] = {**of_update["Spec"], "ContainerSpec": {"Image": "newer"}}
+    of_update["Status"]["Timestamp"] = "2999-01-01T00:00:00Z"
+    before = {"progress": [far([earlier, of_own("t3", "running")])]}
+    tasks = [earlier, of_update, of_own("t3", "running")]
+    found = patience.since(before, {"progress": [far(tasks, UpdateStatus={"State": "rollback_completed"})], "pending_now": []})
+    assert verdict.lines(found)["s_a"].endswith("'docker service ps --no-trunc s_a' says why; 1 failed, the last with: why t2 failed")
+    assert far(tasks)["ended"] == ["t1"]
+    # Before swarm has a task again that is as before, it is waited for.
+    assert verdict.left({"progress": [far(tasks[:2], UpdateStatus={"State": "rollback_started"})]}) == ["s_a"]
+
+
 def test_jobs_and_services_that_the_file_has_no_more() -> None:
     assert not verdict.jobs(specs("services: {a: {image: i}}"))
     job = specs("services: {a: {image: i, deploy: {mode: global-job}}}")
