@@ -7,10 +7,11 @@ other images. One node has the policies for a model of card each, one that of tw
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import yaml
 
 from tests.lab.lab import CHECKOUT
 
-from .fleet import UUID, Fleet, Run, at_hand, wait_until
+from .fleet import UUID, Fleet, Node, Run, at_hand, wait_until
 from .work import COUNT, cards, containers, variables
 
 NAME = "e2e-recipes"
@@ -162,27 +163,61 @@ def whole(fleet: Fleet) -> list[tuple[str, str]]:
     return sorted([("r2", card) for card in fleet["r2"].gpus()[1:]] + [(name, card) for name in ("r3", "r4") for card in fleet[name].gpus()])
 
 
-# The master listens at the address of its name, and the workers connect to that name, as Spark's do. Each worker says which GPU it sees.
-LISTENS = r'exec busybox httpd -f -vv -p "$$(busybox ping -c 1 -w 1 master | sed "s/^[^(]*(\([0-9.]*\)).*/\1/;q"):7077"'
-SAYS = r'until (echo "GET /$$(nvidia-smi -L | sed "s/.*(UUID: \(.*\))/\1/") HTTP/1.0"; echo) | busybox nc master 7077 | grep HTTP; do sleep 1; done'
-MASTER, WORKER = f"command: [sh, -c, '{LISTENS}']", f"command: [sh, -c, '{SAYS}; exec sleep infinity']"
-SPARK_FILE = {
-    "apache/spark:3.5.7": "lab/cuda",
-    "command: [/opt/spark/bin/spark-class, org.apache.spark.deploy.master.Master, --host, master]": MASTER,
-    'command: [/opt/spark/bin/spark-class, org.apache.spark.deploy.worker.Worker, "spark://master:7077"]': WORKER,
-}
+# Stands in for Spark's program. The master listens at the address of its name, and the workers connect to the one that they are given, as Spark's do.
+# Each worker runs the discovery script of its options first, as Spark's does, and requests a path with the GPU that it sees from the master.
+SPARK_CLASS = r"""#!/bin/sh
+case "$1 $2" in
+"org.apache.spark.deploy.master.Master --host")
+    exec busybox httpd -f -vv -p "$(busybox ping -c 1 -w 1 "$3" | sed 's/^[^(]*(\([0-9.]*\)).*/\1/;q'):7077" ;;
+"org.apache.spark.deploy.worker.Worker spark://"*)
+    for option in $SPARK_WORKER_OPTS; do
+        case $option in
+        -Dspark.worker.resource.gpu.discoveryScript=*) "${option#*=}" || exit ;;
+        -Dspark.worker.resource.gpu.amount=*) echo "amount ${option#*=}" ;;
+        esac
+    done
+    master=${2#spark://} card=$(nvidia-smi -L | sed 's/.*(UUID: \(.*\))/\1/')
+    until (echo "GET /$card HTTP/1.0"; echo) | busybox nc "${master%:*}" "${master#*:}" | grep HTTP; do sleep 1; done
+    exec sleep infinity ;;
+esac
+echo "$* is no command of Spark's" >&2
+exit 2
+"""
+# What Spark wants of such a script: one line of JSON, with the GPUs as nvidia-smi numbers them where it runs.
+DISCOVERY = r"""#!/bin/sh
+found=$(nvidia-smi --query-gpu=index --format=csv,noheader) && [ "$found" ] || exit 1
+echo "{\"name\": \"gpu\", \"addresses\": [\"$(echo $found | sed 's/ /", "/g')\"]}"
+"""
+# Where the image of Spark has them.
+SPARK_FILES = {"bin/spark-class": SPARK_CLASS, "examples/src/main/scripts/getGpusResources.sh": DISCOVERY}
+SPARK_IMAGE = {"apache/spark:3.5.7": "lab/spark"}
 
 
-def test_a_spark_worker_for_each_gpu(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def spark_image(fleet: Fleet, inventory: Path) -> None:
+    for name in NODES:
+        node = fleet[name]
+        for path, text in SPARK_FILES.items():
+            node.write(f"/root/opt/spark/{path}", text.encode())
+        node.run("chmod", "-R", "755", "/root/opt")
+        container = node.docker("create", "lab/cuda", "true")
+        node.docker("cp", "/root/opt", f"{container}:/")
+        node.docker("commit", container, "lab/spark")
+        node.docker("rm", container)
+
+
+def test_a_spark_worker_for_each_gpu(fleet: Fleet, inventory: Path, spark_image: None, tmp_path: Path) -> None:
     """Each worker sees a GPU of its own, and the master none, though its image requests all. One worker more than GPUs waits."""
-    run = deploy(fleet, inventory, example(tmp_path, "spark.yml", SPARK_FILE), "spark")
+    run = deploy(fleet, inventory, example(tmp_path, "spark.yml", SPARK_IMAGE), "spark")
     assert run.rc == 0, run.output
     assert "spark_worker: 4 of 4 running" in run.output
-    more = example(tmp_path, "spark.yml", {**SPARK_FILE, "replicas: 4": "replicas: 8"})
+    more = example(tmp_path, "spark.yml", {**SPARK_IMAGE, "replicas: 4": "replicas: 8"})
     run = deploy(fleet, inventory, more, "spark", "-e", "gpu_stack_allow_pending=true", "-e", "gpu_stack_wait_timeout=10")
     assert run.rc == 75, run.output
     assert "spark_worker: 7 of 8 running; needs 1 NVIDIA-GPU on one node" in run.output
     assert seen(fleet, "spark_worker", 7) == whole(fleet)
+    for name, worker in running(fleet, "spark_worker", 7):
+        assert discovered(fleet[name], worker) == ("1", "gpu", [reserved(fleet[name], worker)])
     ((name, master),) = running(fleet, "spark_master")
     assert fleet[name].docker("exec", master, "sh", "-c", COUNT) == "0"
 
@@ -190,6 +225,21 @@ def test_a_spark_worker_for_each_gpu(fleet: Fleet, inventory: Path, tmp_path: Pa
         return set(UUID.findall(fleet[name].run("sh", "-c", f"docker logs {master} 2>&1")))
 
     wait_until("the workers to reach their master", lambda: connected() == {card for _name, card in whole(fleet)}, SEEN_S, connected)
+
+
+def discovered(node: Node, worker: str) -> tuple[str, str, list[str]]:
+    """How many GPUs a worker wants, and as what and which ones its discovery script found them, by their UUIDs."""
+    amount, said = wait_until("the discovery script", lambda: re.findall(r"^amount (\d+)\n(\{.*\})$", node.docker("logs", worker), re.MULTILINE))[0]
+    shown = node.docker("exec", worker, "nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
+    by_index, found = dict(line.split(", ") for line in shown.splitlines()), json.loads(said)
+    return amount, found["name"], [by_index[address] for address in found["addresses"]]
+
+
+def reserved(node: Node, container: str) -> str:
+    """What swarm gave its task."""
+    given = node.docker_json("inspect", container)[0]["Config"]["Env"]
+    (card,) = [one.partition("=")[2] for one in given if one.startswith("DOCKER_RESOURCE_NVIDIA-GPU=")]
+    return card
 
 
 JOBS = {"image": "lab/cuda", "command": ["sh", "-c", 'echo "LR=$LR: $MAX_CONTAINER_MEMORY MiB"; until [ -e /over ]; do sleep 1; done']}
@@ -310,6 +360,115 @@ def test_beside_docker_service_create(fleet: Fleet, inventory: Path) -> None:
     fleet["r1"].docker("service", "update", "--detach", "--no-resolve-image", *other, "plain")
     wait_until("its new task", lambda: containers(fleet["r1"], "plain"), SEEN_S, lambda: fleet["r1"].docker("service", "ps", "--no-trunc", "plain"))
     assert seen(fleet, "plain") == [("r1", fleet["r1"].gpus()[DOKPLOY_CARD])]
+
+
+# Calls Docker's API as programs do: the method, the path, and on standard input what is posted.
+CALL = """
+import http.client, socket, sys
+connection = http.client.HTTPConnection("localhost")
+connection.sock = socket.socket(socket.AF_UNIX)
+connection.sock.connect("/var/run/docker.sock")
+connection.request(*sys.argv[1:3], body=sys.stdin.read() or None, headers={"Content-Type": "application/json"})
+answer = connection.getresponse()
+sys.stdout.write(answer.read().decode())
+sys.exit(answer.status >= 400)
+"""
+
+
+def call(node: Node, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    return json.loads(node.start("python3", "-c", CALL, method, path, text=json.dumps(body).encode() if body else None).stdout)
+
+
+def updated(fleet: Fleet, service: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> tuple[str, list[str]]:
+    """The node and the cards of the new task after an update: ``change`` makes the whole specification of the one before, as it is written."""
+    ((_name, former),) = running(fleet, service)
+    found = call(fleet["r1"], "GET", f"/services/{service}")
+    call(fleet["r1"], "POST", f"/services/{found['ID']}/update?version={found['Version']['Index']}", change(found["Spec"]))
+    return anew(fleet, service, former)
+
+
+def anew(fleet: Fleet, service: str, former: str) -> tuple[str, list[str]]:
+    def found() -> list[tuple[str, str]]:
+        there = [(name, container) for name in NODES for container in containers(fleet[name], service)]
+        return [] if any(container == former for _name, container in there) else there
+
+    ((name, container),) = wait_until("its new task", found, SEEN_S, lambda: fleet["r1"].docker("service", "ps", "--no-trunc", service))
+    return name, [] if fleet[name].docker("exec", container, "sh", "-c", COUNT) == "0" else cards(fleet[name], container)
+
+
+ONE_GPU = """
+services:
+  app:
+    image: lab/cuda
+    deploy: {resources: {reservations: {generic_resources: [{discrete_resource_spec: {kind: gpu, value: 1}}]}}}
+"""
+
+
+def stack_deploy(fleet: Fleet, stack: str) -> None:
+    """As both of them call it. Here is no registry in which an image could be looked up."""
+    fleet["r1"].write("/root/stack/docker-compose.yml", ONE_GPU.encode())
+    words = ("--prune", "--with-registry-auth", "--resolve-image=never", "--compose-file", "/root/stack/docker-compose.yml")
+    fleet["r1"].docker("stack", "deploy", *words, stack)
+
+
+def test_beside_portainer(fleet: Fleet, inventory: Path) -> None:
+    """It deploys with 'docker stack deploy', and updates a service by its whole specification. Where its form has another number of CPUs it writes
+    all resources anew, of which it knows memory and CPUs (app/docker/views/services/edit/serviceController.js)."""
+    card = fleet["r1"].gpus()[DOKPLOY_CARD]
+    stack_deploy(fleet, "portainer")
+    assert seen(fleet, "portainer_app") == [("r1", card)]
+
+    def variable(spec: dict[str, Any]) -> dict[str, Any]:
+        spec["TaskTemplate"]["ContainerSpec"]["Env"] = ["EDITED=1"]
+        return spec
+
+    def cpus(spec: dict[str, Any]) -> dict[str, Any]:
+        none = {"NanoCPUs": 0, "MemoryBytes": 0}
+        spec["TaskTemplate"]["Resources"] = {"Limits": none, "Reservations": {**none, "NanoCPUs": 10**8}}
+        return spec
+
+    assert updated(fleet, "portainer_app", variable) == ("r1", [card])
+    assert updated(fleet, "portainer_app", cpus)[1] == []
+    ((_name, former),) = running(fleet, "portainer_app")
+    stack_deploy(fleet, "portainer")
+    assert anew(fleet, "portainer_app", former) == ("r1", [card])
+
+
+# What it posts for an application (packages/server/src/utils/builders/index.ts).
+DOKPLOY_APP = {
+    "Name": "app",
+    "TaskTemplate": {
+        "ContainerSpec": {"Image": "lab/cuda", "Env": ["A=1"], "Mounts": []},
+        "Placement": {"Constraints": []},
+        "Resources": {"Limits": {}, "Reservations": {}},
+    },
+    "Mode": {"Replicated": {"Replicas": 1}},
+    "RollbackConfig": {"Parallelism": 1, "Order": "start-first"},
+    "UpdateConfig": {"Parallelism": 1, "Order": "start-first", "FailureAction": "rollback"},
+    "EndpointSpec": {"Ports": []},
+}
+
+
+def test_beside_dokploy(fleet: Fleet, inventory: Path) -> None:
+    """Its stacks reserve GPUs. Its applications do not, and each deployment of one writes the whole service. Its page of GPUs counts amounts, and
+    named GPUs are none, be their kind the one that it knows (packages/server/src/utils/gpu-setup.ts)."""
+    manager, card = fleet["r1"], fleet["r1"].gpus()[DOKPLOY_CARD]
+    call(manager, "POST", "/services/create", DOKPLOY_APP)
+    ((name, former),) = running(fleet, "app")
+    assert fleet[name].docker("exec", former, "sh", "-c", COUNT) == "0"
+    manager.docker("service", "update", "--detach", "--no-resolve-image", "--generic-resource-add", "gpu=1", "app")
+    assert anew(fleet, "app", former) == ("r1", [card])
+
+    def again(spec: dict[str, Any]) -> dict[str, Any]:
+        task = {**DOKPLOY_APP["TaskTemplate"], "ForceUpdate": spec["TaskTemplate"].get("ForceUpdate", 0) + 1}
+        return {**DOKPLOY_APP, "TaskTemplate": task}
+
+    assert updated(fleet, "app", again)[1] == []
+    stack_deploy(fleet, "dokploy")
+    assert seen(fleet, "dokploy_app") == [("r1", card)]
+    shown = manager.docker_json("node", "inspect", "self", "--format", "{{json .Description.Resources.GenericResources}}")
+    of_kind = [form for one in shown for form, its in one.items() if its["Kind"].lower() == "gpu"]
+    assert of_kind == ["NamedResourceSpec"]
 
 
 def test_beside_docker_stack_deploy(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
