@@ -1,0 +1,80 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The YAML on the pages is taken as it stands: Compose files, files of jobs, policies, and other variables."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.rules import check_rules
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._classes import for_job
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.job_file import read
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack.translate import translate
+from tests.pages import settings
+
+CHECKOUT = Path(__file__).parents[3]
+DECLARED = declared(settings.ROLES)
+PAGES = [CHECKOUT / "README.md", *sorted(CHECKOUT.glob("docs/*.md"))]
+BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = [(path.name, text) for path in PAGES for text in BLOCK.findall(path.read_text(encoding="utf-8"))]
+# Of other programs: ansible-builder, and an inventory.
+OTHERS = {"version", "images", "dependencies", "swarm_managers", "gpu_nodes", "swarm_workers", "all"}
+
+
+def kind_of(text: str) -> str:
+    found = set(yaml.safe_load(text))
+    for key, kind in (("services", "Compose file"), ("image", "job"), ("x-gpu", "nodes of a job"), ("env", "part of a task")):
+        if key in found:
+            return kind
+    return "others" if found <= OTHERS else "variables"
+
+
+def taken(text: str, folder: Path) -> None:
+    found: dict[str, Any] = yaml.safe_load(text)
+    kind = kind_of(text)
+    if kind == "Compose file":
+        assert translate(text, "compose.yml", {}.get, {}).notes == []
+    elif kind == "job":
+        (folder / "job.yml").write_text(text, encoding="utf-8")
+        assert set(read(str(folder / "job.yml"))) == set(found)
+    elif kind == "nodes of a job":
+        for_job.wanted(found["x-gpu"], "job")
+    elif kind == "variables":
+        assert {name for name in found if not name.startswith("vault_")} - set(DECLARED) == set()
+        check_rules(found.get("gpu_node_advertise", [{"as": "gpu"}]))
+
+
+@pytest.mark.parametrize(("page", "text"), BLOCKS, ids=[f"{page}-{number}" for number, (page, _text) in enumerate(BLOCKS)])
+def test_what_a_page_shows_is_taken(page: str, text: str, tmp_path: Path) -> None:
+    taken(text, tmp_path)
+
+
+def test_there_is_one_of_each_kind() -> None:
+    found = Counter(kind_of(text) for _page, text in BLOCKS)
+    assert {"Compose file", "job", "nodes of a job", "variables"} <= set(found)
+    assert found["variables"] > 10
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "services: {a: {image: i, restart: always}}",
+        "{name: a, image: i, gpu: 1}",
+        "x-gpu: {memory: 1}",
+        "gpu_node_advertise: [{as: gpus}]",
+        "gpu_node_advertize: [{as: gpu}]",
+    ],
+)
+def test_what_is_not_taken_is_found(text: str, tmp_path: Path) -> None:
+    with pytest.raises((GpuSwarmError, AssertionError)):
+        taken(text, tmp_path)
