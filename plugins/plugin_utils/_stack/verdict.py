@@ -15,9 +15,10 @@ from typing import Any
 
 NOTHING = "Nothing was deployed."
 # What has become of an update that went wrong.
-ENDED = ("paused", "rollback_paused", "rollback_completed")
-STOPPED = (*ENDED, "rollback_started")
-ROLLED_BACK = "swarm rolled its update back, and it runs as before: 'docker service ps --no-trunc {}' says why"
+ENDED = ("paused", "rollback_paused")
+BACK = "rollback_completed"
+STOPPED = (*ENDED, "rollback_started", BACK)
+ROLLED_BACK = "swarm rolled its update back{}: 'docker service ps --no-trunc {}' says why"
 # swarmkit's controlapi has the second half, and docker/cli's compose deployment the first.
 _UNCHANGED = re.compile(r"failed to update (config|secret) ([^\s:]+): .*only updates to Labels are allowed")
 
@@ -109,8 +110,8 @@ def _line(one: Mapping[str, Any], pending: str | None, unsteady: bool) -> str:
     words = [f"{one['running']} of {one['wanted']} {'complete' if one['job'] else 'running'}{ended}"]
     if one["done"] and not unsteady:
         return words[0]
-    if one["update"] == "rollback_completed":
-        words.append(ROLLED_BACK.format(one["service"]))
+    if one["update"] == BACK:
+        words.append(ROLLED_BACK.format(", and it runs as before" if _is_back(one) else "", one["service"]))
     elif one["update"] in STOPPED:
         words.append(f"its update is {one['update'].replace('_', ' ')}")
     if pending and one["running"] < one["wanted"]:
@@ -121,8 +122,13 @@ def _line(one: Mapping[str, Any], pending: str | None, unsteady: bool) -> str:
 
 
 def left(answer: Mapping[str, Any]) -> list[str]:
-    """The services that are still waited for: a task that failed for good is not, nor is an update that swarm has paused or rolled back."""
-    return [one["service"] for one in answer["progress"] if not one["done"] and not one["over"] and one["update"] not in ENDED]
+    """The services that are still waited for: a task that failed for good is not, nor is an update that swarm has paused or rolled back. Swarm has
+    rolled one back before its tasks run again."""
+    return [one["service"] for one in answer["progress"] if not (one["done"] or one["over"] or one["update"] in ENDED or _is_back(one))]
+
+
+def _is_back(one: Mapping[str, Any]) -> bool:
+    return one["update"] == BACK and one["running"] + one["complete"] >= one["wanted"]
 
 
 def outcome(answer: Mapping[str, Any], unsteady: Collection[str] = ()) -> tuple[list[str], list[str]]:

@@ -335,8 +335,12 @@ def test_what_becomes_of_the_run(tasks: Any, more: Any, pending: Any, outcome: s
 
 def test_an_update_that_has_ended_otherwise_is_not_waited_for() -> None:
     states = ("updating", "rollback_started", "paused", "rollback_paused", "rollback_completed")
-    left = [verdict.left({"progress": [far([], UpdateStatus={"State": state})]}) for state in states]
-    assert left == [["s_a"], ["s_a"], [], [], []]
+    assert [left([], state) for state in states] == [["s_a"], ["s_a"], [], [], ["s_a"]]
+    assert left([of_own("t1", "running")], "rollback_completed") == []
+
+
+def left(tasks: Any, state: str) -> list[str]:
+    return verdict.left({"progress": [far(tasks, UpdateStatus={"State": state})]})
 
 
 def test_an_update_that_swarm_rolled_back_is_said_to_be() -> None:
@@ -344,6 +348,8 @@ def test_an_update_that_swarm_rolled_back_is_said_to_be() -> None:
     found = far([of_own("t1", "running")], UpdateStatus={"State": "rollback_completed"})
     assert not found["done"]
     assert line(found) == "1 of 1 running; swarm rolled its update back, and it runs as before: 'docker service ps --no-trunc s_a' says why"
+    starts = far([of_own("t1", "ready", "ready")], UpdateStatus={"State": "rollback_completed"})
+    assert line(starts) == "0 of 1 running; swarm rolled its update back: 'docker service ps --no-trunc s_a' says why"
     paused = far([of_own("t1", "running")], UpdateStatus={"State": "rollback_paused"})
     assert line(paused) == "1 of 1 running; its update is rollback paused"
 
@@ -359,7 +365,7 @@ def test_why_swarm_rolled_an_update_back_is_what_its_tasks_ended_with() -> None:
     assert verdict.lines(found)["s_a"].endswith("'docker service ps --no-trunc s_a' says why; 1 failed, the last with: why t2 failed")
     assert far(tasks)["ended"] == ["t1"]
     # Before swarm has a task again that is as before, it is waited for.
-    assert verdict.left({"progress": [far(tasks[:2], UpdateStatus={"State": "rollback_started"})]}) == ["s_a"]
+    assert left(tasks[:2], "rollback_started") == ["s_a"]
 
 
 def test_jobs_and_services_that_the_file_has_no_more() -> None:
