@@ -32,8 +32,9 @@ NOT_THERE = "in version 1.21.0-1 is not there. All packages are there in version
 # A repository of the node that has the packages.
 OWN = "/etc/yum.repos.d/own.repo"
 DEFINITION = f"[own]\nname=Own\nbaseurl={URL}/stable/rpm/$basearch\nrepo_gpgcheck=1\ngpgcheck=0\ngpgkey=file:///{rpms.KEY}\n"
-# sqlite rewrites these for whoever reads rpm's database.
-READ = ("/var/lib/rpm/rpmdb.sqlite-shm", "/var/lib/rpm/rpmdb.sqlite-wal")
+# sqlite rewrites these for whoever reads rpm's database. rpm 6 locks its keyring also for who reads that, and where no package was ever installed
+# it makes the directory for it.
+READ = ("/var/lib/rpm/rpmdb.sqlite-shm", "/var/lib/rpm/rpmdb.sqlite-wal", "/var/lib/rpm/.keyring.lock", "/var/lib/rpm", "/var/lib")
 
 
 @pytest.fixture(scope="module")

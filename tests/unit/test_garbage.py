@@ -31,14 +31,21 @@ class LookupModule(LookupBase):
 """
 
 
+# Of this release of Python.
+DEFAULT = "import gc; print(gc.get_threshold()[0])"
+
+
+def without_more() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
 def played(folder: Path) -> str:
     (folder / "play.yml").write_text(PLAYBOOK)
     (folder / "lookup_plugins").mkdir()
     (folder / "lookup_plugins" / "searches.py").write_text(LOOKUP)
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
         [ANSIBLE_PLAYBOOK, "-i", "localhost,", folder / "play.yml"],
-        env={**environment, "ANSIBLE_HOME": str(folder / "home")}, capture_output=True, text=True, check=False,
+        env={**without_more(), "ANSIBLE_HOME": str(folder / "home")}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -50,4 +57,6 @@ def test_it_counts_in_the_processes_of_tasks(tmp_path: Path) -> None:
 
 
 def test_other_playbooks_are_left_alone(tmp_path: Path) -> None:
-    assert "threshold=700 frozen=False" in played(tmp_path)
+    default = subprocess.run([sys.executable, "-c", DEFAULT], env=without_more(), capture_output=True, text=True, check=True).stdout.strip()
+    assert default != "50000"
+    assert f"threshold={default} frozen=False" in played(tmp_path)

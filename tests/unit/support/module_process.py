@@ -20,7 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import checkout
+from ansible.module_utils.common.parameters import PASS_VARS
 
+# From ansible-core 2.21 on, a result has the arguments in it only where the controller wants them there.
+SHOWN = {"_ansible_inject_invocation": True} if "inject_invocation" in PASS_VARS else {}
 # The parent of all runs of one module. A run says what it has to say into two files, since a pipe of both would have to be emptied.
 PARENT = """
 import atexit, importlib, json, os, sys
@@ -84,7 +87,7 @@ def run(module, arguments, env=None, before=""):
         files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
         for path in files:
             path.touch()
-        args = json.dumps({"ANSIBLE_MODULE_ARGS": arguments})
+        args = json.dumps({"ANSIBLE_MODULE_ARGS": {**SHOWN, **arguments}})
         request = {"files": [*map(str, files)], "args": args, "env": dict(os.environ if env is None else env), "before": before}
         process = parent(module)
         process.stdin.write(json.dumps(request) + "\n")
