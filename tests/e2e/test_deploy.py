@@ -201,16 +201,23 @@ services:
 def test_an_update_that_swarm_rolls_back_is_a_failure_with_its_cause(fleet: Fleet, inventory: Path, project: Path) -> None:
     manager, path = fleet["m1"], project / "back.yml"
     arguments = ["-e", f"compose={path}", "-e", f"stack={STACK}back"]
-    manager.start("docker", "stack", "deploy", "--resolve-image=never", "--compose-file", "-", f"{STACK}back", text=ROLLED_BACK.encode())
+    by_hand = ("docker", "stack", "deploy", "--resolve-image=never", "--compose-file", "-", f"{STACK}back")
+
+    def update() -> str:
+        return str((manager.docker_json("service", "inspect", f"{STACK}back_web")[0].get("UpdateStatus") or {}).get("State"))
+
+    manager.start(*by_hand, text=ROLLED_BACK.encode())
     try:
         wait_until("what it runs as before", lambda: " Running " in manager.docker("stack", "ps", f"{STACK}back"))
         path.write_text(ROLLED_BACK.replace('[sleep, "100000"]', '[sh, -c, "exit 7"]'))
         run = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
-        path.write_text(ROLLED_BACK)
-        again = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
+        # The next deployment begins anew.
+        rolled_back = update()
+        manager.start(*by_hand, text=ROLLED_BACK.encode())
+        after = update()
     finally:
         manager.start("docker", "stack", "rm", f"{STACK}back")
-    assert (run.rc, again.rc) == (2, 0), run.output + again.output
+    assert (run.rc, rolled_back, after.startswith("rollback")) == (2, "rollback_completed", False), (run.output, rolled_back, after)
     assert f"{STACK}back_web: 1 of 1 running; swarm rolled its update back, and it runs as before: " in run.output, run.output
     assert "1 failed, the last with: task: non-zero exit (7)" in run.output, run.output
 

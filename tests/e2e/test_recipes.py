@@ -400,6 +400,7 @@ ONE_GPU = """
 services:
   app:
     image: lab/cuda
+    stop_grace_period: 1s
     deploy: {resources: {reservations: {generic_resources: [{discrete_resource_spec: {kind: gpu, value: 1}}]}}}
 """
 
