@@ -18,7 +18,7 @@ def imported(path: Path) -> list[str]:
         name
         for node in nodes
         for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in getattr(node, "names", [])])
-        if isinstance(node, ast.Import | ast.ImportFrom)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
     ]
 
 
