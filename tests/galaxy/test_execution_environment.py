@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """ansible-builder makes a build context of the example in docs/SCALE.md, and finds in the collection what an image needs besides.
-The image itself takes a base image from a registry, and is not built here."""
+That takes a base image from a registry, and is not built here: tests/e2e/test_execution_environment.py builds another one."""
 
 from __future__ import annotations
 

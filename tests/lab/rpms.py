@@ -103,7 +103,7 @@ def publish(lab: Lab, nodes: Sequence[Node]) -> None:
     if not stamp.exists() or stamp.read_text() != key():
         shutil.rmtree(repository(lab), ignore_errors=True)
         with tempfile.TemporaryDirectory() as work:
-            _build(_nvidia(Path(work)), repository(lab))
+            build(_nvidia(Path(work)), repository(lab))
         index(lab, repository(lab))
         stamp.write_text(key())
     for release, family in sorted(own):
@@ -123,7 +123,7 @@ def _publish_distribution(lab: Lab, release: str, family: str) -> None:
             wanted.extend(_plugins(archive, Path(work) / str(position)))
         partial = folder.with_name(f".{folder.name}")
         shutil.rmtree(partial, ignore_errors=True)
-        _build([wanted], partial)
+        build([wanted], partial)
     index(lab, partial)
     partial.rename(folder)
 
@@ -169,7 +169,7 @@ def _relations(word: str, debian: str, version: str) -> tuple[str, ...]:
     return tuple(f"{word}: {name} {OPERATORS.get(operator, operator)} {number}".strip() for name, operator, number in found)
 
 
-def _build(groups: list[list[Package]], folder: Path) -> None:
+def build(groups: list[list[Package]], folder: Path) -> None:
     folder.mkdir(parents=True)
     template = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string((SOURCES / "rpms.spec.j2").read_text())
     with tempfile.TemporaryDirectory() as work:

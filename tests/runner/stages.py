@@ -32,7 +32,7 @@ E2E = "tests/e2e"
 E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in ("lost", "maintain", "provision", "remove", "secrets", "toml_agreement", "verify", "versions")]
 E2E_SWARM = [f"{E2E}/test_swarm_faults.py"]
 # Each of these has small fleets of its own.
-APART = ("air_gap", "controllers", "deprovision", "leave_no_trace", "recipes", "ssh", "two_swarms", "upgrade")
+APART = ("air_gap", "controllers", "deprovision", "execution_environment", "leave_no_trace", "recipes", "ssh", "two_swarms", "upgrade")
 E2E_APART = [f"{E2E}/test_{name}.py" for name in APART]
 E2E_HEALTH = [f"{E2E}/test_health.py"]
 # Where each node image has been made: those with a node of Debian's testing suite, and what compares the images with the docs.
