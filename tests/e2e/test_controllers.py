@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """The oldest ansible-core that the collection takes and the newest that pip installs, each with the lowest and the newest community.docker that
-it allows: a manager and a worker are provisioned, a second run changes nothing, they are verified and deprovisioned. And a node with Debian 13's
-Python is its own controller, with the newest of both."""
+it allows: a manager and a worker are provisioned, a second run changes nothing, they are verified and deprovisioned; with the oldest also a worker
+with zypper, by the lowest community.general. And a node with Debian 13's Python is its own controller, with the newest of both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ vars: {nvidia_container_toolkit_repository: http://lab-repo/libnvidia-container}
 nodes:
   c1: {groups: [swarm_managers, gpu_nodes], gpus: t4x4}
   w1: {gpus: t4x4, image: debian12}
+  s1: {gpus: t4x4, image: debian12, family: suse}
 """
+NODES = ["c1", "w1"]
+ZYPPER = ["s1"]  # all that community.general is for: with the lowest of it that is allowed
 CONTROLLER = "/srv/controller"
 CHECK = "--check"
 PLAYS = [
@@ -80,15 +83,17 @@ def bounds_of(core: cores.Core) -> SpecifierSet:
 def test_a_pair(fleet: Fleet, tmp_path: Path, core: cores.Core) -> None:
     before, versions = cores.provide(core)
     lowest = core in (cores.OLDEST, cores.NEWEST_CROSSED)
-    bounds = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text())["dependencies"]["community.docker"]
+    bounds = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text())["dependencies"]
     assert versions["ansible-core"] in bounds_of(core)
-    assert versions["community.docker"] in SpecifierSet(bounds + (",<4.2" if lowest else ",>=4.8"))
-    inventory = str(fleet.inventory(swarm_managers=["c1"], gpu_nodes=["c1", "w1"]))
+    assert versions["community.docker"] in SpecifierSet(bounds["community.docker"] + (",<4.2" if lowest else ",>=4.8"))
+    assert versions["community.general"] in SpecifierSet(bounds["community.general"] + (",<8.1" if core is cores.OLDEST else ",>=9"))
+    nodes = [*NODES, *(ZYPPER if core is cores.OLDEST else ())]
+    inventory = str(fleet.inventory(swarm_managers=["c1"], gpu_nodes=nodes))
     env = {**fleet.env, **variables(str(core.home))}
     for number, (play, settings, *more) in enumerate(PLAYS):
         command = [*before, str(core.interpreter.with_name("ansible-playbook")), *words_of(inventory, play, settings, *more)]
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
-        goes_through(number, Run(done.returncode, done.stdout + done.stderr), ["c1", "w1"])
+        goes_through(number, Run(done.returncode, done.stdout + done.stderr), nodes)
 
 
 def carried(home: Path, core: cores.Core) -> Path:

@@ -30,7 +30,8 @@ from .model import BUILD, OUT, ROOT
 # What the collection needs of a controller beside ansible-core, and of Ansible's own collections; and what its unit tests need.
 LIBRARIES = ("archspec", "docker", "jsondiff", "nvidia-ml-py", "tomli")
 TESTS = ("pytest", "hypothesis", "packaging", "prometheus-client", "PyYAML")
-DEPENDENCIES = ("community/docker", "community/general")
+GENERAL = "community/general"
+DEPENDENCIES = ("community/docker", GENERAL)
 # Its callback plugin `json` is what some unit tests read.
 POSIX = "ansible/posix"
 # Runs on all of these Pythons.
@@ -46,6 +47,7 @@ class Core:
     python: str  # "3.13"
     core: str
     bundle: str = ""
+    general: str = ""  # the `ansible` of which community.general is, where it is another one
     # The release of the lab's images that has this Python, where it is newer than Debian 12's.
     release: str = ""
 
@@ -62,8 +64,8 @@ class Core:
         return self.home / "venv" / "lib" / f"python{self.python}" / "site-packages"
 
 
-# The first `ansible` that brings community.docker 4.1, which is newer than this ansible-core.
-OLDEST = Core("oldest", "3.11", "ansible-core==2.16.*", "ansible==11.1.0")
+# The first `ansible` that brings community.docker 4.1, which is newer than this ansible-core; and the first of community.general 8, with 8.0.2.
+OLDEST = Core("oldest", "3.11", "ansible-core==2.16.*", "ansible==11.1.0", general="ansible==9.0.1")
 NEWEST = Core("newest", "3.13", "ansible-core", "ansible", release="debian13")
 # 5.0 of community.docker takes no ansible-core 2.16 any more.
 OLDEST_CROSSED = Core("oldest-crossed", "3.11", OLDEST.core, "ansible==12.*")
@@ -153,19 +155,28 @@ def _make(core: Core, before: list[str], program: str) -> None:
         subprocess.run([sys.executable, "-m", "pip", "install", *for_controller, core.core], check=True)
         return
     subprocess.run([*pip, "install", "--quiet", core.core, *LIBRARIES, *TESTS], check=True)
-    subprocess.run([*pip, "download", "--quiet", "--no-deps", f"--dest={core.home}", core.bundle], check=True)
-    unpack(core)
+    for bundle, names in bundles(core).items():
+        subprocess.run([*pip, "download", "--quiet", "--no-deps", f"--dest={core.home}", bundle], check=True)
+        unpack(core, names)
     own = core.home / "ansible_collections" / "fleet" / "gpu_swarm"
     if not own.is_symlink():
         own.parent.mkdir(parents=True)
         own.symlink_to(ROOT)
 
 
-def unpack(core: Core) -> None:
+def bundles(core: Core) -> dict[str, tuple[str, ...]]:
+    """Which collections come out of which `ansible`."""
+    every = (*DEPENDENCIES, POSIX)
+    if not core.general:
+        return {core.bundle: every}
+    return {core.bundle: tuple(name for name in every if name != GENERAL), core.general: (GENERAL,)}
+
+
+def unpack(core: Core, names: tuple[str, ...]) -> None:
     """Of the wheel of `ansible` the few collections that are needed, to where it would put them."""
     (wheel,) = core.home.glob("ansible-*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        wanted = tuple(f"ansible_collections/{one}/" for one in (*DEPENDENCIES, POSIX))
+        wanted = tuple(f"ansible_collections/{one}/" for one in names)
         archive.extractall(core.packages, [name for name in archive.namelist() if name.startswith(wanted)])
     wheel.unlink()
 
