@@ -1,0 +1,19 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+BY_HOST = re.compile(r"\b(\w+_)\{\{[^}]+\}\}\.yml")
+
+
+def test_what_is_included_by_a_name_of_the_host_imports_nothing():
+    """ansible-core 2.16 looks for an imported file before it knows the host's variables, and ends the whole run over the name that it came by."""
+    files = [*ROOT.glob("roles/*/tasks/**/*.yml"), *ROOT.glob("playbooks/tasks/**/*.yml")]
+    included = {other for path in files for prefix in BY_HOST.findall(path.read_text()) for other in path.parent.glob(f"{prefix}*.yml")}
+    assert {"install_apt.yml", "install_zypper.yml", "install_dnf.yml", "remove_dnf.yml"} <= {path.name for path in included}
+    assert sorted(path.name for path in included if ".import_tasks:" in path.read_text()) == []
