@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The recipes of docs/RECIPES.md with real services: policies, jobs and commands as that page has them, and the stack files of docs/examples with
+"""The recipes of docs/RECIPES.md with real services: policies, jobs and commands as their pages have them, and the stack files of docs/examples with
 other images. One node has the policies for a model of card each, one that of two services on the very same card, and one the default."""
 
 from __future__ import annotations
@@ -63,20 +63,19 @@ memory = 16160
 compute = 7.0
 """
 VRAM_CARD, DOKPLOY_CARD, SLOTS_CARD, H100 = 0, 1, 2, slice(3, 5)
-SPARK, VRAM, KINDS = "A Spark worker for each GPU", "Two tasks with 4000 MiB each on a card of 8 GB", "Kinds by model, and slots, in a stack file"
 SEEN_S = 60
 # Its tasks may see cards that they did not reserve.
 BY_SLOT = "by-slot"
 
 
-def blocks(page: str, heading: str) -> list[Any]:
-    """The YAML that stands below a heading."""
+def blocks(page: str, heading: str = "") -> list[Any]:
+    """The YAML of a page, or what of it stands below a heading."""
     text = (CHECKOUT / "docs" / page).read_text()
-    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0] if heading else text
     return [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)]
 
 
-def policy(page: str, heading: str) -> list[dict[str, Any]]:
+def policy(page: str, heading: str = "") -> list[dict[str, Any]]:
     (found,) = [block["gpu_node_advertise"] for block in blocks(page, heading) if "gpu_node_advertise" in block]
     return found
 
@@ -106,9 +105,9 @@ def inventory(fleet: Fleet) -> Path:
     """All recipes at a time. What is in no policy, such as the isolation, is as it is by default."""
     dokploy = {"as": "gpu", "kind": "gpu", "select": {"index": [DOKPLOY_CARD]}}
     rules = {
-        "r1": [*policy("RECIPES.md", VRAM), dokploy, *policy("RECIPES.md", KINDS)],
+        "r1": [*policy("RECIPE_MEMORY.md"), dokploy, *policy("RECIPE_KINDS.md")],
         "r2": policy("SHARING.md", "Two services on the very same card"),
-        **{name: policy("RECIPES.md", SPARK) for name in ("r3", "r4")},
+        **{name: policy("RECIPE_SPARK.md") for name in ("r3", "r4")},
     }
     more = {"r2": {"gpu_node_isolation_allow": [BY_SLOT]}}
     hosts = {name: {"gpu_node_advertise": found, **more.get(name, {})} for name, found in rules.items()}
@@ -247,7 +246,7 @@ JOBS = {"image": "lab/cuda", "command": ["sh", "-c", 'echo "LR=$LR: $MAX_CONTAIN
 
 def test_two_jobs_of_4000_mib_on_a_card_and_a_third_that_waits(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
     """It waits until one of them is over. prune_jobs then removes that one, and none that runs."""
-    (job,) = [block for block in blocks("RECIPES.md", VRAM) if "array" in block]
+    (job,) = [block for block in blocks("RECIPE_MEMORY.md") if "array" in block]
     path = tmp_path / "job.yml"
     path.write_text(yaml.safe_dump({**job, **JOBS}))
     run = fleet.playbook(inventory, "-e", f"job={path}", "-e", "wait=false", playbook="fleet.gpu_swarm.job")

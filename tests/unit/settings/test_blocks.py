@@ -27,13 +27,13 @@ DECLARED = declared(settings.ROLES)
 PAGES = [CHECKOUT / "README.md", *sorted(CHECKOUT.glob("docs/*.md"))]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(path.name, text) for path in PAGES for text in BLOCK.findall(path.read_text(encoding="utf-8"))]
-# Of other programs: ansible-builder, and an inventory.
-OTHERS = {"version", "images", "dependencies", "swarm_managers", "gpu_nodes", "swarm_workers", "all"}
+# Of an inventory. Those of ansible-builder have its "images".
+OTHERS = {"swarm_managers", "gpu_nodes", "swarm_workers", "all"}
 
 
 def kind_of(text: str) -> str:
     found = set(yaml.safe_load(text))
-    for key, kind in (("services", "Compose file"), ("image", "job"), ("x-gpu", "nodes of a job"), ("env", "part of a task")):
+    for key, kind in (("services", "Compose file"), ("image", "job"), ("x-gpu", "nodes of a job"), ("env", "part of a task"), ("images", "others")):
         if key in found:
             return kind
     return "others" if found <= OTHERS else "variables"
