@@ -15,6 +15,7 @@ import hashlib
 import io
 import json
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -126,8 +127,8 @@ def _member(name: str, mode: int, size: int) -> tarfile.TarInfo:
 
 
 def build(source: Path, folder: Path) -> None:
-    """The archive of a checkout, made by ansible-galaxy."""
-    command = ["ansible-galaxy", "collection", "build", "--force", "--output-path", str(folder), str(source)]
+    """The archive of a checkout, made by the ansible-galaxy of the same Ansible: in an environment of its own, it need not be on the PATH."""
+    command = [sys.executable, "-m", "ansible", "galaxy", "collection", "build", "--force", "--output-path", str(folder), str(source)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise GpuSwarmError(f"{source} cannot be packed: {' '.join(done.stderr.split())}")

@@ -46,7 +46,7 @@ def install(made: Path, folder: Path) -> Path:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PATH", f"{GALAXY.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", str(tmp_path))  # as with an ansible-playbook that is called by its path
     archive.build(source(tmp_path, "fleet"), tmp_path)
     (tmp_path / "first").mkdir()
     return install(tmp_path / "acme-fleet-1.2.3.tar.gz", tmp_path / "first") / "fleet"
