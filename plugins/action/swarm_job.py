@@ -15,6 +15,7 @@ from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.job_file import read
 from ..plugin_utils._report import jobs as report
 from ..plugin_utils._rollout.poll import apart, poll
+from ..plugin_utils._stack.patience import patient
 
 OWN = {
     "file": {"type": "path"},
@@ -78,7 +79,15 @@ class ActionModule(ActionBase):
             problems.extend(one for one in answer["problems"] if one not in problems)
             return answer
 
-        last = poll(query, lambda answer: answer["waiting"], own["wait_timeout"] if waits else 0, lambda _text: None, DELAY_S)
+        again = patient(query, first, NoManager, lambda text: self._display.display(f"  note: {printable(text)}"))
+        try:
+            last = poll(again, lambda answer: answer["waiting"], own["wait_timeout"] if waits else 0, lambda _text: None, DELAY_S)
+        except NoManager as problem:
+            if first["changed"] and self._given.get("again", "never") != "never":
+                # Another manager would submit it once more.
+                what = f"{problem.message.rstrip('.')}. The job {self._given['name']} was submitted, and it is not known how far it is."
+                raise GpuSwarmError(f"{what} Run this again without 'again' when a manager answers.") from problem
+            raise
         for text in problems:
             self._display.warning(printable(f"{self._who}: {text}"))
         self._display.display(f"\n{report.table(last)}\n")

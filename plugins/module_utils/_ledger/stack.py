@@ -81,7 +81,8 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
     complete = [task for task in current if task["Status"]["State"] == "complete"] if once else []
     # Of an update that swarm rolled back, the tasks that failed are specified as the service is no more.
     seen = tasks if state.startswith("rollback") else current
-    ended = [task for task in seen if task["Status"]["State"] in (FAILED if job or once else (*FAILED, "complete"))]
+    bad = FAILED if job or once else (*FAILED, "complete")
+    ended = [task for task in seen if task["Status"]["State"] in bad]
     last = max(ended, key=lambda task: task["Status"].get("Timestamp") or "", default=None)
     return {
         "service": service["Spec"]["Name"],
@@ -96,10 +97,16 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
         "failed": _why(last["Status"]) if last else "",
         "failures": len(ended),
         "ended": sorted(task["ID"] for task in ended),
-        # Those that restart no more. Swarm wants a task that has ended to run until it decides whether another one follows.
-        "over": seen is current and bool(ended) and all(task["Status"]["State"] == "complete" and (job or once) for task in live),
+        # However they were specified: what was there before is no failure of what comes.
+        "past": sorted(task["ID"] for task in tasks if task["Status"]["State"] in bad),
+        "over": _is_over(current, live, bad, job or once) and (seen is current or (once and state == "rollback_completed")),
         "done": len(running) + len(complete) >= wanted and not old and state not in NOT_DONE,
     }
+
+
+def _is_over(current: Sequence[Mapping[str, Any]], live: Sequence[Mapping[str, Any]], bad: Sequence[str], ends: bool) -> bool:
+    """Whether they restart no more. Swarm wants a task that has ended to run until it decides whether another one follows."""
+    return any(task["Status"]["State"] in bad for task in current) and all(task["Status"]["State"] == "complete" and ends for task in live)
 
 
 def _why(status: Mapping[str, Any]) -> str:

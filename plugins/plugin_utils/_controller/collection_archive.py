@@ -128,8 +128,10 @@ def _member(name: str, mode: int, size: int) -> tarfile.TarInfo:
 
 def build(source: Path, folder: Path) -> None:
     """The archive of a checkout, made by the ansible-galaxy of the same Ansible: in an environment of its own, it need not be on the PATH."""
-    command = [sys.executable, "-m", "ansible", "galaxy", "collection", "build", "--force", "--output-path", str(folder), str(source)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    folder = folder.resolve()
+    command = [sys.executable, "-m", "ansible", "galaxy", "collection", "build", "--force", "--output-path", str(folder), str(source.resolve())]
+    # Python looks for modules where it is started first: not among the user's files.
+    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise GpuSwarmError(f"{source} cannot be packed: {' '.join(done.stderr.split())}")
 

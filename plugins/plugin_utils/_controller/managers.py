@@ -12,23 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# By module, what its result has only where the manager answered; "answered" is what its action says of that.
+# By module, what its result has only where the manager answered.
 MODULES = {
-    "swarm_batch": "answered",
-    "swarm_explain": "nodes",
-    "swarm_gpu_info": "nodes",
-    "swarm_job": "answered",
-    "swarm_job_prune": "removed",
-    "swarm_stack": "answered",
+    "swarm_batch": ("answered",),
+    "swarm_explain": ("nodes",),
+    "swarm_gpu_info": ("nodes",),
+    "swarm_job": ("answered",),
+    "swarm_job_prune": ("removed", "wrong"),
+    "swarm_stack": ("answered",),
 }
+# Of these not that they are there: what its action says of it, and that something is wrong with the arguments, which is so on each manager.
+TRUE = ("answered", "wrong")
 NO_REASON = "no reason given"
 
 
 def called(module: str, result: Mapping[str, Any], manager: str) -> dict[str, Any]:
     """The result of the module on one manager. It is no failure, so that the next one can be called; ``msg`` is why it would be one."""
-    key = MODULES[module]
-    # What is "wrong" with the arguments is so on each manager.
-    answered = bool(result.get(key)) if key == "answered" else key in result or bool(result.get("wrong"))
+    answered = any(bool(result.get(key)) if key in TRUE else key in result for key in MODULES[module])
     kept = {key: value for key, value in result.items() if key != "exception"}  # which Ansible would show as if something had failed
     why = {"msg": result.get("msg") or NO_REASON} if result.get("failed") else {}
     return {**kept, **why, "failed": False, "answered": answered, "manager": manager}

@@ -51,7 +51,7 @@ def patient(
 
 def since(before: Mapping[str, Any], answer: Answer) -> Answer:
     """The answer without the failures that were there before the deployment."""
-    former = {task for one in before["progress"] for task in one["ended"]}
+    former = {task for one in before["progress"] for task in one["past"]}
     return {**answer, "progress": [_since(one, former) for one in answer["progress"]]}
 
 

@@ -63,7 +63,7 @@ NEW, ONE, TWO = far(), far("t1"), far("t2", failures=1)
 
 
 def ended(*tasks: str, **more: Any) -> dict[str, Any]:
-    return far(ended=list(tasks), failures=len(tasks), failed="exit (1)" if tasks else "", over=False, id="i1", **more)
+    return far(ended=list(tasks), past=list(tasks), failures=len(tasks), failed="exit (1)" if tasks else "", over=False, id="i1", **more)
 
 
 @pytest.mark.parametrize(

@@ -368,6 +368,28 @@ def test_why_swarm_rolled_an_update_back_is_what_its_tasks_ended_with() -> None:
     assert left(tasks[:2], "rollback_started") == ["s_a"]
 
 
+def test_what_failed_long_ago_is_no_failure_of_an_update_that_is_rolled_back() -> None:
+    """Swarm keeps ended tasks of specifications that came before."""
+    old, of_update = (of_own(name, "failed", "shutdown", f"why {name} failed") for name in ("t1", "t2"))
+    for number, one in enumerate((old, of_update)):
+        one["Spec"] = {**one["Spec"], "ContainerSpec": {"Image": f"version{number}"}}
+        one["Status"]["Timestamp"] = f"299{number}-01-01T00:00:00Z"
+    runs = of_own("t3", "running")
+    before = {"progress": [far([old, runs])]}
+    assert before["progress"][0]["failures"] == 0
+    found = patience.since(before, {"progress": [far([old, of_update, runs], UpdateStatus={"State": "rollback_completed"})]})
+    assert (found["progress"][0]["failures"], found["progress"][0]["failed"]) == (1, "why t2 failed")
+
+
+def test_what_was_rolled_back_to_a_task_that_has_failed_for_good_is_not_waited_for() -> None:
+    failed = of_own("t1", "failed", "shutdown", "why")
+    for condition, waits in (("none", False), ("any", True)):
+        there = own(UpdateStatus={"State": "rollback_completed"})
+        there["Spec"]["TaskTemplate"]["RestartPolicy"] = {"Condition": condition}
+        (found,) = on_swarm.progress([there], [failed])
+        assert bool(verdict.left({"progress": [found]})) is waits
+
+
 def test_jobs_and_services_that_the_file_has_no_more() -> None:
     assert not verdict.jobs(specs("services: {a: {image: i}}"))
     job = specs("services: {a: {image: i, deploy: {mode: global-job}}}")

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the action of swarm_job makes of a manager that is lost while it waits."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_job
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack import patience
+
+
+def answer(changed: bool, waiting: list[str]) -> dict[str, Any]:
+    return {"jobs": [], "changed": changed, "waiting": waiting, "not_ready": [], "problems": [], "unplaced": False, "diff": {}}
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the manager answers, in turn; the last one for ever."""
+    monkeypatch.setattr(swarm_job.report, "news", lambda _answer, _said: [])
+    monkeypatch.setattr(swarm_job.report, "table", lambda _answer: "")
+    monkeypatch.setattr(swarm_job, "DELAY_S", 0.0)
+    return []
+
+
+def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[str]]:
+    module: Any = swarm_job.ActionModule.__new__(swarm_job.ActionModule)
+    said: list[str] = []
+    module._given, module._who, module._placement = {"name": "sweep", "again": again}, "m1", {}
+    module._task = SimpleNamespace(check_mode=False)
+    module._display = SimpleNamespace(display=said.append, warning=said.append)
+    monkeypatch.setattr(swarm_job, "patient", lambda *given: patience.patient(*given, limit_s=limit_s))
+
+    def queried(_arguments: Any, checks: bool = False) -> Any:
+        found = calls.pop(0) if len(calls) > 1 else calls[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    module._queried = queried
+    return module._all({"wait": True, "wait_timeout": 60}), said
+
+
+def test_a_manager_that_is_away_for_a_moment_is_queried_again(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls += [answer(True, ["sweep"]), swarm_job.NoManager("m1: timed out"), answer(False, [])]
+    found, said = waits(calls, "always", 60, monkeypatch)
+    assert (found["changed"], found["waiting"]) == (True, [])
+    assert "  note: no answer; queried again for up to 60 s: m1: timed out" in said
+
+
+@pytest.mark.parametrize("again", ["always", "failed"])
+def test_what_was_submitted_once_more_is_not_submitted_by_another_manager(calls: list[Any], again: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls += [answer(True, ["sweep"]), swarm_job.NoManager("m1: timed out.")]
+    said = "m1: timed out. The job sweep was submitted, and it is not known how far it is. Run this again without 'again'"
+    with pytest.raises(GpuSwarmError, match=said) as error:
+        waits(calls, again, 0, monkeypatch)
+    assert not isinstance(error.value, swarm_job.NoManager)
+
+
+@pytest.mark.parametrize(("again", "changed"), [("never", True), ("always", False)])
+def test_otherwise_another_manager_goes_on(calls: list[Any], again: str, changed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls += [answer(changed, ["sweep"]), swarm_job.NoManager("m1: timed out")]
+    with pytest.raises(swarm_job.NoManager):
+        waits(calls, again, 0, monkeypatch)
