@@ -376,7 +376,8 @@ def built(node: Node, image: str, *, buildkit: bool) -> str:
 MOUNT = "type=bind,source=/dev/null,target=/var/run/nvidia-container-devices/all"
 
 
-@pytest.mark.parametrize("mode", ["legacy", "cdi", pytest.param("jit-cdi", marks=pytest.mark.rare)])  # which "auto" stands for
+# jit-cdi is what "auto" stands for, which all other tests have.
+@pytest.mark.parametrize("mode", ["legacy", *(pytest.param(mode, marks=pytest.mark.rare) for mode in ("cdi", "jit-cdi"))])
 def test_it_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, inventory: Path, mode: str) -> None:
     """Where the toolkit takes mounts for requests besides, which an operator's container shows."""
     at(fleet, inventory, "reserved")
@@ -699,6 +700,7 @@ def test_a_task_with_a_share_of_a_card_sees_that_card_and_finds_its_share(fleet:
     assert {name: rows(run, name)[1:3] for name in NODES} == dict.fromkeys(NODES, shares), run.output
 
 
+@pytest.mark.rare
 def test_with_off_a_slot_is_its_card_and_what_runs_then_holds_its_own_when_that_ends(fleet: Fleet, inventory: Path) -> None:
     at(fleet, inventory, "off", gpu_node_advertise=SHARED)
     create(fleet, "slot", "--generic-resource", "NVIDIA-SLOT=1", image="lab/cuda")
