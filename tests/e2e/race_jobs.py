@@ -73,7 +73,7 @@ def one_try(number, service_id, managers):
 
     thread = threading.Thread(target=somebody)
     thread.start()
-    reason = removal.remove(mine, Candidate(service_id, "", "", Verdict("complete")), False, PREFIX, LOGS, 1)
+    reason = removal.remove(mine, Candidate(service_id, "", "", Verdict("complete")), False, PREFIX, Kept(LOGS, 1))
     thread.join()
     return bool(accepted and accepted[0]), reason is None
 

@@ -381,8 +381,16 @@ def call(node: Node, method: str, path: str, body: dict[str, Any] | None = None)
 def updated(fleet: Fleet, service: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> tuple[str, list[str]]:
     """The node and the cards of the new task after an update: ``change`` makes the whole specification of the one before, as it is written."""
     ((_name, former),) = running(fleet, service)
-    found = call(fleet["r1"], "GET", f"/services/{service}")
-    call(fleet["r1"], "POST", f"/services/{found['ID']}/update?version={found['Version']['Index']}", change(found["Spec"]))
+
+    def written() -> bool:
+        """Not where swarm wrote in between how far the last update is."""
+        found = call(fleet["r1"], "GET", f"/services/{service}")
+        path = f"/services/{found['ID']}/update?version={found['Version']['Index']}"
+        done = fleet["r1"].start("python3", "-c", CALL, "POST", path, text=json.dumps(change(found["Spec"])).encode(), check=False)
+        assert done.returncode == 0 or b"update out of sequence" in done.stdout, done.stdout
+        return done.returncode == 0
+
+    wait_until("the update", written)
     return anew(fleet, service, former)
 
 
