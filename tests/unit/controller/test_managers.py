@@ -227,3 +227,11 @@ def test_arguments_are_shown_at_no_verbosity(played):
     assert found["a secret"][1][0]["msg"] == f"No manager of the swarm answers: dead: {DEAD}."
     assert "hush1" not in output
     assert "deprecated" not in output.lower()
+
+
+@pytest.mark.parametrize(
+    ("module", "answered"), [("swarm_job_prune", True), ("swarm_explain", False), ("swarm_gpu_info", False), ("swarm_stack", False)]
+)
+def test_that_its_arguments_are_wrong_is_an_answer_of_the_module_alone_that_says_so(module: str, answered: bool) -> None:
+    """A node that somebody controls can return any word: without a ledger, the next manager is called."""
+    assert called(module, {"wrong": True}, "m1")["answered"] is answered
