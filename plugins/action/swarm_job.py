@@ -86,7 +86,7 @@ class ActionModule(ActionBase):
             if first["changed"] and self._given.get("again", "never") != "never":
                 # Another manager would submit it once more.
                 what = f"{problem.message.rstrip('.')}. The job {self._given['name']} was submitted, and it is not known how far it is."
-                raise GpuSwarmError(f"{what} Run this again without 'again' when a manager answers.") from problem
+                raise GpuSwarmError(f"{what} Run this again without 'again' when a manager answers.") from None
             raise
         for text in problems:
             self._display.warning(printable(f"{self._who}: {text}"))

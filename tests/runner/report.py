@@ -24,9 +24,15 @@ def failures(results: list[Result]) -> str:
         log = result.stage.log
         parts.append(paint(f"\n--- {result.stage.name} failed{': ' if result.reason else ''}{result.reason}", 31))
         if log.exists() and not result.reason.startswith("not run"):
-            parts += log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
+            parts += excerpt(log.read_text(errors="replace").splitlines())
             parts.append(f"(all of it: {log.relative_to(ROOT)})")
     return "\n".join(parts)
+
+
+def excerpt(lines: list[str]) -> list[str]:
+    """The end of a log, and of what stands before the end each line that says that it is an error, as ansible-test has them."""
+    before, end = lines[:-TAIL_LINES], lines[-TAIL_LINES:]
+    return [line for line in before if line.startswith(("ERROR: ", "FATAL: "))][-TAIL_LINES:] + end
 
 
 def table(results: list[Result]) -> str:

@@ -98,6 +98,11 @@ def test_a_spare_setup_that_failed_is_reported_and_counted_in_ci_only(monkeypatc
     assert ("spare failed" in shown, "no such suite" in shown, "after" in shown) == (True, True, False)
 
 
+def test_an_error_that_stands_long_before_the_end_is_shown():
+    end = [f"line {number}" for number in range(report.TAIL_LINES)]
+    assert report.excerpt(["much", "ERROR: pylint: no exception", *end]) == ["ERROR: pylint: no exception", *end]
+
+
 def test_a_setup_that_worked_is_no_test():
     assert run(python("setup", "pass", setup=True))["setup"].count == Count()
 
