@@ -145,6 +145,10 @@ needs_sdk:
   description: Whether it lacks the Docker SDK for Python, and needs it.
   returned: with O(step=assess)
   type: bool
+reacts:
+  description: Whether it has the service that pauses nodes with faults.
+  returned: with O(step=assess) and O(step=leave)
+  type: bool
 would:
   description: What check mode prints about it.
   returned: with O(step=assess)

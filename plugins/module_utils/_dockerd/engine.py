@@ -38,6 +38,7 @@ PODMAN_HEADER = "Libpod-API-Version"
 # dockerd's own default, and the file in it by which it finds its swarm again.
 ROOT_DIR = "/var/lib/docker"
 MEMBERSHIP = os.path.join("swarm", "docker-state.json")
+JSON = {"Content-Type": "application/json"}
 # A worker knows those that something on it is attached to.
 SWARM_NETWORKS = "/networks?filters=%s" % urllib.parse.quote(json.dumps({"scope": ["swarm"]}))
 
@@ -55,6 +56,14 @@ class _UnixConnection(http.client.HTTPConnection):
 
 class NotThere(EngineError):
     """The daemon has nothing of that name."""
+
+
+class Unavailable(EngineError):
+    """The daemon cannot do it at this moment, or not in the time that it takes for an answer."""
+
+
+# By the status of the answer; every other one is an EngineError.
+_FAILURES = {404: NotThere, 503: Unavailable}
 
 
 class Engine:
@@ -75,28 +84,55 @@ class Engine:
         """Answer of ``GET path`` as data, or None where no daemon listens."""
         return self._answer(path, timeout)[0]
 
+    def post(self, path: str, body: Mapping[str, Any] | None = None, timeout: float = REQUEST_TIMEOUT_S) -> Any:
+        """Answer of ``POST path`` as data, None where it has none. Raises EngineError also where no daemon listens."""
+        try:
+            answer, headers = self._request("POST %s" % path, timeout, body)
+        except _CUT as problem:
+            raise self._no_answer("POST %s" % path, problem) from problem
+        if headers is None:
+            raise self._no_answer("POST %s" % path, "nothing listens there")
+        return answer
+
     def _answer(self, path: str, timeout: float = REQUEST_TIMEOUT_S) -> tuple[Any, Any]:
         """Answer of ``GET path`` as data, and its headers; (None, None) where nothing listens."""
+        call = "GET %s" % path
         try:
-            return self._request(path, timeout)
+            return self._request(call, timeout)
         except _CUT:
             # systemd hangs up on who waits at the socket of a unit that it cannot start; the next one is refused.
             with contextlib.suppress(*_CUT):
-                return self._request(path, timeout)
-        raise self._no_answer(path, "the connection was cut")
+                return self._request(call, timeout)
+        raise self._no_answer(call, "the connection was cut")
 
-    def _no_answer(self, path: str, problem: object) -> EngineError:
+    def _no_answer(self, call: str, problem: object) -> EngineError:
         return EngineError(
-            "%s: GET %s: %s. Set docker_socket to the socket of Docker Engine; if it is that, check 'journalctl -u %s' "
-            "and run this again." % (self.socket_path, path, problem, self.unit)
+            "%s: %s: %s. Set docker_socket to the socket of Docker Engine; if it is that, check 'journalctl -u %s' "
+            "and run this again." % (self.socket_path, call, problem, self.unit)
         )
 
-    def _request(self, path: str, timeout: float) -> tuple[Any, Any]:
-        connection = _UnixConnection(self.socket_path, timeout)
+    def _request(self, call: str, timeout: float, body: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
+        """Answer of ``call``, a method and a path, as data, and its headers; (None, None) where nothing listens."""
         try:
-            connection.request("GET", path)
+            status, headers, text = self._sent(call, timeout, body)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return None, None
+        if headers.get(PODMAN_HEADER):
+            refuse("podman", self.socket_path)
+        if not 200 <= status < 300:
+            raise _FAILURES.get(status, EngineError)(
+                "%s: %s answered %d: %s. Check 'journalctl -u %s'." % (self.socket_path, call, status, _reason(text), self.unit)
+            )
+        return self._data(call, text), headers
+
+    def _sent(self, call: str, timeout: float, body: Mapping[str, Any] | None) -> tuple[int, Any, str]:
+        """Status, headers and text of the answer."""
+        connection = _UnixConnection(self.socket_path, timeout)
+        method, _space, path = call.partition(" ")
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), {} if body is None else JSON)
             response = connection.getresponse()
-            body = response.read().decode("utf-8", "replace")
+            return response.status, response.headers, response.read().decode("utf-8", "replace")
         except PermissionError:
             raise GpuSwarmError(
                 "%s: permission denied. The Docker socket belongs to root: run this task with 'become: true'."
@@ -104,32 +140,31 @@ class Engine:
             ) from None
         except socket.timeout:
             raise EngineError(
-                "%s: GET %s was not answered within %d s: the daemon hangs. Check 'journalctl -u %s', restart it when "
-                "what runs on the node allows that, and run this again." % (self.socket_path, path, timeout, self.unit)
+                "%s: %s was not answered within %d s: the daemon hangs. Check 'journalctl -u %s', restart it when "
+                "what runs on the node allows that, and run this again." % (self.socket_path, call, timeout, self.unit)
             ) from None
-        except (FileNotFoundError, ConnectionRefusedError):
-            return None, None
-        except _CUT:
+        except (FileNotFoundError, ConnectionRefusedError, *_CUT):
             raise
         except (OSError, http.client.HTTPException) as problem:
-            raise self._no_answer(path, problem) from problem
+            raise self._no_answer(call, problem) from problem
         finally:
             connection.close()
-        if response.getheader(PODMAN_HEADER):
-            refuse("podman", self.socket_path)
-        if response.status != 200:
-            failure = NotThere if response.status == 404 else EngineError
-            raise failure(
-                "%s: GET %s answered %d: %s. Check 'journalctl -u %s'."
-                % (self.socket_path, path, response.status, body.strip()[:300], self.unit)
-            )
+
+    def _data(self, call: str, text: str) -> Any:
+        if not text.strip() and not call.startswith("GET "):
+            return None
         try:
-            return json.loads(body), response.headers
+            return json.loads(text)
         except ValueError:
             raise EngineError(
-                "%s: GET %s answered %r, which is no JSON. Set docker_socket to the socket of Docker Engine."
-                % (self.socket_path, path, body[:60])
+                "%s: %s answered %r, which is no JSON. Set docker_socket to the socket of Docker Engine."
+                % (self.socket_path, call, text[:60])
             ) from None
+
+    def swarm(self) -> dict[str, Any]:
+        """The node's own view of its swarm membership, and nothing else: for who waits until it is another one."""
+        info = self.get("/info")
+        return unknown_swarm() if info is None else swarm_of(info)
 
     def inspect(self) -> dict[str, Any] | None:
         """Everything that a run needs to know of this daemon, in one dict; None where Docker is not installed.
@@ -195,7 +230,7 @@ class Engine:
     def _listed(self, path: str) -> list[dict[str, Any]]:
         listed = self.get(path)
         if listed is None:
-            raise self._no_answer(path, "nothing answers any more")
+            raise self._no_answer("GET %s" % path, "nothing answers any more")
         return listed
 
     def images(self) -> list[dict[str, Any]]:
@@ -275,6 +310,13 @@ class Engine:
 
 
 # -- pure parts ------------------------------------------------------------------------------------------------------
+
+
+def _reason(text: str) -> str:
+    """Of an answer of dockerd that is a failure: its message, or what there is."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        return str(json.loads(text)["message"]).strip().rstrip(".")
+    return text.strip()[:300]
 
 
 def flavour_of(info: Mapping[str, Any]) -> str:

@@ -45,11 +45,12 @@ def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None
 
 
 class Call(NamedTuple):
-    """Of a module. With ``checks`` it changes nothing, though the task does."""
+    """Of a module. With ``checks`` it changes nothing, though the task does. It is waited for ``limit_s`` seconds."""
 
     module: str
     arguments: dict[str, Any]
     checks: bool = False
+    limit_s: float = MANAGER_LIMIT_S
 
 
 def called(action: ActionBase, call: Call, task_vars: Any, who: str) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def called(action: ActionBase, call: Call, task_vars: Any, who: str) -> dict[str
     context.no_log, task.check_mode = True, call.checks or task.check_mode
     options = dict(module_name=call.module, module_args=call.arguments, task_vars=task_vars)
     try:
-        return answered(lambda: action._execute_module(**options), who, connection=action._connection)
+        return answered(lambda: action._execute_module(**options), who, call.limit_s, action._connection)
     finally:
         context.no_log, task.check_mode = former
 

@@ -65,7 +65,8 @@ class Decision:
     initialises: bool = False  # it makes the swarm
     joins: bool = False  # it joins one that there is, or that another host makes
     becomes_manager: bool = False  # by its join or a promotion: the next one has to wait for it
-    needs_sdk: bool = False  # it lacks the Docker SDK for Python, and a module needs that on it
+    needs_sdk: bool = False  # it lacks the Docker SDK for Python, which what it does as a manager needs
+    reacts: bool = False  # it has the service that pauses nodes with faults
     would: str = ""  # what check mode reports
     error: str | None = None  # why nothing is done
 
@@ -79,6 +80,7 @@ class Leave:
     force: bool = False  # only where it never got in, or where the swarm ends with it
     entry: str = ""  # the id in the manager's list that is to go
     manager: str = ""  # who removes it from that list; empty if there is none
+    reacts: bool = False  # as above
     error: str | None = None  # why it may not leave
 
 
@@ -116,6 +118,10 @@ def _lacks_sdk(answer: Answer) -> bool:
     return "docker_sdk" in (answer.get("missing") or ())
 
 
+def _reacts(answer: Answer) -> bool:
+    return answer.get("react") is not None
+
+
 # -- what a host has to do -----------------------------------------------------------------------------------------------
 
 WOULD_JOIN = {
@@ -143,7 +149,8 @@ def decide(known: Known, role: str, move: bool) -> Decision:
         initialises=initialises,
         joins=joins,
         becomes_manager=role == "manager" and (joins or action == "promote"),
-        needs_sdk=_lacks_sdk(known.answer) and (role == "manager" or joins or known.host == found.manager),
+        needs_sdk=_lacks_sdk(known.answer) and (role == "manager" or known.host == found.manager),
+        reacts=_reacts(known.answer),
         would="initialise the swarm" if initialises else WOULD.get(action, "").format(role=role),
         error=_unlisted(known) or found.error or plan["error"] or _out_of_reach(found),
     )
@@ -204,7 +211,8 @@ def leave(known: Known, dissolve: bool, entry: str) -> Leave:
     if swarm.get("state") != "active":
         outside = swarm.get("state") == "inactive"
         error = None if outside or swarm.get("half_joined") else membership(Candidate(known.answer), None)["error"]
-        return Leave(leaves=not outside, force=bool(swarm.get("half_joined")), entry=entry, manager=manager, error=error)
+        force = bool(swarm.get("half_joined"))
+        return Leave(leaves=not outside, force=force, entry=entry, manager=manager, reacts=_reacts(known.answer), error=error)
     manages = bool(swarm.get("control_available"))
     return Leave(
         leaves=True,
@@ -212,6 +220,7 @@ def leave(known: Known, dissolve: bool, entry: str) -> Leave:
         force=manages and not others,
         entry=str(swarm.get("node_id") or ""),
         manager=manager,
+        reacts=_reacts(known.answer),
         error=_unanswered(known, manages or bool(others)) or _unlisted(known) or _no_node(known) or _last(known, others, dissolve),
     )
 

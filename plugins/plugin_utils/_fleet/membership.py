@@ -135,30 +135,33 @@ def _complaint(swarm: Mapping[str, Any]) -> str:
     return f" ({swarm['error']})" if swarm.get("error") else ""
 
 
-def addresses(nodes: Iterable[Node]) -> list[dict[str, Any]]:
-    """Where the reachable managers listen, as ``{addr, host, port}``."""
-    listening = []
-    for node in nodes:
-        status = node.get("ManagerStatus") or {}
-        if status.get("Reachability") != "reachable" or not status.get("Addr"):
-            continue
-        host, _colon, port = status["Addr"].rpartition(":")
-        if host.strip("[]") in ("0.0.0.0", "::"):
-            # The leader sometimes shows its listening address (moby#35437).
-            host = (node.get("Status") or {}).get("Addr") or host
-            host = f"[{host}]" if ":" in host and not host.startswith("[") else host
-        listening.append({"addr": f"{host}:{port}", "host": host.strip("[]"), "port": int(port)})
-    return listening
+def listening_at(managers: Iterable[Any]) -> list[str]:
+    """Where managers listen, as Docker wants it: of nodes as its API shows them, the reachable ones, and of addresses as a user wrote them."""
+    managers = list(managers)
+    written = [_complete(one) for one in managers if isinstance(one, str)]
+    return written + [address for one in managers if not isinstance(one, str) for address in _listening(one)]
 
 
-def parse_address(text: str, port: int = 2377) -> dict[str, Any]:
-    """A user's ``10.0.0.1``, ``name:2377`` or ``[fd00::1]:2377`` as ``{addr, host, port}``."""
+def _listening(node: Node) -> list[str]:
+    status = node.get("ManagerStatus") or {}
+    if status.get("Reachability") != "reachable" or not status.get("Addr"):
+        return []
+    host, _colon, port = status["Addr"].rpartition(":")
+    if host.strip("[]") in ("0.0.0.0", "::"):
+        # The leader sometimes shows its listening address (moby#35437).
+        host = (node.get("Status") or {}).get("Addr") or host
+        host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return [f"{host}:{port}"]
+
+
+def _complete(text: str, port: int = 2377) -> str:
+    """A user's ``10.0.0.1``, ``name:2377`` or ``[fd00::1]:2377``, with a port."""
     text = text.strip()
     host, colon, last = text.rpartition(":")
     if colon and last.isdigit() and (":" not in host or host.endswith("]")):
-        return {"addr": text, "host": host.strip("[]"), "port": int(last)}
+        return text
     host = text.strip("[]")
-    return {"addr": f"[{host}]:{port}" if ":" in host else f"{host}:{port}", "host": host, "port": port}
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @dataclass(frozen=True)

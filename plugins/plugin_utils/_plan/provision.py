@@ -238,8 +238,8 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
         "join": joins,
         "move": action == "move",
         "role": action in ("promote", "demote"),
-        # A worker needs the SDK to join, a manager for every later call.
-        "docker_sdk": "docker_sdk" in assessed["missing"] and (host.manager or joins),
+        # For every call on it.
+        "docker_sdk": "docker_sdk" in assessed["missing"] and host.manager,
         "react": react.react_differs(host),
         "labels": node is not None and label_change(node, assessed["labels"], assessed.get("labels_unknown") or (), host.name),
     }

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import socketserver
 import subprocess
@@ -19,6 +20,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import en
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.engine import (
     Engine,
     EngineError,
+    Unavailable,
     flavour_of,
     half_joined,
     refuse,
@@ -211,10 +213,15 @@ class Daemon:
     """An HTTP server on a Unix socket that answers what ``answers`` says: data, (status, text), or a callable."""
 
     def __init__(self, path, headers, answers):
-        self.path, self.answers, self.requests = str(path), dict(answers), []
+        self.path, self.answers, self.requests, self.bodies = str(path), dict(answers), [], []
         daemon = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                length = int(self.headers.get("Content-Length") or 0)
+                daemon.bodies.append(json.loads(self.rfile.read(length)) if length else None)
+                self.do_GET()
+
             def do_GET(self):
                 daemon.requests.append(self.path)
                 answer = daemon.answers.get(self.path, (404, '{"message":"page not found"}'))
@@ -401,6 +408,41 @@ def test_a_connection_that_is_cut_is_tried_once_more(tmp_path, shown):
         with pytest.raises(EngineError, match="nothing answers there, though docker.service runs"):
             engine(tmp_path, show=shown)[0].inspect()
     thread.join()
+
+
+def test_what_is_posted_and_what_is_answered(tmp_path, daemon):
+    started = daemon()
+    started.answers.update({"/swarm/join": (200, ""), "/swarm/init": (200, '"node"\n')})
+    it = engine(tmp_path)[0]
+    assert (it.post("/swarm/join", {"ListenAddr": "0.0.0.0:2377"}), it.post("/swarm/init")) == (None, "node")
+    assert started.bodies == [{"ListenAddr": "0.0.0.0:2377"}, None]
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "kind", "words"),
+    [
+        (503, '{"message":"Timeout was reached before node joined."}', Unavailable, "answered 503: Timeout was reached before node joined. Check"),
+        (400, '{"message":"invalid join token"}', EngineError, "POST /swarm/join answered 400: invalid join token. Check 'journalctl"),
+        (500, "no JSON", EngineError, "answered 500: no JSON. Check"),
+        (500, '["a list"]', EngineError, "answered 500: [\"a list\"]. Check"),
+    ],
+)
+def test_what_dockerd_refuses_has_its_reason(tmp_path, daemon, status, text, kind, words):
+    daemon().answers["/swarm/join"] = (status, text)
+    with pytest.raises(kind, match=re.escape(words)) as caught:
+        engine(tmp_path)[0].post("/swarm/join", {})
+    assert type(caught.value) is kind
+
+
+def test_nothing_listens_to_what_is_posted(tmp_path):
+    with pytest.raises(EngineError, match="POST /swarm/leave: nothing listens there"):
+        engine(tmp_path)[0].post("/swarm/leave")
+
+
+def test_the_membership_alone(tmp_path, daemon):
+    assert engine(tmp_path)[0].swarm()["state"] == "unknown"
+    daemon(DOCKER_26, info={"Swarm": {"LocalNodeState": "pending", "NodeID": "n1"}})
+    assert {key: engine(tmp_path)[0].swarm()[key] for key in ("state", "node_id")} == {"state": "pending", "node_id": "n1"}
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,12 @@ DECISIONS = {
     "the SDK is needed where the swarm is made": (
         Fleet({"m1": BARE, "m2": FRESH}, me="m1"), "m1", ("join", True, False, False, True, "initialise the swarm")
     ),
-    "the SDK is needed where a join is made": (Fleet({"m1": FRESH, "m2": FRESH, "w1": BARE}), "m1", ("join", False, True, False, True, JOIN)),
+    "the SDK is needed where a manager joins": (
+        Fleet({"m1": FRESH, "m2": BARE}, me="m2"), "m1", ("join", False, True, True, True, MANAGE)
+    ),
+    "the SDK is not needed where a worker joins": (
+        Fleet({"m1": FRESH, "m2": FRESH, "w1": BARE}), "m1", ("join", False, True, False, False, JOIN)
+    ),
     "the SDK is not needed on a worker that is a member": (
         Fleet({"m1": manager("i1"), "w1": worker("i3", missing=["docker_sdk"])}, nodes=ONE), "m1", ("none", False, False, False, False, "")
     ),
@@ -205,6 +210,11 @@ def test_what_a_host_has_to_do(case):
     assert decision.error is None
     assert fleet.survey().manager == queried_manager
     assert tuple(asdict(decision)[key] for key in ("action", "initialises", "joins", "becomes_manager", "needs_sdk", "would")) == text
+
+
+@pytest.mark.parametrize(("react", "reacts"), [({"react": {"running": True}}, True), ({"react": None}, False), ({}, False)])
+def test_whether_it_has_the_service_that_pauses_nodes(react, reacts):
+    assert Fleet({"m1": manager("i1"), "w1": worker("i3", **react)}, nodes=ONE).decide().reacts is reacts
 
 
 REFUSED = {
@@ -325,6 +335,13 @@ LEAVING = {
     "one that is in no swarm": (replace(RUNS, me="m2"), Leave(entry="e1", manager="m1")),
     "one that never got in": (Fleet({"m1": manager("i1"), "w1": HALF_JOINED}), Leave(leaves=True, force=True, entry="e1", manager="m1")),
     "where no swarm is left": (NEW, Leave(entry="e1")),
+    "a worker with what was a manager's": (
+        Fleet({"m1": manager("i1"), "w1": worker("i3", react={})}, nodes=ONE), Leave(leaves=True, entry="i3", manager="m1", reacts=True)
+    ),
+    "and one that never got in": (
+        Fleet({"m1": manager("i1"), "w1": {**HALF_JOINED, "react": {}}}),
+        Leave(leaves=True, force=True, entry="e1", manager="m1", reacts=True),
+    ),
 }  # fmt: skip
 
 

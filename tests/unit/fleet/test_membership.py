@@ -8,11 +8,10 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership import (
     Candidate,
-    addresses,
     demotion_error,
     find_swarm,
+    listening_at,
     membership,
-    parse_address,
 )
 
 
@@ -286,21 +285,18 @@ def test_addresses_of_reachable_managers():
         node("m3", "manager", reachable=False),
         node("w1"),
     ]
-    assert addresses(nodes) == [
-        {"addr": "10.0.0.7:2377", "host": "10.0.0.7", "port": 2377},
-        {"addr": "[fd00::2]:2378", "host": "fd00::2", "port": 2378},
-    ]
+    assert listening_at(nodes) == ["10.0.0.7:2377", "[fd00::2]:2378"]
 
 
 @pytest.mark.parametrize(
-    ("text", "addr", "host", "port"),
+    ("text", "address"),
     [
-        ("10.0.0.1", "10.0.0.1:2377", "10.0.0.1", 2377),
-        ("name:2400", "name:2400", "name", 2400),
-        ("fd00::1", "[fd00::1]:2377", "fd00::1", 2377),
-        ("[fd00::1]", "[fd00::1]:2377", "fd00::1", 2377),
-        ("[fd00::1]:2400", "[fd00::1]:2400", "fd00::1", 2400),
+        ("10.0.0.1", "10.0.0.1:2377"),
+        ("name:2400", "name:2400"),
+        ("fd00::1", "[fd00::1]:2377"),
+        ("[fd00::1]", "[fd00::1]:2377"),
+        ("[fd00::1]:2400", "[fd00::1]:2400"),
     ],
 )
-def test_parse_address(text, addr, host, port):
-    assert parse_address(text) == {"addr": addr, "host": host, "port": port}
+def test_the_address_that_a_user_wrote_gets_its_port(text, address):
+    assert listening_at([text]) == [address]

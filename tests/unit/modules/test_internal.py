@@ -26,6 +26,7 @@ MODULES = [
     "modules.provision_report",
     "modules.status_report",
     "modules.swarm_batch",
+    "modules.swarm_member",
     "modules.swarm_member_plan",
     "modules.swarm_members",
     "modules.swarm_react",

@@ -82,13 +82,8 @@ STEPS = {
     "a reload hurts nobody": (host(containers=BUSY, **RELOAD), swarm(member()), ["configure"], [PREPARE, LABEL, END]),
     "another toolkit": (host(toolkit="1.20.0", toolkit_version="1.19.0"), swarm(member()), ["toolkit"], [FETCH, *WINDOWED]),
     "the toolkit, half-installed": (host(missing=["toolkit_packages"]), swarm(member()), ["toolkit"], [FETCH, *WINDOWED]),
-    "the SDK of a worker is only for joining": (host(missing=["docker_sdk"]), swarm(member()), [], []),
-    "the SDK of a worker that joins": (
-        host(node_id=None, missing=["docker_sdk"]),
-        swarm(member()),
-        ["join", "docker_sdk"],
-        [JOIN, LABEL, END],
-    ),
+    "a worker needs no SDK": (host(missing=["docker_sdk"]), swarm(member()), [], []),
+    "a worker that joins neither": (host(node_id=None, missing=["docker_sdk"]), swarm(member()), ["join"], [JOIN, LABEL, END]),
     "the SDK of a manager": (
         host(manager=True, missing=["docker_sdk"]),
         swarm(member(role="manager")),

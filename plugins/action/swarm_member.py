@@ -1,0 +1,39 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.vars import merge_hash
+
+from ..plugin_utils._controller.answer import malformed
+from ..plugin_utils._controller.delegation import Call, called, refuse_facts
+from ..plugin_utils._fleet.join_failure import explained
+from ..plugin_utils._fleet.membership import listening_at
+
+MODULE = "fleet.gpu_swarm.swarm_member"
+TOKENS = "join_tokens"
+# Longer than its own waits, for a host or a connection that froze.
+SPARE_S = 300.0
+
+
+class ActionModule(ActionBase):
+    """Finds where the managers listen, says why a host did not become a member, and keeps join tokens from every callback and log; see the
+    documentation of the module of this name."""
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        refuse_facts(self._task, task_vars)
+        args = dict(self._task.args)
+        if "managers" in args:
+            args["managers"] = listening_at(args["managers"])
+        host = self._task.delegate_to or task_vars["inventory_hostname"]
+        limit = SPARE_S + sum(float(args.get(name) or 0) for name in ("timeout", "port_timeout"))
+        answer = called(self, Call(MODULE, args, limit_s=limit), task_vars, host)
+        wrong = malformed({"failed": True, "swarm": answer["swarm"]}) if "swarm" in answer else None
+        if wrong:
+            answer = {"failed": True, "msg": f"{host} answered with something that is no membership: {wrong}."}
+        if answer.get("failed"):
+            answer["msg"] = explained(answer, host, args)
+        return merge_hash(result, {**answer, "_ansible_no_log": True} if TOKENS in answer else answer)

@@ -1,0 +1,42 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which TCP ports of other machines can be reached from this one.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+POLL_S = 0.2
+LEAST_S = 0.5  # for one that is to answer at the very end
+
+
+def reachable(addresses: list[str], timeout_s: float) -> list[str]:
+    """Those of ``addresses``, such as ``10.0.0.5:2377`` or ``[fd00::1]:2377``, that accept a connection: all are tried at the same time, and
+    again while none does, for ``timeout_s`` seconds."""
+    deadline = time.monotonic() + timeout_s
+    while addresses:
+        left = deadline - time.monotonic()
+        with ThreadPoolExecutor(len(addresses)) as pool:
+            answers = list(pool.map(partial(_accepts, timeout_s=max(left, LEAST_S)), addresses))
+        found = [address for address, answer in zip(addresses, answers) if answer]
+        if found or left <= POLL_S:
+            return found
+        time.sleep(POLL_S)
+    return []
+
+
+def _accepts(address: str, timeout_s: float) -> bool:
+    host, _colon, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
+    except (OSError, ValueError):  # a port that is no number accepts nothing
+        return False
+    return True

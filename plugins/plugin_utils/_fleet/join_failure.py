@@ -1,0 +1,49 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Why a host did not become a member of a swarm, and what to do about it (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# What a join that failed has left, by the state of the swarm on the node.
+LEFT = {"active": "The node is a member, but not yet a working one.", "inactive": "The node is in no swarm, as before."}
+
+
+def explained(answer: Mapping[str, Any], host: str, args: Mapping[str, Any]) -> str:
+    """The message for ``host``, from the answer of swarm_member that is a failure and the arguments that it had."""
+    reason = str(answer.get("msg") or "no reason given").strip().rstrip(".")
+    if args.get("state") == "joined":
+        return _not_joined(answer, host, args, reason) if "swarm" in answer and answer.get("reachable") else _not_tried(answer, host, args, reason)
+    if args.get("state") == "initialised":
+        return (
+            f"{host} could not initialise a swarm: {reason}. On a node with several addresses, set swarm_member_advertise_addr "
+            f"(now {args.get('advertise_addr') or 'left to Docker'})."
+        )
+    return f"{host} could not leave its swarm: {reason}. Run this again."
+
+
+def _not_tried(answer: Mapping[str, Any], host: str, args: Mapping[str, Any], reason: str) -> str:
+    if "reachable" not in answer:
+        return f"{host} could not join the swarm of {args.get('manager')} as {args.get('role')}: {reason}. Run this again."
+    return (
+        f"{host} reaches no manager of the swarm: nothing answered at {', '.join(args['managers'])} within {args.get('port_timeout')} s. "
+        "Open TCP port 2377 from this node to the managers, or set swarm_member_remote_addrs to where this node reaches them. "
+        "The node was left as it was."
+    )
+
+
+def _not_joined(answer: Mapping[str, Any], host: str, args: Mapping[str, Any], reason: str) -> str:
+    state = answer["swarm"].get("state")
+    left = LEFT.get(state, f"The swarm's state there is {state}: run this again.")
+    return (
+        f"{host} could not join the swarm of {args.get('manager')} as {args.get('role')}: {reason}. See 'journalctl -u docker' on this node. "
+        "Several addresses need swarm_member_advertise_addr; clocks that differ make certificates invalid; \"remote CA does not match\" or an "
+        f"invalid token means that {', '.join(answer['reachable'])} belongs to another swarm. {left}"
+    )

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.join_failure import explained
+
+JOINS = {"state": "joined", "manager": "m1", "role": "worker", "managers": ["192.0.2.1:2377", "192.0.2.2:2377"], "port_timeout": 5}
+TRIED = {"msg": "invalid join token.", "reachable": ["192.0.2.1:2377"]}
+CASES = {
+    "no manager can be reached": (
+        JOINS,
+        {"msg": "no manager can be reached", "swarm": {"state": "inactive"}, "reachable": []},
+        ["w1 reaches no manager of the swarm: nothing answered at 192.0.2.1:2377, 192.0.2.2:2377 within 5 s.", "Open TCP port 2377",
+         "The node was left as it was."],
+    ),
+    "refused": (
+        JOINS,
+        {**TRIED, "swarm": {"state": "inactive"}},
+        ["w1 could not join the swarm of m1 as worker: invalid join token. See", "192.0.2.1:2377 belongs to another swarm",
+         "The node is in no swarm, as before."],
+    ),
+    "it is in one": (JOINS, {**TRIED, "swarm": {"state": "active"}}, ["The node is a member, but not yet a working one."]),
+    "something is left": (JOINS, {**TRIED, "swarm": {"state": "error"}}, ["The swarm's state there is error: run this again."]),
+    "it went away": (JOINS, {"msg": "w1 cannot be reached: timed out"}, ["w1 could not join the swarm of m1 as worker: w1 cannot be reached: timed"]),
+    "no swarm could be made": (
+        {"state": "initialised"},
+        {"msg": "could not choose an IP address."},
+        ["w1 could not initialise a swarm: could not choose an IP address. On a node with", "(now left to Docker)"],
+    ),
+    "not at that address": ({"state": "initialised", "advertise_addr": "eth7"}, {"msg": "x"}, ["(now eth7)"]),
+    "it cannot leave": ({"state": "left"}, {"msg": "You are the last manager"}, ["w1 could not leave its swarm: You are the last manager. Run"]),
+    "nothing is known": ({"state": "left"}, {}, ["no reason given"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_why_a_host_is_no_member(case):
+    args, answer, words = CASES[case]
+    text = explained(answer, "w1", args)
+    assert [one for one in words if one not in text] == []
