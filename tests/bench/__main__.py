@@ -15,11 +15,11 @@ from typing import Any
 
 from tests.lab.lab import CHECKOUT
 
-from . import parts, table
+from . import check_run, parts, table
 from .fleets import BenchError, Yard
 
 # What is measured without a fleet, and on one.
-ALONE = {"nvml": parts.nvml, "ledger": parts.ledger, "many-hosts": parts.many, "roll": parts.rolled}
+ALONE = {"nvml": parts.nvml, "ledger": parts.ledger, "many-hosts": parts.many, "roll": parts.rolled, "check": check_run.measure}
 PARTS = ("no-change", "first-run", "out-of-service", "watcher", "guard", *ALONE)
 
 
