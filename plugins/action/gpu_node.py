@@ -7,6 +7,7 @@ from __future__ import annotations
 from ansible.errors import AnsibleActionFail
 
 from ..plugin_utils._controller.answer import malformed, plain
+from ..plugin_utils._controller.arguments import named_value
 from ..plugin_utils._controller.delegation import refuse_facts
 from ..plugin_utils._controller.libraries import ASSESSED, CarryingAction
 from ..plugin_utils._controller.node_labels import judged, of_inventory, prefixes, without_prefix
@@ -24,6 +25,11 @@ NOT_ITS_ANSWER = (
 
 class ActionModule(CarryingAction):
     MODULE = "fleet.gpu_swarm.gpu_node"
+
+    @classmethod
+    def finalize_task_arg(cls, name, value, templar, *dummy_context):
+        """As ansible-core 2.19 and newer call it for each argument; older ones do all of this themselves."""
+        return templar.template(named_value(value, templar.available_variables))
 
     def run(self, tmp=None, task_vars=None):
         if without_prefix(self._task.args):

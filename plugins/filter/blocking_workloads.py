@@ -51,10 +51,11 @@ _value:
 """
 
 from ..plugin_utils._controller.found import Found
-from ..plugin_utils._rollout.preconditions import blocking_workloads
 
 
 def _blocking_workloads(names, hostvars, *args, **options):
+    from ..plugin_utils._rollout.preconditions import blocking_workloads  # not on top, see images_with_gpus
+
     return blocking_workloads(names, Found(hostvars), *args, **options)
 
 

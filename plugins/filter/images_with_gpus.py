@@ -38,12 +38,14 @@ _value:
 import os
 
 from ..module_utils._errors import GpuSwarmError
-from ..plugin_utils._stack.beforehand import images_with_gpus
-from ..plugin_utils._stack.folder import Folder
-from ..plugin_utils._stack.translate import translate
 
 
 def _images_with_gpus(compose):
+    # Not on top: to find one filter, ansible-core loads all filters of a collection, in every run of every playbook.
+    from ..plugin_utils._stack.beforehand import images_with_gpus
+    from ..plugin_utils._stack.folder import Folder
+    from ..plugin_utils._stack.translate import translate
+
     folder = Folder(str(compose))
     try:
         return images_with_gpus(translate(folder.text(), folder.name, folder.read, dict(os.environ)))

@@ -49,10 +49,11 @@ _value:
 """
 
 from ..plugin_utils._controller.found import Found
-from ..plugin_utils._rollout.updates import label_updates
 
 
 def _label_updates(names, hostvars, *args, **options):
+    from ..plugin_utils._rollout.updates import label_updates  # not on top, see images_with_gpus
+
     return label_updates(names, Found(hostvars), *args, **options)
 
 
