@@ -16,7 +16,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.action.gpu_node import ActionMo
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller import arguments
 
 trusted = getattr(ansible.template, "trust_as_template", None)
-pytestmark = pytest.mark.skipif(trusted is None, reason="this ansible-core asks no action about its arguments")
+pytestmark = pytest.mark.skipif(trusted is None, reason="this ansible-core calls no action for its arguments")
 
 
 @pytest.fixture
