@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
+from ..module_utils._errors import GpuSwarmError
+from ..plugin_utils._controller.manager_api import api
 from ..plugin_utils._controller.managers import called
 from ..plugin_utils._rollout.poll import apart
 
@@ -14,13 +17,13 @@ OWN = ("module", "arguments")
 
 
 class ActionModule(ActionBase):
-    """Runs another module of this collection with the connection options that this task got by default; see the documentation of the module of
-    this name."""
+    """Runs another module of this collection with the connection options of the manager; see the documentation of the module of this name."""
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        own, connection_args = apart(self._task.args, OWN)
-        self._task.args = {**connection_args, **own["arguments"]}
+        own, by_default = apart(self._task.args, OWN)
+        manager = self._task.delegate_to or task_vars["inventory_hostname"]
+        self._task.args = {**by_default, **self._connection_args(manager, task_vars), **own["arguments"]}
         action = self._shared_loader_obj.action_loader.get(
             f"fleet.gpu_swarm.{own['module']}",
             task=self._task,
@@ -31,4 +34,10 @@ class ActionModule(ActionBase):
             shared_loader_obj=self._shared_loader_obj,
         )
         answer = action.run(task_vars=task_vars)
-        return merge_hash(result, called(own["module"], answer, self._task.delegate_to or task_vars["inventory_hostname"]))
+        return merge_hash(result, called(own["module"], answer, manager))
+
+    def _connection_args(self, manager, task_vars):
+        try:
+            return api(manager, task_vars["hostvars"])
+        except GpuSwarmError as problem:
+            raise AnsibleActionFail(problem.message) from problem

@@ -20,7 +20,9 @@ options:
     choices: [swarm_batch, swarm_explain, swarm_gpu_info, swarm_job, swarm_job_prune, swarm_stack]
     required: true
   arguments:
-    description: The options of that module, but for those of the connection, which the tasks set in C(module_defaults).
+    description:
+      - The options of that module. Those of the connection are by the variables C(swarm_manager_docker_host), C(swarm_manager_docker_tls) and
+        C(gpu_node_docker_socket) of the manager, as with P(fleet.gpu_swarm.manager_api#filter).
     type: dict
     required: true
 extends_documentation_fragment:
@@ -40,6 +42,8 @@ attributes:
 seealso:
   - plugin: fleet.gpu_swarm.first_answer
     plugin_type: filter
+  - plugin: fleet.gpu_swarm.manager_api
+    plugin_type: filter
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """
@@ -49,8 +53,6 @@ EXAMPLES = r"""
   fleet.gpu_swarm.call_manager:
     module: swarm_gpu_info
     arguments: {keep_label: gpu-swarm.keep}
-  module_defaults:
-    group/fleet.gpu_swarm.manager: "{{ item | fleet.gpu_swarm.manager_api(hostvars) }}"
   delegate_to: "{{ item }}"
   loop: "{{ groups['swarm_managers'] }}"
   when: item == groups['swarm_managers'][0] or not called.answered | default(called is skipped)

@@ -118,6 +118,7 @@ dead ansible_connection=dead
 lacks gpu_node_docker_socket=/no.sock
 works gpu_node_docker_socket=/yes.sock
 spare gpu_node_docker_socket=/spare.sock
+external swarm_manager_docker_host="unix:///{{ 'there' }}.sock" gpu_node_docker_socket=/here.sock
 [all:vars]
 ansible_connection=local
 """
@@ -150,6 +151,7 @@ PLAYS = {
     "the first": play(["works", "spare"]),
     "the second": play(["dead", "works", "spare"]),
     "the third": play(["dead", "lacks", "works"], checks=True),
+    "an external one": play(["external"]),
     "nobody": play(["dead", "lacks"]),
     "no managers": play([]),
     "a secret": play(["dead"], "swarm_stack", STACK),
@@ -196,6 +198,7 @@ def played(tmp_path_factory):
         ("the first", "works", "unix:///yes.sock", [None, "skipped"]),
         ("the second", "works", "unix:///yes.sock", [DEAD, None, "skipped"]),
         ("the third", "works", "unix:///yes.sock", [DEAD, "no SDK", None]),
+        ("an external one", "external", "unix:///there.sock", [None]),
     ],
 )
 def test_the_next_manager_is_called_where_one_does_not_answer(played, name, who, api, reasons):
