@@ -7,6 +7,7 @@ from __future__ import annotations
 from functools import partial
 
 from ansible.errors import AnsibleConnectionFailure
+from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils._dockerd.containers import not_drained
 from ..module_utils._printable import printable
@@ -17,12 +18,16 @@ from ..plugin_utils._rollout.updates import step_of
 from .gpu_node import ActionModule as NodeAction
 
 NO_ANSWER = ["an answer of the node"]  # dockerd is slow to answer while it stops containers
-OWN = ("ledger", "event", "wait_timeout", "delay")
+OWN = ("event", "with_tasks", "wait_timeout", "delay")
 
 
 def still_blocked(host, variables, ledger, answer):
-    """What must not be stopped on the host."""
-    return blocking_workloads([host], variables, ledger, answer["containers"]) if "containers" in answer else NO_ANSWER
+    """What must not be stopped on the host. Its tasks were waited for before: where such a one is left, it waits whatever else ends here."""
+    if "containers" not in answer:
+        return NO_ANSWER
+    if ledger and blocking_workloads([host], variables, ledger, []):
+        return []
+    return blocking_workloads([host], variables, ledger, answer["containers"])
 
 
 def still_there(host, variables, ledger, answer):
@@ -41,19 +46,36 @@ class ActionModule(NodeAction):
     def run(self, tmp=None, task_vars=None):
         own, args = apart(self._task.args, OWN)
         self._task.args = {**args, "state": "gathered"}
-        host = task_vars["inventory_hostname"]
-        variables = Found(task_vars["hostvars"])
-        left = partial(EVENTS[own["event"]], host, variables, own.get("ledger"))
-        query = partial(super().run, tmp, task_vars)
-        timeout = float(own["wait_timeout"])
-        wait = partial(poll, query, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))
-        return self._drained(wait, step_of(host, variables), not_drained(timeout)) if own["event"] == "drained" else wait()
+        host, variables = task_vars["inventory_hostname"], Found(task_vars["hostvars"])
+        # As it stands there: templated, it would be the whole swarm for each host.
+        ledger = task_vars["gpu_swarm_ledger"] if boolean(own.get("with_tasks", False)) else None
+        left, timeout = partial(EVENTS[own["event"]], host, variables, ledger), float(own["wait_timeout"])
 
-    def _drained(self, wait, step, remedy):
-        """Fails where anything is left, or where nobody knows."""
-        try:
-            answer = wait()
-        except AnsibleConnectionFailure as failure:
-            answer = {"msg": printable(str(failure))}
-        why = not_emptied(step, answer, remedy)
-        return {**answer, "failed": True, "msg": why} if why else answer
+        def wait(query):
+            return poll(query, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))
+
+        query = partial(self.query, tmp, task_vars)
+        if own["event"] == "drained":
+            answer = _answer(partial(wait, query))
+            why = not_emptied(step_of(host, variables), answer, not_drained(timeout))
+            return {**answer, "failed": True, "msg": why} if why else answer
+        answer = _answer(partial(_until_ended, query, left, wait))
+        return {**answer, "blocking": blocking_workloads([host], variables, ledger, answer["containers"])} if "containers" in answer else answer
+
+
+def _answer(query):
+    """No answer is a failure: with ignore_unreachable, Ansible would go on as if nothing ran there."""
+    try:
+        return query()
+    except AnsibleConnectionFailure as failure:
+        return {"failed": True, "msg": printable(str(failure))}
+
+
+def _until_ended(query, left, wait):
+    """A node that cannot be reached is not waited for. Once it has answered, a round without an answer is no more than that: what ran there
+    runs on, as far as anybody knows."""
+    first = query()
+    if not left(first):
+        return first
+    answer = wait(partial(_answer, query))
+    return answer if "containers" in answer else first

@@ -32,7 +32,7 @@ class ActionModule(NodeAction):
     def run(self, tmp=None, task_vars=None):
         own, self._task.args = apart(self._task.args, OWN)
         host, timeout = task_vars["inventory_hostname"], float(own["wait_timeout"])
-        query = partial(super().run, tmp, task_vars)
+        query = partial(self.query, tmp, task_vars)
         answer = poll(query, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 5)))
         if answer.get("failed") or not left(answer):
             return answer

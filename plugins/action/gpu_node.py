@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 from ..plugin_utils._controller.answer import malformed, plain
 from ..plugin_utils._controller.arguments import named_value
-from ..plugin_utils._controller.delegation import refuse_facts
+from ..plugin_utils._controller.delegation import lost, refuse_facts
 from ..plugin_utils._controller.libraries import ASSESSED, CarryingAction
 from ..plugin_utils._controller.node_labels import judged, of_inventory, prefixes, without_prefix
 from ..plugin_utils._plan.warnings import NOTED, named
@@ -32,6 +32,15 @@ class ActionModule(CarryingAction):
         return templar.template(named_value(value, templar.available_variables))
 
     def run(self, tmp=None, task_vars=None):
+        try:
+            return self.query(tmp, task_vars)
+        except AnsibleConnectionFailure as failure:
+            if not self._task.ignore_unreachable:
+                raise
+            return lost(self._task, failure)
+
+    def query(self, tmp=None, task_vars=None):
+        """One call of the module; it raises where the host cannot be reached."""
         if without_prefix(self._task.args):
             raise AnsibleActionFail(without_prefix(self._task.args))
         self._noted = (task_vars.get(ASSESSED) or {}).get(NOTED) or ()

@@ -15,15 +15,19 @@ description:
 options:
   event:
     description:
-      - With V(work_ended), until nothing runs there that must not be stopped, by C(provision_disrupt) of the host.
+      - With V(work_ended), until nothing runs there that must not be stopped, by C(provision_disrupt) of the host. What is left then is returned.
+        It fails where the node does not answer, at first or at all.
       - With V(drained), until no container of a service of the swarm runs there. It fails where anything is left then that the change would
         stop, or where the node does not answer.
     type: str
     choices: [work_ended, drained]
     required: true
-  ledger:
-    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned. With V(work_ended), the tasks in it are counted as they were then.
-    type: dict
+  with_tasks:
+    description:
+      - Whether, with V(work_ended), the node's tasks count too, as they were when the manager answered last (C(gpu_swarm_ledger)).
+      - Where one of these must not be stopped, no container is waited for.
+    type: bool
+    default: false
   docker_socket:
     description: The daemon's local socket.
     type: path
@@ -64,4 +68,10 @@ containers:
   returned: when the node answered
   type: list
   elements: dict
+blocking:
+  description: What runs there and must not be stopped, in words.
+  returned: when the node answered, with O(event=work_ended)
+  type: list
+  elements: str
+  sample: ["task sweep.4 of service sweep (for 3 h 5 min)"]
 """

@@ -44,6 +44,12 @@ def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None
         }
 
 
+def lost(task: Any, failure: AnsibleConnectionFailure) -> dict[str, Any]:
+    """A failure for a host that this task could not reach, in the words of the callback gpu_swarm_lost_connections. Where a play ignores that a
+    host is unreachable, Ansible would go on with its next task as if this one had been done, and no rescue would run."""
+    return {"failed": True, "msg": f"the connection was lost over '{task.get_name()}': {printable(str(failure))}"}
+
+
 class Call(NamedTuple):
     """Of a module. With ``checks`` it changes nothing, though the task does. It is waited for ``limit_s`` seconds."""
 

@@ -143,7 +143,7 @@ def stopped_work(name: str, variables: Variables, node: Mapping[str, Any] | None
 
 
 def _last_containers(variables: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """As they were when they were waited for, or, where nothing was, at the assessment; None where none were read."""
+    """As they were at the last look in a window, or, before there was one, at the assessment; None where none were read."""
     looks = [variables.get("gpu_swarm_inspected") or {}, variables.get("gpu_node_assessed") or {}]
     return next((look["containers"] for look in looks if "containers" in look), None)
 

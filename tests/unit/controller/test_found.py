@@ -10,9 +10,9 @@ import pytest
 from fleet_lab import assessed, ledger, member
 from host_vars import HostVars
 
-from ansible_collections.fleet.gpu_swarm.plugins.filter.blocking_workloads import FilterModule as BlockingWorkloads
 from ansible_collections.fleet.gpu_swarm.plugins.filter.label_updates import FilterModule as LabelUpdates
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.found import Found
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.preconditions import blocking_workloads
 
 STEP = {"stops": "containers", "disrupt": "services", "node_id": "n1"}
 
@@ -33,8 +33,8 @@ def test_it_is_the_variables_as_they_stand(hostvars):
 
 def test_a_filter_templates_no_plan(hostvars):
     book = ledger(member("n1", bound="a"), member("n2", bound="b"))
-    blocking, labels = BlockingWorkloads().filters()["blocking_workloads"], LabelUpdates().filters()["label_updates"]
-    assert blocking(["a", "b"], hostvars, book) == ["container by-hand"]
-    assert blocking(["a", "b"], hostvars, book, containers=[]) == []
+    labels = LabelUpdates().filters()["label_updates"]
+    assert blocking_workloads(["a", "b"], Found(hostvars), book) == ["container by-hand"]
+    assert blocking_workloads(["a", "b"], Found(hostvars), book, containers=[]) == []
     assert [update["host"] for update in labels(["a", "b"], hostvars, planned=False)] == ["a", "b"]
     assert hostvars.queried == []

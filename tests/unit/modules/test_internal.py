@@ -21,6 +21,7 @@ MODULES = [
     "modules.await_return",
     "modules.call_manager",
     "modules.check_settings",
+    "modules.host_outcome",
     "modules.image_requirements",
     "modules.provision_plan",
     "modules.provision_report",

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure
+from fleet_lab import ledger, member, task
 from host_vars import HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_return
@@ -89,34 +90,96 @@ def test_containers(event, answer, left):
     assert await_containers.EVENTS[event]("g1", VARIABLES, None, answer) == left
 
 
-def running(self, tmp, task_vars):
-    return {"containers": [REPLICA]}
+ONE_SHOT = task("job.1", "job", movable=False)
 
 
-def waited_for(monkeypatch, answer=running, **options):
-    """What the action returns of a node on which a replica runs on."""
-    monkeypatch.setattr(await_containers.NodeAction, "run", answer)
-    action = await_containers.ActionModule.__new__(await_containers.ActionModule)
-    action._task, action._display = SimpleNamespace(args=dict(options)), SimpleNamespace(display=lambda text: None)
-    return action.run(None, {"inventory_hostname": "g1", "hostvars": HostVars(VARIABLES)})
+@pytest.mark.parametrize(
+    ("tasks", "containers", "left"),
+    [
+        ([], [NOTEBOOK], ["container notebook (for 1 min)"]),
+        ([task("svc.1", "svc", id="t1")], [REPLICA], []),
+        ([ONE_SHOT], [], []),
+        ([ONE_SHOT], [NOTEBOOK], []),  # its node waits, whatever ends here
+    ],
+)
+def test_tasks_of_the_ledger_are_not_waited_for_again(tasks, containers, left):
+    book = ledger(member("n1", tasks=tasks))
+    assert await_containers.EVENTS["work_ended"]("g1", VARIABLES, book, {"containers": containers}) == left
+
+
+def node(monkeypatch, *answers):
+    """An action for a node that answers with these, the last one again and again; where it is a text, the connection is lost. Also the calls."""
+    calls, left, clock = [], list(answers), Clock()
+
+    def query(self, tmp, task_vars):
+        calls.append(self._task.args)
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(answer, str):
+            raise AnsibleConnectionFailure(answer)
+        return answer
+
+    def paced(query, waits_for, timeout, say, delay):
+        return poll(query, waits_for, timeout, say, delay, lambda: clock.now, clock.sleep)
+
+    for module in (await_containers, await_return):
+        monkeypatch.setattr(module.NodeAction, "query", query)
+        monkeypatch.setattr(module, "poll", paced)
+
+    def run(module, variables=None, **options):
+        action = module.ActionModule.__new__(module.ActionModule)
+        action._task, action._display = SimpleNamespace(args=options), SimpleNamespace(display=lambda text: None)
+        return action.run(None, {"inventory_hostname": "g1", "hostvars": HostVars(VARIABLES), **(variables or {})})
+
+    return run, calls
 
 
 def test_what_a_drain_did_not_end_fails_with_the_remedy(monkeypatch):
-    drained = waited_for(monkeypatch, event="drained", wait_timeout="0")
+    run, _calls = node(monkeypatch, {"containers": [REPLICA]})
+    drained = run(await_containers, event="drained", wait_timeout="0")
     assert drained["containers"] == [REPLICA]
     assert drained["failed"]
     assert drained["msg"] == f"svc.1.x still runs here. {not_drained(0)}, then run this again."
     assert "stop_grace_period" in drained["msg"]
-    assert "failed" not in waited_for(monkeypatch, event="work_ended", wait_timeout=0, ledger={"nodes": []})
 
 
-def test_a_connection_that_is_lost_during_the_drain_has_left_no_list(monkeypatch):
-    def lose(self, tmp, task_vars):
-        raise AnsibleConnectionFailure("no route")
-
-    drained = waited_for(monkeypatch, lose, event="drained", wait_timeout="0")
+@pytest.mark.parametrize("answers", [["no route"], [{"containers": [REPLICA]}, "no route", {"containers": []}]])
+def test_a_connection_that_is_lost_during_the_drain_has_left_no_list(monkeypatch, answers):
+    run, _calls = node(monkeypatch, *answers)
+    drained = run(await_containers, event="drained", wait_timeout=9)
     assert drained["failed"]
     assert "what still runs there could not be read (no route). Nothing was changed." in drained["msg"]
+
+
+BUSY, IDLE, MUTE = {"containers": [NOTEBOOK]}, {"containers": []}, {"failed": True, "msg": "dockerd hangs"}
+BLOCKED, FREE = {**BUSY, "blocking": ["container notebook (for 1 min)"]}, {**IDLE, "blocking": []}
+
+
+@pytest.mark.parametrize(
+    ("answers", "result", "queries"),
+    [
+        ([IDLE], FREE, 1),
+        ([BUSY, BUSY, IDLE], FREE, 3),
+        ([BUSY], BLOCKED, 4),  # no failure: it waits
+        # Who cannot be reached at first is not waited for, and later that is a round without an answer.
+        (["no route", IDLE], {"failed": True, "msg": "no route"}, 1),
+        ([BUSY, "no route", MUTE, IDLE], FREE, 4),
+        ([BUSY, "no route"], BLOCKED, 4),
+        ([MUTE, IDLE], FREE, 2),
+        ([MUTE], MUTE, 4),
+    ],
+)
+def test_work_is_waited_for_while_the_node_answers(monkeypatch, answers, result, queries):
+    run, calls = node(monkeypatch, *answers)
+    assert run(await_containers, event="work_ended", wait_timeout=4, docker_socket="/x") == result
+    assert calls == [{"docker_socket": "/x", "state": "gathered"}] * queries
+
+
+def test_the_ledger_is_that_of_the_last_call_of_a_manager(monkeypatch):
+    """With it, a container of a task is that task, which swarm starts again."""
+    kept = {"gpu_swarm_ledger": ledger(member("n1", tasks=[task("svc.1", "svc", id="t1")]))}
+    run, _calls = node(monkeypatch, {"containers": [REPLICA]})
+    found = [run(await_containers, kept, event="work_ended", wait_timeout=0, with_tasks=one)["blocking"] for one in ("true", "false")]
+    assert found == [[], ["task svc.1.x of service svc (for 1 min)"]]
 
 
 BACK, AWAY, DEAD = {"swarm": {"state": "active"}}, {"swarm": {"state": "pending"}}, {"failed": True, "msg": "no driver"}
@@ -134,19 +197,6 @@ HANGS = {"failed": True, "hangs": True, "msg": "NVML hangs"}
     ],
 )
 def test_a_node_is_waited_for_until_it_is_back(monkeypatch, answers, result, queries):
-    made, left, clock = [], list(answers), Clock()
-
-    def run(self, tmp, task_vars):
-        made.append(dict(self._task.args))
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    def paced(query, waits_for, timeout, say, delay):
-        return poll(query, waits_for, timeout, say, delay, lambda: clock.now, clock.sleep)
-
-    monkeypatch.setattr(await_return.NodeAction, "run", run)
-    monkeypatch.setattr(await_return, "poll", paced)
-    action = await_return.ActionModule.__new__(await_return.ActionModule)
-    action._task = SimpleNamespace(args={"wait_timeout": 4, "delay": 1, "advertise": []})
-    action._display = SimpleNamespace(display=lambda text: None)
-    assert action.run(None, {"inventory_hostname": "g1"}) == result
-    assert made == [{"advertise": []}] * queries
+    run, calls = node(monkeypatch, *answers)
+    assert run(await_return, wait_timeout=4, delay=1, advertise=[]) == result
+    assert calls == [{"advertise": []}] * queries

@@ -201,7 +201,7 @@ def test_a_container_that_was_waited_for_keeps_no_task_from_being_drained():
     book = ledger(member("n1", tasks=[task("t", "s")]))
     host = {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None)])}
     assert availability_updates(["a"], {"a": host}, "drain", book) == []
-    # The wait looked at the node again; where there was none, the task that waits was skipped.
+    # The wait looked at the node again.
     waited = {**host, "gpu_swarm_inspected": {"containers": [{"name": "t", "service": "s", "task": "t"}]}}
     assert len(availability_updates(["a"], {"a": waited}, "drain", book)) == 1
     assert availability_updates(["a"], {"a": {**host, "gpu_swarm_inspected": {"skipped": True}}}, "drain", book) == []

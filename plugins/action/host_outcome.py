@@ -1,0 +1,42 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible.utils.vars import merge_hash
+
+from ..module_utils._printable import printable
+from ..plugin_utils._controller.found import Found
+from ..plugin_utils._rollout.failure import Failure, is_late, outcome
+
+
+class ActionModule(ActionBase):
+    """In a rescue, what became of the host; see the documentation of the module of this name."""
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        _validation, args = self.validate_argument_spec(argument_spec={"failed_as": {"type": "str", "choices": ["failed", "out"]}})
+        # Of a task with run_once that failed, the other hosts have none.
+        failed, task = task_vars.get("ansible_failed_result") or {}, task_vars.get("ansible_failed_task") or {}
+        # One that was lost on the way fails over something else; and one that did not end a task in its time may still be at it.
+        failure = Failure(failed, self._templated(str(task.get("name") or "")), "" if is_late(failed) else self._gone(task_vars))
+        return merge_hash(result, outcome(task_vars["inventory_hostname"], Found(task_vars["hostvars"]), failure, args["failed_as"]))
+
+    def _templated(self, name):
+        try:
+            return str(self._templar.template(name))
+        except AnsibleError:
+            return name
+
+    def _gone(self, task_vars):
+        """Why the host does not answer any more, or ''."""
+        try:
+            self._execute_module(module_name="ansible.builtin.ping", module_args={}, task_vars=task_vars)
+        except AnsibleConnectionFailure as failure:
+            return printable(str(failure)) or "no reason given"
+        except AnsibleError:
+            pass  # a host that answers with a failure answers
+        return ""

@@ -1,0 +1,63 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_outcome
+short_description: Returns what became of a host on which a task failed (internal)
+version_added: 0.3.0
+description:
+  - Use it in a C(rescue), and register the result as C(gpu_swarm_outcome), which the end of the run reports. Then the other hosts go on.
+  - It reads the result that failed, and pings the host, unless the failed task did not end in its time. It does not fail where the host cannot be
+    reached.
+  - A host that had an outcome before keeps it.
+options:
+  failed_as:
+    description:
+      - The state of a host that answers and has nothing that must end first.
+      - By default V(failed), or V(out) where a change of M(fleet.gpu_swarm.gpu_node) could not be undone.
+      - With V(out), the reason names the task too, which may be a user's own.
+    type: str
+    choices: [failed, out]
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.no_diff
+  - fleet.gpu_swarm.internal
+attributes:
+  platform:
+    platforms: posix
+seealso:
+  - module: fleet.gpu_swarm.gpu_node
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Change the node, or keep the reason why not
+  block:
+    - name: Change the node
+      fleet.gpu_swarm.gpu_node:
+  rescue:
+    - name: Keep the reason
+      fleet.gpu_swarm.host_outcome:
+      register: gpu_swarm_outcome
+"""
+
+RETURN = r"""
+state:
+  description:
+    - V(lost) is a host that does not answer, or did not end the task in its time. V(waiting) is one on which something came that must end first.
+      V(failed) is as it was before, and V(out) is not.
+    - A host with an earlier outcome may have any state.
+  returned: always
+  type: str
+  sample: lost
+reason:
+  description: Why, for the table at the end of the run.
+  returned: always
+  type: str
+  sample: no route to host
+"""
