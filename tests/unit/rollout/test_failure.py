@@ -12,10 +12,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
 from fleet_lab import assessed
 
+from ansible_collections.fleet.gpu_swarm.plugins.action import gpu_node
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.failure import Failure, outcome
 
 ROOT = Path(__file__).parents[3]
@@ -174,6 +177,17 @@ def played(tmp_path_factory):
 def test_a_rescue_keeps_what_became_of_the_host(played, play, host, state, reason):
     found = played[play][host]
     assert (found["state"], found["reason"]) == (state, reason)
+
+
+def test_elsewhere_a_host_that_cannot_be_reached_is_unreachable(monkeypatch):
+    def lose(self, tmp, task_vars):
+        raise AnsibleConnectionFailure("no route")
+
+    monkeypatch.setattr(gpu_node.ActionModule, "query", lose)
+    action = gpu_node.ActionModule.__new__(gpu_node.ActionModule)
+    action._task = SimpleNamespace(ignore_unreachable=None)
+    with pytest.raises(AnsibleConnectionFailure):
+        action.run(None, {})
 
 
 def test_where_nothing_failed_there_is_no_outcome(played):
