@@ -11,7 +11,6 @@ import json
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +27,6 @@ import our
 if sys.argv[2] == "faster":
     import our._zip_import
     our._zip_import.HOME = sys.argv[3]
-    our._zip_import.KEPT = {"our/": "gpu_swarm"}
 compiled.clear()
 import our.room.deep
 from our import other
@@ -66,9 +64,9 @@ def test_each_file_is_compiled_once(archive, how, times):
 
 def test_what_the_node_keeps_compiled_is_not_compiled_again(archive, tmp_path):
     home = tmp_path / "kept"
-    (home / "gpu_swarm" / "room").mkdir(parents=True)
+    (home / "room").mkdir(parents=True)
     for name in ("room/deep.py", "other.py"):
-        (home / "gpu_swarm" / name).write_text("x = 1\n")
+        (home / name).write_text("x = 1\n")
     assert compiled_by(archive, "faster", "/none", home) == sorted(FILES)
     before = sorted(home.rglob("*"))
     assert sum(path.suffix == ".pyc" for path in before) == 2
@@ -80,55 +78,9 @@ def test_what_the_node_keeps_compiled_is_not_compiled_again(archive, tmp_path):
     assert compiled_by(archive, "faster", home) == ["our/room/__init__.py", "our/room/deep.py"]
     compiled.write_bytes(whole)
     # Another version is not taken, and nothing is written.
-    (home / "gpu_swarm" / "other.py").write_text("x = 2\n")
+    (home / "other.py").write_text("x = 2\n")
     assert compiled_by(archive, "faster", home) == ["our/other.py", "our/room/__init__.py"]
     assert sorted(home.rglob("*")) == before
-
-
-STARTED = """\
-import json, os, sys
-compiled = []
-sys.addaudithook(lambda event, args: compiled.append(str(args[1])) if event == "compile" and sys.argv[1] in str(args[1]) else None)
-sys.path.insert(0, sys.argv[1])
-import ansible.module_utils.basic
-sys.modules["ansible.module_utils.other_name"] = ansible.module_utils.basic
-import our._zip_import
-if len(sys.argv) > 2:
-    our._zip_import.keep(sys.argv[2])
-import machines
-print(json.dumps([[one[len(sys.argv[1]) + 1 :] for one in compiled], os.environ.get("PYTHONPATH"), sys.path, ansible.module_utils.basic.__file__]))
-"""
-ANSIBLE = ("ansible/__init__.py", "ansible/module_utils/__init__.py", "ansible/module_utils/basic.py")
-
-
-def started(archive, python_path, *more):
-    """What a Python with this path has compiled, what is left of the path, and where Ansible's module is from."""
-    command = [sys.executable, "-c", STARTED, str(archive), *map(str, more)]
-    environment = {"PYTHONPATH": ":".join(map(str, python_path)), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert done.stderr == ""
-    return json.loads(done.stdout)
-
-
-def test_a_python_that_starts_with_what_is_kept_compiles_nothing_of_ansibles(archive, tmp_path):
-    home, machines = tmp_path / "kept", tmp_path / "machines"
-    startup = home / _zip_import.STARTUP
-    for folder in (home / "gpu_swarm", startup, machines):
-        folder.mkdir(parents=True)
-    (machines / "sitecustomize.py").write_text("import sys\nsys.modules['machines'] = sys\n")
-    (startup / "sitecustomize.py").write_text(_zip_import.SITE)
-    code = Path(_zip_import.__file__).read_text()
-    (home / "gpu_swarm" / "_zip_import.py").write_text(code.replace(f'"{_zip_import.HOME}"', repr(str(home))))
-    with zipfile.ZipFile(archive, "a") as opened:
-        for name in ANSIBLE:
-            opened.writestr(name, "y = 1\n")
-    compiled, *_rest = started(archive, [machines], home)
-    assert set(ANSIBLE) <= set(compiled)
-    compiled, left, path, origin = started(archive, [startup, machines])
-    assert not set(ANSIBLE) & set(compiled)
-    # All else is as if it had not been there: the machine's own module of that name has run too.
-    assert (left, str(startup) in path, str(home) in path) == (str(machines), False, False)
-    assert origin == f"{archive}/ansible/module_utils/basic.py"
 
 
 def test_every_module_imports_it_before_the_rest():

@@ -25,7 +25,6 @@ from %s._watch.main import main
 
 main()
 """ % _PACKAGE
-_SITE = "%s/sitecustomize.py" % _zip_import.STARTUP  # as Python calls it
 # Of the rooms, those that the watcher needs; the files beside them all.
 _ROOMS = ("_watch", "_node", "_guard", "_health", "_dockerd", "_config", "_compat", "_policy", "_gpu", "_machine")
 
@@ -38,13 +37,13 @@ def is_current(home: str) -> bool:
 
 def install(home: str) -> None:
     """Keeps the code, and nothing of an earlier version, with what this process has compiled of it."""
-    keep_code(home, _name(), {**_sources(), "__main__.py": _MAIN.encode("ascii"), _SITE: _zip_import.SITE.encode("ascii")})
-    _zip_import.keep(os.path.join(home, CURRENT))
+    keep_code(home, _name(), {**_sources(), "__main__.py": _MAIN.encode("ascii")})
+    _zip_import.keep(os.path.join(home, CURRENT, _PACKAGE))
 
 
 def _name() -> str:
     """By the checksums in the archive that Ansible sent: reading all of the code at every assessment would take longer than the rest."""
-    found = hashlib.sha256((_MAIN + _zip_import.SITE).encode("ascii"))
+    found = hashlib.sha256(_MAIN.encode("ascii"))
     for name, checksum in sorted(_checksums().items()):
         found.update(("%s %d\n" % (name, checksum)).encode("utf-8"))
     return "code-" + found.hexdigest()[:16]

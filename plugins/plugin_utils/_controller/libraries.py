@@ -24,16 +24,12 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
-from ...module_utils import _zip_import
 from .answer import plain
 from .become import explained
 from .delegation import answered, refuse_facts
 
 # Runs a module with these arguments.
 Run = Callable[[Mapping[str, Any]], dict[str, Any]]
-
-# On a node; the shell there adds the PYTHONPATH that the node has itself.
-KEPT = f"{_zip_import.HOME}/{_zip_import.STARTUP}"
 
 # The host's own assessment, as the roles register it earlier in the run.
 ASSESSED = "gpu_node_assessed"
@@ -50,13 +46,6 @@ class CarryingAction(ActionBase):
         known = () if self._task.check_mode else lacking(task_vars)
         answer = carry(partial(self._run_module, task_vars), self._task.args, known)
         return merge_hash(result, self.finish(answer, self._task.delegate_to or task_vars["inventory_hostname"]))
-
-    def _compute_environment_string(self, raw_environment_out: Any = None) -> str:
-        """With what lets the node's Python use what it keeps compiled of all that is sent, see _zip_import."""
-        given = super()._compute_environment_string(raw_environment_out)
-        if "PYTHONPATH=" in given or getattr(self._connection._shell, "SHELL_FAMILY", "") != "sh":
-            return given
-        return f"{given} PYTHONPATH={KEPT}${{PYTHONPATH:+:$PYTHONPATH}}".lstrip()
 
     def finish(self, answer: dict[str, Any], host: str) -> dict[str, Any]:
         """What the controller makes of the answer of this host."""

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import nvml_lab
 import pytest
@@ -213,20 +212,3 @@ def test_what_the_module_says_comes_through(ansible, tmp_path):
     assert "Reboot the node" in answer["msg"]
     assert "missing" not in answer
     assert left == []
-
-
-@pytest.mark.parametrize(
-    ("family", "given", "found"),
-    [
-        ("sh", "", f"PYTHONPATH={libraries.KEPT}${{PYTHONPATH:+:$PYTHONPATH}}"),
-        ("sh", "LANG=C", f"LANG=C PYTHONPATH={libraries.KEPT}${{PYTHONPATH:+:$PYTHONPATH}}"),
-        ("sh", "PYTHONPATH=/opt/sdk", "PYTHONPATH=/opt/sdk"),
-        ("powershell", "", ""),
-    ],
-)
-def test_the_nodes_python_is_started_with_what_it_keeps_compiled(monkeypatch, family, given, found):
-    """Whoever gives a PYTHONPATH of the task has that one; the node's own stays, by its shell."""
-    monkeypatch.setattr(libraries.ActionBase, "_compute_environment_string", lambda self, raw_environment_out=None: given)
-    action = object.__new__(libraries.CarryingAction)
-    action._connection = SimpleNamespace(_shell=SimpleNamespace(SHELL_FAMILY=family))
-    assert action._compute_environment_string() == found
