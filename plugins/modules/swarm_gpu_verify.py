@@ -50,7 +50,7 @@ options:
   gpus:
     description:
       - How many GPUs of each kind to reserve on a node, or V(all) that are free. Where fewer are free, those.
-      - Of slots, so many are tested, each by a task of its own.
+      - Of slots, so many are tested, each by a task of its own. Those of a kind are replicas of one service.
       - V(auto) is one GPU of each kind, and of slots all that are free, at most 64 of each kind of a node.
     type: str
     default: auto

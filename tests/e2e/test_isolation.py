@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -715,6 +716,45 @@ def test_with_off_a_slot_is_its_card_and_what_runs_then_holds_its_own_when_that_
         assert (held["container"].startswith(container), held["service"]) == (True, "slot")
         assert held["devices"] == [variables(fleet[name], container)["GPU_SWARM_SLOTS"]]
     removed(fleet, "slot", "open")
+
+
+EIGHTS = [{"as": "slots", "slots": 8}]
+
+
+@contextmanager
+def updated(fleet: Fleet, name: str) -> Iterator[None]:
+    """As long as this lasts, the node is updated again and again: each time swarm counts what is free there from the front of its list."""
+    manager, node, over = fleet["m1"], fleet[name].swarm()["NodeID"], threading.Event()
+
+    def go_on() -> None:
+        while not over.wait(0.1):
+            manager.docker("node", "update", "--label-add", "counted=anew", node)
+
+    with ThreadPoolExecutor(1) as pool:
+        going = pool.submit(go_on)
+        try:
+            yield
+        finally:
+            over.set()
+            going.result()
+            manager.docker("node", "update", "--label-rm", "counted", node)
+
+
+@pytest.mark.rare
+def test_verify_tests_each_of_many_slots_once(fleet: Fleet, inventory: Path) -> None:
+    """Also where a slot that a test had is the first that swarm would give to the next one, and where some are in use."""
+    at(fleet, inventory, "reserved", gpu_node_advertise=EIGHTS)
+    create(fleet, "busy", "--generic-resource", "NVIDIA-SLOT=1")
+    assert seen(fleet, "busy") == dict.fromkeys(NODES, 1)
+    before = fleet["m1"].docker("service", "ls", "--quiet")
+    with updated(fleet, "i1"):
+        run = verify(fleet, inventory, "reserved", gpu_node_advertise=EIGHTS)
+    assert run.rc == 0, run.output
+    each = f"{8 * ALL - 1} × 1 NVIDIA-SLOT  1  passed: {SEES_ITS_OWN}"
+    assert {name: rows(run, name)[0] for name in NODES} == dict.fromkeys(NODES, each), run.output
+    assert "not tested" not in run.output
+    assert fleet["m1"].docker("service", "ls", "--quiet") == before
+    removed(fleet, "busy")
 
 
 PAIRS = [{"as": "group", "kind": "PAIR", "size": 2}]

@@ -33,6 +33,7 @@ FILES = (
     "_swarm/isolation.py",
     "_swarm/json_stream.py",
     "_swarm/lease.py",
+    "_swarm/log_stream.py",
     "_swarm/manager.py",
     "_swarm/owned_labels.py",
 )

@@ -11,22 +11,18 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 import tempfile
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple
+from typing import Any, Iterable, Mapping, NamedTuple
 
 from .._errors import GpuSwarmError
 from .._files import TEMPORARY, naming, sync_directory
 from .._ledger.tasks import ENDED
-from .._printable import printable
+from .._swarm import log_stream
 from .._swarm.manager import Manager
 
 DIRECTORY = "/var/lib/gpu-swarm/jobs"
 LIMIT_MIB = 1024
 UNSAVED = "its log could not be saved"
-# A part of a log: what wrote it (1, 2; 3 is the manager that says what it could not read), and its length.
-_HEADER = struct.Struct(">BxxxI")
-_SAID_BY_THE_MANAGER = 3
 
 
 def path_of(directory: str, service: Mapping[str, Any], task: Mapping[str, Any]) -> str:
@@ -54,40 +50,11 @@ def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[s
         path = path_of(kept.directory, service, task)
         if not over or not os.path.exists(path):
             try:
-                _write(path, _text(manager.task_log(task["ID"]), framed), kept.limit_mib)
+                _write(path, log_stream.printed(manager.task_log(task["ID"]), framed), kept.limit_mib)
             except (OSError, ValueError, GpuSwarmError) as problem:
                 raise GpuSwarmError("%s to %s: %s" % (UNSAVED, path, getattr(problem, "message", problem))) from problem
         saved.append(path)
     return saved
-
-
-def _text(pieces: Iterable[bytes], framed: bool) -> Iterator[bytes]:
-    if not framed:
-        yield from pieces
-        return
-    for source, data in _parts(pieces):
-        if source == _SAID_BY_THE_MANAGER:
-            raise ValueError(printable(" ".join(data.decode("utf-8", "replace").split())))
-        yield data
-
-
-def _parts(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yields (what wrote it, a piece of it), however the answer is cut; never a part as a whole, which may be of any length."""
-    head, source, left = b"", 0, 0
-    for piece in pieces:
-        while piece:
-            if left:
-                now, piece = piece[:left], piece[left:]
-                left -= len(now)
-                yield source, now
-                continue
-            missing = _HEADER.size - len(head)
-            head, piece = head + piece[:missing], piece[missing:]
-            if len(head) == _HEADER.size:
-                source, left = _HEADER.unpack(head)
-                head = b""
-    if left or head:
-        raise ValueError("the manager broke it off")
 
 
 def _write(path: str, pieces: Iterable[bytes], limit_mib: int) -> None:

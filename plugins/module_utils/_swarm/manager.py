@@ -46,9 +46,6 @@ else:
 # What a call answers.
 Answer = TypeVar("Answer")
 
-# A task that talks without end must not fill the module's memory.
-LOG_LINES = 1000
-
 # Every attempt reads anew, so losing this often in a row means that something updates the swarm without end.
 ATTEMPTS = 10
 
@@ -334,18 +331,12 @@ class Manager:
         except NotFound:
             return
 
-    def service_log(self, service_id: str) -> str:
-        """The last lines of the logs of a service's tasks."""
-        return self._call("read the log of service %s" % service_id, self._read_log, service_id)
-
-    def _read_log(self, service_id: str) -> str:
-        lines = self._client.service_logs(service_id, stdout=True, stderr=True, tail=LOG_LINES, is_tty=False)
-        return b"".join(lines).decode("utf-8", "replace")
-
-    def task_log(self, task_id: str) -> Iterator[bytes]:
-        """Yields what a task has printed as the API has it, in pieces: with a header before each part, unless it has a terminal."""
+    def task_log(self, task_id: str, last: int | None = None) -> Iterator[bytes]:
+        """Yields what a task has printed as the API has it, in pieces: with a header before each part, unless it has a terminal; with timestamps,
+        or without them the ``last`` lines alone."""
+        which = "timestamps=1" if last is None else "tail=%d" % last
         try:
-            with self._stream("/tasks/%s/logs?stdout=1&stderr=1&timestamps=1" % task_id, self._client.timeout) as response:
+            with self._stream("/tasks/%s/logs?stdout=1&stderr=1&%s" % (task_id, which), self._client.timeout) as response:
                 yield from response.iter_content(1 << 16)
         except FAILURES as exc:
             raise self._failure("read the log of task %s" % task_id, exc) from exc

@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from .._guard.bundle import VISIBLE
@@ -65,6 +66,14 @@ def rounds(checks: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any
         else:
             by_node.setdefault(check["node"], []).append(check)
     return _joined(by_node.values(), most) + _joined(late, most)
+
+
+def of_one_service(checks: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
+    """The checks by the services that carry them out, in their order: those of a node's slots of one kind are replicas of one service.
+
+    Swarm places the replicas of a new service in one go, before any of them runs, and so each in a slot of its own. One service after the other
+    could get the slot of a task that has ended."""
+    return [list(group) for dummy_key, group in groupby(checks, key=lambda check: (check["node"], check["kind"], check["probe"]))]
 
 
 def _joined(parts: Iterable[list[Any]], most: int) -> list[list[Any]]:

@@ -81,7 +81,7 @@ def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = No
 
 
 def once_each(checks: Iterable[Check]) -> list[Check]:
-    """The same checks, but that a slot counts once: where a task had ended, swarm may have given its slot to the next one.
+    """The same checks, but that a slot counts once: a task without a place, since somebody else took one, gets that of a task that has ended.
 
     Else it would look as if as many slots had been tested as there were tasks. A task that is to prove the guard may have any slot."""
     found: list[Check] = []
@@ -154,7 +154,7 @@ def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | N
     twice = [value for value in reserved if value in allocated]
     if not twice:
         return None
-    return "swarm allocated %s, which service %s has already. Restart one of the two (new-leader-claims-again in docs/TRAPS.md)" % (
+    return "swarm allocated %s, which service %s has already. docs/TRAPS.md has what ends that (new-leader-claims-again)" % (
         some(twice), allocated[twice[0]]["service"],
     )  # fmt: skip
 

@@ -4,7 +4,7 @@
 
 """Which GPUs of a swarm are to be tested, and by which services (pure).
 
-A check is a plain dict: one kind of one node (of slots: one of them), tested by one service, or the reason why it is not.
+A check is a plain dict: one kind of one node (of slots: one of them), tested by one task, or the reason why it is not.
 Private to this collection: no stability is promised to others.
 """
 
@@ -191,14 +191,14 @@ def argv(command: str) -> list[str]:
     return words
 
 
-def service(check: Check, name: str, labels: Mapping[str, str], command: Sequence[str]) -> dict[str, Any]:
-    """The arguments of a service that reserves the GPUs of a check on its very node, and prints what it sees."""
+def service(check: Check, name: str, labels: Mapping[str, str], command: Sequence[str], replicas: int = 1) -> dict[str, Any]:
+    """The arguments of a service each task of which reserves the GPUs of a check on its very node, and prints what it sees."""
     requests = ["%s=%s" % (name, ALL) for name in check["variables"]] or [WANTS_ALL if check["others"] else WANTS_NONE]
     reservation = [{"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["count"]}}] if check["count"] else []
     return {
         "name": name,
         "labels": labels,
-        "mode": {"Replicated": {"Replicas": 1}},
+        "mode": {"Replicated": {"Replicas": replicas}},
         "task_template": {
             # As the entrypoint: that of CUDA's images prints a page before it runs anything.
             "ContainerSpec": {

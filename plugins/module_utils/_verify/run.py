@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Any, Callable, Container, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Container, Dict, Iterable, Mapping, NamedTuple, Sequence, Tuple
 
 from .._errors import GpuSwarmError
 from .._ledger.tasks import ENDED, assigned
+from .._swarm import log_stream
 from .._swarm.manager import Manager
 from . import judge as judgement
 from . import plan, refusal
-from .isolation import ALLOCATED, MEMORY, rounds
+from .isolation import ALLOCATED, MEMORY, of_one_service, rounds
 from .judge import Outcome
 
 POLL_S = 0.3
@@ -28,6 +29,11 @@ UNPLACED_S = 10
 LEFT_ALONE_S = 60
 # So many services at once are no load for a manager.
 AT_ONCE = 500
+# A task that talks without end must not fill the module's memory.
+LOG_LINES = 1000
+
+# By service and replica, which are counted from 1, the check that it is for.
+Made = Dict[Tuple[str, int], plan.Check]
 
 
 class Tests(NamedTuple):
@@ -55,16 +61,17 @@ def carry_out(manager: Manager, planned: Sequence[plan.Check], nodes: Sequence[M
     return [found[id(check)] for check in planned]
 
 
-def _carry_out(manager: Manager, planned: Iterable[plan.Check], tests: Tests) -> list[Outcome]:
+def _carry_out(manager: Manager, planned: Sequence[plan.Check], tests: Tests) -> list[Outcome]:
     prefix, command, timeout_s = tests
     run = uuid.uuid4().hex[:8]
     label = "%s%s=%s" % (prefix, plan.RUN, run)
     labels = {prefix + plan.RUN: run, prefix + plan.UNTIL: "%d" % (time.time() + timeout_s + LEFT_ALONE_S)}
     try:
-        made = {}
-        for number, check in enumerate(planned, 1):
+        made: Made = {}
+        for number, checks in enumerate(of_one_service(planned), 1):
             name = "%s-%s-%d" % (plan.NAME, run, number)
-            made[manager.create_service(plan.service(check, name, labels, command))] = check
+            service_id = manager.create_service(plan.service(checks[0], name, labels, command, len(checks)))
+            made.update({(service_id, replica): check for replica, check in enumerate(checks, 1)})
         return _await(manager, made, label, timeout_s)
     finally:
         # By the label: also one of which only the answer was lost.
@@ -72,18 +79,18 @@ def _carry_out(manager: Manager, planned: Iterable[plan.Check], tests: Tests) ->
             manager.remove_service(one["ID"])
 
 
-def _await(manager: Manager, made: Mapping[str, plan.Check], label: str, timeout_s: int) -> list[Outcome]:
+def _await(manager: Manager, made: Made, label: str, timeout_s: int) -> list[Outcome]:
     begin = time.monotonic()
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[tuple[str, int], Outcome] = {}
     while True:
         waited = time.monotonic() - begin
-        tasks = {task["ServiceID"]: task for task in manager.tasks_labelled(label)}
-        for service_id in made:
-            task = tasks.get(service_id)
-            if service_id not in outcomes and (waited > timeout_s or (task and _is_over(task, waited))):
-                outcomes[service_id] = _outcome(manager, service_id, made[service_id], task)
+        tasks = {(task["ServiceID"], task["Slot"]): task for task in manager.tasks_labelled(label)}
+        for key, check in made.items():
+            task = tasks.get(key)
+            if key not in outcomes and (waited > timeout_s or (task and _is_over(task, waited))):
+                outcomes[key] = _outcome(manager, check, task)
         if len(outcomes) == len(made):
-            return [outcomes[service_id] for service_id in made]
+            return [outcomes[key] for key in made]
         time.sleep(POLL_S)
 
 
@@ -91,13 +98,17 @@ def _is_over(task: Mapping[str, Any], waited: float) -> bool:
     return task["Status"]["State"] in ENDED or (waited > UNPLACED_S and judgement.is_unplaced(task))
 
 
-def _outcome(manager: Manager, service_id: str, check: plan.Check, task: Mapping[str, Any] | None) -> Outcome:
-    started = task and (task["Status"].get("ContainerStatus") or {}).get("ContainerID")
+def _outcome(manager: Manager, check: plan.Check, task: Mapping[str, Any] | None) -> Outcome:
+    if not task or not (task["Status"].get("ContainerStatus") or {}).get("ContainerID"):
+        return Outcome(check, task, "", None)
     try:
-        return Outcome(check, task, manager.service_log(service_id) if started else "", None)
+        printed = b"".join(log_stream.printed(manager.task_log(task["ID"], LOG_LINES)))
     except GpuSwarmError as exc:
         # A log comes from the node itself: one that hangs is no reason to learn nothing of the others.
         return Outcome(check, task, "", exc.message)
+    except ValueError as exc:
+        return Outcome(check, task, "", "the log of the task could not be read: %s" % exc)
+    return Outcome(check, task, printed.decode("utf-8", "replace"), None)
 
 
 def judge(

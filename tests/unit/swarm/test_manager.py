@@ -237,13 +237,13 @@ INFO = {"ID": "x", "Swarm": MANAGER, "SystemTime": "2026-11-20T12:00:00.1+01:00"
 
 
 class Daemon(BaseHTTPRequestHandler):
-    """Answers in chunks, as dockerd does. What it is to say of tasks, or as events, stands in its server."""
+    """Answers in chunks, as dockerd does. What it is to say of tasks, in their logs, or as events, stands in its server."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
         path = self.path.split("/", 2)[-1]
-        status, parts = self.server.says if path == "tasks" or path.startswith("events?") else (200, [json.dumps(INFO)])
+        status, parts = self.server.says if path == "tasks" or path.startswith(("events?", "tasks/")) else (200, [json.dumps(INFO)])
         self.server.path = path
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -277,6 +277,7 @@ def manager(tmp_path):
         server.says = (status, parts)
         return swarm_manager.connect(dict(PARAMS, docker_host="unix://%s" % (tmp_path / "d.sock"), api_version="1.41"))
 
+    connect.server = server
     yield connect
     server.shutdown()
     server.server_close()
@@ -315,6 +316,18 @@ def test_the_managers_clock_is_kept(manager):
 def test_tasks_that_do_not_come(manager, status, parts, expected):
     with pytest.raises(swarm_manager.SwarmError, match=expected):
         list(manager(status, *parts).tasks())
+
+
+@pytest.mark.parametrize(("last", "query"), [(None, "timestamps=1"), (7, "tail=7")])
+def test_a_task_s_log_comes_in_pieces_whole_or_its_last_lines(manager, last, query):
+    answering = manager(200, "GPU 0: T", "4\n")
+    assert b"".join(answering.task_log("t1", last)) == b"GPU 0: T4\n"
+    assert manager.server.path == "tasks/t1/logs?stdout=1&stderr=1&" + query
+
+
+def test_a_log_that_does_not_come(manager):
+    with pytest.raises(swarm_manager.NotFound, match="would not read the log of task t1: task t1 not found"):
+        list(manager(404, '{"message": "task t1 not found"}').task_log("t1"))
 
 
 # --- events ---------------------------------------------------------------------------------------------------------------
@@ -363,9 +376,6 @@ class Services:
 
     tasks = services
 
-    def service_logs(self, service_id, stdout, stderr, tail, is_tty):
-        return iter([b"GPU 0: T\xc3", b"\xa4 (UUID: x)\n"]) if stdout and stderr else iter([])
-
 
 @pytest.mark.parametrize(("status", "expected"), [(204, None), (404, None), (500, "would not remove service s1: service s1 is not as it was")])
 def test_a_service_is_removed_and_one_that_is_gone_needs_no_removal(status, expected):
@@ -375,11 +385,10 @@ def test_a_service_is_removed_and_one_that_is_gone_needs_no_removal(status, expe
     assert client.removed == ["s1"]
 
 
-def test_services_are_made_found_and_listened_to():
+def test_services_are_made_and_found():
     client = Services()
     manager = swarm_manager.Manager(client, "unix:///run/x.sock", MANAGER)
     assert manager.create_service({"name": "v", "labels": {}, "mode": {}, "task_template": {}}) == "v-id"
-    assert manager.service_log("v-id") == "GPU 0: Tä (UUID: x)\n"
     for listed in (manager.services_labelled, manager.tasks_labelled):
         assert listed("a=b") == []
         assert client.filters == {"label": ["a=b"]}

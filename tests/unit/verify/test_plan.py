@@ -274,3 +274,19 @@ def test_services_past_their_time_are_left_behind(until, found):
     one = service()
     one["Spec"]["Labels"] = {} if until is None else {"gpu-swarm.verify": "1", "gpu-swarm.verify-until": until}
     assert plan.left_behind([one], PREFIX, 100) == found
+
+
+def test_the_slots_of_a_kind_of_a_node_are_tested_by_one_service_and_all_else_by_one_each():
+    slots = named(f"{A}.slot1", f"{A}.slot2", kind="SLOT")
+    fleet = nodes(*(node(name, resources=[*named(C), *slots, *named(f"{B}.slot1", kind="LARGE")]) for name in ("n1", "n2")))
+    found = isolation.of_one_service(checks(fleet, gpus="auto", levels={"n1": "reserved"}))
+    assert [(group[0]["node"], group[0]["probe"], group[0]["kind"], len(group)) for group in found] == [
+        ("n1", "allocated", "LARGE", 1),
+        ("n1", "allocated", "NVIDIA-GPU", 1),
+        ("n1", "allocated", "SLOT", 2),
+        ("n1", "unreserved", None, 1),
+        ("n1", "beside", "LARGE", 1),
+        ("n2", "allocated", "LARGE", 1),
+        ("n2", "allocated", "NVIDIA-GPU", 1),
+        ("n2", "allocated", "SLOT", 2),
+    ]

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from swarm_api import A, B, named, node, service, task
 
@@ -76,22 +78,32 @@ class FakeManager:
 
     def tasks_labelled(self, label):
         self.fail("tasks")
-        return [self._task(one["ID"]) for one in self.services_labelled(label)]
+        found = [one["ID"] for one in self.services_labelled(label)]
+        return [self._task(one, replica) for one in found for replica in range(1, self._replicas(one) + 1)]
 
-    def _task(self, service_id):
+    def _replicas(self, service_id):
+        return self.present[service_id]["mode"]["Replicated"]["Replicas"]
+
+    def _task(self, service_id, replica):
         spec = self.present[service_id]["task_template"]
         node_id = spec["Placement"]["Constraints"][0].partition("==")[2]
         state, gpu, _log = self.outcome(node_id)
-        made = task("t" + service_id, node_id, service=service_id, given=named(gpu) if gpu else (), state="running")
+        made = task("%s.%d" % (service_id, replica), node_id, (), "running", service=service_id, slot=replica)
+        made["GenericResources"] = named(gpu) if gpu else []
         made["Status"]["ContainerStatus"] = {"ContainerID": "c1"}
         if self.clock.now >= self.seconds:
             made["Status"].update(State=state, Err="no suitable node (x)" if state == "pending" else "")
         return made
 
-    def service_log(self, service_id):
+    def task_log(self, task_id, last):
+        assert last == verify_run.LOG_LINES
         self.fail("log")
-        node_id = self.present[service_id]["task_template"]["Placement"]["Constraints"][0].partition("==")[2]
-        return self.outcome(node_id)[2]
+        template = self.present[task_id.partition(".")[0]]["task_template"]
+        yield framed(self.outcome(template["Placement"]["Constraints"][0].partition("==")[2])[2])
+
+
+def framed(text, source=1):
+    return struct.pack(">BxxxI", source, len(text.encode())) + text.encode()
 
 
 @pytest.fixture
@@ -186,6 +198,13 @@ def test_a_node_whose_log_cannot_be_read_fails_alone(clock, run):
     assert [check["verdict"] for check in result["checks"]] == ["timed out", "timed out"]
 
 
+def test_what_the_manager_could_not_read_of_a_log_is_no_log(clock, run):
+    manager = FakeManager(clock, good)
+    manager.task_log = lambda task_id, last: iter([framed(A), framed("node n1 is not available", source=3)])
+    found = {check["verdict"] for check in run(manager)["checks"]}
+    assert found == {"the log of the task could not be read: node n1 is not available"}
+
+
 def test_what_a_killed_run_left_behind_is_removed(clock, run):
     manager = FakeManager(clock, good)
     template = {"Placement": {"Constraints": ["node.id==n1"]}}
@@ -230,36 +249,50 @@ def test_check_mode_shows_how_a_guard_would_be_tested(clock, run):
     assert manager.made == []
 
 
-class SlotsInTurn(FakeManager):
-    """Of a node with one card of two slots, which swarm gives out from the front of its list."""
+class Slots(FakeManager):
+    """Of a node with one card of two slots. What has ended gives its slot back, and the next service gets that one again."""
 
-    def __init__(self, clock):
+    def __init__(self, clock, free=2):
         super().__init__(clock, None)
-        self.given = {}
+        self.free = free  # somebody else takes one meanwhile
 
     def nodes(self):
         return [node("n1", resources=named(*SLOTS, kind="NVIDIA-SLOT"))]
 
-    def _task(self, service_id):
-        template = self.present[service_id]["task_template"]
-        taken = [slot for one, slot in self.given.items() if one in self.present]
-        if template["Resources"]["Reservations"]["GenericResources"] and service_id not in self.given:
-            self.given[service_id] = next(slot for slot in SLOTS if slot not in taken)
-        slot = self.given.get(service_id)
-        made = task("t" + service_id, "n1", service=service_id, given=named(slot, kind="NVIDIA-SLOT") if slot else (), state="complete")
+    def _task(self, service_id, replica):
+        reserves = self.present[service_id]["task_template"]["Resources"]["Reservations"]["GenericResources"] != []
+        slot = SLOTS[(replica - 1) % self.free] if reserves else None
+        made = task("%s.%d" % (service_id, replica), "n1", service=service_id, slot=replica, state="complete")
+        made["GenericResources"] = named(slot, kind="NVIDIA-SLOT") if slot else []
         made["Status"]["ContainerStatus"] = {"ContainerID": "c1"}
         return made
 
-    def service_log(self, service_id):
-        return "GPU 0: T4 (UUID: %s)\n" % A if service_id in self.given else "no GPU\n"
+    def task_log(self, task_id, last):
+        template = self.present[task_id.partition(".")[0]]["task_template"]
+        yield framed("GPU 0: T4 (UUID: %s)\n" % A if template["Resources"]["Reservations"]["GenericResources"] else "no GPU\n")
 
 
 SLOTS = [A + ".slot1", A + ".slot2"]
 
 
+def allocated(result):
+    return [(check["reserved"], check["state"]) for check in result["checks"] if check["probe"] == "allocated"]
+
+
+def test_the_slots_of_a_kind_are_tested_by_replicas_of_one_service_which_swarm_places_at_once(clock, run):
+    manager = Slots(clock)
+    assert allocated(run(manager, gpus="auto")) == [(SLOTS[:1], "passed"), (SLOTS[1:], "passed")]
+    assert [spec["mode"]["Replicated"]["Replicas"] for spec in manager.made] == [2]
+    assert manager.present == {}
+
+
+def test_where_somebody_takes_a_slot_meanwhile_one_that_is_tested_twice_counts_once(clock, run):
+    assert allocated(run(Slots(clock, free=1), gpus="auto")) == [(SLOTS[:1], "passed"), (SLOTS[:1], "untested")]
+
+
 def test_a_guard_is_proved_by_a_slot_that_an_ended_test_had(clock, run):
     """The task beside the allocated ones comes after them, where these had all slots of a node."""
-    result = run(SlotsInTurn(clock), gpus="auto", isolation={"n1": "reserved"})
+    result = run(Slots(clock), gpus="auto", isolation={"n1": "reserved"})
     found = [(check["probe"], check["reserved"], check["state"]) for check in result["checks"]]
     assert [one for one in found if one[0] != "unreserved"] == [
         ("allocated", SLOTS[:1], "passed"),
