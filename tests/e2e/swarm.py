@@ -2,16 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a manager shows of the nodes of a fleet."""
+"""What a manager shows of the nodes of a fleet, and managers that are stopped."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .fleet import Fleet
+from .fleet import Fleet, wait_until
 
 GPU_NODES = ("g1", "g2")
 KIND = "NVIDIA-GPU"
@@ -67,3 +68,25 @@ def lease_of(fleet: Fleet, holder: str) -> Iterator[None]:
     finally:
         ended = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {"holder": holder, "state": "absent"})
         assert ended.rc == 0, ended.output
+
+
+def the_leader(fleet: Fleet) -> str:
+    words = fleet["m1"].docker("node", "ls", "--format", "{{.Hostname}} {{.ManagerStatus}}")
+    return next(line.split()[0] for line in words.splitlines() if line.endswith("Leader"))
+
+
+def works(fleet: Fleet, name: str) -> bool:
+    """Whether a manager runs the swarm with the others, by its own word: without a quorum it has none."""
+    words = fleet[name].run("docker", "node", "ls", "--format", "{{.Self}} {{.Status}} {{.ManagerStatus}}", check=False)
+    return bool(re.search(r"^true Ready (Leader|Reachable)$", words, re.MULTILINE))
+
+
+@contextmanager
+def stopped(fleet: Fleet, name: str) -> Iterator[None]:
+    """A manager whose dockerd is stopped, and its socket, which would start it again."""
+    try:
+        fleet[name].run("systemctl", "stop", "docker.socket", "docker.service")
+        yield
+    finally:
+        fleet[name].run("systemctl", "start", "docker.service")
+        wait_until("the manager to be back", lambda: works(fleet, name))

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from .cutting import Cutter, meanwhile
-from .fleet import DAEMON_JSON, Fleet, Node, Run, advertised_as, at_hand, wait_until
-from .swarm import away, member, shown
+from .fleet import Fleet, Node, Run, advertised_as, at_hand, wait_until
+from .swarm import away, member, shown, stopped, the_leader, works
 
 MANAGERS, GPU_NODES = ["m1", "m2", "m3"], ["g1", "g2"]
 # Of systemd's journal: a unit was started.
@@ -74,31 +74,6 @@ def state(fleet: Fleet, node_id: str) -> str:
 def in_one_line(run: Run) -> str:
     """Ansible wraps its warnings."""
     return " ".join(run.output.split())
-
-
-# -- managers ----------------------------------------------------------------------------------------------------------
-
-
-def the_leader(fleet: Fleet) -> str:
-    words = fleet["m1"].docker("node", "ls", "--format", "{{.Hostname}} {{.ManagerStatus}}")
-    return next(line.split()[0] for line in words.splitlines() if line.endswith("Leader"))
-
-
-def works(fleet: Fleet, name: str) -> bool:
-    """Whether a manager runs the swarm with the others, by its own word: without a quorum it has none."""
-    words = fleet[name].run("docker", "node", "ls", "--format", "{{.Self}} {{.Status}} {{.ManagerStatus}}", check=False)
-    return bool(re.search(r"^true Ready (Leader|Reachable)$", words, re.MULTILINE))
-
-
-@contextmanager
-def stopped(fleet: Fleet, name: str) -> Iterator[None]:
-    """A manager whose dockerd is stopped, and its socket, which would start it again."""
-    try:
-        fleet[name].run("systemctl", "stop", "docker.socket", "docker.service")
-        yield
-    finally:
-        fleet[name].run("systemctl", "start", "docker.service")
-        wait_until("the manager to be back", lambda: works(fleet, name))
 
 
 # -- two runs ----------------------------------------------------------------------------------------------------------
@@ -268,12 +243,6 @@ def test_a_roll_goes_on_when_the_leader_that_it_queried_dies(fleet: Fleet, inven
     nothing_is_left(fleet, inventory, "LEADERLESS")
 
 
-def again(fleet: Fleet) -> dict[str, list[str]]:
-    """By task, what the managers' unit has found that their leader counts as free though the task has it."""
-    labels = fleet["m1"].docker_json("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}") or {}
-    return json.loads(labels.get("gpu-swarm.isolation", "{}")).get("again", {})
-
-
 # The swarm has three GPUs.
 THREE = """
 services:
@@ -309,57 +278,6 @@ def test_the_next_manager_goes_on_waiting_for_a_stack_when_the_one_that_deployed
     assert run.rc == 0, run.output
     assert "handed_waits: 3 of 3 running" in run.output
     fleet["m1"].docker("stack", "rm", "handed")
-
-
-@pytest.mark.rare
-def test_after_changes_of_leader_every_replica_runs_where_a_card_is_free(fleet: Fleet, inventory: Path) -> None:
-    """A new leader counts the tasks that run from the front of each node's list (swarmkit nodeinfo.go): one that has the second card of g1 counts
-    as one with the first. The unit finds that before a task meets it; what is given that card is refused, and gets another in time."""
-    at = [*advertised_as("LEADERS"), "--extra-vars"]
-    assert fleet.playbook(inventory, *at, "gpu_swarm_isolation=exclusive").rc == 0
-    manager = fleet["m1"]
-
-    def create(name: str, node: str, *options: str) -> None:
-        on = ("--constraint", f"node.hostname=={fleet[node].run('hostname')}") if node else ()
-        manager.docker("service", "create", "--detach", "--no-resolve-image", "--name", name, *on, *options, "lab/task", "sleep", "9999")
-
-    def states(name: str) -> list[dict[str, str]]:
-        shown = manager.docker("service", "ps", "--no-trunc", "--format", "{{json .}}", name)
-        return [json.loads(line) for line in shown.splitlines()]
-
-    def running(name: str) -> list[dict[str, str]]:
-        return [one for one in states(name) if one["CurrentState"].startswith("Running")]
-
-    def given(name: str) -> tuple[str, str]:
-        (task,) = manager.docker_json("inspect", "--type", "task", running(name)[0]["ID"])
-        return task["ID"], task["GenericResources"][0]["NamedResourceSpec"]["Value"]
-
-    reserves, listed = ("--generic-resource", "LEADERS=1"), json.loads(fleet["g1"].read(DAEMON_JSON) or b"{}")["node-generic-resources"]
-    holders = {}
-    for name in ("one", "two"):
-        create(name, "g1", *reserves)
-        wait_until(name, partial(running, name), shown=partial(states, name))
-        holders[given(name)[1]] = name
-    front, second = (entry.partition("=")[2] for entry in listed)
-    manager.docker("service", "rm", holders[front])
-    create("fills", "g2", "--replicas", "3")  # so that the scheduler prefers g1
-    wait_until("what fills g2", lambda: len(running("fills")) == 3, shown=partial(states, "fills"))
-    for _change in range(2):
-        with stopped(fleet, the_leader(fleet)):
-            wait_until("another leader", lambda: any(works(fleet, name) for name in MANAGERS))
-    wait_until("the manager", partial(works, fleet, "m1"))
-    holder, card = given(holders[second])
-    wait_until("the unit to find it", lambda: again(fleet).get(holder) == [second] == [card], shown=partial(again, fleet))
-    run = fleet.playbook(inventory, "--extra-vars", "what=faulty", playbook="fleet.gpu_swarm.status", env={"COLUMNS": "400"})
-    assert f"may be allocated again  {second}: {holders[second]}.1 has it" in run.output, run.output
-
-    create("late", "", *reserves)
-    (task,) = wait_until("the late one", partial(running, "late"), 60, partial(states, "late"))
-    assert task["Node"] == fleet["g2"].run("hostname")
-    refused = [one for one in states("late") if f"still has {second}" in one["Error"]]
-    assert refused, states("late")
-    manager.docker("service", "rm", "late", "fills", holders[second])
-    assert fleet.playbook(inventory, *at, "gpu_swarm_isolation=off").rc == 0
 
 
 def inspected(manager: Node, ids: list[str]) -> list[dict[str, Any]]:

@@ -78,9 +78,10 @@ TRAPS = (
     ),
     Trap(
         "new-leader-claims-again", "leader", "any version",
-        "A new leader counts running tasks anew, from the front of its list: a GPU can be given to two tasks.",
+        "A new leader counts running tasks anew, from the front of its list: a GPU can be given to two tasks, and one that is free to none.",
         "swarmkit manager/scheduler/nodeinfo.go",
-        WARNING, "Restart one of the tasks ('docker service update --force'), and check which task has which GPU: fleet.gpu_swarm.swarm_gpu_info.",
+        WARNING, "Pause the node, restart its tasks that are older than the leader ('docker service update --detach --force'), and return it: by"
+        " that the leader counts them anew, and not by a restart alone. Which task has which GPU: fleet.gpu_swarm.swarm_gpu_info.",
         _U + "ledger/test_findings.py::test_a_gpu_that_is_allocated_to_two_tasks",
     ),
     Trap(

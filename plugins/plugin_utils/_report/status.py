@@ -176,8 +176,9 @@ def _again(ledger: Mapping[str, Any]) -> Iterable[Row]:
     for node in ledger["nodes"]:
         for task in node["tasks"]:
             for value in allocated_again(task, of_swarm):
-                remedy = f"Restart it (docker service update --force {task['service']}), or pause the node until it ends"
-                text = f"{value}: {task['name']} has it, and the managers' leader, which began anew since, counts it as free. {remedy}"
+                found = f"{value}: {task['name']} has it, and the managers' leader, which began anew since, counts it as free."
+                restart = f"restart it (docker service update --detach --force {task['service']}) and what is as old there"
+                text = f"{found} Pause the node, {restart}, return the node"
                 yield {"node": node["hostname"], "what": "may be allocated again", "details": text}
 
 

@@ -290,6 +290,6 @@ def test_a_gpu_that_the_leader_counts_as_free_is_named_with_the_task_that_has_it
     assert [(one["node"], one["what"]) for one in made["faulty"]] == ([("host-n1", "may be allocated again")] if shown else [])
     if shown:
         assert made["faulty"][0]["details"] == (
-            "GPU-2: train.1 has it, and the managers' leader, which began anew since, counts it as free. Restart it (docker service update "
-            "--force train), or pause the node until it ends"
+            "GPU-2: train.1 has it, and the managers' leader, which began anew since, counts it as free. Pause the node, restart it (docker "
+            "service update --detach --force train) and what is as old there, return the node"
         )
