@@ -10,7 +10,12 @@ from ansible.utils.vars import merge_hash
 
 from ..module_utils._printable import printable
 from ..plugin_utils._controller.found import Found
+from ..plugin_utils._controller.limit import NoAnswer, within
+from ..plugin_utils._fleet.outcome import outcome_of
 from ..plugin_utils._rollout.failure import Failure, is_late, outcome
+
+# For a host or a connection that froze.
+LIMIT_S = 120.0
 
 
 class ActionModule(ActionBase):
@@ -21,8 +26,10 @@ class ActionModule(ActionBase):
         _validation, args = self.validate_argument_spec(argument_spec={"failed_as": {"type": "str", "choices": ["failed", "out"]}})
         # Of a task with run_once that failed, the other hosts have none.
         failed, task = task_vars.get("ansible_failed_result") or {}, task_vars.get("ansible_failed_task") or {}
-        # One that was lost on the way fails over something else; and one that did not end a task in its time may still be at it.
-        failure = Failure(failed, self._templated(str(task.get("name") or "")), "" if is_late(failed) else self._gone(task_vars))
+        # One that was lost on the way fails over something else; and one that did not end a task in its time may still be at it. Who has an outcome
+        # keeps it.
+        gone = "" if is_late(failed) or outcome_of(task_vars) else self._gone(task_vars)
+        failure = Failure(failed, self._templated(str(task.get("name") or "")), gone)
         return merge_hash(result, outcome(task_vars["inventory_hostname"], Found(task_vars["hostvars"]), failure, args["failed_as"]))
 
     def _templated(self, name):
@@ -34,7 +41,9 @@ class ActionModule(ActionBase):
     def _gone(self, task_vars):
         """Why the host does not answer any more, or ''."""
         try:
-            self._execute_module(module_name="ansible.builtin.ping", module_args={}, task_vars=task_vars)
+            within(LIMIT_S, lambda: self._execute_module(module_name="ansible.builtin.ping", module_args={}, task_vars=task_vars))
+        except NoAnswer:
+            return f"no answer within {LIMIT_S:.0f} s: the machine, or the connection to it, hangs"
         except AnsibleConnectionFailure as failure:
             return printable(str(failure)) or "no reason given"
         except AnsibleError:

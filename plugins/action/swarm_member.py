@@ -26,6 +26,8 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         refuse_facts(self._task, task_vars)
         args = dict(self._task.args)
+        # Ansible keeps the arguments of a task that failed as a fact of the host, in ansible_failed_task.
+        self._task.args = {name: value for name, value in args.items() if name != "join_token"}
         if "managers" in args:
             args["managers"] = listening_at(args["managers"])
         host = self._task.delegate_to or task_vars["inventory_hostname"]

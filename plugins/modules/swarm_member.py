@@ -19,7 +19,8 @@ notes:
 options:
   state:
     description:
-      - V(initialised) makes a swarm, V(joined) joins one. Where this machine is a member of a swarm already, whichever that is, nothing is done.
+      - V(initialised) makes a swarm, V(joined) joins one. Where this machine is a member of a swarm already, whichever that is, nothing is done
+        but to wait until it is one in O(role).
       - V(left) leaves it. Where this machine is in none, nothing is done.
     type: str
     choices: [initialised, joined, left]
@@ -118,9 +119,11 @@ reachable:
   elements: str
 join_tokens:
   description: The join tokens of the swarm, C(Worker) and C(Manager).
-  returned: with O(state=initialised), where it was made now
+  returned: with O(state=initialised), where it was made now and could be read
   type: dict
 """
+
+import contextlib
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -128,6 +131,7 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._bounded import run
 from ..module_utils._dockerd import membership
 from ..module_utils._dockerd.engine import Engine
+from ..module_utils._dockerd.unit import EngineError
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._machine.ports import reachable
 
@@ -138,17 +142,29 @@ def result(engine, params, check_mode):
     """The module's result. Raises GpuSwarmError."""
     swarm = engine.swarm()
     at_it = (swarm["state"] == "inactive") if params["state"] == LEFT else (swarm["state"] == "active")
-    if at_it or check_mode:
+    if check_mode or (at_it and params["state"] != JOINED):
         return {"changed": not at_it, "swarm": swarm}
     if params["state"] == LEFT:
         return {"changed": True, "swarm": membership.leave(engine, params["force"])}
     if params["state"] == INITIALISED:
         swarm = membership.initialise(engine, _initialised(params), params["timeout"])
-        return {"changed": True, "swarm": swarm, "join_tokens": engine.get("/swarm")["JoinTokens"]}
+        return dict({"changed": True, "swarm": swarm}, **_tokens(engine))
+    if at_it:
+        return {"changed": False, "swarm": membership.await_member(engine, params["role"] == "manager", params["timeout"])}
     return _join(engine, params, swarm)
 
 
+def _tokens(engine):
+    """Not those of a manager that has no leader at this very moment: they can be read later (swarm_members)."""
+    with contextlib.suppress(EngineError):
+        cluster = engine.get("/swarm")
+        return {"join_tokens": cluster["JoinTokens"]} if cluster else {}
+    return {}
+
+
 def _join(engine, params, swarm):
+    if swarm["state"] != "inactive":  # somebody else's by now, which a join that fails must not undo
+        raise GpuSwarmError("its swarm is in state %s, and it was in none when this run began" % swarm["state"], swarm=swarm)
     found = reachable(params["managers"], params["port_timeout"])
     if not found:
         raise GpuSwarmError("no manager can be reached", swarm=swarm, reachable=[])

@@ -25,6 +25,7 @@ OTHERWISE = {
     "Keep what becomes of the host": "a host that does not get through",
     "Wait until it has ended here": "a drain for which the call does not wait that restarts dockerd",
     "Check again what runs here, before packages are changed": "a host without a window",
+    "Assess again": "another version of the toolkit",
     "Install the NVIDIA Container Toolkit": "another version of the toolkit",
     "Hold its packages, or release them": "another setting for the hold of packages",
 }

@@ -155,6 +155,7 @@ PARTS: dict[str, Judge] = {
     }),
     "containers": CONTAINERS,
     "came": CONTAINERS,
+    "busy": CONTAINERS,
     "images": records({"id": is_text, "name": is_text, "cuda": is_bool}),
     "warnings": lambda value: isinstance(value, (list, tuple)),
 }  # fmt: skip

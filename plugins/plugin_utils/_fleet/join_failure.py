@@ -32,8 +32,9 @@ def explained(answer: Mapping[str, Any], host: str, args: Mapping[str, Any]) -> 
 def _not_tried(answer: Mapping[str, Any], host: str, args: Mapping[str, Any], reason: str) -> str:
     if "reachable" not in answer:
         return f"{host} could not join the swarm of {args.get('manager')} as {args.get('role')}: {reason}. Run this again."
+    where = ", ".join(args["managers"]) or "any address"
     return (
-        f"{host} reaches no manager of the swarm: nothing answered at {', '.join(args['managers'])} within {args.get('port_timeout')} s. "
+        f"{host} reaches no manager of the swarm: nothing answered at {where} within {args.get('port_timeout')} s. "
         "Open TCP port 2377 from this node to the managers, or set swarm_member_remote_addrs to where this node reaches them. "
         "The node was left as it was."
     )
@@ -41,9 +42,10 @@ def _not_tried(answer: Mapping[str, Any], host: str, args: Mapping[str, Any], re
 
 def _not_joined(answer: Mapping[str, Any], host: str, args: Mapping[str, Any], reason: str) -> str:
     state = answer["swarm"].get("state")
+    hint = "" if "journalctl" in reason else " See 'journalctl -u docker' on this node."
     left = LEFT.get(state, f"The swarm's state there is {state}: run this again.")
     return (
-        f"{host} could not join the swarm of {args.get('manager')} as {args.get('role')}: {reason}. See 'journalctl -u docker' on this node. "
+        f"{host} could not join the swarm of {args.get('manager')} as {args.get('role')}: {reason}.{hint} "
         "Several addresses need swarm_member_advertise_addr; clocks that differ make certificates invalid; \"remote CA does not match\" or an "
         f"invalid token means that {', '.join(answer['reachable'])} belongs to another swarm. {left}"
     )

@@ -82,6 +82,9 @@ STAYS_AWAY = (State.WAITING, State.LOST, State.OUT)
 BAD = (State.FAILED, State.LOST, State.OUT)
 
 
+NO_REASON = "no reason given"
+
+
 class Outcome(NamedTuple):
     """Why a host did not get through a run.
 
@@ -100,6 +103,10 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(variables: Mapping[str, Any]) -> Outcome | None:
-    """The outcome in a host's variables; None where all went well so far."""
+    """The outcome in a host's variables; None where all went well so far. Where it could not be found out, the host is lost."""
     kept = variables.get(FACT)
-    return Outcome(State(str(kept["state"])), printable_lines(str(kept["reason"])), bool(kept.get("kept_away"))) if kept else None
+    if not kept:
+        return None
+    if "state" not in kept:  # the task that was to find it out failed, by a time-out of Ansible's say
+        return Outcome(State.LOST, printable_lines(str(kept.get("msg") or NO_REASON)))
+    return Outcome(State(str(kept["state"])), printable_lines(str(kept.get("reason") or NO_REASON)), bool(kept.get("kept_away")))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from .._controller.answer import CONTAINERS
 from .._fleet.outcome import FACT, State
 from .preconditions import blocking_workloads
 from .updates import Variables
@@ -52,9 +53,10 @@ def outcome(name: str, variables: Variables, failure: Failure, failed_as: str | 
 
 def _came(name: str, variables: Variables, result: Mapping[str, Any]) -> list[str]:
     """What came between the assessment of a node and the restart of its dockerd must end first, as what had been there before. What is of swarm
-    had its time to end, with the drain."""
-    busy = [item for item in result.get("busy") or () if not item["service"]]
-    return blocking_workloads([name], variables, containers=result.get("came", busy)) + list(variables[name].get("swarm_member_waits_for") or ())
+    had its time to end, with the drain. The result may be of any module, and of a host that answers what it likes."""
+    came, busy = (result[key] if CONTAINERS(result.get(key)) else None for key in ("came", "busy"))
+    found = [item for item in busy or () if not item["service"]] if came is None else came
+    return blocking_workloads([name], variables, containers=found) + list(variables[name].get("swarm_member_waits_for") or ())
 
 
 def _said(lost_over: str | None, failure: Failure, failed_as: str | None) -> str:

@@ -140,7 +140,7 @@ def _settle(batch: Batch) -> bool:
 
 
 def pause(batch: Batch) -> Answer:
-    """No new tasks; then it waits for those that must not be stopped. A node is paused before it is assessed again: else the scheduler may
+    """No new tasks; then it waits for those that must not be stopped. A node is paused before it is inspected again: else the scheduler may
     place work between the assessment and the change."""
     if not batch.left:
         return batch.answer()

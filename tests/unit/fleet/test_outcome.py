@@ -91,4 +91,13 @@ def test_playbooks_keep_only_outcomes_that_there_are():
     found = [state for path in TASKS.rglob("*.yml") for state in _states_in(yaml.safe_load(path.read_text()))]
     words = {word for state in found for word in (re.findall(r"'([^']*)'", state) if "{{" in state else [state])}
     # What a manager's steps find goes through the enumeration itself, and nobody else leaves a host untouched.
-    assert words == {state.value for state in OUTCOMES if state is not State.UNTOUCHED}
+    # What a task that failed makes of a host is decided by host_outcome (tests/unit/rollout/test_failure.py).
+    assert words == {State.OUT.value, State.WAITING.value}
+
+
+@pytest.mark.parametrize(
+    ("kept", "reason"), [({"failed": True, "msg": "Timed out after 3 s"}, "Timed out after 3 s"), ({"failed": True}, "no reason given")]
+)
+def test_a_host_of_which_nobody_could_find_out_what_became_is_lost(kept, reason):
+    found = outcome_of({"gpu_swarm_outcome": kept})
+    assert (found.state, found.reason) == (State.LOST, reason)

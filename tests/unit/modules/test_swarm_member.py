@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.unit import EngineError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_member
 
@@ -83,6 +84,31 @@ def test_a_swarm_is_left():
     daemon = Daemon(WORKER, NONE)
     assert swarm_member.result(daemon, params("left"), False) == {"changed": True, "swarm": NONE}
     assert daemon.posted == {"/swarm/leave?force=false": None}
+
+
+@pytest.mark.parametrize("state", ["pending", "error", "locked"])
+def test_what_somebody_else_has_begun_meanwhile_is_left_alone(state):
+    daemon = Daemon({**NONE, "state": state})
+    with pytest.raises(GpuSwarmError, match="its swarm is in state %s" % state):
+        swarm_member.result(daemon, params("joined"), False)
+    assert daemon.posted == {}
+
+
+def test_a_member_in_another_role_is_none_yet():
+    with pytest.raises(GpuSwarmError, match="did not become a working manager"):
+        swarm_member.result(Daemon(WORKER), params("joined", role="manager"), False)
+
+
+@pytest.mark.parametrize("answer", [None, EngineError("no leader")])
+def test_a_swarm_was_made_also_where_its_tokens_cannot_be_read_now(monkeypatch, answer):
+    daemon = Daemon(NONE, MANAGER)
+
+    def get(path):
+        if answer:
+            raise answer
+
+    monkeypatch.setattr(daemon, "get", get)
+    assert swarm_member.result(daemon, params("initialised"), False) == {"changed": True, "swarm": MANAGER}
 
 
 @pytest.mark.parametrize(

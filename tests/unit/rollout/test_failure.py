@@ -37,6 +37,8 @@ FAILURES = {
     "as it was all the same": ({"msg": "no start", "restored": False}, "", "failed", "failed", "no start"),
     "gone": ({"msg": "no driver"}, "no route", None, "lost", "no route"),
     "gone in a maintenance": ({"msg": "non-zero"}, "no route", "out", "lost", "no route"),
+    "an answer of a host that says what it likes": ({"msg": "no start", "busy": True, "came": 5}, "", None, "failed", "no start"),
+    "and one that is nearly right": ({"msg": "no start", "busy": [{"name": "a"}], "came": ["a"]}, "", None, "failed", "no start"),
     "late": (LATE, "", None, "lost", "the task Upgrade: Timed out after 5 second(s)."),
     "late, by an older core": (OLD_LATE, "", None, "lost", f"the task Upgrade: {OLD_LATE['msg']}"),
     "something runs there": ({"msg": "busy", "busy": [NOTEBOOK, OF_WEB]}, "", None, "waiting", "container notebook"),
