@@ -135,7 +135,9 @@ from ..module_utils._dockerd.unit import EngineError
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._machine.ports import reachable
 
-JOINED, INITIALISED, LEFT = "joined", "initialised", "left"
+JOINED = "joined"
+INITIALISED = "initialised"
+LEFT = "left"
 
 
 def result(engine, params, check_mode):

@@ -42,7 +42,8 @@ def join(engine: Engine, request: Mapping[str, Any], manager: bool, timeout_s: f
         _begin(engine, "/swarm/join", request)
         return await_member(engine, manager, timeout_s)
     except EngineError as problem:
-        raise EngineError(problem.message, swarm=_undone(engine)) from problem
+        problem.details["swarm"] = _undone(engine)
+        raise
 
 
 def leave(engine: Engine, force: bool) -> Swarm:

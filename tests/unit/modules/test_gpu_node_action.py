@@ -32,7 +32,7 @@ def run(monkeypatch, host="m1", args=None, ledger=None, reads=True, settings=Non
     monkeypatch.setattr(ActionBase, "run", lambda self, tmp, task_vars: {})
     monkeypatch.setattr(ActionBase, "_execute_module", execute or answer_of)
     action = ActionModule.__new__(ActionModule)
-    action._task = SimpleNamespace(args=args or {}, check_mode=True, delegate_to=None, name="Read the node")
+    action._task = SimpleNamespace(args=args or {}, check_mode=True, delegate_to=None, ignore_unreachable=False, name="Read the node")
     action._connection = SimpleNamespace()
     action._templar = SimpleNamespace(template=lambda value: value)
     own = {"inventory_hostname": host, "hostvars": HostVars({host: settings or {}})}
