@@ -148,7 +148,9 @@ def spec_of(name: str, made: dict[str, Any], replicas: int = 0) -> dict[str, Any
 def swarm(fleet: Fleet, first: Loud) -> Iterator[Swarm]:
     """A mixed fleet on which something runs: a GPU of g2 is allocated, a port of g1 is taken, and g1 has a label."""
     api = Swarm(fleet["m1"])
-    held = api.create(spec_of("holder", {"gpus": 1, "constraints": ["node.hostname==g2"]}, 1))
+    holder = spec_of("holder", {"gpus": 1, "constraints": ["node.hostname==g2"]}, 1)
+    # From the start: docker service update writes a specification anew, and swarm may replace the task for it.
+    held = api.create({**holder, "Labels": {"gpu-swarm.owner": "alice"}})
     taken = api.create(spec_of("web", {"port": (8080, "tcp"), "constraints": ["node.hostname==g1"]}, 1))
     fleet["m1"].docker("node", "update", "--label-add", "rack=7", "g1")
     wait_until("them to run", lambda: all(_states(api, one) == ["running"] for one in (held, taken)), shown=lambda: _shown(api, held, taken))
@@ -235,7 +237,6 @@ def test_a_fleet_that_is_as_it_should_be(fleet: Fleet, inventory: Path, first: L
 
 
 def test_why_a_service_is_pending(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
-    fleet["m1"].docker("service", "update", "--detach", "--label-add", "gpu-swarm.owner=alice", "holder")
     big = swarm.create(spec_of("big", {"gpus": 4}, 1))
     try:
         wait_until("the scheduler", lambda: any(status.get("Err") for status in _shown(swarm, big)))
