@@ -166,7 +166,9 @@ def _room_text(demand: Demand, one: Judged, service: str) -> str:
     if not ending:
         return "%s has %s free" % (one.hostname, has)
     then = ", ".join("%d" % (free.get(kind, 0) + sum(_allocated(task, kind) for task in ending)) for kind in missing)
-    return "%s has %s free and would have %s if %s ended" % (one.hostname, has, then, shortened([task["name"] for task in ending]))
+    # While swarm replaces a task, the one that ends and the one that follows have the same name.
+    names = list(dict.fromkeys(task["name"] for task in ending))
+    return "%s has %s free and would have %s if %s ended" % (one.hostname, has, then, shortened(names))
 
 
 def tasks_to_end(missing: Mapping[str, float], tasks: Iterable[Mapping[str, Any]], service: str) -> list[Mapping[str, Any]]:

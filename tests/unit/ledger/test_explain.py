@@ -190,6 +190,12 @@ def test_the_nodes_that_lack_the_least_and_who_would_have_to_end():
     assert (found["possible"], found["fits"], found["room"], found["age"]) == (True, False, 0, 60)
 
 
+def test_a_task_that_is_being_replaced_is_named_once():
+    tasks = [task("old", "g1", gpus(1, 1), service="s2", desired="shutdown"), task("new", "g1", gpus(1, 2), service="s2", state="preparing")]
+    found = explained([node("g1", resources=gpus(4, 1))], train({GPU: 4}), tasks, [service("s2", "batch")])
+    assert found["nearest"][0]["text"] == "host-g1 has 2 NVIDIA-GPU free and would have 4 if batch.1 ended"
+
+
 def test_several_tasks_would_have_to_end():
     tasks = [task("b%d" % slot, "g1", gpus(1, slot), service="s2", slot=slot) for slot in range(1, 4)]
     found = explained([node("g1", resources=gpus(3, 1))], train({GPU: 2}), tasks, [service("s2", "batch")])
