@@ -19,7 +19,7 @@ from tests.bench import many_hosts, parts, roll
 
 ROOT = Path(__file__).parents[3]
 # What is measured as it is named: a name that is put together has no more than a number, a size or the like in it.
-MEASURED = ("guard", "ledger_read", "nvml_read", "out_of_service", "watcher")
+MEASURED = ("check_run", "guard", "ledger_read", "nvml_read", "out_of_service", "watcher")
 PUT_IN = r"[^:/]+"
 
 
