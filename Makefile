@@ -31,11 +31,11 @@ test: venv packages promtool ## Every test; ends with "N passed, N failed"
 test-all: venv packages promtool ## All of that, and the rare combinations: other versions of ansible-core and Python, and more; needs a Python 3.8. CI does not run these
 	@$(bin)/python -m tests.run --rare $(ARGS)
 
-check: venv ## Lint, types and the unit tests of what changed since the branch began, or since the last commit (at most 90 s)
+check: venv ## Lint, types and the unit tests of what changed since the branch began, or since the last commit, but for long ones (at most 90 s)
 	@$(bin)/python -m tests.run --changed
 
-unit: venv ## Unit tests only (a minute and a half, no Docker); some of them: TESTS=tests/unit/plan, ARGS="-k drain"
-	@$(bin)/python -m pytest -p no:cacheprovider -q $(or $(TESTS),tests/unit) $(ARGS)
+unit: venv ## Unit tests only, on each core (a minute and a half, no Docker); some of them: TESTS=tests/unit/plan, ARGS="-k drain"
+	@$(bin)/python -m pytest -p no:cacheprovider -q --numprocesses auto --dist worksteal $(or $(TESTS),tests/unit) $(ARGS)
 
 lint: venv ## ruff, mypy, vermin, shellcheck, yamllint, ansible-lint, changelog lint
 	@$(bin)/python -m tests.run --only ruff,mypy,vermin,shellcheck,yamllint,ansible-lint,changelog

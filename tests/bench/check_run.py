@@ -4,7 +4,8 @@
 
 """How long ``make check`` takes after a change of one file: the loop that a contributor lives in.
 
-In a clone of the last commit, with the environment of this checkout. ``make`` itself is not run: it would look whether that is up to date.
+In a clone of the last commit, with the environment of this checkout, and the caches of mypy and the others as an earlier one left them.
+``make`` itself is not run: it would look whether the environment is up to date.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def measure() -> list[Row]:
         collections.mkdir(parents=True)
         (collections / "gpu_swarm").symlink_to(clone)
         (clone / "build" / "venv").symlink_to((CHECKOUT / "build" / "venv").resolve())
+        _after_a_change_of(clone, FILES[0])
         taken = [(path, _after_a_change_of(clone, path)) for path in FILES]
     return [row(f"make check, after a change of {Path(path).name} / {LIMIT_S} s (s)", seconds, LIMIT_S, 1.0) for path, seconds in taken]
 

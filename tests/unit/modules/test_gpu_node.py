@@ -10,6 +10,7 @@ import json
 import os
 import re
 import stat
+from itertools import takewhile
 from pathlib import Path
 
 import module_process
@@ -378,7 +379,7 @@ def test_not_root(node, check):
 
 
 def test_not_root_and_files_that_belong_to_root(node):
-    for folder in (node.home, node.home.parent, node.home.parent.parent):
+    for folder in takewhile(lambda folder: not folder.stat().st_mode & stat.S_IXOTH, (node.home, *node.home.parents)):
         folder.chmod(0o755)
     node.state = node.home / "closed" / "state"
     node.state.parent.mkdir(mode=0o555)

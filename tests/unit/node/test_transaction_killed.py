@@ -197,7 +197,7 @@ def everything_can_be_restored_at_once(it, before, make):
 
 
 @pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("make", NODES)
+@pytest.mark.parametrize("make", [plain, *(pytest.param(make, marks=pytest.mark.long) for make in NODES if make is not plain)])
 def test_there_is_a_way_on_and_a_way_back(tmp_path, make, run):
     for it, before in killed_at_each_moment(tmp_path, make, run):
         as_killed = tmp_path / "as-killed"
@@ -320,8 +320,8 @@ def as_the_run_was_to_leave_it(it, level):
     [
         (it_comes, "reserved"),
         (its_level_changes, "exclusive"),
-        (it_gets_other_code, "reserved"),
-        (it_goes, None),
+        pytest.param(it_gets_other_code, "reserved", marks=pytest.mark.long),
+        pytest.param(it_goes, None, marks=pytest.mark.long),
         pytest.param(it_becomes_a_link, None, marks=pytest.mark.rare),
         pytest.param(it_goes_with_all_else, None, marks=pytest.mark.rare),
     ],
