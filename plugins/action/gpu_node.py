@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
-from ..plugin_utils._controller.answer import malformed, plain
+from ..plugin_utils._controller.answer import for_plan, malformed, plain
 from ..plugin_utils._controller.arguments import named_value
 from ..plugin_utils._controller.delegation import lost, refuse_facts
 from ..plugin_utils._controller.libraries import ASSESSED, CarryingAction
@@ -17,6 +17,10 @@ from ..plugin_utils._settings.values import of_run
 
 WARNS_LATER = "_gpu_swarm_warns_later"
 READS_LEDGER = "_gpu_swarm_reads_ledger"
+# Whose variables of the role are empty where they are not set. Zero and false are values: a number of GPUs, and a bare "off".
+MAY_BE_EMPTY = ("expect", "isolation", "nvml_path")
+# From here on Ansible shows the arguments of a module and its whole answer.
+VERBOSE = 3
 NOT_ITS_ANSWER = (
     "%s: what came back is no answer of this module (%s), so nothing of it is used. Run this again; if that does not help, find out who "
     "changed what runs on that machine."
@@ -41,6 +45,7 @@ class ActionModule(CarryingAction):
 
     def query(self, tmp=None, task_vars=None):
         """One call of the module; it raises where the host cannot be reached."""
+        self._task.args = {name: value for name, value in self._task.args.items() if not (name in MAY_BE_EMPTY and value in ("", None))}
         if without_prefix(self._task.args):
             raise AnsibleActionFail(without_prefix(self._task.args))
         self._noted = (task_vars.get(ASSESSED) or {}).get(NOTED) or ()
@@ -78,4 +83,6 @@ class ActionModule(CarryingAction):
             return {"failed": True, "msg": NOT_ITS_ANSWER % (host, wrong)}
         answer = named(answer, host, self._noted, later=self._later)
         answer = of_inventory(judged(answer, host, *prefixes(self._task.args)), self._task.args)
+        if self._later and self._display.verbosity < VERBOSE:
+            answer = for_plan(answer)
         return explained(answer, "gpu_node", self._task.args)

@@ -112,13 +112,15 @@ CPU = {
     "machine": is_text, "vendor": nullable(is_text), "implementer": nullable(is_text), "part": nullable(is_text), "model": nullable(is_text),
     "features": is_texts,
 }  # fmt: skip
+# What of a GPU a run reads of all hosts at once.
+GPU: dict[str, Judge] = {
+    "index": is_count, "uuid": nullable(is_text), "name": nullable(is_text), "memory_mib": nullable(is_number),
+    "mig_devices": optional(records({"uuid": nullable(is_text)})),
+}  # fmt: skip
 # The parts of gpu_node's answer that a run reads of all hosts at once, so that a single one could end it for all.
 PARTS: dict[str, Judge] = {
     "msg": is_text,
-    "gpus": records({
-        "index": is_count, "uuid": nullable(is_text), "name": nullable(is_text), "memory_mib": nullable(is_number),
-        "mig_devices": optional(records({"uuid": nullable(is_text)})),
-    }),
+    "gpus": records(GPU),
     "left_out": records({"index": is_count, "uuid": nullable(is_text), "name": nullable(is_text), "reason": is_text}),
     "resources": is_resources,
     "advertised": is_resources,
@@ -195,6 +197,14 @@ def malformed(answer: Mapping[str, Any]) -> str | None:
         return f"{lacking[0]} is not there"
     wrong = [key for key, judge in PARTS.items() if key in answer and not judge(answer[key])]
     return f"{wrong[0]} is not what it should be" if wrong else None
+
+
+def for_plan(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer that is not malformed, without what a plan does not read: of eight GPUs that is most of it, and Ansible copies all of a
+    result several times in the one process that works for all hosts."""
+    gpus = [{key: value for key, value in gpu.items() if key in GPU} for gpu in answer.get("gpus") or ()]
+    rest = {key: value for key, value in answer.items() if key != "invocation"}
+    return {**rest, "gpus": gpus} if "gpus" in answer else rest
 
 
 def is_cpu(item: Any) -> bool:

@@ -14,29 +14,32 @@ from ansible.plugins.action import ActionBase
 from fleet_lab import assessed
 from host_vars import HostVars
 
-from ansible_collections.fleet.gpu_swarm.plugins.action.gpu_node import READS_LEDGER, ActionModule
+from ansible_collections.fleet.gpu_swarm.plugins.action.gpu_node import READS_LEDGER, WARNS_LATER, ActionModule
 
 LEDGER = {"changed": False, "nodes": [{"id": "n1"}], "pending": [], "ansible_facts": {"verify_image": "theirs"}}
 MANAGER = {"state": "active", "node_id": "n1", "control_available": True, "error": "", "managers": []}
 
 
-def run(monkeypatch, host="m1", args=None, ledger=None, reads=True, settings=None, execute=None, **answer):
-    """(the result, the arguments of each module that was run)"""
+def run(monkeypatch, host="m1", args=None, ledger=None, reads=True, settings=None, execute=None, verbosity=None, shown=(), **answer):
+    """(the result, the arguments of each module that was run); with a verbosity as where a plan follows; ``shown`` stands for parts of an answer"""
     calls = []
 
     def answer_of(self, module_name, module_args, task_vars):
         calls.append((module_name.rpartition(".")[2], module_args))
         whole = {"left_out": [], "advertised": [], "refused": [], "swarm": MANAGER}
-        return dict(ledger or LEDGER) if module_name.endswith("swarm_gpu_info") else assessed("n1", **{**whole, **answer})
+        return dict(ledger or LEDGER) if module_name.endswith("swarm_gpu_info") else {**assessed("n1", **{**whole, **answer}), **dict(shown)}
 
     monkeypatch.setattr(ActionBase, "run", lambda self, tmp, task_vars: {})
     monkeypatch.setattr(ActionBase, "_execute_module", execute or answer_of)
     action = ActionModule.__new__(ActionModule)
     action._task = SimpleNamespace(args=args or {}, check_mode=True, delegate_to=None, ignore_unreachable=False, name="Read the node")
     action._connection = SimpleNamespace()
+    action._display = SimpleNamespace(verbosity=verbosity)
     action._templar = SimpleNamespace(template=lambda value: value)
     own = {"inventory_hostname": host, "hostvars": HostVars({host: settings or {}})}
     variables = {**own, "groups": {"swarm_managers": ["m1", "m2"]}, **({READS_LEDGER: True} if reads else {})}
+    if verbosity is not None:
+        variables[WARNS_LATER] = True
     return action.run(task_vars=variables), calls
 
 
@@ -144,3 +147,28 @@ def test_what_becomes_of_a_node_is_a_label_of_the_inventory(monkeypatch, args, l
     """Never of the node's answer."""
     result, _calls = run(monkeypatch, args=args, reads=False, labels={"gpu.count": "2", "fleet.gpu-swarm.on-loss": "report"})
     assert result["labels"] == {"gpu.count": "2", **({"fleet.gpu-swarm.on-loss": label} if label else {})}
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_what_is_empty_in_the_role_is_not_set(monkeypatch, value):
+    _result, calls = run(monkeypatch, reads=False, args={"expect": value, "isolation": value, "nvml_path": value, "label_prefix": "gpu."})
+    assert calls == [("gpu_node", {"label_prefix": "gpu."})]
+
+
+def test_zero_gpus_and_a_bare_off_are_values(monkeypatch):
+    _result, calls = run(monkeypatch, reads=False, args={"expect": 0, "isolation": False, "label_prefix": "gpu."})
+    assert calls == [("gpu_node", {"expect": 0, "isolation": False, "label_prefix": "gpu."})]
+
+
+GPU = {"index": 0, "uuid": "GPU-1", "name": "T4", "memory_mib": 15360, "mig_devices": [{"uuid": "MIG-1"}], "health": {"reasons": []}, "pci": "0000"}
+READ_BY_A_PLAN = {key: value for key, value in GPU.items() if key not in ("health", "pci")}
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "gpu", "invoked"),
+    [(0, READ_BY_A_PLAN, False), (2, READ_BY_A_PLAN, False), (3, GPU, True), (None, GPU, True)],
+)
+def test_for_a_plan_a_result_has_what_that_reads(monkeypatch, verbosity, gpu, invoked):
+    shown = {"gpus": [GPU], "invocation": {"module_args": {}}}
+    result, _calls = run(monkeypatch, reads=False, args={"label_prefix": "gpu."}, verbosity=verbosity, shown=shown)
+    assert (result["gpus"], "invocation" in result) == ([gpu], invoked)
