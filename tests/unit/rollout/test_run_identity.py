@@ -72,7 +72,7 @@ def test_a_process_that_got_the_number_of_another_is_not_that_one():
         "alice@elsewhere pid 99999999 (run 0a1b2c3d.99)",
         holder(999999999, machine="0a1b2c3d"),
         holder(999999999, start=run_identity.NO_START),
-        f"release train, pid {os.getpid()}",
+        pytest.param(f"release train, pid {os.getpid()}", id="not of this collection"),
         "",
     ],
 )
