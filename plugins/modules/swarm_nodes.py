@@ -129,6 +129,15 @@ options:
         choices: [any, movable, none]
         default: any
         version_added: 0.2.0
+      if_shown:
+        description:
+          - Generic resources as C(KIND=value), as in C(daemon.json). The node is written only where swarm shows it ready and, of these kinds, these
+            resources and no others, and where no finished job would run again for it (those of
+            RV(fleet.gpu_swarm.swarm_gpu_info#module:finished_jobs) that clash). Else it is left as it is, and RV(held_back) names it.
+          - It is judged once, before the first node is written. It saves a call of M(fleet.gpu_swarm.swarm_gpu_info).
+        type: list
+        elements: str
+        version_added: 0.3.0
   holder:
     description:
       - Nothing is written unless this holder has the lease of the swarm (M(fleet.gpu_swarm.swarm_lease)) at that moment. For a call that may
@@ -176,7 +185,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: The nodes of O(nodes), in that order.
+  description: The nodes of O(nodes), in that order, without those of RV(held_back).
   returned: success
   type: list
   elements: dict
@@ -268,6 +277,23 @@ evicted:
       movable: true
       kept: null
       restarts_left: null
+held_back:
+  description: The nodes that are left as they are since swarm does not show yet what O(nodes[].if_shown) wants.
+  returned: success
+  version_added: 0.3.0
+  type: list
+  elements: dict
+  contains:
+    id:
+      description: The node's id.
+      type: str
+    hostname:
+      description: The node's host name.
+      type: str
+    reason:
+      description: What is not shown, or which job would run again, in words.
+      type: str
+      sample: the manager shows 3 of 4 NVIDIA-GPU
 refused:
   description: The nodes of which not all was written, or would be, for the tasks that O(nodes[].evict) protects.
   returned: success
@@ -292,12 +318,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger import keep
-from ..module_utils._ledger.leader import leader_engine
-from ..module_utils._ledger.listed import Listed
-from ..module_utils._ledger.tasks import epoch, utc
-from ..module_utils._node_spec import eviction, refusal, updates
-from ..module_utils._swarm.lease import Leased
-from ..module_utils._swarm.manager import connect
+from ..module_utils._node_spec import refusal
+from ..module_utils._node_spec.write import write
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
 NODE_OPTIONS = dict(
@@ -314,55 +336,8 @@ NODE_OPTIONS = dict(
     paused_for=dict(type="str"),
     over=dict(type="str"),
     evict=dict(type="str", choices=refusal.CHOICES, default=refusal.ANY),
+    if_shown=dict(type="list", elements="str"),
 )
-
-
-def run(params, check_mode):
-    """The module's result."""
-    prefix = params["prefix"]
-    wants = updates.check(params["nodes"], prefix)
-    manager = connect(params)
-    wants = [dict(want, now=utc(manager.time)) for want in wants]
-    nodes = manager.nodes()
-    leader, now = leader_engine(nodes), epoch(manager.time)
-
-    def evictions(possible):
-        return eviction.evictions(possible, leader, Listed(nodes, manager.tasks(), manager.services(), now, params["keep_label"]))
-
-    def decide(nodes, changes, wants):
-        """By the tasks that are there now."""
-        return refusal.decide(nodes, changes, wants, prefix, evictions)
-
-    decisions = decide(nodes, updates.plan(nodes, wants, prefix), wants)
-    if not check_mode:
-        decisions = updates.write(Leased(manager, params["holder"]) if params["holder"] else manager, decisions, wants, prefix, decide)
-    changes = [decision.change for decision in decisions]
-    return {
-        "changed": any(change["changed"] for change in changes),
-        "nodes": [_node(change) for change in changes],
-        "evicted": [task for decision in decisions for task in decision.evicted],
-        "refused": [
-            {"id": decision.change["id"], "hostname": decision.change["hostname"], "tasks": decision.refused}
-            for decision in decisions
-            if decision.refused
-        ],
-        "diff": updates.diff(changes),
-    }
-
-
-def _node(change):
-    before, after = change["before"], change["after"]
-    return {
-        "id": change["id"],
-        "hostname": change["hostname"],
-        "changed": change["changed"],
-        "labels_before": before.get("Labels") or {},
-        "labels_after": after.get("Labels") or {},
-        "availability_before": before["Availability"],
-        "availability": after["Availability"],
-        "role_before": before["Role"],
-        "role": after["Role"],
-    }
 
 
 def main():
@@ -377,7 +352,7 @@ def main():
         supports_check_mode=True,
     )
     try:
-        result = run(module.params, module.check_mode)
+        result = write(module.params, module.check_mode)
     except GpuSwarmError as exc:
         module.fail_json(msg=exc.message, **exc.details)
     module.exit_json(**result)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ...module_utils._ledger.shown import difference
 from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_seen
 from ...module_utils._printable import printable
@@ -23,7 +24,6 @@ from ...module_utils._verify.images import NAMED, PULL, THERE
 from ...module_utils._verify.isolation import MEMORY, WORDS
 from ...module_utils._verify.plan import FAILED, PASSED, PLANNED, UNTESTED
 from .._fleet.identity import LABEL_PREFIX
-from .._rollout.updates import difference
 from .table import render
 
 HEADINGS = ["node", "reserved", "seen", "verdict"]

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ...module_utils._ledger.availability import ACTIVE, why_closed
+from ...module_utils._ledger.shown import difference
 from .._fleet.identity import problems
 from .._fleet.model import LABEL, MARKED, Host, Step, in_words
 from .._fleet.outcome import HostState, Outcome, State, Verdict, outcome_of
 from .eviction import refused_by_node
 from .lease import lost_lease
-from .updates import Variables, difference, node_ids, to_label
+from .updates import Variables, node_ids, to_label
 
 UNLABELLED = "its labels could not be set: %s"
 AWAY = "it could not be returned to service: %s"

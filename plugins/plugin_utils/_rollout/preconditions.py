@@ -13,10 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...module_utils._ledger.shown import difference
 from .._fleet.outcome import BAD, outcome_of
 from .._fleet.workload import TASKS, in_words
 from .._settings.declaration import ALL
-from .updates import Variables, difference, node_id_of, node_ids, stays, step_of, stopped_work
+from .updates import Variables, node_id_of, node_ids, stays, step_of, stopped_work
 
 # Of a service: its tasks "running" and "pending".
 Room = Mapping[str, int]

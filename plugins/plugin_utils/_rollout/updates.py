@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...module_utils._health import label
-from ...module_utils._policy import generic_resources
+from ...module_utils._ledger.shown import difference, is_away
 from ...module_utils._swarm import owned_labels
 from .._classes.in_ledger import kept, with_classes
 from .._fleet.finished_jobs import in_the_way, in_words
@@ -259,22 +259,6 @@ def not_converged(names: Iterable[str], variables: Variables, ledger: Any) -> li
         if outcome_of(variables[name]) or step.get("left_alone") or step.get("error"):
             continue
         node = nodes.get(node_id_of(variables[name], step) or "")
-        # A manager that was restarted is one of the swarm's again when the others reach it.
-        away = node is None or node["state"] != "ready" or node["reachability"] not in (None, "reachable")
-        if away or difference(decided(variables[name]), node or {}):
+        if is_away(node) or difference(decided(variables[name]), node or {}):
             waiting.append(name)
     return waiting
-
-
-def difference(wanted: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """What the manager's ledger does not show of a decision, in words."""
-    for kind, values in generic_resources.parse(wanted.get("resources") or []).items():
-        entry = node["resources"].get(kind) or {}
-        if isinstance(values, int):
-            if entry.get("total") != values:
-                return f"the manager shows {entry.get('total', 0)} of {values} {kind}"
-            continue
-        shown = entry.get("values") or []
-        if sorted(values) != sorted(shown):
-            return f"the manager shows {len(shown)} of {len(values)} {kind}"
-    return None

@@ -11,9 +11,9 @@ import pytest
 from swarm_api import cluster, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec import updates
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec import write as module
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.lease import Leased
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_nodes as module
 
 PREFIX = "gpu-swarm."
 RECORD = "gpu-swarm.labels"
@@ -64,7 +64,7 @@ class FakeManager:
 
 def run(manager, *wants, check_mode=False, monkeypatch, holder=None, keep_label="gpu-swarm.keep"):
     monkeypatch.setattr(module, "connect", lambda params: manager)
-    return module.run({"nodes": list(wants), "prefix": PREFIX, "holder": holder, "keep_label": keep_label}, check_mode)
+    return module.write({"nodes": list(wants), "prefix": PREFIX, "holder": holder, "keep_label": keep_label}, check_mode)
 
 
 LEASE = {"holder": "run 1", "since": "2026-11-21T01:00:00Z", "until": "2026-11-21T03:00:00Z"}

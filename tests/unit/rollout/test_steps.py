@@ -13,6 +13,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from fleet_lab import assessed, ledger, member, named, task
 from host_vars import HostVars
+from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_batch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State
@@ -330,6 +331,38 @@ def test_finished_jobs_go_with_consent_or_are_waited_for(consent, pruned, reason
 
 
 # --- return to service --------------------------------------------------------------------------------------------------
+
+
+def test_nodes_return_to_service_by_one_call_where_the_manager_shows_what_was_decided():
+    manager = Manager(swarm_nodes=WRITTEN)
+    answer = STEPS["restore"](batch(manager, ledger=shown()))
+    ((module, args),) = manager.calls
+    assert (answer["answered"], module) == (True, "swarm_nodes")
+    assert [(update["id"], update["availability"], update["if_shown"]) for update in args["nodes"]] == [
+        ("n-a", "former", resources(0, 1)), ("n-b", "former", resources(0, 1)),
+    ]  # fmt: skip
+
+
+HELD_BACK = {"nodes": [], "held_back": [{"id": "n-a", "hostname": "a", "reason": "it is not ready"}]}
+
+
+@pytest.mark.parametrize(
+    ("first", "known"),
+    [
+        (HELD_BACK, {}),
+        (DEAD, {}),
+        (None, {"outcomes": {"b": {"state": "waiting", "reason": "x"}}}),
+        (None, {"ledger": {}}),
+        (None, {"ledger": "a job of a would run again"}),
+    ],
+)
+def test_else_each_is_judged_by_a_ledger_of_this_moment(first, known):
+    at_first = {**known, "ledger": shown(finished_jobs=[JOB])} if isinstance(known.get("ledger"), str) else {"ledger": shown(), **known}
+    manager = Manager(swarm_gpu_info=shown(), swarm_nodes=[*([first] if first else []), WRITTEN])
+    answer = STEPS["restore"](batch(manager, **at_first))
+    names = ["swarm_nodes"] * bool(first) + ["swarm_gpu_info", "swarm_nodes"]
+    assert (answer["answered"], [module for module, _args in manager.calls]) == (True, names)
+    assert not any("if_shown" in update for update in manager.calls[-1][1]["nodes"])
 
 
 def test_nodes_return_to_service_when_the_manager_shows_what_was_decided():

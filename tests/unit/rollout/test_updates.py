@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 import pytest
-from fleet_lab import LABELS, assessed, ledger, member, named, task
+from fleet_lab import LABELS, assessed, ledger, member, task
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import (
     availability_updates,
     decided,
-    difference,
     fault_updates,
     label_updates,
     node_id_of,
@@ -332,24 +331,6 @@ def test_not_converged(values, nodes, shown):
     assert not_converged(["a"], {"a": values}, ledger(*nodes)) == ([] if shown else ["a"])
     if not nodes:
         assert not_converged(["a"], {"a": values}, None) == ([] if shown else ["a"])
-
-
-@pytest.mark.parametrize(
-    ("wanted", "there", "reported"),
-    [
-        ({"resources": resources(0, 1)}, {"NVIDIA-GPU": named(1, 0)}, None),
-        ({"resources": resources(0, 1)}, {"NVIDIA-GPU": named(0)}, "the manager shows 1 of 2 NVIDIA-GPU"),
-        ({"resources": resources(0)}, {"NVIDIA-GPU": named(1)}, "the manager shows 1 of 1 NVIDIA-GPU"),
-        ({"resources": resources(0)}, {}, "the manager shows 0 of 1 NVIDIA-GPU"),
-        ({"resources": []}, {"SSD": {"type": "discrete", "total": 1, "free": 1}}, None),
-        ({"resources": ["VRAM=9"]}, {"VRAM": {"type": "discrete", "total": 9, "free": 1}}, None),
-        ({"resources": ["VRAM=9"]}, {"VRAM": {"type": "discrete", "total": 8, "free": 1}}, "the manager shows 8 of 9 VRAM"),
-        ({"resources": ["VRAM=9"]}, {}, "the manager shows 0 of 9 VRAM"),
-        ({}, {}, None),
-    ],
-)
-def test_difference(wanted, there, reported):
-    assert difference(wanted, {"resources": there}) == reported
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,33 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether the ledger shows of a node what was decided (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from .._policy import generic_resources
+
+
+def is_away(node: Mapping[str, Any] | None) -> bool:
+    """Of the ledger's node, None where it has none. A manager that was restarted is one of the swarm's again when the others reach it."""
+    return node is None or node["state"] != "ready" or node["reachability"] not in (None, "reachable")
+
+
+def difference(wanted: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
+    """What the ledger's node does not show of a decision, in words."""
+    for kind, values in generic_resources.parse(wanted.get("resources") or []).items():
+        entry = node["resources"].get(kind) or {}
+        if isinstance(values, int):
+            if entry.get("total") != values:
+                return "the manager shows %s of %s %s" % (entry.get("total", 0), values, kind)
+            continue
+        shown = entry.get("values") or []
+        if sorted(values) != sorted(shown):
+            return "the manager shows %d of %d %s" % (len(shown), len(values), kind)
+    return None

@@ -1,0 +1,36 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which nodes are not to be written yet, by their option ``if_shown`` and the ledger (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Mapping
+
+from .._ledger.shown import difference, is_away
+from .updates import Want
+
+
+def held_back(wants: Iterable[Want], ledger: Callable[[], Mapping[str, Any]]) -> list[dict[str, str]]:
+    """{id, hostname, reason} of each node that waits. The ledger is read only where one of them may. A node that it does not have is left
+    to whoever looks for it: that is an error."""
+    conditional = [want for want in wants if want.get("if_shown") is not None]
+    if not conditional:
+        return []
+    found = ledger()
+    nodes = {node["id"]: node for node in found["nodes"]}
+    again = {job["node"]: job["service"] for job in found["finished_jobs"] if job["clash"]}
+    reasons = [(nodes[want["id"]], _reason(nodes[want["id"]], want, again)) for want in conditional if want["id"] in nodes]
+    return [{"id": node["id"], "hostname": node["hostname"], "reason": reason} for node, reason in reasons if reason]
+
+
+def _reason(node: Mapping[str, Any], want: Want, again: Mapping[str, str]) -> str | None:
+    if is_away(node):
+        return "it is not ready"
+    if node["id"] in again:
+        return "finished job %s would run again" % again[node["id"]]
+    return difference({"resources": want["if_shown"]}, node)

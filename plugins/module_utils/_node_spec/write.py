@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is wanted of many nodes, written by one call: read, judged, written.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, Sequence
+
+from .._ledger.leader import leader_engine
+from .._ledger.ledger import ledger
+from .._ledger.listed import Listed
+from .._ledger.tasks import epoch, utc
+from .._swarm.lease import Leased
+from .._swarm.manager import connect
+from . import eviction, refusal, updates
+from .held_back import held_back
+
+
+def write(params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
+    """The result of the module swarm_nodes. Raises SwarmError."""
+    prefix = params["prefix"]
+    wants = updates.check(params["nodes"], prefix)
+    manager = connect(params)
+    wants = [dict(want, now=utc(manager.time)) for want in wants]
+    nodes = manager.nodes()
+    leader, now = leader_engine(nodes), epoch(manager.time)
+
+    def listed() -> Listed:
+        return Listed(nodes, manager.tasks(), manager.services(), now, params["keep_label"])
+
+    waiting = held_back(wants, lambda: ledger(listed(), prefix))
+    wants = [want for want in wants if want["id"] not in [one["id"] for one in waiting]]
+
+    def evictions(possible: Sequence[updates.Change]) -> list[list[dict[str, Any]]]:
+        return eviction.evictions(possible, leader, listed())
+
+    def decide(nodes: Iterable[Mapping[str, Any]], changes: Sequence[updates.Change], wants: Sequence[updates.Want]) -> list[updates.Decision]:
+        """By the tasks that are there now."""
+        return refusal.decide(nodes, changes, wants, prefix, evictions)
+
+    decisions = decide(nodes, updates.plan(nodes, wants, prefix), wants)
+    if not check_mode:
+        decisions = updates.write(Leased(manager, params["holder"]) if params["holder"] else manager, decisions, wants, prefix, decide)
+    changes = [decision.change for decision in decisions]
+    return {
+        "changed": any(change["changed"] for change in changes),
+        "nodes": [_node(change) for change in changes],
+        "evicted": [task for decision in decisions for task in decision.evicted],
+        "refused": [
+            {"id": decision.change["id"], "hostname": decision.change["hostname"], "tasks": decision.refused}
+            for decision in decisions
+            if decision.refused
+        ],
+        "held_back": waiting,
+        "diff": updates.diff(changes),
+    }
+
+
+def _node(change: updates.Change) -> dict[str, Any]:
+    before, after = change["before"], change["after"]
+    return {
+        "id": change["id"],
+        "hostname": change["hostname"],
+        "changed": change["changed"],
+        "labels_before": before.get("Labels") or {},
+        "labels_after": after.get("Labels") or {},
+        "availability_before": before["Availability"],
+        "availability": after["Availability"],
+        "role_before": before["Role"],
+        "role": after["Role"],
+    }
