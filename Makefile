@@ -34,7 +34,7 @@ test-all: venv packages promtool ## All of that, and the rare combinations: othe
 check: venv ## Lint, types and the unit tests of what changed since the branch began, or since the last commit, but for long ones (at most 90 s)
 	@$(bin)/python -m tests.run --changed
 
-unit: venv ## Unit tests only, on each core (a minute and a half, no Docker); some of them: TESTS=tests/unit/plan, ARGS="-k drain"
+unit: venv ## Unit tests only, on each core (some minutes on two of them, no Docker); some of them: TESTS=tests/unit/plan, ARGS="-k drain"
 	@$(bin)/python -m pytest -p no:cacheprovider -q --numprocesses auto --dist worksteal $(or $(TESTS),tests/unit) $(ARGS)
 
 lint: venv ## ruff, mypy, vermin, shellcheck, yamllint, ansible-lint, changelog lint

@@ -41,6 +41,8 @@ from .updates import (
 
 # For so long a manager may take to show what a restarted dockerd advertises, and to find its peers again.
 CONVERGES_S, REJOINS_S = 60, 15
+# A call that took longer hung: an answer takes seconds, and an election that is awaited in it 20.
+HANGS_S = 120
 # For so long tasks that were moved may look for a place, whatever provision_wait is.
 SETTLE_S = (10, 30)
 
@@ -223,9 +225,11 @@ def unlabel(batch: Batch) -> Answer:
 def restore(batch: Batch) -> Answer:
     """The nodes return to service with their labels, when the manager shows what was decided. What it does not show is reported at the end
     of the run, and what could not be written is written once more there."""
+    began = batch.clock()
     if _restore_at_once(batch):
         return batch.answer()
-    if not batch.find():
+    # One over which the call hung is not called again: the nodes would be out for twice as long before the next manager is.
+    if batch.clock() - began > HANGS_S or not batch.find():
         return batch.answer(False)
     _converge(batch)
     updates = availability_updates(batch.hosts, batch, FORMER, batch.ledger)

@@ -518,3 +518,12 @@ def test_what_came_between_two_attempts_to_write_counts_too(monkeypatch):
     result = run(manager, {**want(labels={"m": "H100"}), "evict": "movable"}, monkeypatch=monkeypatch)
     assert refused(result) == [("n1", "host-n1", ["t2"])]
     assert (result["changed"], manager.updates) == (False, [])
+
+
+def test_a_node_that_does_not_show_what_is_wanted_is_held_back_and_the_others_are_written(monkeypatch):
+    manager = FakeManager(node("n1"), node("n2"))
+    waits = {**want("n1", availability="drain"), "if_shown": ["FPGA=1"]}
+    result = run(manager, waits, want("n2", availability="drain"), monkeypatch=monkeypatch)
+    assert [one["id"] for one in result["held_back"]] == ["n1"]
+    assert [one["id"] for one in result["nodes"]] == ["n2"]
+    assert [manager.store[one]["Spec"]["Availability"] for one in ("n1", "n2")] == ["active", "drain"]

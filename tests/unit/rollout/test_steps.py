@@ -365,6 +365,12 @@ def test_else_each_is_judged_by_a_ledger_of_this_moment(first, known):
     assert not any("if_shown" in update for update in manager.calls[-1][1]["nodes"])
 
 
+def test_a_manager_that_hung_is_not_called_again():
+    manager, moments = Manager(swarm_nodes=DEAD), iter([0.0, 600.0])
+    answer = STEPS["restore"](batch(manager, ledger=shown(), clock=lambda: next(moments)))
+    assert (answer["answered"], [module for module, _args in manager.calls]) == (False, ["swarm_nodes"])
+
+
 def test_nodes_return_to_service_when_the_manager_shows_what_was_decided():
     late = shown(member("n-a", bound="a", shown=()))
     manager = Manager(swarm_gpu_info=[late, late, shown()], swarm_nodes=[DEAD, WRITTEN])
