@@ -29,7 +29,8 @@ def tool(name: str, *arguments: str) -> list[str]:
 # The end-to-end tests, by the fleet that they run on. What stands in no list is in the stage `e2e`, on a fleet of the same kind as that
 # of `e2e-members`: the second half of what used to take longer than everything else together.
 E2E = "tests/e2e"
-E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in ("lost", "maintain", "provision", "remove", "secrets", "toml_agreement", "verify", "versions")]
+MEMBERS = ("jobs", "lost", "maintain", "provision", "remove", "secrets", "toml_agreement", "verify", "versions")
+E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in MEMBERS]
 E2E_SWARM = [f"{E2E}/test_swarm_faults.py", f"{E2E}/test_leader_changes.py"]
 # Each of these has small fleets of its own.
 APART = ("air_gap", "controllers", "deprovision", "execution_environment", "leave_no_trace", "recipes", "ssh", "two_swarms", "upgrade")
