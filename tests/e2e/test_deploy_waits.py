@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,7 +45,7 @@ def compose(fleet: Fleet, first: Loud, tmp_path: Path) -> Iterator[Path]:
     tasks = manager.docker("stack", "ps", "--quiet", STACK).split()
     manager.docker("stack", "rm", STACK)
     # The next test's services need the room.
-    wait_until("their tasks to end", lambda: not json.loads(manager.run("docker", "inspect", "--type", "task", *tasks, check=False)))
+    wait_until("their tasks to end", lambda: not manager.inspect_tasks(tasks))
 
 
 def test_what_waits(fleet: Fleet, inventory: Path, compose: Path, tmp_path: Path) -> None:

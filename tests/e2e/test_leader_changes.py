@@ -68,10 +68,14 @@ def nothing_is_left(fleet: Fleet, inventory: Path) -> Iterator[None]:
     """Also while a replica is refused again and again, the services can be removed, and another level takes effect at once, as before."""
     yield
     manager = fleet["m1"]
-    manager.docker("service", "rm", *manager.docker("service", "ls", "--quiet").split())
+    services = manager.docker("service", "ls", "--quiet").split()
+    ids = manager.docker("service", "ps", "--quiet", "--no-trunc", *services).split()
+    manager.docker("service", "rm", *services)
     for level in ("off", "exclusive"):
         run = fleet.playbook(inventory, "--extra-vars", f"gpu_swarm_isolation={level}")
         assert run.rc == 0, run.output
+    # What ends later goes back to the end of its node's list, and the next test's tasks would get other cards than the first of it.
+    wait_until("their tasks to end", lambda: not manager.inspect_tasks(ids))
     for node in (fleet[name].swarm()["NodeID"] for name in GPU_NODES):  # so that it is counted anew
         for availability in ("pause", "active"):
             manager.docker("node", "update", "--availability", availability, node)
@@ -97,7 +101,7 @@ def tasks(fleet: Fleet, prefix: str) -> list[dict[str, Any]]:
     manager = fleet["m1"]
     services = manager.docker("service", "ls", "--quiet", "--filter", f"name={prefix}").split()
     ids = manager.docker("service", "ps", "--quiet", "--no-trunc", *services).split() if services else []
-    return manager.docker_json("inspect", "--type", "task", *ids) if ids else []
+    return manager.inspect_tasks(ids) if ids else []
 
 
 def states(fleet: Fleet, prefix: str) -> list[Any]:

@@ -26,7 +26,7 @@ def containers(node: Node, service: str = "") -> list[str]:
 
 def all_running(manager: Node, service: str, count: int) -> list[dict[str, Any]]:
     ids = manager.docker("service", "ps", "--quiet", "--no-trunc", "--filter", "desired-state=running", service).split()
-    tasks = manager.docker_json("inspect", "--type", "task", *ids) if ids else []
+    tasks = manager.inspect_tasks(ids) if ids else []
     return tasks if [task["Status"]["State"] for task in tasks] == ["running"] * count else []
 
 

@@ -26,7 +26,8 @@ CONTROLLER = re.compile(
 )
 IMPORTED = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
 # They are about this repository's tools and texts, and say nothing about a Python on nodes.
-ABOUT_TEXTS = ("runner", "lab", "bench", "roles", "settings", "test_platforms.py", "test_rooms.py", "test_texts.py", "test_words.py", "test_links.py")
+TEXTS = ("links", "platforms", "rooms", "task_files", "texts", "words")
+ABOUT_TEXTS = ("runner", "lab", "bench", "roles", "settings", *(f"test_{name}.py" for name in TEXTS))
 
 
 def concerns_controller(path: Path) -> bool:
