@@ -42,6 +42,7 @@ class ActionModule(ActionBase):
             variables=Found(task_vars["hostvars"]),
             plan=plan,
             call=partial(self._call, task_vars),
+            me=this_run(),
             ttl=lease_seconds(own["hosts"], plan, task_vars["ansible_forks"], maintain=MAINTAIN in task_vars),
             force=boolean(own.get("force", False)),
             broken=State(own.get("lost_as", State.UNTOUCHED.value)),
@@ -63,11 +64,17 @@ class ActionModule(ActionBase):
             answer = self._run_module(task_vars, module, {**args, **more})
         # Of a wait each query has them, and a wait may take hours.
         self._shown["warnings"] += [warning for warning in answer.get("warnings") or [] if warning not in self._shown["warnings"]]
-        sets_level = module == "swarm_lease" and answer.get("isolation") != answer.get("isolation_before")
-        if module in CHANGING or sets_level:
-            self._changed = self._changed or bool(answer.get("changed"))
-            self._shown["diff"] += [answer["diff"]] if answer.get("diff") else []
+        self._note_change(module, answer)
         return answer
+
+    def _note_change(self, module, answer):
+        of_lease = answer if module == "swarm_lease" else answer.get("lease") or {}
+        sets_level = of_lease.get("isolation") != of_lease.get("isolation_before")
+        # Of what released a lease as well, that is no change.
+        written = any(node["changed"] for node in answer["nodes"]) if answer.get("lease") else module in CHANGING and bool(answer.get("changed"))
+        self._changed = self._changed or written or (sets_level and bool(of_lease.get("changed")))
+        shown = [answer.get("diff") if module in CHANGING else None, of_lease.get("diff") if sets_level else None]
+        self._shown["diff"] += [diff for diff in shown if diff]
 
     def _run_module(self, task_vars, module, args):
         call = dict(module_name=f"fleet.gpu_swarm.{module}", module_args={**self._connection_args, **args}, task_vars=task_vars)

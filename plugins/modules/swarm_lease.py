@@ -22,6 +22,7 @@ author:
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.docker_client
+  - fleet.gpu_swarm.lease_end
 attributes:
   check_mode:
     support: full
@@ -58,55 +59,6 @@ options:
     description: Acquire the lease whoever holds it.
     type: bool
     default: false
-  outcomes:
-    description:
-      - >-
-        With O(state=absent), what became of the run, which is how many hosts came to which end, such as V({done: 7, waiting: 1}). It is kept with
-        the time in the label C(gpu-swarm.last-run) of the swarm, in the same update that releases the lease; where another run has the lease,
-        it is not. Empty removes that label with the lease.
-      - Without this option the label stays as it is.
-    type: dict
-    version_added: 0.3.0
-  always:
-    description: Kept beside O(outcomes), it says whether runs that find nothing to change note that as well.
-    type: bool
-    default: false
-    version_added: 0.3.0
-  isolation:
-    description:
-      - What the label C(gpu-swarm.isolation) of the swarm is to say of the guards of its GPUs, in the same update. It is written where this run has
-        the lease or, with O(state=absent), nobody has it. See C(docs/ISOLATION.md).
-      - What is not given stays. Where every level is V(off), the label is removed.
-    type: dict
-    version_added: 0.3.0
-    suboptions:
-      level:
-        description: The level of the swarm.
-        type: str
-        choices: ["off", audit, reserved, exclusive]
-      nodes:
-        description: The levels of nodes by their ids, as a run found or made them.
-        type: dict
-      listed:
-        description: The ids of the nodes of which anything is kept. Without it, of all.
-        type: list
-        elements: str
-      found:
-        description:
-          - What guards counted that V(reserved) would hide or refuse, by service C(names), as C(docs/ISOLATION.md) lists them, and when that was
-            C(last), in seconds since 1970. It is kept at the level V(audit), with that of before.
-          - A service without C(names) exists no more, and nothing of it is kept.
-          - Empty where nothing was counted.
-        type: dict
-      whole:
-        description: Whether O(isolation.found) was read on all nodes that have a guard.
-        type: bool
-        default: false
-      books:
-        description:
-          - What the watchers of nodes found where processes on their GPUs and reservations differ, by the ids of the nodes, as C(books) of
-            RV(fleet.gpu_swarm.gpu_node#module:health). It takes the place of what was known of these nodes.
-        type: dict
 seealso:
   - module: fleet.gpu_swarm.swarm_nodes
 """
@@ -179,7 +131,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._swarm import isolation, lease
+from ..module_utils._swarm import lease
+from ..module_utils._swarm.lease_options import LEASE_END_OPTIONS
 from ..module_utils._swarm.manager import connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
@@ -199,19 +152,7 @@ def main():
             ttl=dict(type="int", default=900),
             takeover=dict(type="list", elements="str", default=[]),
             force=dict(type="bool", default=False),
-            outcomes=dict(type="dict"),
-            always=dict(type="bool", default=False),
-            isolation=dict(
-                type="dict",
-                options=dict(
-                    level=dict(type="str", choices=list(isolation.LEVELS)),
-                    nodes=dict(type="dict"),
-                    listed=dict(type="list", elements="str"),
-                    found=dict(type="dict"),
-                    whole=dict(type="bool", default=False),
-                    books=dict(type="dict"),
-                ),
-            ),
+            **LEASE_END_OPTIONS,
         ),
         supports_check_mode=True,
     )

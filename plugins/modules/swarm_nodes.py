@@ -24,6 +24,7 @@ extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.docker_client
   - fleet.gpu_swarm.keep_label
+  - fleet.gpu_swarm.lease_end
 attributes:
   check_mode:
     support: full
@@ -145,6 +146,14 @@ options:
       - If not given, the lease is not looked at.
     type: str
     version_added: 0.2.0
+  release:
+    description:
+      - The holder whose lease is released when all nodes are written, as M(fleet.gpu_swarm.swarm_lease) does it with C(state=absent), O(outcomes),
+        O(always) and O(isolation). It saves a call of that module.
+      - Where RV(held_back) or RV(refused) names a node, the lease stays as it is. Whether it was released is in RV(lease), and is no reason
+        to fail, since the nodes are written by then.
+    type: str
+    version_added: 0.3.0
   prefix:
     description: What the keys of this module's own records begin with. Wanted labels may not begin with it.
     type: str
@@ -294,6 +303,11 @@ held_back:
       description: What is not shown, or which job would run again, in words.
       type: str
       sample: the manager shows 3 of 4 NVIDIA-GPU
+lease:
+  description: What M(fleet.gpu_swarm.swarm_lease) returns of the lease that O(release) names. Not returned where it could not be released.
+  returned: with O(release), where RV(held_back) and RV(refused) are empty
+  version_added: 0.3.0
+  type: dict
 refused:
   description: The nodes of which not all was written, or would be, for the tasks that O(nodes[].evict) protects.
   returned: success
@@ -320,6 +334,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger import keep
 from ..module_utils._node_spec import refusal
 from ..module_utils._node_spec.write import write
+from ..module_utils._swarm.lease_options import LEASE_END_OPTIONS
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
 NODE_OPTIONS = dict(
@@ -346,8 +361,10 @@ def main():
             CONNECTION_OPTIONS,
             nodes=dict(type="list", elements="dict", required=True, options=NODE_OPTIONS),
             holder=dict(type="str"),
+            release=dict(type="str"),
             prefix=dict(type="str", default="gpu-swarm."),
             **keep.OPTION,
+            **LEASE_END_OPTIONS,
         ),
         supports_check_mode=True,
     )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is wanted of many nodes, written by one call: read, judged, written.
+"""What is wanted of many nodes, written by one call: read, judged, written; and the lease of whoever wanted it released.
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,8 +15,9 @@ from .._ledger.leader import leader_engine
 from .._ledger.ledger import ledger
 from .._ledger.listed import Listed
 from .._ledger.tasks import epoch, utc
-from .._swarm.lease import Leased
-from .._swarm.manager import connect
+from .._swarm import lease
+from .._swarm.lease_options import LEASE_END_OPTIONS
+from .._swarm.manager import Manager, SwarmError, connect
 from . import eviction, refusal, updates
 from .held_back import held_back
 
@@ -45,20 +46,30 @@ def write(params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
 
     decisions = decide(nodes, updates.plan(nodes, wants, prefix), wants)
     if not check_mode:
-        decisions = updates.write(Leased(manager, params["holder"]) if params["holder"] else manager, decisions, wants, prefix, decide)
+        decisions = updates.write(lease.Leased(manager, params["holder"]) if params["holder"] else manager, decisions, wants, prefix, decide)
     changes = [decision.change for decision in decisions]
+    refused = [decision for decision in decisions if decision.refused]
+    released = {} if waiting or refused else _released(manager, params, check_mode)
     return {
-        "changed": any(change["changed"] for change in changes),
+        "changed": any(change["changed"] for change in changes) or bool(released and released["lease"]["changed"]),
         "nodes": [_node(change) for change in changes],
         "evicted": [task for decision in decisions for task in decision.evicted],
-        "refused": [
-            {"id": decision.change["id"], "hostname": decision.change["hostname"], "tasks": decision.refused}
-            for decision in decisions
-            if decision.refused
-        ],
+        "refused": [{"id": decision.change["id"], "hostname": decision.change["hostname"], "tasks": decision.refused} for decision in refused],
         "held_back": waiting,
         "diff": updates.diff(changes),
+        **released,
     }
+
+
+def _released(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
+    """{lease} where it was released. The nodes are written by now: what fails here, whoever called may try once more."""
+    if not params["release"]:
+        return {}
+    want = {"state": "absent", "holder": params["release"], **{name: params[name] for name in LEASE_END_OPTIONS}}
+    try:
+        return {"lease": lease.answer(lease.settle(manager, want, check_mode), want)}
+    except SwarmError:
+        return {}
 
 
 def _node(change: updates.Change) -> dict[str, Any]:

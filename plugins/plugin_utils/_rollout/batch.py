@@ -39,6 +39,7 @@ class Batch(Mapping[str, Mapping[str, Any]]):
     variables: Variables
     plan: Mapping[str, Any]
     call: Call
+    me: str = ""  # who this run is, as the holder of a lease
     ttl: int = 0  # of the lease, in seconds
     force: bool = False  # whether the lease of another run is taken
     broken: State = State.UNTOUCHED  # what a host is in whose lease was lost in its window
@@ -107,10 +108,11 @@ class Batch(Mapping[str, Mapping[str, Any]]):
         self.know(self._elected(lambda: self.call("swarm_lease", ttl=self.ttl, force=self.force, **more)))
         return "acquired" in self.lease
 
-    def write(self, updates: list[dict[str, Any]]) -> Answer:
-        """The answer of swarm_nodes. It writes only while this run has the lease, so that a call that hung cannot write later."""
+    def write(self, updates: list[dict[str, Any]], **more: Any) -> Answer:
+        """The answer of swarm_nodes. It writes only while this run has the lease, so that a call that hung cannot write later. ``more`` are options
+        of it."""
         own = {"holder": self.lease["holder"]} if self.lease.get("acquired") else {}
-        return self._elected(lambda: self.call("swarm_nodes", nodes=updates, **own, **self._keep_label))
+        return self._elected(lambda: self.call("swarm_nodes", nodes=updates, **own, **self._keep_label, **more))
 
     def know(self, lease: Answer) -> None:
         self.lease, self.settled = lease, True

@@ -273,22 +273,32 @@ def finish(batch: Batch) -> Answer:
     back = availability_updates(groups.get(MARKED) or [], batch, FORMER, batch.ledger, labels=batch.absent)
     returned = batch.write(back) if back else {}
     labels = label_updates(groups.get(LABEL) or [], batch, batch.ledger, clashes=True)
-    labelled = batch.write(labels) if labels else {}
+    last = not (back or batch.absent or batch.checks or not_converged(batch.hosts, batch, batch.ledger))
+    labelled = batch.write(labels, **(_with_release(batch) if last else {})) if labels else {}
     refused = [item for answer in (returned, labelled) for item in answer.get("refused") or []]
     unlabelled = labelled.get("msg") or "" if "nodes" not in labelled else ""
     if not (batch.absent or batch.checks):
         if back:
             batch.wait(lambda ledger: [] if "nodes" in ledger else NO_MANAGER, CONVERGES_S, 1)
         _converge(batch)
-    if batch.lease or not (batch.absent or batch.checks):  # a swarm that was made in this run has none
-        # What it notes is what the report will show, so nothing is waited for after it.
-        noted = {} if batch.absent else _noted(batch, refused, unlabelled)
-        level = _isolation(batch)
-        more = {"isolation": level} if level else {}
-        batch.call("swarm_lease", state="absent", outcomes=noted, always=batch.plan["settings"]["provision_note_run"], **more)
+    if not labelled.get("lease") and (batch.lease or not (batch.absent or batch.checks)):  # a swarm that was made in this run has none
+        batch.call("swarm_lease", state="absent", **_of_the_end(batch, refused, unlabelled))
     if batch.absent and not batch.checks:
         batch.ledger = batch.query()
     return {**batch.answer(), "refused": refused, "unlabelled": unlabelled}
+
+
+def _with_release(batch: Batch) -> dict[str, Any]:
+    """The lease is released by the call that writes the labels, where nothing else is left to do. What it notes is how the run ends if all of them
+    are written; where one is not, that call leaves the lease."""
+    return {"release": batch.me, **_of_the_end(batch, [], "")}
+
+
+def _of_the_end(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, Any]:
+    """What is kept of this run on the swarm. What it notes is what the report will show, so nothing is waited for after it."""
+    noted = {} if batch.absent else _noted(batch, refused, unlabelled)
+    level = _isolation(batch)
+    return {"outcomes": noted, "always": batch.plan["settings"]["provision_note_run"], **({"isolation": level} if level else {})}
 
 
 def _isolation(batch: Batch) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class FakeManager:
     """A store with versions, as a manager keeps one; `interfere` happens right before an update reaches it."""
 
     time = None
+    cluster_fails = False
 
     def __init__(self, *nodes, interfere=None, tasks=None, lease=None):
         self.lease = lease
@@ -40,6 +41,11 @@ class FakeManager:
 
     def cluster(self):
         return cluster({"gpu-swarm.lease": json.dumps(self.lease)} if self.lease else {}), "2026-11-21T02:10:00Z"
+
+    def update_cluster(self, version, spec):
+        if self.cluster_fails:
+            raise SwarmError("no quorum")
+        self.updates.append(spec["Labels"])
 
     def nodes(self):
         return copy.deepcopy(list(self.store.values()))
@@ -62,9 +68,10 @@ class FakeManager:
         self.updates.append(node_id)
 
 
-def run(manager, *wants, check_mode=False, monkeypatch, holder=None, keep_label="gpu-swarm.keep"):
+def run(manager, *wants, check_mode=False, monkeypatch, holder=None, keep_label="gpu-swarm.keep", **of_release):
     monkeypatch.setattr(module, "connect", lambda params: manager)
-    return module.write({"nodes": list(wants), "prefix": PREFIX, "holder": holder, "keep_label": keep_label}, check_mode)
+    options = {"release": None, "outcomes": None, "always": False, "isolation": None, **of_release}
+    return module.write({"nodes": list(wants), "prefix": PREFIX, "holder": holder, "keep_label": keep_label, **options}, check_mode)
 
 
 LEASE = {"holder": "run 1", "since": "2026-11-21T01:00:00Z", "until": "2026-11-21T03:00:00Z"}
@@ -527,3 +534,40 @@ def test_a_node_that_does_not_show_what_is_wanted_is_held_back_and_the_others_ar
     assert [one["id"] for one in result["held_back"]] == ["n1"]
     assert [one["id"] for one in result["nodes"]] == ["n2"]
     assert [manager.store[one]["Spec"]["Availability"] for one in ("n1", "n2")] == ["active", "drain"]
+
+
+@pytest.mark.parametrize("lease", [LEASE, None])
+def test_the_lease_is_released_when_all_is_written(lease, monkeypatch):
+    manager = FakeManager(node(), lease=lease)
+    result = run(manager, want(labels={"m": "T4"}), monkeypatch=monkeypatch, release="run 1", outcomes={"done": 3})
+    node_id, labels = manager.updates
+    assert (node_id, set(labels)) == ("n1", {"gpu-swarm.last-run"})
+    assert json.loads(labels["gpu-swarm.last-run"])["hosts"] == {"done": 3}
+    assert (result["lease"]["acquired"], result["lease"]["holder"]) == (False, None)
+
+
+def test_the_lease_of_another_run_stays(monkeypatch):
+    manager = FakeManager(node(), lease={**LEASE, "holder": "run 2"})
+    result = run(manager, want(labels={"m": "T4"}), monkeypatch=monkeypatch, release="run 1", outcomes={"done": 3})
+    assert (manager.updates, result["lease"]["holder"]) == (["n1"], "run 2")
+
+
+@pytest.mark.parametrize("wanted", [{**want(availability="drain"), "if_shown": ["FPGA=1"]}, {**want(availability="drain"), "evict": "none"}])
+def test_while_a_node_is_left_as_it_is_the_lease_stays(wanted, monkeypatch):
+    manager = FakeManager(node(), lease=LEASE)
+    result = run(manager, wanted, monkeypatch=monkeypatch, release="run 1", outcomes={"done": 3})
+    assert result["held_back"] or result["refused"]
+    assert ("lease" in result, manager.updates) == (False, [])
+
+
+def test_a_lease_that_cannot_be_released_fails_nothing_that_is_written(monkeypatch):
+    manager = FakeManager(node(), lease=LEASE)
+    manager.cluster_fails = True
+    result = run(manager, want(labels={"m": "T4"}), monkeypatch=monkeypatch, release="run 1", outcomes={})
+    assert (result["changed"], "lease" in result, manager.updates) == (True, False, ["n1"])
+
+
+def test_check_mode_releases_nothing(monkeypatch):
+    manager = FakeManager(node(), lease=LEASE)
+    result = run(manager, want(labels={"m": "T4"}), monkeypatch=monkeypatch, release="run 1", outcomes={}, check_mode=True)
+    assert (result["changed"], result["lease"]["changed"], manager.updates) == (True, True, [])

@@ -478,6 +478,48 @@ def test_the_end_returns_what_is_left_labels_and_releases_the_lease():
     assert (answer["answered"], answer["ledger"], answer["refused"], answer["unlabelled"]) == (True, shown(), [refused], "no route")
 
 
+RELEASED = {"acquired": False, "isolation": "off", "isolation_before": "off", "changed": True}
+
+
+@pytest.mark.parametrize(
+    ("written", "calls"),
+    [
+        ({**WRITTEN, "lease": RELEASED}, 0),
+        ({**WRITTEN, "refused": [{"id": "n-b", "tasks": []}]}, 1),
+        (WRITTEN, 1),  # it could not be released by then
+        (DEAD, 1),
+    ],
+)
+@pytest.mark.parametrize("lease", [HELD, {}])
+def test_the_call_that_writes_the_last_labels_releases_the_lease(written, calls, lease):
+    manager = Manager(swarm_gpu_info=shown(member("n-b", bound="b", labels={})), swarm_nodes=written, swarm_lease=RELEASED)
+    made = plan(*"ab")
+    made["hosts_in"]["gpu_swarm_label"] = ["b"]
+    STEPS["finish"](batch(manager, made=made, lease=lease, me="me"))
+    (call,) = manager.calls_of("swarm_nodes")
+    assert {name: call[name] for name in ("release", "outcomes", "always")} == {"release": "me", "outcomes": {"done": 2}, "always": False}
+    assert [one["outcomes"] for one in manager.calls_of("swarm_lease")] == [{"done": 2}] * calls
+
+
+@pytest.mark.parametrize(
+    ("node", "other"),
+    [
+        ({"state": "down"}, {}),  # something is waited for after it
+        ({"former_availability": "active", "availability": "pause"}, {}),
+        ({}, {"absent": True}),
+        ({}, {"checks": True}),
+    ],
+)
+def test_else_the_lease_is_released_when_all_else_is_done(node, other):
+    there = shown(member("n-a", bound="a", **node), member("n-b", bound="b", labels={}))
+    manager = Manager(swarm_gpu_info=[there, shown()], swarm_nodes=WRITTEN, swarm_lease=RELEASED)
+    made = plan(*"ab")
+    made["hosts_in"]["gpu_swarm_label"] = ["b"]
+    STEPS["finish"](batch(manager, made=made, **other))
+    assert [call for call in manager.calls_of("swarm_nodes") if "release" in call] == []
+    assert [module for module, _args in manager.calls if module != "swarm_gpu_info"][-1] == "swarm_lease"
+
+
 def test_a_host_whose_batch_did_not_have_the_lease_does_not_return_at_the_end():
     """Another run may have paused it since, and have released its lease by now."""
     away = shown(*(member(f"n-{name}", bound=name, former_availability="active", availability="pause") for name in "ab"))
@@ -648,6 +690,24 @@ def test_another_level_of_the_swarm_is_a_change_and_the_lease_is_none(monkeypatc
 
     answer = acted(monkeypatch, execute, "start", LEVEL)
     assert (answer["changed"], len(answer["diff"])) == (changed, int(changed))
+
+
+@pytest.mark.parametrize(
+    ("node", "before", "changed", "diffs"),
+    [
+        ({"changed": True}, "audit", True, 1),
+        ({"changed": False}, "audit", False, 1),  # but for the lease
+        ({"changed": False}, "off", True, 2),
+    ],
+)
+def test_a_lease_that_was_released_with_the_labels_is_no_change(monkeypatch, node, before, changed, diffs):
+    lease = {**RELEASED, "isolation": "audit", "isolation_before": before, "diff": {"before": {}, "after": {}}}
+
+    def execute(**call):
+        return {"nodes": [node], "lease": lease, "changed": True, "diff": {"before": {}, "after": {}}}
+
+    answer = acted(monkeypatch, execute)
+    assert (answer["changed"], len(answer["diff"])) == (changed, diffs)
 
 
 def test_a_level_that_could_not_be_written_is_said():
