@@ -53,6 +53,10 @@ class ActionModule(CarryingAction):
         self._later = self._task.check_mode and WARNS_LATER in task_vars
         # Before the rest: meanwhile Ansible packs the module for the other hosts, which takes one process of it as long.
         ledger = self._ledger(task_vars) if READS_LEDGER in task_vars else None
+        if ledger and ledger.get("failed"):
+            ledger = None
+            # As a rule it has no swarm yet, and nothing else either.
+            self.likely = ("nvml_binding",) if self._task.args.get("advertise") else ()
         result = super().run(tmp, task_vars)
         if not ledger or result.get("failed") or not (result.get("swarm") or {}).get("control_available"):
             return result
@@ -60,8 +64,8 @@ class ActionModule(CarryingAction):
         return dict(result, ledger=ledger, warnings=[*(result.get("warnings") or []), *(ledger.pop("warnings", None) or [])])
 
     def _ledger(self, task_vars):
-        """What the first manager of the inventory says about its swarm, read in the same task; None where there is none, or a task of its own
-        has to find out why. A host that cannot be reached is not tried twice."""
+        """What the first manager of the inventory says about its swarm, read in the same task, also where that fails; None on other hosts.
+        A host that cannot be reached is not tried twice."""
         host = task_vars["inventory_hostname"]
         if task_vars["groups"].get("swarm_managers", [])[:1] != [host]:
             return None
@@ -74,8 +78,7 @@ class ActionModule(CarryingAction):
             },
             "task_vars": task_vars,
         }
-        ledger = plain(self._execute_module(**call))
-        return None if ledger.get("failed") else ledger
+        return plain(self._execute_module(**call))
 
     def finish(self, answer, host):
         wrong = malformed(answer)

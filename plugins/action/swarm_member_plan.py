@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from ansible.plugins.action import ActionBase
 
+from ..plugin_utils._controller.manager_api import external
 from ..plugin_utils._fleet import joining
 
 OPTIONS = {
@@ -50,7 +51,7 @@ class ActionModule(ActionBase):
         """Whether its error matters is decided for each host."""
         in_play = task_vars["ansible_play_hosts"]
         answers = joining.answers_of(task_vars["hostvars"], [*args["managers"], *in_play], args["queried"])
-        return asdict(joining.survey(answers, args["managers"], in_play))
+        return asdict(joining.survey(answers, args["managers"], in_play, external(args["managers"], task_vars["hostvars"])))
 
     def _assess(self, args, task_vars):
         return asdict(joining.decide(_known(args, task_vars), args["role"], args["move"]))

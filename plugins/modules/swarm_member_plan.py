@@ -119,6 +119,11 @@ coming:
   returned: with O(step=survey)
   type: list
   elements: dict
+external:
+  description: The managers of which only the API is called. On them nothing is changed.
+  returned: with O(step=survey)
+  type: list
+  elements: str
 action:
   description:
     - What the host has to do, one of V(none), V(join), V(recover) (leave what was never joined, then join), V(move)

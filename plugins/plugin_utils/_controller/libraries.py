@@ -16,6 +16,7 @@ import os
 import sysconfig
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,13 @@ class CarryingAction(ActionBase):
     """Runs MODULE; where it fails for want of libraries that the controller has, again with those."""
 
     MODULE = ""
+    # What a host lacks in all probability: it is sent at once if the controller has it.
+    likely: tuple[str, ...] = ()
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         refuse_facts(self._task, task_vars)
-        known = () if self._task.check_mode else lacking(task_vars)
+        known = at_hand(self.likely) if self._task.check_mode else lacking(task_vars)
         answer = carry(partial(self._run_module, task_vars), self._task.args, known)
         return merge_hash(result, self.finish(answer, self._task.delegate_to or task_vars["inventory_hostname"]))
 
@@ -62,6 +65,16 @@ class CarryingAction(ActionBase):
 def lacking(task_vars: Mapping[str, Any]) -> list[str]:
     """What the host lacks by its assessment, so that the run that acts on it need not fail for that first."""
     return [name for name in (task_vars.get(ASSESSED) or {}).get("missing") or () if name in LIBRARIES]
+
+
+def at_hand(names: Iterable[str]) -> list[str]:
+    """Those that the controller has."""
+    found = []
+    for name in names:
+        with suppress(AnsibleActionFail):
+            LIBRARIES[name]()
+            found.append(name)
+    return found
 
 
 def carry(run: Run, args: Mapping[str, Any], known: Iterable[str] = ()) -> dict[str, Any]:

@@ -12,7 +12,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .membership import Answer, Candidate, Node, find_swarm, membership, swarm_of
@@ -40,6 +40,7 @@ class Survey:
     in_play: bool  # that one may be changed in this run
     unanswered: list[str]  # the managers without an answer yet
     coming: list[dict[str, Any]]  # the swarms by the answers of the hosts that are managers before any manager is demoted
+    external: list[str] = field(default_factory=list)  # the managers of which only the API is called, and nothing is changed
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,10 @@ def answers_of(variables: Variables, names: Iterable[str], queried: Iterable[Map
     return found
 
 
-def survey(answers: Mapping[str, Answer], managers: Iterable[str], in_play: Iterable[str]) -> Survey:
-    """Who runs the swarm, or where it may be initialised. ``in_play`` are the hosts that may be changed."""
-    managers, in_play = list(managers), list(in_play)
+def survey(answers: Mapping[str, Answer], managers: Iterable[str], playing: Iterable[str], external: Iterable[str] = ()) -> Survey:
+    """Who runs the swarm, or where it may be initialised. ``playing`` are the hosts of the play."""
+    managers, external = list(managers), list(external)
+    in_play = [name for name in playing if name not in external]
     found = find_swarm(answers, managers, in_play)
     manager = next((name for name in [*found["live"], found["init_on"]] if name), "")
     answer = answers.get(manager) or {}
@@ -111,6 +113,7 @@ def survey(answers: Mapping[str, Answer], managers: Iterable[str], in_play: Iter
         in_play=manager in in_play,
         unanswered=[name for name in managers if name not in answers],
         coming=[swarm_of(answers.get(name)) or {} for name in managers if name in in_play],
+        external=external,
     )
 
 
@@ -152,7 +155,17 @@ def decide(known: Known, role: str, move: bool) -> Decision:
         needs_sdk=_lacks_sdk(known.answer) and (role == "manager" or known.host == found.manager),
         reacts=_reacts(known.answer),
         would="initialise the swarm" if initialises else WOULD.get(action, "").format(role=role),
-        error=_unlisted(known) or found.error or plan["error"] or _out_of_reach(found),
+        error=_external(known) or _unlisted(known) or found.error or plan["error"] or _out_of_reach(found),
+    )
+
+
+def _external(known: Known) -> str | None:
+    """Why nothing is changed on a host that stands for a manager of others, or None."""
+    if known.host not in known.found.external:
+        return None
+    return (
+        f"{known.host} has swarm_manager_docker_host, so it is an external manager and nothing is changed on it. Leave it out of this play "
+        "('hosts: swarm_workers'), or remove swarm_manager_docker_host."
     )
 
 
@@ -210,7 +223,7 @@ def leave(known: Known, dissolve: bool, entry: str) -> Leave:
     known = replace(known, found=replace(known.found, manager=manager or known.host, complaint=""))
     if swarm.get("state") != "active":
         outside = swarm.get("state") == "inactive"
-        error = None if outside or swarm.get("half_joined") else membership(Candidate(known.answer), None)["error"]
+        error = _external(known) or (None if outside or swarm.get("half_joined") else membership(Candidate(known.answer), None)["error"])
         force = bool(swarm.get("half_joined"))
         return Leave(leaves=not outside, force=force, entry=entry, manager=manager, reacts=_reacts(known.answer), error=error)
     manages = bool(swarm.get("control_available"))
@@ -221,7 +234,9 @@ def leave(known: Known, dissolve: bool, entry: str) -> Leave:
         entry=str(swarm.get("node_id") or ""),
         manager=manager,
         reacts=_reacts(known.answer),
-        error=_unanswered(known, manages or bool(others)) or _unlisted(known) or _no_node(known) or _last(known, others, dissolve),
+        error=(
+            _external(known) or _unanswered(known, manages or bool(others)) or _unlisted(known) or _no_node(known) or _last(known, others, dissolve)
+        ),
     )
 
 

@@ -57,6 +57,12 @@ def test_what_docker_stack_needs_is_imported_from_the_archive_itself(tmp_path):
     assert done.stdout.split() == [str(archive / "jsondiff" / "__init__.py"), '{"a":', "2}", "-", "1"]
 
 
+def test_what_the_controller_lacks_is_not_sent_with_a_first_call(monkeypatch):
+    assert libraries.at_hand(["nvml_binding"]) == ["nvml_binding"]
+    monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda _name: None)
+    assert libraries.at_hand(["nvml_binding"]) == []
+
+
 def test_a_controller_that_has_none_says_what_to_install(monkeypatch):
     monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(libraries.sysconfig, "get_path", lambda name: "/nonexistent")

@@ -75,6 +75,7 @@ class Fleet:
     managers: tuple[str, ...] = ("m1", "m2")
     in_play: tuple[str, ...] | None = None
     move: bool = False
+    external: tuple[str, ...] = ()
 
     @property
     def playing(self) -> list[str]:
@@ -99,7 +100,7 @@ class Fleet:
         return "manager" if self.me in self.managers else "worker"
 
     def survey(self) -> Survey:
-        return survey(answers_of(self.variables, [*self.managers, *self.playing], self.queried), self.managers, self.playing)
+        return survey(answers_of(self.variables, [*self.managers, *self.playing], self.queried), self.managers, self.playing, self.external)
 
     def known(self) -> Known:
         answer = self.inspected.get(self.me) or self.assessed[self.me]
@@ -286,6 +287,14 @@ def test_what_a_playbook_has_emptied_for_the_next_one_of_a_run_is_no_answer():
     assert answers_of({"m1": {"gpu_node_assessed": FRESH, "__swarm_member_inspected": {}}}, ["m1"], []) == {"m1": FRESH}
 
 
+@pytest.mark.parametrize("others", [{}, {"m2": FRESH, "w1": FRESH}])
+def test_nothing_is_changed_on_the_host_of_an_external_manager(others):
+    fleet = Fleet({"m1": {}, **others}, me="m1", external=("m1",))
+    assert "m1 has swarm_manager_docker_host, so it is an external manager" in fleet.decide().error
+    assert "m1 has swarm_manager_docker_host, so it is an external manager" in leave(fleet.known(), dissolve=True, entry="").error
+    assert (fleet.survey().init_on, fleet.survey().in_play) == (None, False)
+
+
 # -- one manager after the other -----------------------------------------------------------------------------------------
 
 
@@ -392,7 +401,7 @@ def test_no_path_of_an_included_file_is_made_of_a_hosts_variables():
     """What such a file imports is searched in the folder of that path, and there ansible-core 2.16 has no variables of hosts."""
     for path in sorted((ROOT / "roles/swarm_member/tasks").glob("*.yml")):
         for name in re.findall(r"include_tasks:\s+(\S.*)", path.read_text(encoding="utf-8")):
-            assert re.findall(r"{{ (\S*)", name) in ([], ["item"]) or "'change' }}" in name, f"{path.name}: {name}"
+            assert re.findall(r"{{ (\S*)", name) in ([], ["item"], ["_swarm_member_file"]) or "'change' }}" in name, f"{path.name}: {name}"
 
 
 def test_whoever_reads_join_tokens_shows_nothing():

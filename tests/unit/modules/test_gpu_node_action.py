@@ -106,6 +106,15 @@ def test_a_manager_that_cannot_say_leaves_it_to_the_task_that_reports_why(monkey
 
 
 @pytest.mark.parametrize(
+    ("ledger", "advertise", "sent"),
+    [({"failed": True, "msg": "none"}, [{"as": "gpu"}], True), ({"failed": True, "msg": "none"}, [], False), (LEDGER, [{"as": "gpu"}], False)],
+)
+def test_to_a_manager_without_a_swarm_the_binding_goes_along_at_once(monkeypatch, ledger, advertise, sent):
+    _result, calls = run(monkeypatch, ledger=ledger, args={"advertise": advertise})
+    assert ("libraries" in calls[1][1]) is sent
+
+
+@pytest.mark.parametrize(
     ("args", "label"),
     [
         ({"dedicated": True}, {"gpu.dedicated": "true"}),
