@@ -55,8 +55,9 @@ class ActionModule(CarryingAction):
         ledger = self._ledger(task_vars) if READS_LEDGER in task_vars else None
         if ledger and ledger.get("failed"):
             ledger = None
+            reads = self._task.args.get("advertise") and self._task.args.get("state") != "absent"
             # As a rule it has no swarm yet, and nothing else either.
-            self.likely = ("nvml_binding",) if self._task.args.get("advertise") else ()
+            self.likely = ("nvml_binding",) if reads else ()
         result = super().run(tmp, task_vars)
         if not ledger or result.get("failed") or not (result.get("swarm") or {}).get("control_available"):
             return result

@@ -68,10 +68,11 @@ class ActionModule(ActionBase):
         return answer
 
     def _note_change(self, module, answer):
+        nodes = answer.get("nodes") or []
         of_lease = answer if module == "swarm_lease" else answer.get("lease") or {}
         sets_level = of_lease.get("isolation") != of_lease.get("isolation_before")
         # Of what released a lease as well, that is no change.
-        written = any(node["changed"] for node in answer["nodes"]) if answer.get("lease") else module in CHANGING and bool(answer.get("changed"))
+        written = any(node["changed"] for node in nodes) if answer.get("lease") else module in CHANGING and bool(answer.get("changed"))
         self._changed = self._changed or written or (sets_level and bool(of_lease.get("changed")))
         shown = [answer.get("diff") if module in CHANGING else None, of_lease.get("diff") if sets_level else None]
         self._shown["diff"] += [diff for diff in shown if diff]

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils._controller.manager_api import external
 from ..plugin_utils._fleet import joining
 
@@ -50,8 +52,12 @@ class ActionModule(ActionBase):
     def _survey(self, args, task_vars):
         """Whether its error matters is decided for each host."""
         in_play = task_vars["ansible_play_hosts"]
+        try:
+            managed_by_others = external(args["managers"], task_vars["hostvars"])
+        except GpuSwarmError as problem:
+            raise AnsibleActionFail(problem.message) from problem
         answers = joining.answers_of(task_vars["hostvars"], [*args["managers"], *in_play], args["queried"])
-        return asdict(joining.survey(answers, args["managers"], in_play, external(args["managers"], task_vars["hostvars"])))
+        return asdict(joining.survey(answers, args["managers"], in_play, managed_by_others))
 
     def _assess(self, args, task_vars):
         return asdict(joining.decide(_known(args, task_vars), args["role"], args["move"]))
