@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.toolkit.lab_toolkit import config, ctk, requirement, runtime
+from tests.lab.toolkit.lab_toolkit import config, ctk_config, requirement, runtime
 from tests.lab.toolkit.lab_toolkit.devices import Gpu, Refused, Settings, requested, resolve
 
 A = "GPU-c143e771-0000-5000-8000-000000000001"
@@ -191,7 +191,7 @@ def test_a_failure_is_reported_where_docker_reads_it(tmp_path: Path, capsys: pyt
 
 
 def written(text: str, version: str, *sets: str) -> str:
-    return ctk.rewrite(config.tomllib.loads(text), list(sets), version, from_file=True)
+    return ctk_config.rewrite(config.tomllib.loads(text), list(sets), version, from_file=True)
 
 
 def test_the_default_file_has_the_line_commented_at_the_top_level() -> None:
@@ -217,9 +217,9 @@ def test_a_rewrite_and_the_line(version: str, value: str, kept: bool) -> None:
 
 
 def test_set_splits_at_commas_so_a_list_of_variables_fails() -> None:
-    words = ctk.parse(["--set", "swarm-resource=A,B"])
-    with pytest.raises(ctk.Invalid, match='invalid --set option B: invalid config option: undefined field: "B"'):
-        ctk.rewrite({}, words["sets"], "1.20.0", from_file=True)
+    words = ctk_config.parse(["--set", "swarm-resource=A,B"])
+    with pytest.raises(ctk_config.Invalid, match='invalid --set option B: invalid config option: undefined field: "B"'):
+        ctk_config.rewrite({}, words["sets"], "1.20.0", from_file=True)
 
 
 def test_set_writes_the_types_that_the_toolkit_knows() -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""nvidia-ctk: `--version` and `config`, as far as recipes and the packages' scripts use them."""
+"""nvidia-ctk config, as far as recipes and the packages' scripts use it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import config, versions
+from . import config
 
-COMMIT = "0000000000000000000000000000000000000000"
 USAGE = "usage: nvidia-ctk [--quiet] [--debug] config [default] [--config-file FILE] [--set KEY=VALUE] [--in-place] [--output FILE]"
 
 
@@ -72,7 +71,7 @@ def rewrite(tree: dict[str, Any], sets: list[str], version: str, from_file: bool
     return config.render(tree, version, explicit)
 
 
-def run_config(argv: list[str], version: str) -> None:
+def run(argv: list[str], version: str) -> None:
     words = parse(argv)
     missing = words["default"] or not words["file"].exists()
     tree = config.load(Path("/nonexistent") if missing else words["file"])
@@ -83,20 +82,3 @@ def run_config(argv: list[str], version: str) -> None:
         return
     destination.parent.mkdir(parents=True, exist_ok=True)
     destination.write_text(text)
-
-
-def main(argv: list[str]) -> int:
-    version = versions.installed()
-    while argv and argv[0] in ("--quiet", "-q", "--debug", "-d"):
-        argv = argv[1:]
-    if argv[:1] in (["--version"], ["-v"]):
-        print(f"NVIDIA Container Toolkit CLI version {version}\ncommit: {COMMIT}")
-        return 0
-    try:
-        if argv[:1] != ["config"]:
-            raise Invalid(f"the lab's stand-in does not have this command; {USAGE}")
-        run_config(argv[1:], version)
-    except (Invalid, config.ConfigError, OSError) as error:
-        print(f'level=error msg="{error}"', file=sys.stderr)
-        return 1
-    return 0

@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-INSTALLED = Path("/usr/lib/gpu-lab/toolkit/version")
+INSTALLED = "/usr/lib/gpu-lab/toolkit/version"
 
 # What it does: in versions from … to … (both belong to it; None: no end).
 BEHAVIOUR: dict[str, tuple[str | None, str | None]] = {
@@ -33,4 +31,5 @@ def does(version: str, what: str) -> bool:
 
 
 def installed() -> str:
-    return INSTALLED.read_text(encoding="ascii").strip()
+    with open(INSTALLED, encoding="ascii") as stream:
+        return stream.read().strip()
