@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible.errors import AnsibleActionFail
 
+from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_member_plan import ActionModule
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.joining import (
     Decision,
     Known,
@@ -295,6 +297,12 @@ def test_nothing_is_changed_on_the_host_of_an_external_manager(others):
     assert (fleet.survey().init_on, fleet.survey().in_play) == (None, False)
 
 
+def test_an_address_that_cannot_be_right_is_an_error_in_words():
+    variables = {"m1": {"swarm_manager_docker_host": "m1:2376"}}
+    with pytest.raises(AnsibleActionFail, match="write it like tcp://manager"):
+        ActionModule.__new__(ActionModule)._survey({"managers": ["m1"], "queried": []}, {"ansible_play_hosts": ["w1"], "hostvars": variables})
+
+
 # -- one manager after the other -----------------------------------------------------------------------------------------
 
 
@@ -402,6 +410,14 @@ def test_no_path_of_an_included_file_is_made_of_a_hosts_variables():
     for path in sorted((ROOT / "roles/swarm_member/tasks").glob("*.yml")):
         for name in re.findall(r"include_tasks:\s+(\S.*)", path.read_text(encoding="utf-8")):
             assert re.findall(r"{{ (\S*)", name) in ([], ["item"], ["_swarm_member_file"]) or "'change' }}" in name, f"{path.name}: {name}"
+
+
+def test_join_tokens_are_replaced_only_by_the_batch_that_had_them():
+    """Which were used is known for the whole run; an earlier batch has replaced them after its own joins."""
+    tasks = {task["name"]: task for task in yaml.safe_load((ROOT / "roles/swarm_member/tasks/change.yml").read_text())}
+    forget, replace_used = tasks["Forget the join tokens"], tasks["Replace the join tokens that were used"]
+    assert forget["when"] == "_swarm_member_tokens | length > 0"
+    assert f"{forget['register']} is not skipped" in replace_used["when"]
 
 
 def test_whoever_reads_join_tokens_shows_nothing():
