@@ -17,6 +17,7 @@ from ..plugin_utils._settings.values import of_run
 
 WARNS_LATER = "_gpu_swarm_warns_later"
 READS_LEDGER = "_gpu_swarm_reads_ledger"
+ONLY_READS = "_gpu_node_only_reads"
 # Whose variables of the role are empty where they are not set. Zero and false are values: a number of GPUs, and a bare "off".
 MAY_BE_EMPTY = ("expect", "isolation", "nvml_path")
 # From here on Ansible shows the arguments of a module and its whole answer.
@@ -59,6 +60,9 @@ class ActionModule(CarryingAction):
             # As a rule it has no swarm yet, and nothing else either.
             self.likely = ("nvml_binding",) if reads else ()
         result = super().run(tmp, task_vars)
+        if ONLY_READS in task_vars and not task_vars["ansible_check_mode"]:
+            # What it would change belongs to the task that does it.
+            result = {**result, "changed": False, "diff": []}
         if not ledger or result.get("failed") or not (result.get("swarm") or {}).get("control_available"):
             return result
         # Of the swarm as a whole: no plan names hosts with them.

@@ -14,14 +14,15 @@ from ansible.plugins.action import ActionBase
 from fleet_lab import assessed
 from host_vars import HostVars
 
-from ansible_collections.fleet.gpu_swarm.plugins.action.gpu_node import READS_LEDGER, WARNS_LATER, ActionModule
+from ansible_collections.fleet.gpu_swarm.plugins.action.gpu_node import ONLY_READS, READS_LEDGER, WARNS_LATER, ActionModule
 
 LEDGER = {"changed": False, "nodes": [{"id": "n1"}], "pending": [], "ansible_facts": {"verify_image": "theirs"}}
 MANAGER = {"state": "active", "node_id": "n1", "control_available": True, "error": "", "managers": []}
 
 
-def run(monkeypatch, host="m1", args=None, ledger=None, reads=True, settings=None, execute=None, verbosity=None, shown=(), **answer):
-    """(the result, the arguments of each module that was run); with a verbosity as where a plan follows; ``shown`` stands for parts of an answer"""
+def run(monkeypatch, host="m1", args=None, ledger=None, reads=True, settings=None, execute=None, verbosity=None, shown=(), own=(), **answer):
+    """(the result, the arguments of each module that was run); with a verbosity as where a plan follows; ``shown`` stands for parts of an answer,
+    ``own`` for variables"""
     calls = []
 
     def answer_of(self, module_name, module_args, task_vars):
@@ -36,8 +37,8 @@ def run(monkeypatch, host="m1", args=None, ledger=None, reads=True, settings=Non
     action._connection = SimpleNamespace()
     action._display = SimpleNamespace(verbosity=verbosity)
     action._templar = SimpleNamespace(template=lambda value: value)
-    own = {"inventory_hostname": host, "hostvars": HostVars({host: settings or {}})}
-    variables = {**own, "groups": {"swarm_managers": ["m1", "m2"]}, **({READS_LEDGER: True} if reads else {})}
+    variables = {"inventory_hostname": host, "hostvars": HostVars({host: settings or {}}), **dict(own)}
+    variables = {**variables, "groups": {"swarm_managers": ["m1", "m2"]}, **({READS_LEDGER: True} if reads else {})}
     if verbosity is not None:
         variables[WARNS_LATER] = True
     return action.run(task_vars=variables), calls
@@ -112,6 +113,21 @@ def test_a_manager_that_cannot_say_leaves_it_to_the_task_that_reports_why(monkey
 def test_to_a_manager_without_a_swarm_the_binding_goes_along_at_once(monkeypatch, ledger, advertise, sent):
     _result, calls = run(monkeypatch, ledger=ledger, args={"advertise": advertise})
     assert ("libraries" in calls[1][1]) is sent
+
+
+@pytest.mark.parametrize(
+    ("own", "changed"),
+    [
+        ({ONLY_READS: True, "ansible_check_mode": False}, False),
+        ({ONLY_READS: True, "ansible_check_mode": True}, True),
+        ({"ansible_check_mode": False}, True),
+    ],
+)
+def test_an_assessment_reports_a_change_in_a_check_run_alone(monkeypatch, own, changed):
+    """What somebody runs in check mode in a playbook of their own reports it too."""
+    shown = {"changed": True, "diff": [{"before": "a", "after": "b"}]}
+    result, _calls = run(monkeypatch, reads=False, own=own, shown=shown)
+    assert (result["changed"], bool(result["diff"])) == (changed, changed)
 
 
 @pytest.mark.parametrize(
