@@ -71,7 +71,7 @@ def lease_of(fleet: Fleet, holder: str) -> Iterator[None]:
 
 
 def the_leader(fleet: Fleet) -> str:
-    """By its id: after managers were restarted, swarm has listed one of them with a worker's host name and GPUs for a while."""
+    """By its id: after all managers were restarted, the leader was once listed under a worker's host name."""
     words = fleet["m1"].docker("node", "ls", "--format", "{{.ID}} {{.ManagerStatus}}")
     leader = next(line.split()[0] for line in words.splitlines() if line.endswith("Leader"))
     return next(name for name in fleet.hosts if fleet[name].swarm()["NodeID"] == leader)
