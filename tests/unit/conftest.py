@@ -12,10 +12,15 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 
 importlib.import_module("checkout")  # for what it does: the tests that are collected next can import the collection
+
+# How long an example takes hangs on what else the machine does, and is no result of a test.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True, scope="session")

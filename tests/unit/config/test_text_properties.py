@@ -17,7 +17,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import dae
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import generic_resources
 
-examples = settings(max_examples=100, deadline=None)
+examples = settings(max_examples=100)
 
 # --- daemon.json ----------------------------------------------------------------------------------------------------
 
