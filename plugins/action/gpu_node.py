@@ -7,7 +7,7 @@ from __future__ import annotations
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 from ..plugin_utils._controller.answer import for_plan, malformed, plain
-from ..plugin_utils._controller.arguments import named_value
+from ..plugin_utils._controller.arguments import named_value, of_role
 from ..plugin_utils._controller.delegation import lost, refuse_facts
 from ..plugin_utils._controller.libraries import ASSESSED, CarryingAction
 from ..plugin_utils._controller.node_labels import judged, of_inventory, prefixes, without_prefix
@@ -17,6 +17,7 @@ from ..plugin_utils._settings.values import of_run
 
 WARNS_LATER = "_gpu_swarm_warns_later"
 READS_LEDGER = "_gpu_swarm_reads_ledger"
+# In the variables of the role's tasks: whether what the module would change belongs to another task.
 ONLY_READS = "_gpu_node_only_reads"
 # Whose variables of the role are empty where they are not set. Zero and false are values: a number of GPUs, and a bare "off".
 MAY_BE_EMPTY = ("expect", "isolation", "nvml_path")
@@ -46,6 +47,8 @@ class ActionModule(CarryingAction):
 
     def query(self, tmp=None, task_vars=None):
         """One call of the module; it raises where the host cannot be reached."""
+        if ONLY_READS in task_vars:
+            self._task.args = {**self._task.args, **of_role(task_vars, self._templar.template)}
         self._task.args = {name: value for name, value in self._task.args.items() if not (name in MAY_BE_EMPTY and value in ("", None))}
         if without_prefix(self._task.args):
             raise AnsibleActionFail(without_prefix(self._task.args))
@@ -60,8 +63,7 @@ class ActionModule(CarryingAction):
             # As a rule it has no swarm yet, and nothing else either.
             self.likely = ("nvml_binding",) if reads else ()
         result = super().run(tmp, task_vars)
-        if ONLY_READS in task_vars and not task_vars["ansible_check_mode"]:
-            # What it would change belongs to the task that does it.
+        if task_vars.get(ONLY_READS) and not task_vars["ansible_check_mode"]:
             result = {**result, "changed": False, "diff": []}
         if not ledger or result.get("failed") or not (result.get("swarm") or {}).get("control_available"):
             return result

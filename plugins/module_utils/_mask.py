@@ -23,18 +23,16 @@ _COLON = r"(?::|\\+u003[aA]|\\+x3[aA])"
 _CHAR = r"(?:\\+[^\s\\]|[^\s\"<>\\])"
 # As a URL has it, the last @ before the path ends the credentials: a password may contain one. A user alone may be a token.
 _AUTHORITY = rf"(?:(?!{_SLASH})(?![?#]){_CHAR})"
-_URL = re.compile(rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*{_COLON}{_SLASH}{_SLASH})(?P<who>{_AUTHORITY}+)(?={_AT})")
+_URL = rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*{_COLON}{_SLASH}{_SLASH})(?P<who>{_AUTHORITY}+)(?={_AT})"
 # A password with a slash, ? or # is no valid URL, and a secret all the same. Digits before a slash are a port.
-_BROKEN = re.compile(
+_BROKEN = (
     rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*{_COLON}{_SLASH}{_SLASH})"
     rf"(?P<who>(?:(?!{_COLON}|{_AT}){_AUTHORITY})*{_COLON}(?!\d+{_SLASH})(?:(?!{_COLON}{_SLASH}{_SLASH}){_CHAR})+)(?={_AT})"
 )
 _USER = re.compile(rf"(?:(?!{_COLON}).)*?{_COLON}", re.DOTALL)
 # Docker takes a proxy without its scheme as well. Digits before a slash are a port, and an image's digest is no host. Bounded, since
 # there are many places where it may begin.
-_BARE = re.compile(
-    rf"""(?P<scheme>["'=])(?P<who>[^\s"'<>\\=:@/,]{{1,100}}{_COLON}(?!{_SLASH}|\d+{_SLASH}){_CHAR}{{1,500}})(?={_AT}(?!sha\d+:))"""
-)
+_BARE = rf"""(?P<scheme>["'=])(?P<who>[^\s"'<>\\=:@/,]{{1,100}}{_COLON}(?!{_SLASH}|\d+{_SLASH}){_CHAR}{{1,500}})(?={_AT}(?!sha\d+:))"""
 # Options of log drivers and the like: "splunk-token": "…", --log-opt splunk-token=…, and a password of digits without quotes.
 _SECRET = "(?:token|password|passwd|secret(?:[-_](?:access[-_])?key)?|shared[-_]key)"
 _NAMED = re.compile(rf"""(?i)({_SECRET}(?:\\*["'])?\s*[=:]\s*(?:\\*["'])|{_SECRET}=)((?:\\.|[^\s"'\\,])+)""")
@@ -44,7 +42,9 @@ _NUMBER = re.compile(rf"""(?i)({_SECRET}\\*["']\s*:\s*)(-?\d[\d.e+-]*)""")
 def mask(text: str) -> str:
     """The text without the passwords in its URLs: ``http://svc:***@proxy``."""
     if "@" in text or "\\" in text:
-        text = _BARE.sub(_hidden, _BROKEN.sub(_hidden, _URL.sub(_hidden, text)))
+        # Compiled here, and kept by re: most runs find nothing to mask.
+        for form in (_URL, _BROKEN, _BARE):
+            text = re.sub(form, _hidden, text)
     return _NUMBER.sub(_unnamed, _NAMED.sub(_unnamed, text))
 
 

@@ -19,7 +19,7 @@ from .allocation import Shares
 from .selection import HEX, PolicyError, Rule, in_mig_mode, is_text, is_whole_number
 
 # Printable ASCII without what separates or quotes in daemon.json, config.toml and docker's command line.
-_KIND = re.compile(r"""[^\x00-\x20\x7f-\U0010ffff=,"'\\]+""")
+_KIND = re.compile(r"""(?:(?![=,"'\\])[!-~])+""")
 
 
 class Option(NamedTuple):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Arguments of a task that are nothing but the name of a variable.
+"""Arguments of gpu_node that are worked out here, without a template.
 
 Ansible compiles a template for each argument of each host, in a process that ends with the task: for the two dozen of gpu_node, most of which
 are ``{{ name }}``, that was the larger part of what a host costs the controller.
@@ -12,8 +12,10 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from ansible.module_utils.parsing.convert_bool import boolean
 
 _NAME = re.compile(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*) *\}\}")
 
@@ -22,6 +24,21 @@ def named_value(value: Any, variables: Mapping[str, Any]) -> Any:
     """What is to be templated in place of ``value``: of ``{{ name }}`` the variable of that name, which may be a template itself."""
     found = _NAME.fullmatch(value) if isinstance(value, str) else None
     return variables[found[1]] if found and found[1] in variables and _is_trusted(value) else value
+
+
+def of_role(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
+    """The arguments that other variables change than those of their names: whether the host has GPUs, and what holds for the whole swarm.
+
+    The level of the plan (``_gpu_node_level``) goes before the swarm's, also where it is none.
+    """
+    found: dict[str, Any] = {}
+    if not boolean(template(variables.get("gpu_node_has_gpus", True)), strict=False):
+        found = {"advertise": [], "extra_resources": []}
+    if dedicated := template(variables.get("gpu_swarm_dedicated")):
+        found["dedicated"] = dedicated
+    planned = "_gpu_node_level" in variables
+    level = template(variables.get("_gpu_node_level" if planned else "gpu_swarm_isolation"))
+    return {**found, "isolation": level} if planned or level not in ("", None) else found
 
 
 def _is_trusted(value: str) -> bool:

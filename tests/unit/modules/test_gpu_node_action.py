@@ -174,6 +174,32 @@ def test_what_becomes_of_a_node_is_a_label_of_the_inventory(monkeypatch, args, l
     assert result["labels"] == {"gpu.count": "2", **({"fleet.gpu-swarm.on-loss": label} if label else {})}
 
 
+OF_ROLE = {ONLY_READS: False, "gpu_node_has_gpus": True}
+RULES = [{"as": "gpu"}]
+
+
+@pytest.mark.parametrize(
+    ("own", "different"),
+    [
+        ({}, {}),
+        ({"gpu_node_has_gpus": "yes", "gpu_swarm_isolation": "", "gpu_swarm_dedicated": None}, {}),
+        ({"gpu_node_has_gpus": False}, {"advertise": [], "extra_resources": []}),
+        ({"gpu_node_has_gpus": "false"}, {"advertise": [], "extra_resources": []}),
+        ({"gpu_swarm_dedicated": "yes"}, {"dedicated": "yes"}),
+        ({"gpu_swarm_isolation": "reserved"}, {"isolation": "reserved"}),
+        ({"gpu_swarm_isolation": False}, {"isolation": False}),  # a bare off
+        ({"gpu_swarm_isolation": "reserved", "_gpu_node_level": "off"}, {"isolation": "off"}),
+        ({"gpu_swarm_isolation": "reserved", "_gpu_node_level": None}, {"isolation": None}),
+    ],
+)
+def test_in_the_role_what_holds_for_the_swarm_and_the_host_goes_before(monkeypatch, own, different):
+    args = {"advertise": RULES, "extra_resources": ["SSD=1"], "isolation": "audit"}
+    wanted = {name: value for name, value in {**args, **different}.items() if value is not None}
+    assert run(monkeypatch, reads=False, args=args, own={**OF_ROLE, **own})[1] == [("gpu_node", wanted)]
+    # In a task of somebody's own, these variables are none of the module's.
+    assert run(monkeypatch, reads=False, args=args, own=own)[1] == [("gpu_node", args)]
+
+
 @pytest.mark.parametrize("value", ["", None])
 def test_what_is_empty_in_the_role_is_not_set(monkeypatch, value):
     _result, calls = run(monkeypatch, reads=False, args={"expect": value, "isolation": value, "nvml_path": value, "label_prefix": "gpu."})
