@@ -112,7 +112,7 @@ def start(lab: Lab) -> None:
     need(NEEDED)
     wipe(lab)
     limits.lift()
-    for folder in (lab.root, lab.run, lab.repository, lab.fleets, lab.root / "etc-docker"):
+    for folder in (lab.root, lab.run, lab.nodes, lab.repository, lab.fleets, lab.root / "etc-docker"):
         folder.mkdir(parents=True, exist_ok=True)
     _lend_etc_docker(lab)
     (lab.root / "daemon.json").write_text(json.dumps(_settings(lab), indent=2))

@@ -61,6 +61,11 @@ class Lab:
         return self.run / "init.pid"
 
     @property
+    def nodes(self) -> Path:
+        """The ids of their containers, by name: for enter/docker."""
+        return self.run / "nodes"
+
+    @property
     def log(self) -> Path:
         return self.root / "dockerd.log"
 

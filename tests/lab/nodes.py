@@ -177,6 +177,7 @@ def _create(lab: Lab, engine: docker.DockerClient, fleet: str, node: Node, given
     }  # fmt: skip
     created = engine.api.create_container_from_config(config, container_name(fleet, node.name))
     container = engine.containers.get(created["Id"])
+    (lab.nodes / container.name).write_text(f"{container.id}\n")
     container.put_archive("/", archive(node_files(lab, fleet, node)))
     return container
 

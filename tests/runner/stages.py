@@ -16,6 +16,7 @@ from . import changed, count, tree
 from .model import BIN, BUILD, OUT, ROOT, Stage
 
 PYTHON = str(BIN / "python")
+ENTER = ROOT / "tests" / "lab" / "enter"
 PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 # What is sent to the nodes, and what stays on the controller: each with the oldest Python it may meet.
 NODE_CODE = ["plugins/modules", "plugins/module_utils"]
@@ -132,7 +133,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         Stage("ruff", tool("ruff", "check", ".")),
         Stage("vermin-nodes", vermin("3.8", NODE_CODE, "--exclude=tomllib")),
         Stage("vermin-controller", vermin("3.10", CONTROLLER_CODE)),
-        Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh")),
+        Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh", "tests/lab/enter/docker")),
         pytest("e2e", *which, E2E, *(f"--ignore={path}" for path in apart), needs=("images",), timeout_s=3600),
         pytest("e2e-members", *which, *E2E_MEMBERS, "--name=e2e-members", needs=("images",), timeout_s=3600),
         pytest("e2e-apart", *which, *E2E_APART, needs=("images",), **longer),
@@ -183,13 +184,13 @@ def check(files: set[str]) -> list[Stage]:
 def environment(stage: Stage) -> dict[str, str]:
     return {
         **os.environ,
-        "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "PATH": os.pathsep.join((str(ENTER), str(BIN), os.environ.get("PATH", os.defpath))),
         "ANSIBLE_COLLECTIONS_PATH": str(BUILD / "collections"),
         # Tools look at these to decide on colours, cursor tricks and questions; a log wants none of them.
         "NO_COLOR": "1",
         "TERM": "dumb",
         "PYTHONUNBUFFERED": "1",
-        # Two things that only save CPU, of which two cores have too little: see there.
+        # What only saves CPU, of which two cores have too little: see there.
         "PYTHONPATH": str(ROOT / "tests" / "runner" / "startup"),
         nodes.COMPILED: "1",
         **stage.env,
