@@ -43,11 +43,13 @@ def call(program: str, node: Node, *words: str, path: str | None = None, stdin: 
         ("printf", "%s|", "a b", "", "*", "$x"), ("sh", "-c", "echo $HOME $PATH; umask; ulimit -n"),
     ],
 )  # fmt: skip
-def test_a_command_on_a_node_gives_what_it_gives_by_the_cli(node, words):
-    """And it needs none: in this PATH there is no other program of that name."""
+def test_a_command_on_a_node_gives_what_it_gives_by_the_cli(node, tmp_path, words):
+    """And the CLI is not called: here the one that would be found fails."""
     assert CLI is not None
+    (tmp_path / "docker").write_text("#!/bin/sh\nexit 99\n")
+    (tmp_path / "docker").chmod(0o755)
     wanted = call(CLI, node, "--interactive", node.container, *words, stdin="some text\n")
-    assert call(ENTER, node, "-i", node.container, *words, stdin="some text\n", path="/usr/bin:/bin") == wanted
+    assert call(ENTER, node, "-i", node.container, *words, stdin="some text\n", path=f"{tmp_path}:/usr/bin:/bin") == wanted
 
 
 @pytest.mark.parametrize("words", [("no.such", "true"), ("--user", "nobody", "CONTAINER", "id"), ()])
