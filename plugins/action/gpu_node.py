@@ -17,7 +17,7 @@ from ..plugin_utils._settings.values import of_run
 
 WARNS_LATER = "_gpu_swarm_warns_later"
 READS_LEDGER = "_gpu_swarm_reads_ledger"
-# In the variables of the role's tasks: whether what the module would change belongs to another task.
+# Among the variables of the role's own tasks, for which of_role() counts too: true where what the module would change belongs to another task.
 ONLY_READS = "_gpu_node_only_reads"
 # Whose variables of the role are empty where they are not set. Zero and false are values: a number of GPUs, and a bare "off".
 MAY_BE_EMPTY = ("expect", "isolation", "nvml_path")

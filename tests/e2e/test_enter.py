@@ -61,10 +61,13 @@ def test_all_else_is_the_clis(node, words):
 
 def test_who_kills_the_caller_leaves_what_it_started_alone(node):
     """As over SSH: what a killed run leaves on nodes is what these tests are about."""
-    command = [ENTER, "--host", node.docker_host, "exec", "-i", node.container, "sh", "-c", "touch /run/began; sleep 5; touch /run/ended"]
+    node.run("rm", "--force", "/run/began", "/run/go", "/run/ended")
+    script = "touch /run/began; until [ -e /run/go ]; do sleep 0.1; done; touch /run/ended"
+    command = [ENTER, "--host", node.docker_host, "exec", "-i", node.container, "sh", "-c", script]
     started = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     wait_until("its begin", lambda: node.read("/run/began") is not None)
     os.killpg(started.pid, signal.SIGKILL)
     started.wait(60)
+    node.run("touch", "/run/go")
     wait_until("its end", lambda: node.read("/run/ended") is not None)
-    node.run("rm", "/run/began", "/run/ended")
+    node.run("rm", "/run/began", "/run/go", "/run/ended")
