@@ -30,7 +30,8 @@ DAEMON_JSON = "/etc/docker/daemon.json"
 CONFIG_TOML = "/etc/nvidia-container-runtime/config.toml"
 STATE_DIR = "/var/lib/gpu-swarm"
 UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-LIMIT_S = 300
+# What hangs is ended; beside two other stages a run over several nodes can take minutes.
+LIMIT_S = 900
 
 
 def advertised_as(kind: str) -> tuple[str, str]:

@@ -134,16 +134,16 @@ def test_x_gpu_chooses_nodes_and_the_label_that_it_needs_ends_with_the_job(fleet
 
 @pytest.mark.rare
 def test_nothing_is_lost_that_somebody_runs_again_while_it_is_removed(fleet: Fleet, inventory: Path) -> None:
-    """A thousand times. What races is on the manager: from elsewhere it would be too slow."""
+    """Four hundred times. What races is on the manager: from elsewhere it would be too slow."""
     packed, home = io.BytesIO(), "/run/race/ansible_collections/fleet/gpu_swarm/plugins"
     with tarfile.open(fileobj=packed, mode="w") as archive:
         archive.add(CHECKOUT / "plugins/module_utils", "module_utils")
     fleet["m1"].start("sh", "-c", f"mkdir -p {home} && tar -x -C {home}", text=packed.getvalue())
     script = (Path(__file__).parent / "race_jobs.py").read_bytes()
     total = {"tries": 0, "accepted": 0, "removed": 0, "lost": 0}
-    for _part in range(20):
+    for _part in range(8):
         done = json.loads(fleet["m1"].start("env", "PYTHONPATH=/run/race", "python3", "-", "50", text=script).stdout)
         total = {key: total[key] + done[key] for key in total}
-    assert (total["tries"], total["lost"]) == (1000, 0), total
+    assert (total["tries"], total["lost"]) == (400, 0), total
     # Either side is the faster one now and then.
-    assert min(total["accepted"], total["removed"]) > 50, total
+    assert min(total["accepted"], total["removed"]) > 20, total
