@@ -17,8 +17,9 @@ from ..plugin_utils._settings.values import of_run
 
 WARNS_LATER = "_gpu_swarm_warns_later"
 READS_LEDGER = "_gpu_swarm_reads_ledger"
-# Among the variables of the role's own tasks, for which of_role() counts too: true where what the module would change belongs to another task.
-ONLY_READS = "_gpu_node_only_reads"
+# Which of the role's own tasks this is, for which of_role() counts too. What the assessment finds to change belongs to a later task.
+ROLE_TASK = "_gpu_node_task"
+ASSESS = "assess"
 # Whose variables of the role are empty where they are not set. Zero and false are values: a number of GPUs, and a bare "off".
 MAY_BE_EMPTY = ("expect", "isolation", "nvml_path")
 # From here on Ansible shows the arguments of a module and its whole answer.
@@ -47,7 +48,7 @@ class ActionModule(CarryingAction):
 
     def query(self, tmp=None, task_vars=None):
         """One call of the module; it raises where the host cannot be reached."""
-        if ONLY_READS in task_vars:
+        if ROLE_TASK in task_vars:
             self._task.args = {**self._task.args, **of_role(task_vars, self._templar.template)}
         self._task.args = {name: value for name, value in self._task.args.items() if not (name in MAY_BE_EMPTY and value in ("", None))}
         if without_prefix(self._task.args):
@@ -63,7 +64,7 @@ class ActionModule(CarryingAction):
             # As a rule it has no swarm yet, and nothing else either.
             self.likely = ("nvml_binding",) if reads else ()
         result = super().run(tmp, task_vars)
-        if task_vars.get(ONLY_READS) and not task_vars["ansible_check_mode"]:
+        if task_vars.get(ROLE_TASK) == ASSESS and not task_vars["ansible_check_mode"]:
             result = {**result, "changed": False, "diff": []}
         if not ledger or result.get("failed") or not (result.get("swarm") or {}).get("control_available"):
             return result

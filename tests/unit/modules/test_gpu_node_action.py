@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from fleet_lab import assessed
 from host_vars import HostVars
 
-from ansible_collections.fleet.gpu_swarm.plugins.action.gpu_node import ONLY_READS, READS_LEDGER, WARNS_LATER, ActionModule
+from ansible_collections.fleet.gpu_swarm.plugins.action.gpu_node import ASSESS, READS_LEDGER, ROLE_TASK, WARNS_LATER, ActionModule
 
 LEDGER = {"changed": False, "nodes": [{"id": "n1"}], "pending": [], "ansible_facts": {"verify_image": "theirs"}}
 MANAGER = {"state": "active", "node_id": "n1", "control_available": True, "error": "", "managers": []}
@@ -118,8 +118,9 @@ def test_to_a_manager_without_a_swarm_the_binding_goes_along_at_once(monkeypatch
 @pytest.mark.parametrize(
     ("own", "changed"),
     [
-        ({ONLY_READS: True, "ansible_check_mode": False}, False),
-        ({ONLY_READS: True, "ansible_check_mode": True}, True),
+        ({ROLE_TASK: ASSESS, "ansible_check_mode": False}, False),
+        ({ROLE_TASK: ASSESS, "ansible_check_mode": True}, True),
+        ({ROLE_TASK: "apply", "ansible_check_mode": False}, True),
         ({"ansible_check_mode": False}, True),
     ],
 )
@@ -174,7 +175,7 @@ def test_what_becomes_of_a_node_is_a_label_of_the_inventory(monkeypatch, args, l
     assert result["labels"] == {"gpu.count": "2", **({"fleet.gpu-swarm.on-loss": label} if label else {})}
 
 
-OF_ROLE = {ONLY_READS: False, "gpu_node_has_gpus": True}
+OF_ROLE = {ROLE_TASK: "apply", "gpu_node_has_gpus": True}
 RULES = [{"as": "gpu"}]
 
 
