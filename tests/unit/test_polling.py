@@ -2,13 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The callback that has ansible-playbook look for results less often. What somebody has set to be longer stays."""
+"""The callback that has ansible-playbook wait without spending CPU.
+
+It looks for results less often, where nobody has set that to be longer, and sleeps until a fork is free. What it goes by in Ansible is there.
+"""
 
 from __future__ import annotations
 
 import inspect
+import multiprocessing
 import runpy
+from multiprocessing import connection
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ansible import constants
@@ -17,12 +23,76 @@ from ansible.plugins.strategy import StrategyBase
 CALLBACK = Path(__file__).resolve().parents[2] / "playbooks" / "callback_plugins" / "gpu_swarm_polling.py"
 
 
+@pytest.fixture
+def callback(monkeypatch):
+    """The callback's names. What it changes of Ansible is put back after the test."""
+    monkeypatch.setattr(constants, "DEFAULT_INTERNAL_POLL_INTERVAL", constants.DEFAULT_INTERNAL_POLL_INTERVAL)
+    monkeypatch.setattr(StrategyBase, "_queue_task", StrategyBase._queue_task)
+    return SimpleNamespace(**runpy.run_path(str(CALLBACK)))
+
+
+@pytest.fixture
+def processes():
+    """Two that live until what is sent to them, or the test, ends."""
+    started = []
+    for _number in range(2):
+        theirs, ours = multiprocessing.Pipe(duplex=False)
+        process = multiprocessing.get_context("fork").Process(target=theirs.recv)
+        process.start()
+        started.append(SimpleNamespace(process=process, end=lambda ours=ours: ours.send("end")))
+    yield started
+    for one in started:
+        one.process.kill()
+        one.process.join()
+
+
 @pytest.mark.parametrize(("before", "after"), [(0.001, 0.005), (0.02, 0.02)])
-def test_the_interval_is_no_shorter_than_this(monkeypatch, before, after):
-    monkeypatch.setattr(constants, "DEFAULT_INTERNAL_POLL_INTERVAL", before)
-    runpy.run_path(str(CALLBACK))["CallbackModule"]()
+def test_the_interval_is_no_shorter_than_this(callback, before, after):
+    constants.DEFAULT_INTERNAL_POLL_INTERVAL = before
+    callback.CallbackModule()
     assert after == constants.DEFAULT_INTERNAL_POLL_INTERVAL
 
 
 def test_this_is_what_ansible_goes_by():
     assert "time.sleep(C.DEFAULT_INTERNAL_POLL_INTERVAL)" in inspect.getsource(StrategyBase)
+    assert "self._workers" in inspect.getsource(StrategyBase._queue_task)
+    assert "time.sleep(0.0001)" in inspect.getsource(StrategyBase._queue_task)
+
+
+def test_a_task_is_started_when_a_fork_is_free(callback, monkeypatch, processes):
+    """Not before one of all has ended, and at once then: nothing looks at them in the meantime."""
+    waited = []
+
+    def wait(sentinels, timeout):
+        waited.append(len(sentinels))
+        processes[1].end()
+        return connection_wait(sentinels, timeout=None)  # for as long as it takes: no look in between is needed
+
+    connection_wait = connection.wait
+    monkeypatch.setattr(connection, "wait", wait)
+    monkeypatch.setattr(StrategyBase, "_queue_task", lambda strategy, host, task: [host, task, *(one.is_alive() for one in strategy._workers)])
+    callback.CallbackModule()
+    strategy = SimpleNamespace(_workers=[one.process for one in processes])
+    assert StrategyBase._queue_task(strategy, "a", task="ping") == ["a", "ping", True, False]
+    assert set(waited) == {2}
+
+
+@pytest.mark.parametrize("free", [None, "ended"])
+def test_a_free_fork_is_not_waited_for(callback, monkeypatch, processes, free):
+    monkeypatch.delattr(connection, "wait")
+    workers = [one.process for one in processes]
+    if free is None:
+        workers[1] = None
+    else:
+        processes[1].end()
+        workers[1].join()
+    callback.await_free_fork(workers)
+    assert workers[0].is_alive()
+
+
+def test_one_that_left_a_process_behind_counts_as_ended(callback, monkeypatch, processes):
+    """What a task leaves running can hold the end of the pipe by which the wait would see it."""
+    waits = iter([lambda: None, processes[0].process.kill, processes[0].process.join])
+    monkeypatch.setattr(connection, "wait", lambda sentinels, timeout: next(waits)())
+    callback.await_free_fork([one.process for one in processes])
+    assert not processes[0].process.is_alive()
