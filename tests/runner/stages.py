@@ -103,12 +103,12 @@ OF_2_19 = ("controller/test_arguments.py",)
 
 
 def unit_with(core: str, *words: str, **options: object) -> Stage:
-    stage = pytest(f"unit-{core}", *words, "tests/unit", timeout_s=RARE_LIMIT_S, **options)
+    stage = pytest(f"unit-{core}", *OFTEN, *words, "tests/unit", timeout_s=RARE_LIMIT_S, **options)
     return replace(stage, command=[PYTHON, "-m", "tests.runner.cores", core, "python", *stage.command[1:]])
 
 
 def ends() -> list[Stage]:
-    """The oldest and the newest ansible-core, and the oldest Python of nodes; rare."""
+    """The oldest and the newest ansible-core, and the oldest Python of nodes; rare. What is rare among their tests runs in `unit` alone."""
     others, newer = ([f"--ignore=tests/unit/{name}" for name in names] for names in (OF_TOOLS, OF_2_19))
     sanity = [PYTHON, "-m", "tests.runner.sanity"]
     return [
@@ -154,7 +154,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         ),
         # In short; `make chaos` goes on for longer.
         pytest("chaos", "tests/chaos", needs=("images",), env={"KILLS": "2"}),
-        pytest("unit", "tests/unit"),
+        pytest("unit", *which, "tests/unit"),
         pytest("galaxy", "tests/galaxy"),
         pytest("alerts", "tests/alerts"),
         Stage("ansible-lint", tool("ansible-lint", "--profile", "production", "--strict", "--offline", "--nocolor")),

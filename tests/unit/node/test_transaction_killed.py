@@ -197,7 +197,7 @@ def everything_can_be_restored_at_once(it, before, make):
 
 
 @pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("make", [plain, *(pytest.param(make, marks=pytest.mark.long) for make in NODES if make is not plain)])
+@pytest.mark.parametrize("make", [plain, *(pytest.param(make, marks=pytest.mark.rare) for make in NODES if make is not plain)])
 def test_there_is_a_way_on_and_a_way_back(tmp_path, make, run):
     for it, before in killed_at_each_moment(tmp_path, make, run):
         as_killed = tmp_path / "as-killed"
