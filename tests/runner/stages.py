@@ -44,7 +44,7 @@ E2E_RPM = [f"{E2E}/test_rpm_nodes.py", f"{E2E}/test_dnf5_nodes.py"]
 
 # Combinations that are rare, and examples that take long, carry the mark `rare`: they run in `make test-all`.
 OFTEN = ("-m", "not rare")
-# What hangs is ended. No stage that gets on comes near it on a machine half as fast as usual.
+# What hangs is ended. On a slow day the longest stage took 65 minutes with its rare tests.
 LIMIT_S, RARE_LIMIT_S = 3600, 7200
 # What runs on Docker 20.10 and 26.1 otherwise, on the newest there is in place of 26.1.
 NEWEST = "-newest"
