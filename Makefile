@@ -40,7 +40,7 @@ unit: venv ## Unit tests only, on each core (some minutes on two of them, no Doc
 lint: venv ## ruff, mypy, vermin, shellcheck, yamllint, ansible-lint, changelog lint
 	@$(bin)/python -m tests.run --only ruff,mypy,vermin,shellcheck,yamllint,ansible-lint,changelog
 
-sanity: venv ## ansible-test sanity
+sanity: venv ## ansible-test sanity of what the tarball has
 	@$(bin)/python -m tests.run --only sanity
 
 docs-lint: venv ## antsibull-docs over plugins, roles and links

@@ -270,6 +270,7 @@ def test_a_first_manager_with_several_addresses_is_found_before_anything_is_touc
     assert f"{node.address} (eth0), 198.51.100.1 (net1). Set swarm_member_advertise_addr of x1 to" in run.failures("x1")[-1]
 
 
+@pytest.mark.rare
 def test_a_check_run_finds_a_version_that_is_not_there_on_nodes_that_know_no_repository(fleet: Fleet) -> None:
     """And on those with a version that is there, nothing is said; on none of them is anything else on the disk afterwards, whatever
     else apt is to run after it read a list."""

@@ -130,6 +130,7 @@ def test_a_compose_file_runs(fleet: Fleet, inventory: Path, project: Path) -> No
     assert (again.rc, again.changed()["m1"]) == (0, 0), again.output
 
 
+@pytest.mark.rare
 def test_what_is_carried_may_change(fleet: Fleet, inventory: Path, project: Path) -> None:
     """Docker changes neither configs nor secrets: each content has a name of its own. The one before stays for 'docker service rollback'."""
     arguments = ["-e", f"compose={project / 'compose.yml'}", "-e", f"stack={STACK}"]
@@ -147,6 +148,7 @@ def test_what_is_carried_may_change(fleet: Fleet, inventory: Path, project: Path
     assert (fleet[where].docker("exec", task, "cat", "/note", "/key").split(), others) == (["third", "third-key"], [])
 
 
+@pytest.mark.rare
 def test_a_killed_run_leaves_nothing_for_long(fleet: Fleet, inventory: Path, project: Path) -> None:
     (project / ".env").write_text("REPLICAS=1\nE2E_KEY=of-a-killed-run\n")
     arguments = ["-e", f"compose={project / 'compose.yml'}", "-e", f"stack={STACK}"]

@@ -48,6 +48,7 @@ def compose(fleet: Fleet, first: Loud, tmp_path: Path) -> Iterator[Path]:
     wait_until("their tasks to end", lambda: not manager.inspect_tasks(tasks))
 
 
+@pytest.mark.rare
 def test_what_waits(fleet: Fleet, inventory: Path, compose: Path, tmp_path: Path) -> None:
     manager = fleet["m1"]
     arguments = ["-e", f"compose={compose}", "-e", f"stack={STACK}"]

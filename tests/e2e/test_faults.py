@@ -37,7 +37,7 @@ JOINS = "/var/lib/docker/swarm/docker-state.json"  # dockerd writes it as soon a
 SILENCE = ("OUTPUT", "--protocol", "tcp", "--dport", "2377", "--tcp-flags", "PSH", "PSH", "--jump", "DROP")
 
 
-pytestmark = pytest.mark.usefixtures("as_before")
+pytestmark = [pytest.mark.rare, pytest.mark.usefixtures("as_before")]
 
 
 def settled(fleet: Fleet) -> None:
@@ -119,7 +119,6 @@ def hangs_on_stop(node: Node, seconds: int) -> Iterator[None]:
         node.run("systemctl", "daemon-reload")
 
 
-@pytest.mark.rare
 def test_dockerd_that_does_not_stop(fleet: Fleet, inventory: Path) -> None:
     """On one node systemd kills it in time, on the other one not."""
     patience = fleet.inventory({"g2": {"gpu_node_timeout": 2}}, swarm_managers=["m1"], gpu_nodes=[*MEMBERS])
@@ -164,7 +163,6 @@ exec {DOCKERD}.kept "$@"
         node.run("mv", f"{DOCKERD}.kept", DOCKERD)
 
 
-@pytest.mark.rare
 def test_a_start_limit_that_is_used_up(fleet: Fleet, inventory: Path) -> None:
     """On one node dockerd takes the new configuration, on the other one it does not: there is a way on, and a way back."""
     before, since = fleet["g2"].files(), fleet["m1"].run("date", "+%s.%N")
@@ -203,7 +201,6 @@ def listing(node: Node, folder: str) -> str:
     return node.run("find", folder, "-not", "-name", "filler", "-printf", "%P %y %m %s\n")
 
 
-@pytest.mark.rare
 def test_a_disk_that_is_full(fleet: Fleet) -> None:
     """On each node it is another one that has no room: of what is written first, of dockerd's file, of the toolkit's."""
     folders = {"g1": STATE_DIR, "g2": "/etc/docker", "x4": "/etc/nvidia-container-runtime"}
@@ -231,7 +228,6 @@ def test_a_disk_that_is_full(fleet: Fleet) -> None:
 # -- the controller's clock --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.rare
 def test_a_lease_ends_by_the_manager_s_clock(fleet: Fleet, inventory: Path) -> None:
     """Whatever the time is where the playbook runs: half a day later and half a day earlier."""
     manager, other, run_of = fleet["m1"], "bob@elsewhere pid 7", [str(BIN / "ansible-playbook"), "--inventory", str(inventory)]
@@ -321,7 +317,6 @@ def repositories() -> Iterator[dict[str, tuple[dict[str, str], list[str]]]]:
         }
 
 
-@pytest.mark.rare
 def test_a_repository_that_cannot_be_used(fleet: Fleet, inventory: Path) -> None:
     """Nothing listens, the signature is wrong, the node's clock and the repository's are days apart, the key is another one."""
     older, since = toolkit(version="1.19.1"), fleet["m1"].run("date", "+%s.%N")

@@ -123,6 +123,7 @@ def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
     bench.everyone_runs_on_a_gpu_that_is_there(4)
 
 
+@pytest.mark.rare
 def test_a_card_is_swapped_and_another_falls_sick(fleet: Fleet, bench: Bench) -> None:
     new = "GPU-5a3b1c00-0000-4000-8000-000000000001"
     bench.put(f"{WHOLE}\n[gpu 1]\nuuid = {new}\n")

@@ -115,6 +115,7 @@ def test_a_timer_removes_what_is_over(fleet: Fleet, inventory: Path) -> None:
     assert fleet["m1"].run("sh", "-c", f"ls /etc/systemd/system/{timer}* /var/lib/gpu-swarm/prune-jobs", check=False) == ""
 
 
+@pytest.mark.rare
 def test_x_gpu_chooses_nodes_and_the_label_that_it_needs_ends_with_the_job(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
     """g1 has RTX 4090, and g2 has T4."""
     path = tmp_path / "picked.yml"

@@ -50,6 +50,7 @@ def maintenance(fleet: Fleet, first: Loud, inventory: Path, tmp_path: Path) -> M
     return Maintenance(fleet, inventory, tmp_path)
 
 
+@pytest.mark.rare
 def test_a_driver_is_installed_by_the_example_and_the_node_rebooted_in_its_window(fleet: Fleet, maintenance: Maintenance) -> None:
     manager, node = fleet["m1"], fleet["g1"]
     since, before = manager.run("date", "+%s.%N"), maintenance.boots()

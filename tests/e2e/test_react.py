@@ -188,6 +188,7 @@ def leads(fleet: Fleet, name: str) -> bool:
     return bool((fleet[name].docker_json("node", "inspect", "self")[0].get("ManagerStatus") or {}).get("Leader"))
 
 
+@pytest.mark.rare
 def test_what_an_operator_says_counts(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """Returned to service by hand, a node is paused for another fault only, and stays there else, also for a service that is started anew. A drain by
     hand is left alone."""

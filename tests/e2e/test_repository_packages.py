@@ -33,6 +33,8 @@ PLAYBOOK = Path(__file__).with_name("repository.yml")
 PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
 VERSIONS = ("1.19.1", "1.20.0")
 FAMILIES = {"apt": "Debian", "dnf": "RedHat", "zypper": "Suse"}
+# dnf and zypper install from a repository in test_rpm_nodes.py each time, dnf 5 in test_dnf5_nodes.py.
+DNF, ZYPPER = (pytest.param(name, marks=pytest.mark.rare) for name in ("dnf", "zypper"))
 NVIDIA_S_KEY = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 # All that package managers of this machine keep or wrote down; but for what sqlite rewrites for whoever reads rpm's database.
 KEPT = (
@@ -201,8 +203,7 @@ class Checked:
     left: list[Path]
 
 
-# dnf and zypper install from a repository in test_rpm_nodes.py each time, dnf 5 in test_dnf5_nodes.py.
-@pytest.fixture(scope="module", params=["apt", *(pytest.param(name, marks=pytest.mark.rare) for name in ("dnf", "zypper"))])
+@pytest.fixture(scope="module", params=["apt", DNF, ZYPPER])
 def checked(request: pytest.FixtureRequest, repositories: Repositories, tmp_path_factory: pytest.TempPathFactory) -> Checked:
     """A check run over all cases at once, each a host with that package manager."""
     hosts = {}
@@ -257,7 +258,7 @@ def made() -> set[Path]:
 
 
 # dnf 4 downloads with a plugin that this machine need not have: tests/e2e/test_air_gap.py runs it on a node.
-@pytest.mark.parametrize("manager", ["apt", "zypper"])
+@pytest.mark.parametrize("manager", ["apt", ZYPPER])
 def test_packages_are_downloaded_and_nothing_else_changes(manager: str, repositories: Repositories, tmp_path: Path) -> None:
     settings = {"repository": f"{repositories.url}/good", "key_fingerprint": repositories.fingerprint}
     other = {**settings, "repository": f"{repositories.url}/other"}
@@ -380,7 +381,7 @@ def judge(machine: Machine, manager: str, cases: dict[str, tuple[dict[str, str],
     assert list(Path(tempfile.gettempdir()).glob("gpu-swarm-packages-*")) == []
 
 
-@pytest.mark.parametrize("manager", FAMILIES)
+@pytest.mark.parametrize("manager", ["apt", DNF, ZYPPER])
 def test_a_check_run_searches_the_node_s_own_repositories(manager: str, machine: Machine, repositories: Repositories) -> None:
     settle(machine, manager, f"{repositories.url}/good", repositories)
     if manager == "apt":  # which searches the lists that are there
@@ -388,6 +389,7 @@ def test_a_check_run_searches_the_node_s_own_repositories(manager: str, machine:
     judge(machine, manager, OWN_READ)
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("manager", ["dnf", "zypper"])
 def test_what_the_node_has_read_already_is_not_fetched_again(manager: str, machine: Machine, repositories: Repositories) -> None:
     """The repository is gone since."""
@@ -399,17 +401,20 @@ def test_what_the_node_has_read_already_is_not_fetched_again(manager: str, machi
     judge(machine, manager, OWN_READ)
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(("manager", "repository"), [("dnf", "none"), ("dnf", "unsigned"), ("zypper", "none"), ("zypper", "unsigned")])
 def test_a_repository_of_the_node_that_cannot_be_read(manager: str, repository: str, machine: Machine, repositories: Repositories) -> None:
     settle(machine, manager, f"{repositories.url}/{repository}", repositories)
     judge(machine, manager, OWN_UNREADABLE)
 
 
+@pytest.mark.rare
 def test_a_key_that_the_node_does_not_trust_is_not_trusted_by_a_check_run(machine: Machine, repositories: Repositories) -> None:
     settle(machine, "zypper", f"{repositories.url}/good", repositories, trusted=False)
     judge(machine, "zypper", OWN_UNREADABLE)
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("name", ["keyring.gpg", "keyring"])
 def test_rpm_takes_a_key_that_came_in_binary(name: str, machine: Machine, repositories: Repositories) -> None:
     """It imports nothing but armored keys, while apt ignores those in a file of the first name."""

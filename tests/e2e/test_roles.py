@@ -76,6 +76,7 @@ def test_a_host_that_changes_its_group_changes_its_role(fleet: Fleet, formed: Ru
     assert roles == {"x1": "manager", "x2": "manager", "x4": "worker", "x5": "manager"}
 
 
+@pytest.mark.rare
 def test_a_worker_of_another_swarm_is_only_moved_with_consent(fleet: Fleet, formed: Run, first: Loud) -> None:
     """The other swarm is that of m1."""
     guest, other = fleet["x4"], fleet["m1"]
@@ -109,6 +110,7 @@ def test_a_worker_of_another_swarm_is_only_moved_with_consent(fleet: Fleet, form
         other.docker("node", "rm", "--force", node_id)
 
 
+@pytest.mark.rare
 def test_a_manager_gets_the_docker_sdk(fleet: Fleet, formed: Run) -> None:
     """Of the lab's nodes, only x3 is without; it may have been a worker of m1's swarm before."""
     new, stale = fleet["x3"], fleet["x3"].swarm()["NodeID"]

@@ -56,6 +56,7 @@ def test_what_is_held_stays_unless_the_hold_is_the_role_s(fleet: Fleet) -> None:
     rpm_nodes.stays_unless_the_hold_is_the_role_s(fleet)
 
 
+@pytest.mark.rare
 def test_a_killed_transaction_is_finished_by_the_next_run(fleet: Fleet) -> None:
     rpm_nodes.is_finished_where_it_was_killed(fleet)
 

@@ -170,6 +170,7 @@ def test_a_node_installed_anew_joins_and_what_it_was_before_is_reported(fleet: F
 # -- managers that are lost --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rare
 def test_a_manager_whose_host_is_dead_keeps_nobody_else_from_being_changed(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
     cutter, dead = Cutter(fleet, tmp_path), next(name for name in MANAGERS if name != the_leader(fleet))
     cuttable = {name: {"ansible_connection": "cuttable"} for name in fleet.hosts}

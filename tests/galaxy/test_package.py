@@ -17,9 +17,12 @@ import pytest
 import yaml
 from packaging.specifiers import SpecifierSet
 
+from tests.runner.tree import shipped
+
 ROOT = Path(__file__).resolve().parents[2]
 FOR_USERS = {"plugins", "roles", "playbooks", "meta", "docs", "changelogs"}
-SINGLE_FILES = {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "MANIFEST.json", "FILES.json"}
+MADE = {"MANIFEST.json", "FILES.json"}
+SINGLE_FILES = {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", *MADE}
 
 
 def names(directory: str, pattern: str) -> list[str]:
@@ -29,10 +32,13 @@ def names(directory: str, pattern: str) -> list[str]:
 def test_tarball_has_what_users_need_and_nothing_else(installed):
     with tarfile.open(installed.tarball) as tar:
         members = [member.name for member in tar.getmembers()]
+        files = {member.name for member in tar.getmembers() if not member.isdir()}
     tops = {name.split("/")[0] for name in members}
     assert tops <= FOR_USERS | SINGLE_FILES
     assert {"README.md", "LICENSE", "plugins", "roles", "playbooks", "meta"} <= tops
     assert not [name for name in members if "__pycache__" in name or name.endswith(".pyc")]
+    # What ansible-test sanity looks at.
+    assert files - MADE == {str(name) for name in shipped()} - {"galaxy.yml"}
 
 
 def test_every_module_is_in_the_action_group():

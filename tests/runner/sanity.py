@@ -25,7 +25,7 @@ def main(core: cores.Core, python: str, words: list[str]) -> None:
         # A command of pyenv's of this name, which may not run, would be found before.
         environment["PATH"] = os.pathsep.join([str(core.interpreter.parent), str(Path(found).parent), environment["PATH"]])
     before, _versions = cores.provide(core)
-    tree.prepare_sanity(base, [*before, str(core.interpreter)])
+    tree.prepare_sanity(tree.files(), base, [*before, str(core.interpreter)])
     full = [*before, "ansible-test", "sanity", "--python", python, "--color", "no", *words]
     os.chdir(tree.sanity(base))
     os.execvpe(full[0], full, environment)

@@ -8,8 +8,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
+
+import yaml
 
 from .model import BUILD, ROOT
 
@@ -34,9 +37,15 @@ def files() -> list[Path]:
     return [Path(name) for name in listed if name and ((ROOT / name).exists() or (ROOT / name).is_symlink())]
 
 
-def copy_to(target: Path) -> None:
+def shipped() -> list[Path]:
+    """Those of them that are in the collection's tarball, by the patterns in galaxy.yml as ansible-galaxy reads them."""
+    ignored = yaml.safe_load((ROOT / "galaxy.yml").read_text())["build_ignore"]
+    return [name for name in files() if not any(fnmatch(str(part), pattern) for part in (name, *name.parents) for pattern in ignored)]
+
+
+def copy_to(target: Path, names: Iterable[Path] | None = None) -> None:
     shutil.rmtree(target, ignore_errors=True)
-    for name in files():
+    for name in files() if names is None else names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
 
@@ -49,9 +58,9 @@ def sanity_home(base: Path = SANITY) -> Path:
     return base / "home"
 
 
-def prepare_sanity(base: Path = SANITY, python: Sequence[str] = (sys.executable,)) -> None:
+def prepare_sanity(names: Iterable[Path], base: Path = SANITY, python: Sequence[str] = (sys.executable,)) -> None:
     """ansible-test wants its content under ansible_collections/, no symlink, and lists files with git."""
-    copy_to(sanity(base))
+    copy_to(sanity(base), names)
     for command in (["git", "init", "-q"], ["git", "add", "--all", "--force"]):
         subprocess.run(command, cwd=sanity(base), check=True)
     prepare_sanity_home(base, python)
