@@ -56,7 +56,7 @@ sbom: venv ## What the collection needs at run time, as CycloneDX JSON in build/
 	@$(bin)/python -m tests.release.sbom
 
 molecule: venv packages ## Molecule scenarios on the lab fleet
-	@$(bin)/python -m tests.run --only images,molecule
+	@$(bin)/python -m tests.run --rare --only images,molecule
 
 e2e: venv packages promtool ## End-to-end tests on the lab fleet
 	@$(bin)/python -m tests.run --only images,e2e

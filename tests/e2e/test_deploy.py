@@ -224,6 +224,7 @@ def test_an_update_that_swarm_rolls_back_is_a_failure_with_its_cause(fleet: Flee
     assert "1 failed, the last with: task: non-zero exit (7)" in run.output, run.output
 
 
+@pytest.mark.rare
 def test_a_command_that_ends_is_no_service(fleet: Fleet, inventory: Path, project: Path) -> None:
     (project / "ends.yml").write_text('services: {brief: {image: lab/task, command: [sleep, "3"]}}')
     arguments = ["-e", f"compose={project / 'ends.yml'}", "-e", f"stack={STACK}ends"]

@@ -20,6 +20,8 @@ from .fleet import Fleet, Run, wait_until
 from .swarm import GPU_NODES, KIND, availabilities, away, member, named, shown
 from .work import all_running, service
 
+pytestmark = pytest.mark.rare
+
 NODE = "g1"
 DEVICE = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WITHIN_S = 60  # this machine may have much to do
@@ -105,7 +107,6 @@ def test_a_card_is_gone_and_comes_back(fleet: Fleet, bench: Bench) -> None:
     assert gone in shown(fleet, NODE)[KIND]
 
 
-@pytest.mark.rare
 def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
     """Until the reboot nothing can be read, and nothing is touched; the watcher has the node paused. After it, another driver is another label and
     no restart."""
@@ -123,7 +124,6 @@ def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
     bench.everyone_runs_on_a_gpu_that_is_there(4)
 
 
-@pytest.mark.rare
 def test_a_card_is_swapped_and_another_falls_sick(fleet: Fleet, bench: Bench) -> None:
     new = "GPU-5a3b1c00-0000-4000-8000-000000000001"
     bench.put(f"{WHOLE}\n[gpu 1]\nuuid = {new}\n")
@@ -138,7 +138,6 @@ def test_a_card_is_swapped_and_another_falls_sick(fleet: Fleet, bench: Bench) ->
     bench.everyone_runs_on_a_gpu_that_is_there(4)
 
 
-@pytest.mark.rare
 def test_mig_is_switched_on_and_off(fleet: Fleet, bench: Bench) -> None:
     cut = (MACHINES / "a100-mig.conf").read_text()
     bench.put("\n".join(line.replace("mig = on", "mig = off") for line in cut.splitlines() if not line.startswith("mig-device")) + "\n")

@@ -122,6 +122,7 @@ def test_down_leaves_no_trace(lab: Lab, tmp_path: Path) -> None:
     assert not (CHECKOUT / "build" / "lab" / FLEET).exists()
 
 
+@pytest.mark.rare
 def test_a_killed_lab_leaves_no_process_and_down_removes_its_files(lab: Lab, tmp_path: Path) -> None:
     before = snapshot()
     start(tmp_path)

@@ -106,6 +106,7 @@ def returned(fleet: Fleet, inventory: Path) -> None:
     assert run.rc == 0, run.output
 
 
+@pytest.mark.rare
 def test_a_node_that_lost_a_gpu_stays_paused(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
     node = fleet["g1"]
     gone = node.gpus()[1]
@@ -128,6 +129,7 @@ def test_a_node_that_lost_a_gpu_stays_paused(fleet: Fleet, inventory: Path, main
     assert gone in shown(fleet, "g1")[KIND]
 
 
+@pytest.mark.rare
 def test_a_container_that_was_started_meanwhile_is_not_rebooted_away(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
     node, boots = fleet["g1"], maintenance.boots()
     start = {"name": "Somebody starts a notebook", "ansible.builtin.command": "docker run --detach --name notebook lab/task"}

@@ -23,6 +23,8 @@ from tests.lab.lab import CHECKOUT
 from .fleet import UUID, Fleet, Node, Run, at_hand, wait_until
 from .work import COUNT, cards, containers, variables
 
+pytestmark = pytest.mark.rare
+
 NAME = "e2e-recipes"
 FLEET = """
 nodes:
@@ -205,7 +207,6 @@ def spark_image(fleet: Fleet, inventory: Path) -> None:
         node.docker("rm", container)
 
 
-@pytest.mark.rare
 def test_a_spark_worker_for_each_gpu(fleet: Fleet, inventory: Path, spark_image: None, tmp_path: Path) -> None:
     """Each worker sees a GPU of its own, and the master none, though its image requests all. One worker more than GPUs waits."""
     run = deploy(fleet, inventory, example(tmp_path, "spark.yml", SPARK_IMAGE), "spark")
@@ -420,7 +421,6 @@ def stack_deploy(fleet: Fleet, stack: str) -> None:
     fleet["r1"].docker("stack", "deploy", *words, stack)
 
 
-@pytest.mark.rare
 def test_beside_portainer(fleet: Fleet, inventory: Path) -> None:
     """It deploys with 'docker stack deploy', and updates a service by its whole specification. Where its form has another number of CPUs it writes
     all resources anew, of which it knows memory and CPUs (app/docker/views/services/edit/serviceController.js)."""
@@ -459,7 +459,6 @@ DOKPLOY_APP = {
 }
 
 
-@pytest.mark.rare
 def test_beside_dokploy(fleet: Fleet, inventory: Path) -> None:
     """Its stacks reserve GPUs. Its applications do not, and each deployment of one writes the whole service. Its page of GPUs counts amounts, and
     named GPUs are none, be their kind the one that it knows (packages/server/src/utils/gpu-setup.ts)."""

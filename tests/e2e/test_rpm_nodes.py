@@ -61,6 +61,7 @@ def test_a_killed_transaction_is_finished_by_the_next_run(fleet: Fleet) -> None:
     rpm_nodes.is_finished_where_it_was_killed(fleet)
 
 
+@pytest.mark.rare
 def test_what_is_not_signed_or_not_as_it_was_signed_is_not_installed(fleet: Fleet) -> None:
     rpm_nodes.is_not_installed_unless_as_it_was_signed(fleet)
 

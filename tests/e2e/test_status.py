@@ -281,6 +281,7 @@ gpu_node_advertise:
 """
 
 
+@pytest.mark.rare
 def test_what_a_policy_would_do_to_nodes_and_services(fleet: Fleet, inventory: Path, swarm: Swarm, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yml"
     policy.write_text(POLICY, encoding="utf-8")
@@ -320,6 +321,7 @@ def test_the_next_manager_is_called_where_the_first_does_not_answer(fleet: Fleet
 
 
 # Last, since a drain stops what runs there.
+@pytest.mark.rare
 def test_so_it_does_where_a_node_is_paused_or_drained(swarm: Swarm, fleet: Fleet) -> None:
     for node, availability in (("g1", "pause"), ("g2", "drain")):
         fleet["m1"].docker("node", "update", "--availability", availability, node)

@@ -85,6 +85,7 @@ def starts(node: Node, since: str) -> int:
     return len(words.splitlines())
 
 
+@pytest.mark.rare
 def test_of_two_runs_at_a_time_one_changes_the_swarm(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
     since = {name: "@" + fleet[name].run("date", "+%s") for name in GPU_NODES}
     going = []

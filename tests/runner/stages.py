@@ -53,6 +53,8 @@ LIMIT_S, RARE_LIMIT_S = 3600, 7200
 NEWEST = "-newest"
 E2E_NEWEST = [f"{E2E}/test_{name}.py" for name in ("versions", "health")]
 MOLECULE_NEWEST = ("policies", "health")
+# On other nodes, tests/e2e/test_health.py and test_isolation.py try the same and more.
+MOLECULE_RARE = ("health", "isolation")
 
 
 def pytest(name: str, *words: str, **options: object) -> Stage:
@@ -83,6 +85,10 @@ def molecule(scenario: str) -> Stage:
         lock="molecule",
         env={"MOLECULE_GLOB": "molecule/*/molecule.yml", "MOLECULE_EPHEMERAL_DIRECTORY": str(BUILD / "molecule" / scenario)},
     )
+
+
+def scenarios() -> list[str]:
+    return sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.yml"))
 
 
 def on_the_newest(stage: Stage) -> Stage:
@@ -145,7 +151,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         pytest("e2e-isolation", *which, *E2E_ISOLATION, needs=("images", "images-moving"), **limit),
         pytest("e2e-rpm", *which, *E2E_RPM, needs=("images", "images-moving") if rare else ("images",), **limit),
         # Together these take as long as either of the first two.
-        *(molecule(path.parent.name) for path in sorted(ROOT.glob("molecule/*/molecule.yml"))),
+        *(molecule(name) for name in scenarios() if rare or name not in MOLECULE_RARE),
         pytest("e2e-swarm", *which, *E2E_SWARM, needs=("images",), **limit),
         *(newest() if rare else ()),
         Stage(
