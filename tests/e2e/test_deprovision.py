@@ -102,7 +102,6 @@ def test_check_reports_the_plan_and_touches_nothing(fleet: Fleet, inventory: Pat
     assert {name: fleet[name].started() for name in NODES} == started
 
 
-@pytest.mark.rare
 def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
     """In the availability that its operator gave it, and with a label of somebody else."""
     manager, node = fleet["d1"], fleet["d3"]
@@ -155,7 +154,6 @@ def networks(node: Node, container: str) -> list[str]:
     return list(found["NetworkSettings"]["Networks"])
 
 
-@pytest.mark.rare
 def test_the_last_manager_stays_while_its_swarm_has_contents(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
     """And the entry goes that a run left, which was killed after d3 had left and before it was off the list."""
     last, left = fleet["d1"], fleet["d3"]
