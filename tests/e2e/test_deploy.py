@@ -200,6 +200,7 @@ services:
 """
 
 
+@pytest.mark.rare
 def test_an_update_that_swarm_rolls_back_is_a_failure_with_its_cause(fleet: Fleet, inventory: Path, project: Path) -> None:
     manager, path = fleet["m1"], project / "back.yml"
     arguments = ["-e", f"compose={path}", "-e", f"stack={STACK}back"]
@@ -243,6 +244,7 @@ def test_it_is_removed(fleet: Fleet, inventory: Path) -> None:
         assert not fleet["m1"].docker(kind, "ls", "--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}").strip()
 
 
+@pytest.mark.rare
 def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: Fleet, inventory: Path, project: Path) -> None:
     arguments = ["-e", f"compose={project / 'by_node.yml'}", "-e", f"stack={STACK}"]
     run = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)

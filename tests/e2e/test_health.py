@@ -307,6 +307,7 @@ def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, invent
         wait_until("its label", lambda name=name: shown(fleet, name) == "ok", WITHIN_S, lambda name=name: status(fleet[name]))
 
 
+@pytest.mark.rare
 def test_maintain_has_it_out_of_the_way(fleet: Fleet, inventory: Path, before: dict[str, bytes], tmp_path: Path) -> None:
     tasks = tmp_path / "driver.yml"
     state = {"name": "See what has NVML open", "ansible.builtin.command": f"systemctl is-active {UNIT}", "register": "_unit"}
@@ -317,6 +318,7 @@ def test_maintain_has_it_out_of_the_way(fleet: Fleet, inventory: Path, before: d
     assert fleet["h2"].run("systemctl", "is-active", UNIT).strip() == "active"
 
 
+@pytest.mark.rare
 def test_deprovision_leaves_no_trace(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     run = fleet.playbook(inventory, playbook="fleet.gpu_swarm.deprovision")
     assert run.rc == 0, run.output

@@ -380,7 +380,8 @@ MOUNT = "type=bind,source=/dev/null,target=/var/run/nvidia-container-devices/all
 
 
 # jit-cdi is what "auto" stands for, which all other tests have.
-@pytest.mark.parametrize("mode", ["legacy", *(pytest.param(mode, marks=pytest.mark.rare) for mode in ("cdi", "jit-cdi"))])
+@pytest.mark.rare
+@pytest.mark.parametrize("mode", ["legacy", "cdi", "jit-cdi"])
 def test_it_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, inventory: Path, mode: str) -> None:
     """Where the toolkit takes mounts for requests besides, which an operator's container shows."""
     at(fleet, inventory, "reserved")
@@ -550,6 +551,7 @@ def test_the_toolkit_is_upgraded_under_the_guard(fleet: Fleet, inventory: Path) 
     removed(fleet, "train", "baked")
 
 
+@pytest.mark.rare
 def test_a_gpu_that_swarm_gives_out_twice_is_refused(fleet: Fleet, inventory: Path) -> None:
     """A leader that begins anew claims the GPUs of running tasks from the front of its list (swarmkit nodeinfo.go). Its books of this node
     stay wrong after that."""

@@ -148,6 +148,7 @@ def leader(fleet: Fleet) -> str:
     return next(node["Description"]["Hostname"] for node in nodes if node["ManagerStatus"].get("Leader"))
 
 
+@pytest.mark.rare
 def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """With the card that is lost and the node that is paused for it, and on another manager when that leads. That one pauses the node whose card was
     lost when the leader was."""

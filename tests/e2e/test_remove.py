@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from .conftest import BY_A_PERSON, Loud
 from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, wait_until
 from .swarm import KIND, member, shown
 
 
+@pytest.mark.rare
 def test_absent_restores_what_was_there(fleet: Fleet, inventory: Path, first: Loud) -> None:
     """On g1 nobody touched the files since; on g2 somebody edited both."""
     manager, same, edited = fleet["m1"], fleet["g1"], fleet["g2"]

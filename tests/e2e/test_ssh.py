@@ -190,6 +190,7 @@ def test_nodes_are_behind_a_jump_host(fleet: Fleet, over_ssh: Fleet, tmp_path: P
     assert {name: set(logins(fleet[name], since)) for name in ("g1", "g2")} == {name: {manager.address} for name in ("g1", "g2")}
 
 
+@pytest.mark.rare
 def test_a_fleet_is_deprovisioned(fleet: Fleet, over_ssh: Fleet) -> None:
     run = play(over_ssh, playbook="deprovision")
     assert run.rc == 0, run.output

@@ -15,6 +15,8 @@ from .fleet import Fleet, toolkit
 from .swarm import GPU_NODES, KIND, availabilities, away
 from .work import all_running, service
 
+pytestmark = pytest.mark.rare
+
 PACKAGES = ["libnvidia-container-tools", "libnvidia-container1", "nvidia-container-toolkit", "nvidia-container-toolkit-base"]
 
 
@@ -73,7 +75,6 @@ def test_a_version_is_rolled_over_the_fleet_and_held(fleet: Fleet, inventory: Pa
     assert [fleet[name].started() for name in GPU_NODES] == before
 
 
-@pytest.mark.rare
 def test_a_version_that_is_held_is_not_changed(fleet: Fleet, inventory: Path, as_before: None) -> None:
     """It begins with the version that the test before it left."""
     node, was = fleet["g1"], versions(fleet)["g1"]
