@@ -25,7 +25,7 @@ demo: venv packages ## A fleet of 1 manager + 3 GPU nodes on this machine, provi
 demo-down: venv ## Remove the demo fleet and every trace of it but packages and caches
 	@$(bin)/python -m tests.lab down --all
 
-test: venv packages promtool ## Every test; ends with "N passed, N failed"
+test: venv packages promtool ## Each kind of test, as CI runs it; ends with "N passed, N failed"
 	@$(bin)/python -m tests.run $(ARGS)
 
 test-all: venv packages promtool ## All of that, and the rare combinations: other versions of ansible-core and Python, and more; needs a Python 3.8. CI does not run these

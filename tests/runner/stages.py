@@ -150,6 +150,8 @@ def stages(*, rare: bool = False) -> list[Stage]:
         pytest("e2e-health", *which, *E2E_HEALTH, needs=("images",), lock="e2e-health", **limit),
         pytest("e2e-isolation", *which, *E2E_ISOLATION, needs=("images", "images-moving"), **limit),
         pytest("e2e-rpm", *which, *E2E_RPM, needs=("images", "images-moving") if rare else ("images",), **limit),
+        # In short; `make chaos` goes on for longer.
+        pytest("chaos", "tests/chaos", needs=("images",), env={"KILLS": "1"}),
         pytest("unit", *which, "tests/unit"),
         # Together these take as long as either of the first two.
         *(molecule(name) for name in scenarios() if rare or name not in MOLECULE_RARE),
@@ -163,8 +165,6 @@ def stages(*, rare: bool = False) -> list[Stage]:
             cwd=tree.sanity(),
             env={"HOME": str(tree.sanity_home())},
         ),
-        # In short; `make chaos` goes on for longer.
-        pytest("chaos", "tests/chaos", needs=("images",), env={"KILLS": "2"}),
         pytest("galaxy", "tests/galaxy"),
         pytest("alerts", "tests/alerts"),
         Stage("ansible-lint", tool("ansible-lint", "--profile", "production", "--strict", "--offline", "--nocolor")),
