@@ -85,7 +85,7 @@ fetch() {
 }
 
 # A Python that the `ansible` package in tests/requirements.txt runs on and that can make an environment. The distribution's comes first: one that
-# somebody built, such as pyenv's, is by default without the optimizations of the former, and takes a third longer for everything here.
+# somebody built, such as pyenv's, is by default without the optimizations of the former, and slower.
 find_python() {
     for python in ${PYTHON:-/usr/bin/python3 python3 python3.13 python3.12 python3.11}; do
         if command -v "$python" >/dev/null &&

@@ -143,7 +143,6 @@ def test_a_container_that_was_started_meanwhile_is_not_rebooted_away(fleet: Flee
         node.docker("rm", "--force", "notebook")
 
 
-@pytest.mark.rare
 def test_a_node_whose_maintenance_failed_stays_paused(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
     """It is the canary, though both are idle: the other one is not touched."""
     since = fleet["m1"].run("date", "+%s.%N")

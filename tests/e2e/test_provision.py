@@ -340,7 +340,6 @@ def test_a_window_does_not_go_on_without_the_lease(fleet: Fleet, inventory: Path
     assert left == ("pause", "active")  # for the run that has the lease
 
 
-@pytest.mark.rare
 def test_a_member_that_cannot_be_changed_returns_to_service(fleet: Fleet, inventory: Path, first: Loud) -> None:
     """Something in the file that dockerd has not seen yet, and would not start with."""
     manager, node = fleet["m1"], fleet["g1"]

@@ -53,7 +53,7 @@ LIMIT_S, RARE_LIMIT_S = 3600, 7200
 NEWEST = "-newest"
 E2E_NEWEST = [f"{E2E}/test_{name}.py" for name in ("versions", "health")]
 MOLECULE_NEWEST = ("policies", "health")
-# On other nodes, tests/e2e/test_health.py and test_isolation.py try the same and more.
+# tests/e2e/test_health.py and test_isolation.py try the same on other nodes, of which a part is in `make test`.
 MOLECULE_RARE = ("health", "isolation")
 
 

@@ -159,6 +159,7 @@ def test_a_full_answer_is_used(name):
     run(ANSWERS[name])
 
 
+# The others lack a part of the first, and take as long.
 @pytest.mark.parametrize("name", ["all", *(pytest.param(name, marks=pytest.mark.rare) for name in list(ANSWERS)[1:])])
 def test_no_answer_of_a_node_ends_the_run_of_others(name):
     ends = {}
