@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -17,16 +18,22 @@ import yaml
 from .model import BUILD, ROOT
 
 SANITY = BUILD / "sanity"
-# ansible-test builds virtual environments with a script that it downloads from a server of its project. Python's own
-# ensurepip does the same offline; where this file lies, nothing is downloaded.
+# ansible-test builds virtual environments with a script that it downloads from a server of its project; where this file lies, nothing
+# is downloaded. The pip of the Python that runs ansible-test is copied, if that is of the same release: in an instant, where Python's
+# own ensurepip takes seconds, for each of ten environments.
 GET_PIP = """\
 import importlib.util
+import shutil
 import subprocess
 import sys
+import sysconfig
 
-if importlib.util.find_spec("ensurepip"):
+if {release!r} == "%d.%d" % sys.version_info[:2]:
+    shutil.copytree({folder!r}, sysconfig.get_path("purelib") + "/pip")
+elif importlib.util.find_spec("ensurepip"):
     sys.exit(subprocess.call([sys.executable, "-m", "ensurepip", "--default-pip"]))
-sys.exit(subprocess.call([{python!r}, "-m", "pip", "--python", sys.executable, "install", "--quiet", {pip!r}]))
+else:
+    sys.exit(subprocess.call([{python!r}, "-m", "pip", "--python", sys.executable, "install", "--quiet", {pip!r}]))
 """
 
 
@@ -71,8 +78,9 @@ def prepare_sanity_home(base: Path, python: Sequence[str]) -> None:
     home = sanity_home(base)
     cache = home / ".ansible" / "test" / "cache"
     cache.mkdir(parents=True, exist_ok=True)
-    version = get_pip_version(python)
-    (cache / f"get_pip_{version.replace('.', '_')}.py").write_text(GET_PIP.format(python=python[-1], pip=f"pip=={version}"))
+    pip = describe_pip(python)
+    script = GET_PIP.format(release=pip["release"], folder=pip["folder"], python=python[-1], pip=f"pip=={pip['wanted']}")
+    (cache / f"get_pip_{str(pip['wanted']).replace('.', '_')}.py").write_text(script)
     for name in (".config/pip", ".pip"):
         theirs, own = Path.home() / name, home / name
         if theirs.exists() and not own.is_symlink():
@@ -80,10 +88,13 @@ def prepare_sanity_home(base: Path, python: Sequence[str]) -> None:
             own.symlink_to(theirs)
 
 
-def get_pip_version(python: Sequence[str]) -> str:
-    """The pip that the ansible-test of this Python fetches; it names the script after it."""
+def describe_pip(python: Sequence[str]) -> dict[str, str | None]:
+    """What GET_PIP is to know of this Python, and the pip that its ansible-test fetches, which names the script after it."""
     code = (
-        "import sys, types; from ansible_test._internal.python_requirements import get_venv_packages;"
-        "print(get_venv_packages(types.SimpleNamespace(version='%d.%d' % sys.version_info[:2]))['pip'])"
+        "import importlib.util, json, os, sys, types; from ansible_test._internal.python_requirements import get_venv_packages;"
+        "release, found = '%d.%d' % sys.version_info[:2], importlib.util.find_spec('pip');"
+        "wanted = get_venv_packages(types.SimpleNamespace(version=release))['pip'];"
+        "print(json.dumps({'wanted': wanted, 'release': found and release, 'folder': found and os.path.dirname(found.origin)}))"
     )
-    return subprocess.run([*python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    found = subprocess.run([*python, "-c", code], capture_output=True, text=True, check=True).stdout
+    return json.loads(found)
