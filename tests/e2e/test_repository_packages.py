@@ -33,6 +33,7 @@ PLAYBOOK = Path(__file__).with_name("repository.yml")
 PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
 VERSIONS = ("1.19.1", "1.20.0")
 FAMILIES = {"apt": "Debian", "dnf": "RedHat", "zypper": "Suse"}
+PACKAGED = {"apt": "debs", "dnf": "rpms", "zypper": "rpms"}
 # dnf and zypper install from a repository in test_rpm_nodes.py each time, dnf 5 in test_dnf5_nodes.py.
 DNF, ZYPPER = (pytest.param(name, marks=pytest.mark.rare) for name in ("dnf", "zypper"))
 NVIDIA_S_KEY = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
@@ -43,6 +44,7 @@ KEPT = (
     "/var/log/dnf.rpm.log", "/var/log/hawkey.log", "/var/log/zypp", "/var/log/zypper.log", "~/.rpmdb", "~/.gnupg", "~/.cache/dnf",
 )  # fmt: skip
 APART = ".sqlite-shm"
+GPG = ("gpg", "--batch", "--yes", "--armor")
 SPEC = """
 Name: {name}
 Version: {version}
@@ -76,30 +78,32 @@ def make_rpms(work: Path, folder: Path) -> None:
             (work / "package.spec").write_text(SPEC.format(name=name, version=version))
             run("rpmbuild", "-bb", "--define", f"_topdir {work}/rpmbuild", work / "package.spec")
     shutil.copytree(work / "rpmbuild/RPMS", folder)
+
+
+def list_rpms(folder: Path, home: Path) -> None:
+    """Each architecture's, signed with the key of that home."""
     for one in folder.iterdir():
         run("createrepo_c", one)
+        run(*GPG, "--detach-sign", one / "repodata/repomd.xml", GNUPGHOME=str(home))
+        (one / "repodata/repomd.xml.key").write_text(run(*GPG, "--export", GNUPGHOME=str(home)))
 
 
 def make_debs(work: Path, folder: Path) -> None:
-    folder.mkdir(parents=True)
+    flat = folder / architecture()
+    flat.mkdir(parents=True)
     for name in PACKAGES:
         for version in VERSIONS:
             control = work / name / version / "DEBIAN/control"
             control.parent.mkdir(parents=True)
             control.write_text(CONTROL.format(name=name, version=version, arch=architecture()))
-            run("dpkg-deb", "--build", control.parents[1], folder)
+            run("dpkg-deb", "--build", control.parents[1], flat)
 
 
-def sign(repository: Path, home: Path) -> None:
-    """With the key of that home; apt's lists are made first."""
-    gpg = ("gpg", "--batch", "--yes", "--armor")
-    for repomd in repository.glob("stable/rpm/*/repodata/repomd.xml"):
-        run(*gpg, "--detach-sign", repomd, GNUPGHOME=str(home))
-        repomd.with_name("repomd.xml.key").write_text(run(*gpg, "--export", GNUPGHOME=str(home)))
-    flat = repository / "stable/deb" / architecture()
-    (flat / "Packages").write_text(run("apt-ftparchive", "packages", ".", cwd=flat))
-    (flat / "Release").write_text(run("apt-ftparchive", "release", ".", cwd=flat))
-    run(*gpg, "--output", flat / "InRelease", "--clearsign", flat / "Release", GNUPGHOME=str(home))
+def list_debs(folder: Path, home: Path) -> None:
+    for flat in folder.iterdir():
+        (flat / "Packages").write_text(run("apt-ftparchive", "packages", ".", cwd=flat))
+        (flat / "Release").write_text(run("apt-ftparchive", "release", ".", cwd=flat))
+        run(*GPG, "--output", flat / "InRelease", "--clearsign", flat / "Release", GNUPGHOME=str(home))
 
 
 @dataclass(frozen=True)
@@ -108,42 +112,68 @@ class Repositories:
 
     url: str
     folder: Path
+    home: Path
+    evil: Path
     fingerprint: str
 
     def placed(self, text: str) -> str:
         return text.replace("{url}", self.url).replace("{folder}", str(self.folder))
 
+    def publish(self, kind: str, work: Path) -> None:
+        """Packages of a kind, deb or rpm, in each of the four."""
+        make, listed, signatures = KINDS[kind]
+        packages = work / kind
+        make(work, packages)
+        for name in ("good", "unsigned", "other", "partial"):
+            folder = self.folder / name / "stable" / kind
+            shutil.copytree(packages, folder)
+            for path in folder.glob("*/libnvidia-container-tools*1.20.0*") if name == "partial" else ():
+                path.unlink()
+            listed(folder, self.evil if name == "other" else self.home)
+            for path in folder.glob(signatures) if name == "unsigned" else ():
+                path.unlink()
+
+
+KINDS = {"deb": (make_debs, list_debs, "*/InRelease"), "rpm": (make_rpms, list_rpms, "*/repodata/repomd.xml.*")}
+
 
 @pytest.fixture(scope="module")
-def repositories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repositories]:
-    work = tmp_path_factory.mktemp("repositories")
-    served, good = work / "served", work / "served/good"
-    home, evil = Path(tempfile.mkdtemp()) / "good", Path(tempfile.mkdtemp()) / "other"  # short enough for the agent's socket
-    make_key(evil)
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repositories]:
+    """Without a package yet."""
+    folder, top = tmp_path_factory.mktemp("repositories"), Path(tempfile.mkdtemp())  # short enough for the agent's socket
+    home, evil = top / "good", top / "other"
     fingerprint = make_key(home)
-    make_debs(work, good / "stable/deb" / architecture())
-    make_rpms(work, good / "stable/rpm")
-    for name in ("unsigned", "other", "partial"):
-        shutil.copytree(good, served / name)
-    for path in served.glob("partial/stable/**/libnvidia-container-tools*1.20.0*"):
-        path.unlink()
-    for folder in served.glob("partial/stable/rpm/*"):
-        run("createrepo_c", folder)
-    for name in ("good", "unsigned", "partial", "other"):
-        sign(served / name, evil if name == "other" else home)
-        (served / name / "gpgkey").write_text(run("gpg", "--armor", "--export", GNUPGHOME=str(home)))
-    run("gpg", "--output", good / "gpgkey.gpg", "--export", GNUPGHOME=str(home))
-    for pattern in ("unsigned/stable/rpm/*/repodata/repomd.xml.*", "unsigned/stable/deb/*/InRelease"):
-        for path in served.glob(pattern):
-            path.unlink()
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
+    make_key(evil)
+    for name in ("good", "unsigned", "other", "partial"):
+        (folder / name).mkdir()
+        (folder / name / "gpgkey").write_text(run("gpg", "--armor", "--export", GNUPGHOME=str(home)))
+    run("gpg", "--output", folder / "good/gpgkey.gpg", "--export", GNUPGHOME=str(home))
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield Repositories(f"http://127.0.0.1:{server.server_port}", served, fingerprint)
+        yield Repositories(f"http://127.0.0.1:{server.server_port}", folder, home, evil, fingerprint)
         server.shutdown()
     for one in (home, evil):
         run("gpgconf", "--kill", "all", GNUPGHOME=str(one))
-        shutil.rmtree(one.parent)
+    shutil.rmtree(top)
+
+
+@pytest.fixture(scope="module")
+def debs(served: Repositories, tmp_path_factory: pytest.TempPathFactory) -> Repositories:
+    served.publish("deb", tmp_path_factory.mktemp("debs"))
+    return served
+
+
+@pytest.fixture(scope="module")
+def rpms(served: Repositories, tmp_path_factory: pytest.TempPathFactory) -> Repositories:
+    served.publish("rpm", tmp_path_factory.mktemp("rpms"))
+    return served
+
+
+@pytest.fixture
+def repositories(manager: str, request: pytest.FixtureRequest) -> Repositories:
+    """With packages of the kind that a test's manager installs."""
+    return request.getfixturevalue(PACKAGED[manager])  # type: ignore[no-any-return]
 
 
 def kept(root: str = "", home: str = os.path.expanduser("~")) -> dict[str, str]:
@@ -204,8 +234,9 @@ class Checked:
 
 
 @pytest.fixture(scope="module", params=["apt", DNF, ZYPPER])
-def checked(request: pytest.FixtureRequest, repositories: Repositories, tmp_path_factory: pytest.TempPathFactory) -> Checked:
+def checked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checked:
     """A check run over all cases at once, each a host with that package manager."""
+    repositories: Repositories = request.getfixturevalue(PACKAGED[request.param])
     hosts = {}
     for name, case in CASES.items():
         settings = {"repository": f"{repositories.url}/{case.repository}", "key_fingerprint": repositories.fingerprint, **case.settings}
@@ -234,13 +265,13 @@ def check_run(manager: str, hosts: dict[str, dict[str, str]], work: Path, *, on:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_check_run_finds(name: str, checked: Checked, repositories: Repositories) -> None:
+def test_what_a_check_run_finds(name: str, checked: Checked, served: Repositories) -> None:
     case, failures = CASES[name], checked.run.failures(name)
     assert (name in checked.run.failed()) == bool(case.texts), checked.run.output
     if case.texts:
         assert failures[-1].startswith(f"{name}: {checked.manager} cannot get version")
         for text in case.texts:
-            assert repositories.placed(text) in failures[-1]
+            assert served.placed(text) in failures[-1]
 
 
 def test_it_changes_nothing(checked: Checked) -> None:
@@ -393,11 +424,11 @@ def test_a_check_run_searches_the_node_s_own_repositories(manager: str, machine:
 @pytest.mark.parametrize("manager", ["dnf", "zypper"])
 def test_what_the_node_has_read_already_is_not_fetched_again(manager: str, machine: Machine, repositories: Repositories) -> None:
     """The repository is gone since."""
-    served = repositories.folder / f"read-by-{manager}"
-    shutil.copytree(repositories.folder / "good", served)
-    settle(machine, manager, f"{repositories.url}/{served.name}", repositories)
+    for_now = repositories.folder / f"read-by-{manager}"
+    shutil.copytree(repositories.folder / "good", for_now)
+    settle(machine, manager, f"{repositories.url}/{for_now.name}", repositories)
     machine.run(*READ[manager])
-    shutil.rmtree(served)
+    shutil.rmtree(for_now)
     judge(machine, manager, OWN_READ)
 
 
@@ -409,16 +440,16 @@ def test_a_repository_of_the_node_that_cannot_be_read(manager: str, repository: 
 
 
 @pytest.mark.rare
-def test_a_key_that_the_node_does_not_trust_is_not_trusted_by_a_check_run(machine: Machine, repositories: Repositories) -> None:
-    settle(machine, "zypper", f"{repositories.url}/good", repositories, trusted=False)
+def test_a_key_that_the_node_does_not_trust_is_not_trusted_by_a_check_run(machine: Machine, rpms: Repositories) -> None:
+    settle(machine, "zypper", f"{rpms.url}/good", rpms, trusted=False)
     judge(machine, "zypper", OWN_UNREADABLE)
 
 
 @pytest.mark.rare
 @pytest.mark.parametrize("name", ["keyring.gpg", "keyring"])
-def test_rpm_takes_a_key_that_came_in_binary(name: str, machine: Machine, repositories: Repositories) -> None:
+def test_rpm_takes_a_key_that_came_in_binary(name: str, machine: Machine, served: Repositories) -> None:
     """It imports nothing but armored keys, while apt ignores those in a file of the first name."""
-    settings = {"keyring": f"/etc/{name}", "key_file": f"{repositories.folder}/good/gpgkey.gpg", "key_fingerprint": repositories.fingerprint}
+    settings = {"keyring": f"/etc/{name}", "key_file": f"{served.folder}/good/gpgkey.gpg", "key_fingerprint": served.fingerprint}
     done = role_run("zypper", {"host": settings}, machine.path, on=machine, steps=("platform", "repository_key"))
     assert done.rc == 0, done.output
-    assert repositories.fingerprint[-8:].lower() in machine.run("rpm", "--query", "gpg-pubkey")
+    assert served.fingerprint[-8:].lower() in machine.run("rpm", "--query", "gpg-pubkey")
