@@ -27,8 +27,8 @@ def tool(name: str, *arguments: str) -> list[str]:
     return [str(BIN / name), *arguments]
 
 
-# The end-to-end tests, by the fleet that they run on. What stands in no list is in the stage `e2e`, on a fleet of the same kind as that
-# of `e2e-members`: the second half of what used to take longer than everything else together.
+# The end-to-end tests, by the fleet that they run on. What stands in no list is in the stage `e2e`. So are those of MEMBERS, but for runs
+# with rare tests, in which one fleet would be at work for longer than all others together: they have a second one of the same kind there.
 E2E = "tests/e2e"
 MEMBERS = ("jobs", "lost", "maintain", "provision", "remove", "secrets", "toml_agreement", "verify", "versions")
 E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in MEMBERS]
@@ -133,7 +133,8 @@ def ends() -> list[Stage]:
 def stages(*, rare: bool = False) -> list[Stage]:
     """After what takes seconds come the longest first, so that none of them is what all others have been waiting for."""
     limit = {"timeout_s": RARE_LIMIT_S if rare else LIMIT_S}  # with several times as many tests
-    apart = [*E2E_MEMBERS, *E2E_APART, *E2E_HEALTH, *E2E_ISOLATION, *E2E_RPM, *E2E_SWARM]
+    members = E2E_MEMBERS if rare else []
+    apart = [*members, *E2E_APART, *E2E_HEALTH, *E2E_ISOLATION, *E2E_RPM, *E2E_SWARM]
     which = () if rare else OFTEN
     return [
         # debootstrap mostly waits for the network and the disk: it may run beside the rest. What needs no fleet begins meanwhile.
@@ -145,7 +146,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         Stage("vermin-controller", vermin("3.10", CONTROLLER_CODE)),
         Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh", "tests/lab/enter/docker")),
         pytest("e2e", *which, E2E, *(f"--ignore={path}" for path in apart), needs=("images",), **limit),
-        pytest("e2e-members", *which, *E2E_MEMBERS, "--name=e2e-members", needs=("images",), **limit),
+        *([pytest("e2e-members", *members, "--name=e2e-members", needs=("images",), **limit)] if members else ()),
         pytest("e2e-apart", *which, *E2E_APART, needs=("images",), **limit),
         pytest("e2e-health", *which, *E2E_HEALTH, needs=("images",), lock="e2e-health", **limit),
         pytest("e2e-isolation", *which, *E2E_ISOLATION, needs=("images", "images-moving"), **limit),
@@ -153,7 +154,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         # In short; `make chaos` goes on for longer.
         pytest("chaos", "tests/chaos", needs=("images",), env={"KILLS": "1"}),
         pytest("unit", *which, "tests/unit"),
-        # Together these take as long as either of the first two.
+        # Together these take half as long as the first.
         *(molecule(name) for name in scenarios() if rare or name not in MOLECULE_RARE),
         pytest("e2e-swarm", *which, *E2E_SWARM, needs=("images",), **limit),
         *(newest() if rare else ()),
