@@ -681,6 +681,7 @@ SHARED = [
 ]
 
 
+@pytest.mark.rare
 def test_a_task_with_a_share_of_a_card_sees_that_card_and_finds_its_share(fleet: Fleet, inventory: Path) -> None:
     at(fleet, inventory, "exclusive", gpu_node_advertise=SHARED)
     create(fleet, "apart", "--generic-resource", "NVIDIA-SLOT=3")

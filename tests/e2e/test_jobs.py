@@ -100,6 +100,7 @@ def test_a_label_runs_nothing_again_and_what_is_over_is_removed(fleet: Fleet, in
     assert fleet["m1"].docker("service", "rm", "marker") == "marker"
 
 
+@pytest.mark.rare
 def test_a_timer_removes_what_is_over(fleet: Fleet, inventory: Path) -> None:
     timer = "gpu-swarm-prune-jobs"
     run = fleet.playbook(inventory, "-e", "older_than=0s", "-e", "keep_last=9", "-e", "failed=true", "-e", "timer=true", playbook=PRUNE)

@@ -103,6 +103,7 @@ def test_it_runs_on_each_manager_and_a_second_run_has_nothing_to_do(fleet: Fleet
     assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
 
 
+@pytest.mark.rare
 def test_a_mig_device_is_lost_and_a_run_is_there_at_once(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """The service or the run pauses the node, whichever comes first, and neither does it twice."""
     node, since = fleet["h3"], fleet["m1"].run("date", "+%s.%N")

@@ -77,5 +77,6 @@ def test_packages_as_files_need_no_repository(fleet: Fleet, tmp_path: Path) -> N
     rpm_nodes.comes_as_files_without_a_repository(fleet, tmp_path)
 
 
+@pytest.mark.rare
 def test_all_of_it_is_removed_with_the_repository_and_the_hold(fleet: Fleet) -> None:
     rpm_nodes.is_removed(fleet)
