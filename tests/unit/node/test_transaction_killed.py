@@ -9,10 +9,12 @@ The calls are counted in a run that is let through, so no step can be forgotten 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import signal
+import stat
 
 import pytest
 from node_lab import CONFIG_TOML, DAEMON_JSON, gpu, node, resources
@@ -32,11 +34,29 @@ def _in_no_time(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # a moment to be killed at still, but no wait for the disk
 
 
-class Steps:
-    """Every call that leaves a trace; kills this process at the given moment."""
+def on_disk(home):
+    """A digest of all that a run which is killed now would leave there."""
+    found = hashlib.sha256()
+    for folder, folders, names in os.walk(home):
+        for name in [*sorted(folders), *sorted(names)]:
+            path = os.path.join(folder, name)
+            about = os.lstat(path)
+            found.update(repr((path, about.st_mode, about.st_uid, about.st_gid)).encode())
+            if stat.S_ISLNK(about.st_mode):
+                found.update(os.readlink(path).encode())
+            elif stat.S_ISREG(about.st_mode):
+                with open(path, "rb") as stream:
+                    found.update(stream.read())
+        folders.sort()
+    return found.hexdigest()
 
-    def __init__(self, kill_at):
+
+class Steps:
+    """Every call that leaves a trace, with what is on the disk before it; kills this process at the given moment."""
+
+    def __init__(self, home, kill_at):
         self.passed = []
+        self._home = home
         self._kill_at = kill_at
 
     def watch(self, it):
@@ -49,20 +69,20 @@ class Steps:
         def call(*arguments, **options):
             if len(self.passed) == self._kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
-            self.passed.append(name)
+            self.passed.append((name, on_disk(self._home) if self._kill_at is None else None))
             return real(*arguments, **options)
 
         return call
 
 
 def run_apart(it, kill_at=None):
-    """Converges in a process of its own. Returns the calls that it made, or None if it was killed."""
+    """Converges in a process of its own. Returns the calls that it made, with what was on the disk before, or None if it was killed."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         code = 2
         try:
-            steps = Steps(kill_at)
+            steps = Steps(it.home, kill_at)
             steps.watch(it)
             try:
                 it.converge()
@@ -147,14 +167,17 @@ RUNS = [first_run, one_gpu_less, a_daemon_that_refuses, giving_back]
 
 
 def killed_at_each_moment(tmp_path, make, run):
-    """A node for each moment at which the run can be killed, as that left it, and the user's files before everything."""
+    """A node for each moment at which the run can be killed, as that left it, and the user's files before everything. Where a call changed
+    nothing on the disk, to be killed after it is to be killed before it."""
     let_through = make(tmp_path / "let-through")
     run(let_through)
     moments = run_apart(let_through)
     assert len(moments) >= 15, moments
+    states = [state for _name, state in moments]
+    assert len(set(states)) >= 8, moments
     for number, moment in enumerate([*moments, None]):
-        if moments[max(0, number - 1) : number + 2] == ["fsync"] * 3:
-            continue  # nothing is done between them
+        if number and states[number - 1 : number] == states[number : number + 1]:
+            continue
         it = make(tmp_path / str(number))
         before = it.everything()
         run(it)
