@@ -44,6 +44,7 @@ KEPT = (
     "/var/log/dnf.rpm.log", "/var/log/hawkey.log", "/var/log/zypp", "/var/log/zypper.log", "~/.rpmdb", "~/.gnupg", "~/.cache/dnf",
 )  # fmt: skip
 APART = ".sqlite-shm"
+LARGE = 2**20  # bytes
 GPG = ("gpg", "--batch", "--yes", "--armor")
 SPEC = """
 Name: {name}
@@ -177,14 +178,19 @@ def repositories(manager: str, request: pytest.FixtureRequest) -> Repositories:
 
 
 def kept(root: str = "", home: str = os.path.expanduser("~")) -> dict[str, str]:
-    """Each file that package managers keep, with what is in it, and each directory."""
+    """Each file that package managers keep, with what is in it, and each directory; of what is large, such as packages, when it was written."""
     found = {}
     for top in (Path(home + path[1:] if path.startswith("~") else root + path) for path in KEPT):
         for path in [top, *top.rglob("*")]:
             if str(path).endswith(APART):
                 continue
-            found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else str(path.is_dir())
+            found[str(path)] = _content(path) if path.is_file() else str(path.is_dir())
     return found
+
+
+def _content(path: Path) -> str:
+    about = path.stat()
+    return f"{about.st_ino} {about.st_size} {about.st_ctime_ns}" if about.st_size > LARGE else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)
