@@ -65,7 +65,7 @@ alerts: venv promtool ## The metrics, alert rules and dashboard, with Prometheus
 	@$(bin)/python -m tests.run --only alerts
 
 chaos: venv packages ## Kill runs and nodes at random moments (KILLS=20, SEED=…), and see that the next run finishes the work
-	@$(bin)/python -m pytest -p no:cacheprovider --maxfail 1 tests/chaos
+	@$(bin)/python -m tests.chaos
 
 gpu: venv ## On a machine with a real NVIDIA GPU: what is read there, beside nvidia-smi, and the errors of CUDA programs
 	@$(bin)/python -m pytest -p no:cacheprovider tests/gpu

@@ -6,15 +6,11 @@
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
-from tests.lab.lab import Lab
+from tests.lab.own import own_lab
 from tests.runner import changed, report
 from tests.runner.model import OUT, ROOT, Stage
 from tests.runner.schedule import Schedule
@@ -48,18 +44,6 @@ def changes() -> list[Stage]:
     return check(files)
 
 
-@contextmanager
-def lab_of_our_own() -> Iterator[None]:
-    """A lab beside the user's, whose fleets stay up; it is gone at the end, also when a test failed or was stopped."""
-    root = Lab.from_environment().root
-    os.environ["GPU_SWARM_LAB_ROOT"] = str(root.with_name(f"{root.name}-test"))
-    signal.signal(signal.SIGTERM, lambda *_signal: sys.exit(1))
-    try:
-        yield
-    finally:
-        subprocess.run([sys.executable, "-m", "tests.lab", "down", "--all"], cwd=ROOT, check=True)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", metavar="STAGES", help="a comma list of stages")
@@ -77,7 +61,7 @@ def main() -> int:
     started = time.monotonic()
     say(f"{len(selected)} stages; their logs are in {OUT.relative_to(ROOT)}/")
     # Stages without a fleet may run beside another run's, whose lab is not theirs to remove.
-    with lab_of_our_own() if any("images" in stage.needs or stage.setup for stage in selected) else nullcontext():
+    with own_lab("test") if any("images" in stage.needs or stage.setup for stage in selected) else nullcontext():
         results = Schedule(selected, say).run()
     say(report.failures(results))
     say(report.table(results))
