@@ -17,5 +17,5 @@ from tests.lab.lab import CHECKOUT
 def module(name: str) -> ModuleType:
     """A module of the collection by its path in plugins/, such as ``module_utils._gpu.nvml``."""
     if "ansible_collections.fleet" not in sys.modules:
-        runpy.run_path(str(CHECKOUT / "tests" / "unit" / "conftest.py"))
+        runpy.run_path(str(CHECKOUT / "tests" / "unit" / "support" / "checkout.py"))
     return importlib.import_module(f"ansible_collections.fleet.gpu_swarm.plugins.{name}")
