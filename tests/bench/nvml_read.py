@@ -43,9 +43,7 @@ def bare_loop(nvml):
     queried = (
         (nvml.nvmlDeviceGetUUID,),
         (nvml.nvmlDeviceGetName,),
-        (nvml.nvmlDeviceGetPciInfo,),
         (nvml.nvmlDeviceGetMinorNumber,),
-        (nvml.nvmlDeviceGetMemoryInfo,),
         (nvml.nvmlDeviceGetCudaComputeCapability,),
         (nvml.nvmlDeviceGetArchitecture,),
         (nvml.nvmlDeviceGetMemoryAffinity, 4, 0),
@@ -56,11 +54,14 @@ def bare_loop(nvml):
         (nvml.nvmlDeviceGetRemappedRows,),
         (nvml.nvmlDeviceGetRetiredPages, 0),
         (nvml.nvmlDeviceGetRetiredPages, 1),
-        (nvml.nvmlDeviceGetFieldValues, (nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,)),
         (nvml.nvmlDeviceGetPowerManagementLimit,),
         (nvml.nvmlDeviceGetPersistenceMode,),
     )
     for handle in handles:
+        out.append(nvml.nvmlDeviceGetPciInfo(handle).busId)
+        out.append(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+        recovery = nvml.nvmlDeviceGetFieldValues(handle, (nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,))[0]
+        out.append((recovery.nvmlReturn, recovery.value.uiVal))
         for query, *more in queried:
             try:
                 out.append(query(handle, *more))
@@ -69,9 +70,12 @@ def bare_loop(nvml):
         with contextlib.suppress(error):
             for link in range(nvml.NVML_NVLINK_MAX_LINKS):
                 out.append(nvml.nvmlDeviceGetNvLinkState(handle, link))
+        with contextlib.suppress(error):
+            out.append(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, 0).busId)
     for place, one in enumerate(handles):
         for other in handles[place + 1 :]:
             out.append(nvml.nvmlDeviceGetTopologyCommonAncestor(one, other))
+            out.append(nvml.nvmlDeviceGetP2PStatus(one, other, nvml.NVML_P2P_CAPS_INDEX_NVLINK))
     nvml.nvmlShutdown()
     return out
 

@@ -120,14 +120,16 @@ def _read_topology(nvml: Any, gpus: Sequence[_Gpu]) -> None:
 
 def _read_nvlink_peers(gpus: Sequence[_Gpu]) -> None:
     """Which cards reach each other over NVLink, and by how many links from one to the other: by none where NVSwitches are between them."""
-    addresses = [gpu.address for gpu in gpus]
+    addresses = {gpu.address for gpu in gpus}
     ends = [gpu.far_ends(addresses) for gpu in gpus]
     for place, one in enumerate(gpus):
+        peers, uuid, own_ends = one.record["links"]["nvlink_peers"], one.record["uuid"], ends[place]
         for behind, other in enumerate(gpus[place + 1 :], place + 1):
-            links = max(ends[place].count(other.address), ends[behind].count(one.address))
             reached = one.reaches(other)
-            if reached or (reached is None and links):
-                peers, uuid = one.record["links"]["nvlink_peers"], one.record["uuid"]
+            if reached is False:
+                continue
+            links = max(own_ends.count(other.address), ends[behind].count(one.address))
+            if reached or links:
                 peers[other.record["uuid"]] = other.record["links"]["nvlink_peers"][uuid] = links
 
 
@@ -327,10 +329,11 @@ class _Gpu(_Unit):
         found: list[Any] = []
         try:
             for link in self.links_up:
-                end = self.calls["NvLinkRemotePciInfo"](self.handle, link)
-                if end is None or _address(end) not in addresses:
+                pci = self.calls["NvLinkRemotePciInfo"](self.handle, link)
+                end = pci and _address(pci)
+                if end is None or end not in addresses:
                     break
-                found.append(_address(end))
+                found.append(end)
         except self.error as exc:
             if exc.value in gpu_record.GONE:
                 self.still_there()
