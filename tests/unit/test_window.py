@@ -24,10 +24,7 @@ STATIC, DYNAMIC = ("ansible.builtin.import_tasks",), ("ansible.builtin.include_t
 OTHERWISE = {
     "Keep what becomes of the host": "a host that does not get through",
     "Wait until it has ended here": "a drain for which the call does not wait that restarts dockerd",
-    "Check again what runs here, before packages are changed": "a host without a window",
-    "Assess again": "another version of the toolkit",
-    "Install the NVIDIA Container Toolkit": "another version of the toolkit",
-    "Hold its packages, or release them": "another setting for the hold of packages",
+    "Change packages": "another version of the toolkit, or another setting for the hold of its packages",
 }
 # Task files, and modules, actions and filters of this collection that these call. Then tasks that do something, and those that read a file in.
 FILES, TASKS, INCLUDES = 12, 8, 2

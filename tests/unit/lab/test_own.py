@@ -1,0 +1,46 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The lab of one run of tests: beside the user's, and gone when the run ends, however it ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from tests.lab import own
+from tests.lab.lab import Lab
+
+DOWN = ["-m", "tests.lab", "down", "--all"]
+ENDS: dict[str, tuple[Callable[[], None], AbstractContextManager[object]]] = {
+    "passed": (lambda: None, nullcontext()),
+    "failed": (lambda: pytest.fail("a test"), pytest.raises(pytest.fail.Exception)),
+    "Ctrl-C": (lambda: signal.raise_signal(signal.SIGINT), pytest.raises(KeyboardInterrupt)),
+    "SIGTERM": (lambda: signal.raise_signal(signal.SIGTERM), pytest.raises(SystemExit)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _handler() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_is_gone_when_the_run_ends(end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_SWARM_LAB_ROOT", str(tmp_path / "lab"))
+    removed: list[tuple[list[str], Path]] = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_options: removed.append((command[1:], Lab.from_environment().root)))
+    ends, expected = ENDS[end]
+    with expected, own.own_lab("chaos"):
+        assert Lab.from_environment().root == tmp_path / "lab-chaos"
+        assert not removed
+        ends()
+    assert removed == [(DOWN, tmp_path / "lab-chaos")]
