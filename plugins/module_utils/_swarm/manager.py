@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import sys
+import time
 from functools import partial
 from typing import Any, Callable, Collection, Iterator, Mapping, TypeVar
 from urllib.parse import quote
@@ -42,12 +43,19 @@ else:
             own = self.verify if verify is None else verify
             return super().merge_environment_settings(url, proxies, stream, own, cert)
 
+        def _retrieve_server_version(self) -> str:
+            """As 'docker' does: for /version, which the SDK reads, dockerd runs two programs, which takes as long as all else here."""
+            headers = self.get("%s/_ping" % self.base_url, timeout=self.timeout).headers
+            return headers.get("Api-Version") or super()._retrieve_server_version()
+
 
 # What a call answers.
 Answer = TypeVar("Answer")
 
 # Every attempt reads anew, so losing this often in a row means that something updates the swarm without end.
 ATTEMPTS = 10
+# For so long what was read to connect counts.
+RECENT_S = 1.0
 
 
 class SwarmError(GpuSwarmError):
@@ -201,10 +209,11 @@ def _raise_for_status(response: Any) -> None:
 class Manager:
     """A manager's view of its swarm, as the plain JSON of the API. ``time`` is its clock when it was connected to."""
 
-    def __init__(self, client: Any, where: str, swarm: Mapping[str, Any], time: str | None = None) -> None:
+    def __init__(self, client: Any, where: str, swarm: Mapping[str, Any], clock: str | None = None) -> None:
         self._client = client
         self._where = where
-        self.time = time
+        self.time = clock
+        self._recent = (swarm["Cluster"], clock, time.monotonic()) if clock else None  # what connect() has read, and when
         self.swarm_id = swarm["Cluster"]["ID"]
         self.node_id = swarm["NodeID"]
         self.spec = swarm["Cluster"].get("Spec") or {}
@@ -346,7 +355,11 @@ class Manager:
         self._call("update node %s" % node_id, self._client.update_node, node_id, version, spec)
 
     def cluster(self) -> tuple[dict[str, Any], str]:
-        """(the swarm's own object, the time on this manager). Of /info: unlike /swarm, it carries no join tokens."""
+        """(the swarm's own object, the time on this manager). Of /info: unlike /swarm, it carries no join tokens. Right after connect() it is
+        what that has read, once: dockerd runs two programs for each /info."""
+        recent, self._recent = self._recent, None
+        if recent and time.monotonic() - recent[2] < RECENT_S:
+            return recent[:2]
         info = self._call("read the swarm", self._client.info)
         refuse_unless_manager(info, self._where)
         return info["Swarm"]["Cluster"], info["SystemTime"]

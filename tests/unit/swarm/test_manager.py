@@ -233,7 +233,7 @@ def test_tls_files_that_do_not_fit_are_refused(options, expected):
 # --- tasks, as the SDK brings them from a socket ----------------------------------------------------------------------
 
 TASKS = [task("t%d" % number) for number in range(300)]
-INFO = {"ID": "x", "Swarm": MANAGER, "SystemTime": "2026-11-20T12:00:00.1+01:00"}
+INFO = {"ID": "x", "ApiVersion": "1.42", "Swarm": MANAGER, "SystemTime": "2026-11-20T12:00:00.1+01:00"}
 
 
 class Daemon(BaseHTTPRequestHandler):
@@ -245,7 +245,10 @@ class Daemon(BaseHTTPRequestHandler):
         path = self.path.split("/", 2)[-1]
         status, parts = self.server.says if path == "tasks" or path.startswith(("events?", "tasks/")) else (200, [json.dumps(INFO)])
         self.server.path = path
+        self.server.paths.append(self.path)
         self.send_response(status)
+        if self.server.version:
+            self.send_header("Api-Version", self.server.version)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
@@ -271,11 +274,12 @@ def manager(tmp_path):
     """manager(status, parts) -> a Manager whose daemon answers so for its tasks or events; None breaks the answer off, an event is waited for."""
     server = socketserver.ThreadingUnixStreamServer(str(tmp_path / "d.sock"), Daemon)
     server.daemon_threads = True
+    server.paths, server.version = [], None
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
 
-    def connect(status, *parts):
+    def connect(status, *parts, api_version="1.41"):
         server.says = (status, parts)
-        return swarm_manager.connect(dict(PARAMS, docker_host="unix://%s" % (tmp_path / "d.sock"), api_version="1.41"))
+        return swarm_manager.connect(dict(PARAMS, docker_host="unix://%s" % (tmp_path / "d.sock"), api_version=api_version))
 
     connect.server = server
     yield connect
@@ -301,6 +305,30 @@ def test_who_answers_is_reported_without_reading_the_ledger(monkeypatch):
 
 def test_the_managers_clock_is_kept(manager):
     assert manager(200, "[]").time == INFO["SystemTime"]
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("1.45", ["/_ping", "/v1.45/info"]),
+        (None, ["/_ping", "/version", "/v1.42/info"]),  # a proxy that drops headers which it does not know
+    ],
+)
+def test_the_version_of_the_api_is_read_from_where_it_costs_nothing(manager, version, expected):
+    manager.server.version = version
+    manager(200, "[]", api_version="auto")
+    assert manager.server.paths == expected
+
+
+def test_the_swarm_that_was_read_to_connect_is_returned_once_and_not_for_long(manager, monkeypatch):
+    first, second = manager(200, "[]"), manager(200, "[]")
+    manager.server.paths.clear()
+    read = [first.cluster()]
+    assert manager.server.paths == []
+    monkeypatch.setattr(swarm_manager, "RECENT_S", 0.0)
+    read += [first.cluster(), second.cluster()]
+    assert manager.server.paths == ["/v1.41/info"] * 2
+    assert read == [(MANAGER["Cluster"], INFO["SystemTime"])] * 3
 
 
 @pytest.mark.parametrize(
