@@ -38,6 +38,8 @@ PODMAN_HEADER = "Libpod-API-Version"
 # dockerd's own default, and the file in it by which it finds its swarm again.
 ROOT_DIR = "/var/lib/docker"
 MEMBERSHIP = os.path.join("swarm", "docker-state.json")
+# Answered when the container does not run.
+ENDED = "/containers/%s/wait?condition=not-running"
 JSON = {"Content-Type": "application/json"}
 # A worker knows those that something on it is attached to.
 SWARM_NETWORKS = "/networks?filters=%s" % urllib.parse.quote(json.dumps({"scope": ["swarm"]}))
@@ -166,12 +168,13 @@ class Engine:
         info = self.get("/info")
         return unknown_swarm() if info is None else swarm_of(info)
 
-    def inspect(self) -> dict[str, Any] | None:
+    def inspect(self, unit: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         """Everything that a run needs to know of this daemon, in one dict; None where Docker is not installed.
 
-        Raises GpuSwarmError for a stand-in that cannot be a node of a GPU swarm: podman, snap, rootless.
+        ``unit`` is what systemd has just reported, where that was read. Raises GpuSwarmError for a stand-in that cannot be a node of a GPU
+        swarm: podman, snap, rootless.
         """
-        unit = self._service.inspect()
+        unit = self._service.inspect() if unit is None else unit
         # Not /version too: dockerd runs two programs to answer it, which doubles the time of this.
         info, headers = self._answer("/info")
         if info is None:
@@ -247,12 +250,16 @@ class Engine:
         return None
 
     def await_drain(self, timeout_s: float) -> None:
-        """Waits until no container of swarm's services runs any more, or for so long."""
+        """Waits until no container of swarm's services runs any more, or for so long. The node is out of service from then on, so that the
+        daemon is not polled: it answers as soon as a container has ended."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             with contextlib.suppress(EngineError):  # slow to answer while it stops them
-                if not any(item["service"] for item in self.containers()):
+                left = [item["id"] for item in self.containers() if item["service"]]
+                if not left:
                     return
+                self.post(ENDED % left[0], timeout=max(POLL_S, deadline - time.monotonic()))
+                continue
             time.sleep(POLL_S)
 
     # -- acting ------------------------------------------------------------------------------------------------
@@ -293,11 +300,12 @@ class Engine:
 
     def _complaint(self, healthy: Healthy) -> tuple[str | None, dict[str, Any] | None]:
         """What is not as wanted, in words, and the view that shows it."""
-        pending = self._service.pending()
+        unit = self._service.inspect()
+        pending = self._service.pending(unit)
         if pending:
             return pending, None
         try:
-            view = self.inspect()
+            view = self.inspect(unit)
         except EngineError as problem:
             return problem.message, None
         if not view or not view["running"]:

@@ -91,13 +91,12 @@ class Unit:
             raise EngineError("%s %s: %s" % (self.name, failed, (err or out).strip()))
         self._restarts = self.inspect().get("restarts", 0)
 
-    def pending(self) -> str | None:
-        """What systemd still does, in words, or None; raises EngineError as soon as a start has failed.
+    def pending(self, now: Mapping[str, Any]) -> str | None:
+        """What systemd still does, in words, or None, by what inspect() returned; raises EngineError as soon as a start has failed.
 
         While a restart is pending the old process can still answer, and a failed unit that systemd tries again and
         again seems to be starting for moments.
         """
-        now = self.inspect()
         if not now:
             return None
         gave_up = not now["job"] and (now["state"] == "failed" or now["step"] == "auto-restart")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import time
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
 
 from .. import _libraries
@@ -32,7 +33,7 @@ from .guard_seen import GuardSeen
 from .journal import INSERTED, State
 from .observation import Observation
 from .react_seen import react_seen
-from .transaction import apply, refuse
+from .transaction import apply, refuse, validate
 from .watcher_seen import HOME, WatcherSeen, is_wanted
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def _shown(engine: Mapping[str, Any] | None) -> list[str]:
 
 # The option of dockerd that names the address that other nodes get.
 DEFAULT_ADDRESS = "swarm-default-advertise-addr"
+# For so long what was read of a node counts, if its files are the same.
+RECENT_S = 10.0
 # What of the engine is not returned: flags can contain passwords, as those of a proxy.
 PRIVATE = ("swarm", "flags", "unit_flags", "unit_files", "needs_reload", "pid", "labels")
 
@@ -72,6 +75,7 @@ class Node:
     def __init__(self, params: Mapping[str, Any], run: Run, move: Move, diff: bool = False, load: Callable[[], Any] | None = None) -> None:
         self.params = params
         self.facts: dict[str, Any] = {}
+        self.valid: bytes | None = None
         self._diff = diff
         self._run = run
         self.move = move
@@ -155,10 +159,21 @@ class Node:
         decision = decide(self.params, seen)
         due = decision.act == "restart" and self.params["restart"] == "if_needed" and not decision.refused
         if due and self.params["drain_timeout"] and any(item["service"] for item in seen.containers):
-            self.engine.await_drain(self.params["drain_timeout"])
-            seen = self.inspect()  # it may be another node by now: somebody's editor was open
+            seen = self._drained(seen, decision)
             decision = decide(self.params, seen)
         return seen, decision
+
+    def _drained(self, seen: Observation, decision: Decision) -> Observation:
+        """The node once its tasks have ended. It may be another one by then: somebody's editor was open. If not, it is not read as a whole while
+        it is out of service."""
+        began = time.monotonic()
+        validate(self, decision)
+        self.engine.await_drain(self.params["drain_timeout"])
+        changed = any(Snapshot.take(one.path).data != one.data for one in seen.files)
+        if changed or time.monotonic() - began > RECENT_S:
+            return self.inspect()
+        self.facts["containers"] = self.engine.containers()
+        return seen._replace(containers=self.facts["containers"])
 
     # -- reading -------------------------------------------------------------------------------------------------
 

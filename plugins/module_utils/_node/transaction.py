@@ -32,6 +32,7 @@ class Target(Protocol):
     params: Mapping[str, Any]
     engine: Engine
     state: State
+    valid: bytes | None  # what of daemon.json dockerd has found valid in this call
     move: Move
     facts: dict[str, Any]
 
@@ -46,8 +47,7 @@ def apply(node: Target, seen: Observation, decision: Decision) -> dict[str, Any]
     node.state.sweep()
     for current in seen.files:
         _files.sweep(current.path)
-    if decision.writes:
-        _validate(node, decision)
+    validate(node, decision)
     path, record = node.params["daemon_config"], _record(node, seen, decision)
     was_loaded = loaded.is_loaded(seen.record.get(path), seen.daemon, seen.engine)
     if decision.writes or act:
@@ -91,10 +91,10 @@ def _busy(containers: Sequence[Mapping[str, Any]], drain_timeout_s: float) -> st
     return "%s. %s, then run this again; or consent with 'when_busy: restart' (role: gpu_node_when_busy)." % (would, remedy)
 
 
-def _validate(node: Target, decision: Decision) -> None:
-    """Has dockerd validate the file before it is written, where dockerd can."""
+def validate(node: Target, decision: Decision) -> None:
+    """Has dockerd validate the file before it is written, where dockerd can: once, if it is not to become another one since."""
     data = decision.writes.get(node.params["daemon_config"])
-    if data is None:
+    if data is None or data == node.valid:
         return
     candidate = node.state.candidate
     _files.write(candidate, data, node.move, 0o600)
@@ -108,6 +108,7 @@ def _validate(node: Target, decision: Decision) -> None:
             "Fix what it names and run this again."
             % (node.params["daemon_config"], complaint.replace(candidate, node.params["daemon_config"]))
         )
+    node.valid = data
 
 
 def _change(node: Target, seen: Observation, decision: Decision, act: str | None, record: Record) -> None:

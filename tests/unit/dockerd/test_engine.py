@@ -561,17 +561,28 @@ def test_images_that_cannot_be_listed_are_no_error(tmp_path):
     assert engine(tmp_path)[0].images() == []
 
 
+TRAIN_ENDED = "/containers/%s/wait?condition=not-running" % CONTAINERS[0]["Id"]
+
+
 def test_a_drain_is_over_when_swarms_containers_have_ended(tmp_path, daemon, quick):
     shown = iter([CONTAINERS, (500, "busy"), CONTAINERS, CONTAINERS[1:]])
+    ended = iter([{"StatusCode": 0}, (404, '{"message": "no such container"}')])
     started = daemon(containers_json=lambda: next(shown))
+    started.answers[TRAIN_ENDED] = lambda: next(ended)
     engine(tmp_path)[0].await_drain(60)
-    assert len(started.requests) == 4
+    listed = "/containers/json"
+    assert started.requests == [listed, TRAIN_ENDED, listed, listed, TRAIN_ENDED, listed]
 
 
 def test_a_drain_is_waited_for_no_longer_than_set(tmp_path, daemon, quick):
+    forever = threading.Event()
     started = daemon(containers_json=CONTAINERS)
-    engine(tmp_path)[0].await_drain(0.2)
-    assert len(started.requests) > 1
+    started.answers[TRAIN_ENDED] = lambda: forever.wait(5) and {}
+    try:
+        engine(tmp_path)[0].await_drain(0.2)
+    finally:
+        forever.set()
+    assert started.requests == ["/containers/json", TRAIN_ENDED]
 
 
 def test_containers_that_cannot_be_listed_are_not_none(tmp_path):

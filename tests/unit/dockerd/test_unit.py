@@ -149,7 +149,7 @@ def test_a_unit_whose_files_contradict_themselves_is_one(state):
 def test_no_unit(text):
     it, _systemd = unit(text)
     assert it.inspect() == {}
-    assert it.pending() is None
+    assert it.pending(it.inspect()) is None
 
 
 # --- acting ---------------------------------------------------------------------------------------------------------
@@ -197,14 +197,14 @@ PENDING = [
 def test_a_restart_that_is_under_way(state, step, doing):
     it, _systemd = unit(shown(state, step, Job=81, NRestarts=0))
     it.restart()
-    assert it.pending() == f"systemd is still {doing} it ({step})"
+    assert it.pending(it.inspect()) == f"systemd is still {doing} it ({step})"
 
 
 @pytest.mark.parametrize("job", ["", "0", None])
 def test_a_restart_that_is_done(job):
     it, _systemd = unit(shown(), shown(Job=81), shown() if job is None else shown(Job=job))
     it.restart()
-    assert it.pending() is None
+    assert it.pending(it.inspect()) is None
 
 
 FAILED = [
@@ -221,7 +221,7 @@ def test_a_restart_that_failed(text):
     before = int(time.time())
     it.restart()
     with pytest.raises(EngineError) as raised:
-        it.pending()
+        it.pending(it.inspect())
     assert raised.value.message == "docker.service did not start: " + NO_BRIDGE
     option, since = systemd.ran[-1][-2:]
     assert option == "--since"  # not why it failed some other day
@@ -232,13 +232,13 @@ def test_a_restart_that_failed_without_a_word():
     it, _systemd = unit(shown(), shown(), shown("failed", "failed"))
     it.restart()
     with pytest.raises(EngineError, match="did not start: the journal does not say why$"):
-        it.pending()
+        it.pending(it.inspect())
 
 
 def test_restarts_of_before_do_not_count():
     it, _systemd = unit(shown(NRestarts=2))
     it.restart()
-    assert it.pending() is None
+    assert it.pending(it.inspect()) is None
 
 
 def test_a_journal_that_cannot_be_read_in_time_hides_no_error():

@@ -450,6 +450,48 @@ def test_a_restart_waits_for_a_drain_and_nothing_else_does(tmp_path):
     assert waited == [7]
 
 
+@pytest.mark.parametrize("edits", [False, True])
+def test_dockerd_validates_its_file_while_a_drain_is_waited_for_and_once_more_if_it_is_another_one_then(tmp_path, edits):
+    it, before = node(tmp_path, drain_timeout=7), []
+    it.engine.carries = [BUSY]
+
+    def drained(_timeout_s):
+        before.extend(it.engine.validated)
+        it.engine.carries = []
+        if edits:
+            it.put("daemon_config", b'{"log-driver": "local"}')
+
+    it.engine.drained = drained
+    it.converge()
+    assert len(before) == 1
+    assert it.engine.validated == before + [it.doc()] * edits
+    assert it.doc() == it.engine.validated[-1]
+
+
+@pytest.mark.parametrize(("recent_s", "advertised"), [(60.0, 2), (0.0, 1)])
+def test_after_a_long_drain_the_gpus_are_read_again(tmp_path, monkeypatch, recent_s, advertised):
+    monkeypatch.setattr(gpu_node, "RECENT_S", recent_s)
+    it = node(tmp_path, drain_timeout=7)
+    it.engine.carries = [BUSY]
+
+    def drained(_timeout_s):
+        it.engine.carries = []
+        it.gpus = it.gpus[:1]
+
+    it.engine.drained = drained
+    result = it.converge()
+    assert (len(result["gpus"]), result["containers"]) == (advertised, [])
+    assert it.shown() == [*CONVERGED[:advertised], "SSD=1"]
+
+
+def test_what_dockerd_finds_invalid_waits_for_no_drain(tmp_path):
+    it = node(tmp_path, drain_timeout=7)
+    it.engine.carries, it.engine.complains = [BUSY], "directive x"
+    with pytest.raises(GpuSwarmError, match=r"dockerd would not start .* directive x. Nothing was changed"):
+        it.converge()
+    assert it.engine.calls() == []
+
+
 def test_what_a_drain_did_not_end_is_reported_with_the_remedy(tmp_path):
     it = node(tmp_path, drain_timeout=7)
     it.engine.drained = lambda _timeout_s: None

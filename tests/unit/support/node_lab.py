@@ -95,7 +95,7 @@ class Daemon(Engine):
         self._vendor = home / "lib" / "docker.service"
         self._drop_ins = home / "etc" / "systemd" / "system" / "docker.service.d"
         self._environment = home / "etc" / "default" / "docker"
-        self.carries = []
+        self.carries, self.validated = [], []
         self.complains = None
         self.refuses = None
         self.hangs = self.shows_nothing = False
@@ -165,7 +165,7 @@ class Daemon(Engine):
 
     # -- what a node requests of it --------------------------------------------------------------------------------
 
-    def inspect(self):
+    def inspect(self, unit=None):
         process = self.process()
         return {
             "running": process["running"],
@@ -197,7 +197,7 @@ class Daemon(Engine):
 
     def validate(self, config_file):
         with open(config_file, "rb") as stream:
-            json.loads(stream.read())
+            self.validated.append(json.loads(stream.read()))
         return self.complains
 
     def restart(self, reread=True):
