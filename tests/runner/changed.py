@@ -106,9 +106,11 @@ class Tree:
 
 
 def names(path: str) -> set[str]:
-    """Words by which a test may mean a file that it does not import. Utilities are imported, or read with their whole folder."""
+    """Words by which a test may mean a file that it does not import. Utilities are imported, or read with their whole folder. Of playbooks and
+    roles the uppermost folder is always named on the way, and one below it may be a word of every day, as tasks are."""
     parts = Path(path).parts
     if parts[0] == "tests" and path.endswith(".py"):
         return set()
-    folders = {*parts[:-1], path} - {"tests"}
-    return folders if "_utils" in path else folders | {parts[-1], Path(path).stem}
+    folders = parts[:1] if parts[0] in ("playbooks", "roles") else parts[:-1]
+    named = {*folders, path} - {"tests"}
+    return named if "_utils" in path else named | {parts[-1], Path(path).stem}

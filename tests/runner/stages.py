@@ -68,6 +68,11 @@ def images_of(fleet: str) -> tuple[str, ...]:
     return ("images", "images-moving") if any(f"image: {release}" in fleet for release in rootfs.releases(moving=True)) else ("images",)
 
 
+def ansible_lint(*files: str) -> Stage:
+    """Of these files and what they include, else of all."""
+    return Stage("ansible-lint", tool("ansible-lint", "--profile", "production", "--strict", "--offline", "--nocolor", *files))
+
+
 def vermin(version: str, paths: list[str], *more: str) -> list[str]:
     present = [path for path in paths if (ROOT / path).exists()]
     return tool("vermin", f"--target={version}-", "--no-tips", "--violations", *more, *present)
@@ -168,7 +173,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         ),
         pytest("galaxy", "tests/galaxy"),
         pytest("alerts", "tests/alerts"),
-        Stage("ansible-lint", tool("ansible-lint", "--profile", "production", "--strict", "--offline", "--nocolor")),
+        ansible_lint(),
         Stage("docs", tool("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=self", ".")),
         Stage("mypy", tool("mypy")),
         Stage("yamllint", tool("yamllint", "--strict", ".")),
@@ -182,15 +187,19 @@ LINTS = ("ruff", "mypy", "vermin-nodes", "vermin-controller", "shellcheck", "yam
 
 def check(files: set[str]) -> list[Stage]:
     """Of what changed: lint, types and the unit tests that it concerns, but for long ones. The rest of what is checked takes minutes."""
-    wanted = {*LINTS}
-    if any(path.startswith(("playbooks/", "roles/")) for path in files):
-        wanted.add("ansible-lint")
-    if any(path.startswith("changelogs/") for path in files):
-        wanted.add("changelog")
+    wanted = {*LINTS, *(["changelog"] if any(path.startswith("changelogs/") for path in files) else [])}
     tests = changed.Tree(ROOT, map(str, tree.files())).concerned(files)
     # On each core, since every test may be concerned; a few of them take half of the time.
     unit = [pytest("unit", "--numprocesses=auto", "--dist=worksteal", "-m", "not rare and not long", *tests)] if tests else []
-    return [*unit, *(stage for stage in stages() if stage.name in wanted)]
+    return [*unit, *_lint(files), *(stage for stage in stages() if stage.name in wanted)]
+
+
+def _lint(files: set[str]) -> list[Stage]:
+    """Of a file that is gone it is not known what includes it."""
+    found = sorted(path for path in files if path.startswith(("playbooks/", "roles/")) and path.endswith(".yml"))
+    if not found:
+        return []
+    return [ansible_lint(*found) if all((ROOT / path).exists() for path in found) else ansible_lint()]
 
 
 def environment(stage: Stage) -> dict[str, str]:

@@ -163,7 +163,7 @@ def giving_back_an_edited_file(it):
 # A resource of somebody else's, in the file or in a flag.
 WITH_SSD = [plain, stopped, of_an_article, of_variables]
 NODES = [plain, without_daemon_json, of_a_recipe, stopped, of_an_article, of_variables]
-RUNS = [first_run, one_gpu_less, a_daemon_that_refuses, giving_back]
+RUNS = [first_run, one_gpu_less, pytest.param(a_daemon_that_refuses, marks=pytest.mark.long), giving_back]
 
 
 def killed_at_each_moment(tmp_path, make, run):
@@ -231,8 +231,8 @@ def test_there_is_a_way_on_and_a_way_back(tmp_path, make, run):
         everything_can_be_restored_at_once(it, before, make)
 
 
-@pytest.mark.parametrize("run", [*RUNS, giving_back_an_edited_file])
-@pytest.mark.parametrize("then", ["present", "absent"])
+@pytest.mark.parametrize("run", [*RUNS, pytest.param(giving_back_an_edited_file, marks=pytest.mark.long)])
+@pytest.mark.parametrize("then", ["present", pytest.param("absent", marks=pytest.mark.long)])
 def test_an_edit_since_the_kill_is_never_lost(tmp_path, run, then):
     for it, _before in killed_at_each_moment(tmp_path, plain, run):
         it.put("daemon_config", it.content().replace(b'"local"', b'"journald"'))

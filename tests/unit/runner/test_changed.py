@@ -26,6 +26,7 @@ FILES = {
     "tests/unit/test_door.py": f"import support.lab\nfrom {ABOVE}.modules import door\n",
     "tests/unit/test_roles.py": "VARS = ROOT / 'roles' / 'one'\n",
     "tests/unit/test_imports.py": "'''It reads the roles.'''\nfor path in ROOT.glob('plugins/**/*.py'):\n    pass\n",
+    "tests/unit/test_tasks.py": "for task in swarm['tasks']:\n    pass\n",
     "tests/unit/test_module.py": "run('fleet.gpu_swarm.door', 'door of the roles')\n",
 }
 
@@ -38,7 +39,7 @@ def tree(tmp_path):
     return changed.Tree(tmp_path, FILES)
 
 
-EVERY = ["room/test_lab", "room/test_low", "test_door", "test_imports", "test_module", "test_roles"]
+EVERY = ["room/test_lab", "room/test_low", "test_door", "test_imports", "test_module", "test_roles", "test_tasks"]
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,7 @@ EVERY = ["room/test_lab", "room/test_low", "test_door", "test_imports", "test_mo
         ("plugins/module_utils/_other/top.py", ["test_door", "test_imports"]),
         ("plugins/modules/door.py", ["test_door", "test_imports", "test_module"]),
         ("roles/one/vars/main.yml", ["test_roles"]),
+        ("roles/one/tasks/main.yml", ["test_roles"]),
         ("tests/unit/support/lab.py", ["room/test_lab", "test_door"]),
         ("tests/unit/conftest.py", EVERY),
         ("tests/unit/room/conftest.py", ["room/test_lab", "room/test_low"]),

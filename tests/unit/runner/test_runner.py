@@ -191,3 +191,19 @@ def test_a_preparation_that_stumbles_is_reported():
     result = run(python("stage", "pass", prepare=prepare))["stage"]
     assert (result.count, result.reason) == (Count(0, 1), "OSError: disk full")
     assert "disk full" in report.failures([result])
+
+
+FINISH, ASSESS = "playbooks/tasks/finish.yml", "roles/gpu_node/tasks/assess.yml"
+
+
+@pytest.mark.parametrize(
+    ("files", "linted"),
+    [
+        ({FINISH, ASSESS, "roles/gpu_node/README.md"}, [[FINISH, ASSESS]]),
+        ({FINISH, "roles/gpu_node/tasks/gone.yml"}, [[]]),  # what includes it fails
+        ({"plugins/modules/swarm_nodes.py"}, []),
+    ],
+)
+def test_ansible_lint_of_what_changed_or_of_all_where_a_file_is_gone(files, linted):
+    found = [stage.command for stage in stages._lint(files)]
+    assert [[word for word in command[1:] if word.endswith(".yml")] for command in found] == linted
