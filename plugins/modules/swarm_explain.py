@@ -170,8 +170,8 @@ from ..module_utils._ledger.explain import ALL
 from ..module_utils._ledger.read import read
 from ..module_utils._ledger.tasks import epoch
 from ..module_utils._metrics import file, samples
-from ..module_utils._swarm.manager import connect, unprotected
-from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.manager import connect
+from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
 
 
 def run(params, check_mode):

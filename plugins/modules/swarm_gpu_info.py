@@ -373,8 +373,8 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger import keep
 from ..module_utils._ledger.read import read, swarm_of
-from ..module_utils._swarm.manager import connect, unprotected
-from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.manager import connect
+from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
 
 OPTIONS = dict(keep.OPTION, ledger=dict(type="bool", default=True), prefix=dict(type="str", default="gpu-swarm."))
 

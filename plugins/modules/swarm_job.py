@@ -237,8 +237,8 @@ from ..module_utils._jobs import definition, progress
 from ..module_utils._jobs.logs import DIRECTORY, LIMIT_MIB, Kept
 from ..module_utils._jobs.options import JOB_OPTIONS
 from ..module_utils._jobs.run import Jobs
-from ..module_utils._swarm.manager import SwarmError, connect, unprotected
-from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.manager import SwarmError, connect
+from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._swarm.owned_labels import PREFIX
 
 NOTHING = {"changed": False, "unplaced": False, "jobs": [], "waiting": [], "not_ready": [], "problems": [], "diff": {"before": "", "after": ""}}

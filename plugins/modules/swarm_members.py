@@ -79,8 +79,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._swarm.manager import connect, unprotected
-from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.manager import connect
+from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
 
 # A node's description has pages of what its engine can do.
 PARTS = ("ID", "Spec", "Status", "ManagerStatus")

@@ -157,8 +157,8 @@ from ..module_utils._ledger.listed import Listed
 from ..module_utils._ledger.preflight import preflight
 from ..module_utils._ledger.tasks import epoch
 from ..module_utils._swarm import stack_file, stack_versions
-from ..module_utils._swarm.manager import connect, unprotected
-from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.manager import connect
+from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._swarm.registry import judged
 
 # What community.docker.docker_stack imports.

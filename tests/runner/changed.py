@@ -27,7 +27,7 @@ def git(*words: str) -> list[str]:
 
 def since(base: str) -> set[str]:
     """What differs from a commit, what is in no commit included."""
-    return {*git("diff", "--name-only", "-z", base), *git("ls-files", "--others", "--exclude-standard", "-z")}
+    return {*git("diff", "--name-only", "--no-renames", "-z", base), *git("ls-files", "--others", "--exclude-standard", "-z")}
 
 
 def changed() -> tuple[str, set[str]]:

@@ -254,13 +254,14 @@ class Engine:
         daemon is not polled: it answers as soon as a container has ended."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
+            pause = POLL_S
             with contextlib.suppress(EngineError):  # slow to answer while it stops them
                 left = [item["id"] for item in self.containers() if item["service"]]
                 if not left:
                     return
                 self.post(ENDED % left[0], timeout=max(POLL_S, deadline - time.monotonic()))
-                continue
-            time.sleep(POLL_S)
+                pause = POLL_S / 10  # it may be listed for a moment longer
+            time.sleep(pause)
 
     # -- acting ------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from .. import _libraries
 from .._config import engine_labels
 from .._dockerd.engine import SBIN, Engine, half_joined, swarm_without_engine
 from .._dockerd.flags import UnitFile
-from .._dockerd.unit import Run
+from .._dockerd.unit import EngineError, Run
 from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._gpu import nvml
@@ -169,11 +169,12 @@ class Node:
         began = time.monotonic()
         validate(self, decision)
         self.engine.await_drain(self.params["drain_timeout"])
-        changed = any(Snapshot.take(one.path).data != one.data for one in seen.files)
-        if changed or time.monotonic() - began > RECENT_S:
-            return self.inspect()
-        self.facts["containers"] = self.engine.containers()
-        return seen._replace(containers=self.facts["containers"])
+        same = all(Snapshot.take(one.path).data == one.data for one in seen.files)
+        if same and time.monotonic() - began < RECENT_S:
+            with contextlib.suppress(EngineError):
+                self.facts["containers"] = self.engine.containers()
+                return seen._replace(containers=self.facts["containers"])
+        return self.inspect()
 
     # -- reading -------------------------------------------------------------------------------------------------
 

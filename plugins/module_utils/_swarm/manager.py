@@ -45,7 +45,10 @@ else:
 
         def _retrieve_server_version(self) -> str:
             """As 'docker' does: for /version, which the SDK reads, dockerd runs two programs, which takes as long as all else here."""
-            headers = self.get("%s/_ping" % self.base_url, timeout=self.timeout).headers
+            try:
+                headers = self.get("%s/_ping" % self.base_url, timeout=self.timeout).headers
+            except Exception as exc:  # as in the SDK: with a urllib3 that it does not know, that is a TypeError
+                raise DockerException("its version cannot be read: %s" % exc) from exc
             return headers.get("Api-Version") or super()._retrieve_server_version()
 
 
@@ -90,25 +93,6 @@ def connect(params: Mapping[str, Any]) -> Manager:
 
 def _wants_tls(params: Mapping[str, Any]) -> bool:
     return params["tls"] or params["validate_certs"]
-
-
-def unprotected(params: Mapping[str, Any]) -> list[str]:
-    """What to warn of: an API that anybody may use who reaches it, or that anybody may offer, as a list of none or one."""
-    if params["validate_certs"] or not params["docker_host"].startswith(("tcp://", "http://", "https://")):
-        return []
-    if params["tls"]:
-        return [UNVERIFIED % params["docker_host"]]
-    return [
-        "%s is used without TLS. Who listens on the way reads join tokens, and who reaches that port is root on that machine."
-        " Have its dockerd verify clients (--tlsverify), and set validate_certs, ca_path, client_cert and client_key." % params["docker_host"]
-    ]
-
-
-UNVERIFIED = (
-    "%s is used with TLS, but the certificate of the server is not verified: who can stand on the way can pose as that manager, read join tokens"
-    " and answer what they like. Set validate_certs: true, and ca_path to the authority that signed the certificate (for a manager of the"
-    " inventory in swarm_manager_docker_tls)."
-)
 
 
 def _tls(params: Mapping[str, Any], environ: Mapping[str, str]) -> Any:

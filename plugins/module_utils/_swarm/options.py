@@ -2,12 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options by which modules reach a manager. Apart from its API, which a service without Ansible uses as well.
+"""The options by which modules reach a manager, and what to warn of. Apart from its API, which a service without Ansible uses as well.
 
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
+
+from typing import Any, Mapping
 
 from ansible.module_utils.basic import env_fallback
 
@@ -26,3 +28,21 @@ CONNECTION_OPTIONS = dict(
     api_version=dict(type="str", default="auto", fallback=(env_fallback, ["DOCKER_API_VERSION"]), aliases=["docker_api_version"]),
     timeout=dict(type="int", default=60, fallback=(env_fallback, ["DOCKER_TIMEOUT"])),
 )
+
+UNVERIFIED = (
+    "%s is used with TLS, but the certificate of the server is not verified: who can stand on the way can pose as that manager, read join tokens"
+    " and answer what they like. Set validate_certs: true, and ca_path to the authority that signed the certificate (for a manager of the"
+    " inventory in swarm_manager_docker_tls)."
+)
+
+
+def unprotected(params: Mapping[str, Any]) -> list[str]:
+    """What to warn of: an API that anybody may use who reaches it, or that anybody may offer, as a list of none or one."""
+    if params["validate_certs"] or not params["docker_host"].startswith(("tcp://", "http://", "https://")):
+        return []
+    if params["tls"]:
+        return [UNVERIFIED % params["docker_host"]]
+    return [
+        "%s is used without TLS. Who listens on the way reads join tokens, and who reaches that port is root on that machine."
+        " Have its dockerd verify clients (--tlsverify), and set validate_certs, ca_path, client_cert and client_key." % params["docker_host"]
+    ]

@@ -12,6 +12,7 @@ import socketserver
 import subprocess
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 
 import pytest
@@ -577,12 +578,22 @@ def test_a_drain_is_over_when_swarms_containers_have_ended(tmp_path, daemon, qui
 def test_a_drain_is_waited_for_no_longer_than_set(tmp_path, daemon, quick):
     forever = threading.Event()
     started = daemon(containers_json=CONTAINERS)
-    started.answers[TRAIN_ENDED] = lambda: forever.wait(5) and {}
+    started.answers[TRAIN_ENDED] = lambda: forever.wait(60) and {}
+    began = time.monotonic()
     try:
         engine(tmp_path)[0].await_drain(0.2)
     finally:
         forever.set()
     assert started.requests == ["/containers/json", TRAIN_ENDED]
+    assert time.monotonic() - began < 30
+
+
+def test_a_container_that_stays_on_the_list_is_looked_at_with_pauses(tmp_path, daemon):
+    """Of a daemon that could not write what it knows, to a full disk."""
+    started = daemon(containers_json=CONTAINERS)
+    started.answers[TRAIN_ENDED] = {"StatusCode": 0}
+    engine(tmp_path)[0].await_drain(0.3)
+    assert 2 < len(started.requests) <= 2 * 0.3 / (dockerd_engine.POLL_S / 10) + 2
 
 
 def test_containers_that_cannot_be_listed_are_not_none(tmp_path):

@@ -484,6 +484,22 @@ def test_after_a_long_drain_the_gpus_are_read_again(tmp_path, monkeypatch, recen
     assert it.shown() == [*CONVERGED[:advertised], "SSD=1"]
 
 
+def test_a_daemon_that_died_while_it_was_drained_is_started(tmp_path):
+    it = node(tmp_path, drain_timeout=7)
+    it.engine.carries = [BUSY]
+
+    def drained(_timeout_s):
+        it.engine.stop()
+        it.engine.containers = dead
+
+    def dead():
+        raise EngineError("nothing answers any more")
+
+    it.engine.drained = drained
+    result = it.converge()
+    assert (result["restarted"], result["containers"], it.shown()) == (True, [], CONVERGED)
+
+
 def test_what_dockerd_finds_invalid_waits_for_no_drain(tmp_path):
     it = node(tmp_path, drain_timeout=7)
     it.engine.carries, it.engine.complains = [BUSY], "directive x"

@@ -17,6 +17,7 @@ from requests.exceptions import ReadTimeout
 from swarm_api import cluster, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager as swarm_manager
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.options import unprotected
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_gpu_info
 
 PARAMS = {
@@ -176,7 +177,7 @@ def test_a_swarm_that_was_changed_meanwhile_is_distinguished():
     ],
 )
 def test_an_api_that_is_not_protected_is_warned_of(options, warned):
-    found = swarm_manager.unprotected(dict(PARAMS, **options))
+    found = unprotected(dict(PARAMS, **options))
     assert [options["docker_host"] in text and warned in text for text in found] == ([True] if warned else [])
 
 
@@ -320,7 +321,17 @@ def test_the_version_of_the_api_is_read_from_where_it_costs_nothing(manager, ver
     assert manager.server.paths == expected
 
 
+def test_a_client_whose_sdk_does_not_fit_is_one_clear_error(monkeypatch):
+    def get(*_args, **_options):
+        raise TypeError("request() got an unexpected keyword argument 'chunked'")
+
+    monkeypatch.setattr(swarm_manager.Client, "get", get)
+    with pytest.raises(swarm_manager.SwarmError, match="does not answer: .*'chunked'"):
+        swarm_manager.connect(PARAMS)
+
+
 def test_the_swarm_that_was_read_to_connect_is_returned_once_and_not_for_long(manager, monkeypatch):
+    monkeypatch.setattr(swarm_manager, "RECENT_S", 60.0)
     first, second = manager(200, "[]"), manager(200, "[]")
     manager.server.paths.clear()
     read = [first.cluster()]
