@@ -27,10 +27,13 @@ ENDS: dict[str, tuple[Callable[[], None], AbstractContextManager[object]]] = {
 
 
 @pytest.fixture(autouse=True)
-def _handler() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
+def _handlers() -> Iterator[None]:
+    """Who is started in the background ignores SIGINT: Ctrl-C is no business of theirs."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("end", ENDS)
