@@ -23,7 +23,7 @@ from .._dockerd.flags import UnitFile
 from .._dockerd.unit import EngineError, Run
 from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
-from .._gpu import nvml
+from .._gpu import binding, nvml
 from .._machine import addresses, hardware, packages, toolkit
 from .._policy import generic_resources, shrink
 from .._policy.labels import options_of
@@ -183,7 +183,7 @@ class Node:
         if self.params.get("isolation") is None:
             self.params = {**self.params, "isolation": self._level_there()}
         missing: list[str] = []
-        _libraries.use(self.params["library_path"], self.params["state_dir"])
+        self._use_libraries()
         engine = self._engine(missing)
         read = self._gpus(missing)
         if _libraries.carried("tomli", self.params["library_path"]):
@@ -218,6 +218,11 @@ class Node:
             watcher=self._watcher_seen(daemon, engine),
             guard=self._guard_seen(),
         )
+
+    def _use_libraries(self) -> None:
+        _libraries.use(self.params["library_path"], self.params["state_dir"])
+        if self.params["advertise"] and self.params["state"] == "present" and not self.params["library_path"]:
+            binding.find_binding()  # where it is missing, all else would be read twice: the controller sends it then
 
     def _program_before(self, seen: Observation) -> str:
         """What was the runtime nvidia before the guard."""

@@ -364,6 +364,7 @@ def test_no_binding_is_reported_so_that_the_action_plugin_can_send_it(node):
     answer = node.run(WITHOUT_BINDING)
     assert (answer["failed"], answer["missing"]) == (True, ["nvml_binding"])
     assert "nvidia-ml-py" in answer["msg"]
+    assert "engine" not in answer  # which is read when this is run again with it
     assert node.files() == before
 
 
