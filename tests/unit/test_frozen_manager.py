@@ -69,7 +69,7 @@ MANAGER_CALL = """
 """
 
 
-@pytest.mark.parametrize("call", ["swarm_gpu_info:", "swarm_lease: {ttl: 60}"])
+@pytest.mark.parametrize("call", ["swarm_gpu_info:", pytest.param("swarm_lease: {ttl: 60}", marks=pytest.mark.long)])
 def test_a_call_on_a_manager_that_froze_fails_in_the_end(call, tmp_path):
     """Here it ends after 3 s: the limit is in the code, since the timeout of a task would fail the task of all hosts."""
     home = tmp_path / "collections" / "ansible_collections" / "fleet" / "gpu_swarm"

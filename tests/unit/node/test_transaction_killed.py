@@ -341,7 +341,7 @@ def as_the_run_was_to_leave_it(it, level):
 @pytest.mark.parametrize(
     ("run", "level"),
     [
-        (it_comes, "reserved"),
+        pytest.param(it_comes, "reserved", marks=pytest.mark.long),
         (its_level_changes, "exclusive"),
         pytest.param(it_gets_other_code, "reserved", marks=pytest.mark.long),
         pytest.param(it_goes, None, marks=pytest.mark.long),
