@@ -224,6 +224,9 @@ class Engine:
             refuse("rootless", rootless[0])
         return None
 
+    def unit_files(self) -> list[tuple[str, str, bool]]:
+        return self._service.inspect().get("files", [])
+
     def containers(self) -> list[dict[str, Any]]:
         """The running containers: what a restart of the daemon would kill, and what a swarm that is left would disconnect."""
         listed = self._listed("/containers/json")
@@ -250,8 +253,7 @@ class Engine:
         return None
 
     def await_drain(self, timeout_s: float) -> None:
-        """Waits until no container of swarm's services runs any more, or for so long. The node is out of service from then on, so that the
-        daemon is not polled: it answers as soon as a container has ended."""
+        """Waits until no container of swarm's services runs any more, or for so long. Not by polling: the node is out of service from then on."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             pause = POLL_S

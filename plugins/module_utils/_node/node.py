@@ -169,7 +169,8 @@ class Node:
         began = time.monotonic()
         validate(self, decision)
         self.engine.await_drain(self.params["drain_timeout"])
-        same = all(Snapshot.take(one.path).data == one.data for one in seen.files)
+        units = self._units({"unit_files": self.engine.unit_files()})  # a drop-in may have come, whose flags contradict the file
+        same = units == seen.units and all(Snapshot.take(one.path).data == one.data for one in seen.files)
         if same and time.monotonic() - began < RECENT_S:
             with contextlib.suppress(EngineError):
                 self.facts["containers"] = self.engine.containers()

@@ -484,6 +484,21 @@ def test_after_a_long_drain_the_gpus_are_read_again(tmp_path, monkeypatch, recen
     assert it.shown() == [*CONVERGED[:advertised], "SSD=1"]
 
 
+def test_a_drop_in_that_came_while_it_was_drained_costs_no_second_restart(tmp_path):
+    it = node(tmp_path, drain_timeout=7).unit()
+    it.engine.carries = [BUSY]
+
+    def drained(_timeout_s):
+        it.engine.carries = []
+        drop_in = it.engine._drop_ins / "mine.conf"
+        drop_in.parent.mkdir(parents=True, exist_ok=True)
+        drop_in.write_text("[Service]\nExecStart=\nExecStart=/usr/bin/dockerd -H fd:// --default-runtime=nvidia\n")
+
+    it.engine.drained = drained
+    it.converge()
+    assert (it.engine.calls(), it.shown()) == (["restart"], CONVERGED)
+
+
 def test_a_daemon_that_died_while_it_was_drained_is_started(tmp_path):
     it = node(tmp_path, drain_timeout=7)
     it.engine.carries = [BUSY]
