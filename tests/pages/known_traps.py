@@ -173,7 +173,7 @@ DAEMON = (
         "Several restarts in a minute use up the unit's start limit, and dockerd stays down.",
         "Debian's docker.service: 3 starts in 60 s",
         HANDLED, "One restart at most, and 'systemctl reset-failed' before it.",
-        _U + "dockerd/test_unit.py::test_a_restart_clears_the_start_limit_first_and_does_not_block",
+        _U + "dockerd/test_unit.py::test_a_restart_clears_the_start_limit_first_and_has_a_limit",
     ),
     Trap(
         "idle-restart", "engine", "any version",

@@ -57,6 +57,29 @@ def compiled_by(archive, how, home="/none", *more):
     return sorted(compiled)
 
 
+GARBAGE = """\
+import atexit, gc, sys
+sys.path.insert(0, sys.argv[1])
+atexit.register(lambda: print(gc.get_threshold()[0], gc.get_freeze_count() > 1000))
+import our._zip_import
+"""
+
+
+def garbage_of(folder):
+    """The threshold of a process that has imported _zip_import from there, and whether at its end its objects are left out of the last search."""
+    done = subprocess.run([sys.executable, "-I", "-c", GARBAGE, str(folder)], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_a_module_searches_for_garbage_less_often_and_not_at_its_end(archive, tmp_path):
+    assert garbage_of(archive) == [str(_zip_import.MANY), "True"]
+    with zipfile.ZipFile(archive) as opened:
+        opened.extractall(tmp_path / "kept")
+    threshold, frozen = garbage_of(tmp_path / "kept")  # as the watcher, which runs for months
+    assert threshold != str(_zip_import.MANY)
+    assert frozen == "False"
+
+
 @pytest.mark.parametrize(("how", "times"), [("faster", 1), ("as-it-is", 2)])
 def test_each_file_is_compiled_once(archive, how, times):
     assert compiled_by(archive, how) == sorted(FILES * times)

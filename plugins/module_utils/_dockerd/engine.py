@@ -281,17 +281,17 @@ class Engine:
             return None
         return text
 
-    def restart(self, reread: bool = True) -> None:
-        """Begins to start the daemon anew; :meth:`wait` for what comes of it."""
-        self._service.restart(reread)
+    def restart(self, reread: bool, limit_s: float) -> None:
+        """Starts the daemon anew, within so long; :meth:`wait` for what comes of it."""
+        self._service.restart(reread, limit_s)
 
     def reload(self) -> None:
         """Has the daemon read what it can of its configuration while it runs."""
         self._service.reload()
 
-    def wait(self, healthy: Healthy, timeout_s: float) -> dict[str, Any]:
+    def wait(self, healthy: Healthy, timeout_s: float, since: float | None = None) -> dict[str, Any]:
         """Waits until ``healthy(view)`` is None; raises EngineError with its last complaint, or why no start succeeded."""
-        deadline = time.monotonic() + timeout_s
+        deadline = (time.monotonic() if since is None else since) + timeout_s
         while True:
             complaint, view = self._complaint(healthy)
             if complaint is None:

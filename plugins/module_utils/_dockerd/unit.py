@@ -9,19 +9,20 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
 import time
 from typing import Any, Callable, Mapping, Sequence, Tuple
 
-from .._bounded import TimedOut
+from .._bounded import COMMAND_LIMIT_S, TimedOut
 from .._errors import GpuSwarmError
 from .._mask import mask
 from .flags import DROP_IN, ENVIRONMENT, UNIT
 
-# run(argv) runs a command and returns (rc, stdout, stderr).
-Run = Callable[[Sequence[str]], Tuple[int, str, str]]
+# run(argv) runs a command and returns (rc, stdout, stderr); run(argv, limit_s) raises TimedOut after so many seconds.
+Run = Callable[..., Tuple[int, str, str]]
 
 PROPERTIES = (
     "LoadState,ActiveState,SubState,Job,NRestarts,MainPID,ExecStart,ActiveEnterTimestampMonotonic,"
@@ -39,7 +40,7 @@ class EngineError(GpuSwarmError):
 
 
 class Unit:
-    """A unit by its name. ``run(argv)`` runs a command and returns ``(rc, stdout, stderr)``."""
+    """A unit by its name. ``run(argv)`` runs a command and returns ``(rc, stdout, stderr)``; see ``Run``."""
 
     def __init__(self, name: str, run: Run) -> None:
         self.name = name
@@ -68,28 +69,36 @@ class Unit:
             "needs_reload": shown.get("NeedDaemonReload") == "yes",
         }
 
-    def restart(self, reread: bool = True) -> None:
-        """Has systemd start the daemon anew, and does not wait for it: its unit may know no limit to that.
+    def restart(self, reread: bool, limit_s: float) -> None:
+        """Has systemd start the daemon anew, and waits for that, but not for longer: its unit may know no limit to it.
 
         Where the unit's files have changed, they are read anew before, unless that is not to be.
         """
-        # Only with a restart: containers that run on can lose their GPUs by it (NVIDIA/nvidia-container-toolkit#48).
-        if reread and self.inspect().get("needs_reload"):
-            self._run(["systemctl", "daemon-reload"])
         # A refused configuration can use up the unit's start limit, which would bar the way back too.
         self._run(["systemctl", "reset-failed", self.name])
-        self._act(["systemctl", "restart", "--no-block", self.name], "did not start")
+        now = self._counted()
+        # Only with a restart: containers that run on can lose their GPUs by it (NVIDIA/nvidia-container-toolkit#48).
+        if reread and now.get("needs_reload"):
+            self._run(["systemctl", "daemon-reload"])
+        with contextlib.suppress(TimedOut):  # what systemd still does is in pending()
+            self._act(["systemctl", "restart", self.name], "did not start", limit_s)
 
     def reload(self) -> None:
         """SIGHUP: enough for default-runtime and runtimes, never for node-generic-resources (moby daemon/reload.go)."""
+        self._counted()
         self._act(["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", self.name], "did not take SIGHUP")
 
-    def _act(self, argv: Sequence[str], failed: str) -> None:
+    def _counted(self) -> dict[str, Any]:
+        now = self.inspect()
+        self._restarts = now.get("restarts", 0)
+        return now
+
+    def _act(self, argv: Sequence[str], failed: str, limit_s: float = COMMAND_LIMIT_S) -> None:
         self._acted_at = int(time.time())
-        rc, out, err = self._run(argv)
-        if rc != 0:
+        rc, out, err = self._run(argv, limit_s)
+        # Of a start that failed, the journal says more.
+        if rc != 0 and not self.pending(self.inspect()):
             raise EngineError("%s %s: %s" % (self.name, failed, (err or out).strip()))
-        self._restarts = self.inspect().get("restarts", 0)
 
     def pending(self, now: Mapping[str, Any]) -> str | None:
         """What systemd still does, in words, or None, by what inspect() returned; raises EngineError as soon as a start has failed.

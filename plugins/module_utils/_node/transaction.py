@@ -12,6 +12,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import time
 from typing import Any, Iterable, Mapping, Protocol, Sequence
 
 from .. import _files
@@ -162,11 +163,12 @@ def _put(path: str, data: bytes | None, move: Move, entry: Mapping[str, Any] | N
 
 
 def _start(node: Target, act: str, healthy: Healthy, reread: bool = True) -> None:
+    began, timeout_s = time.monotonic(), node.params["timeout"]
     if act == "restart":
-        node.engine.restart(reread)
+        node.engine.restart(reread, timeout_s)
     else:
         node.engine.reload()
-    node.engine.wait(healthy, node.params["timeout"])
+    node.engine.wait(healthy, timeout_s, began)
 
 
 def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, Any] | None, act: str | None, reread: bool) -> tuple[bool, str]:

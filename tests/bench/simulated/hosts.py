@@ -33,7 +33,7 @@ case "$1 $2" in
     printf 'LoadState=loaded\\nActiveState=active\\nSubState=running\\nJob=\\nNRestarts=0\\nMainPID=0\\n'
     printf 'ActiveEnterTimestampMonotonic=%s\\n' "$(stat -c %Y "$SIMULATED_HOST/restarts")" ;;
 "reset-failed docker.service") ;;
-"restart --no-block") printf . >>"$SIMULATED_HOST/restarts" ;;
+"restart docker.service") printf . >>"$SIMULATED_HOST/restarts" ;;
 *) echo "simulated systemctl: $*" >&2; exit 1 ;;
 esac
 """,

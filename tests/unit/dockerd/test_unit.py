@@ -78,17 +78,21 @@ def shown(state="active", step="running", **more):
 
 
 class Systemd:
-    """Answers ``systemctl show`` with one text after another, the last one for good; keeps what else was run."""
+    """Answers ``systemctl show`` with one text after another, the last one for good; keeps what else was run, and the limits of restarts."""
 
-    def __init__(self, *texts, fails=None, journal=""):
-        self.texts, self.fails, self.journal, self.ran = list(texts), fails, journal, []
+    def __init__(self, *texts, fails=None, journal="", hangs=False):
+        self.texts, self.fails, self.journal, self.hangs, self.ran, self.limits = list(texts), fails, journal, hangs, [], []
 
-    def __call__(self, argv):
+    def __call__(self, argv, limit_s=120):
+        if argv[1] == "restart":
+            self.limits.append(limit_s)
         if argv[1] == "show":
             return 0, self.texts.pop(0) if len(self.texts) > 1 else self.texts[0], ""
         self.ran.append(argv)
         if argv[0] == "journalctl":
             return 0, self.journal, ""
+        if self.hangs and argv[1] == "restart":
+            raise TimedOut("'systemctl restart docker.service' timed out", hangs="systemctl")
         return (1, "", self.fails) if self.fails and argv[1] != "reset-failed" else (0, "", "")
 
 
@@ -157,17 +161,27 @@ def test_no_unit(text):
 
 def test_units_that_were_edited_are_read_anew_with_a_restart_and_never_without():
     it, systemd = unit(shown(NeedDaemonReload="yes"))
-    it.restart()
-    assert systemd.ran[0] == ["systemctl", "daemon-reload"]
+    it.restart(True, 60)
+    assert systemd.ran[1:] == [["systemctl", "daemon-reload"], ["systemctl", "restart", "docker.service"]]
+    it, systemd = unit(shown(NeedDaemonReload="yes"))
+    it.restart(False, 60)
+    assert [argv[1] for argv in systemd.ran] == ["reset-failed", "restart"]
     it, systemd = unit(shown(NeedDaemonReload="yes"))
     it.reload()
     assert [argv[1] for argv in systemd.ran] == ["kill"]
 
 
-def test_a_restart_clears_the_start_limit_first_and_does_not_block():
+def test_a_restart_clears_the_start_limit_first_and_has_a_limit():
     it, systemd = unit(shown())
-    it.restart()
-    assert systemd.ran == [["systemctl", "reset-failed", "docker.service"], ["systemctl", "restart", "--no-block", "docker.service"]]
+    it.restart(True, 60)
+    assert systemd.ran == [["systemctl", "reset-failed", "docker.service"], ["systemctl", "restart", "docker.service"]]
+    assert systemd.limits == [60]
+
+
+def test_a_restart_that_takes_longer_is_under_way():
+    it, _systemd = unit(shown(), shown("activating", "start", Job=81), hangs=True)
+    it.restart(True, 60)
+    assert it.pending(it.inspect()) == "systemd is still starting it (start)"
 
 
 def test_reload():
@@ -179,7 +193,7 @@ def test_reload():
 def test_what_systemd_does_not_take():
     it, _systemd = unit(shown(), fails="Unit docker.service is masked.\n")
     with pytest.raises(EngineError, match="^docker.service did not start: Unit docker.service is masked.$"):
-        it.restart()
+        it.restart(True, 60)
     with pytest.raises(EngineError, match="^docker.service did not take SIGHUP: Unit docker.service is masked.$"):
         it.reload()
 
@@ -196,14 +210,14 @@ PENDING = [
 @pytest.mark.parametrize(("state", "step", "doing"), PENDING)
 def test_a_restart_that_is_under_way(state, step, doing):
     it, _systemd = unit(shown(state, step, Job=81, NRestarts=0))
-    it.restart()
+    it.restart(True, 60)
     assert it.pending(it.inspect()) == f"systemd is still {doing} it ({step})"
 
 
 @pytest.mark.parametrize("job", ["", "0", None])
 def test_a_restart_that_is_done(job):
-    it, _systemd = unit(shown(), shown(Job=81), shown() if job is None else shown(Job=job))
-    it.restart()
+    it, _systemd = unit(shown(), shown() if job is None else shown(Job=job))
+    it.restart(True, 60)
     assert it.pending(it.inspect()) is None
 
 
@@ -217,11 +231,11 @@ FAILED = [
 
 @pytest.mark.parametrize("text", FAILED)
 def test_a_restart_that_failed(text):
-    it, systemd = unit(shown(), shown("activating", "start", Job=81, NRestarts=0), text, journal=JOURNAL_OF_A_LATE_FAILURE)
+    job_failed = "Job for docker.service failed because the control process exited with error code.\n"
+    it, systemd = unit(shown(NRestarts=0), text, fails=job_failed, journal=JOURNAL_OF_A_LATE_FAILURE)
     before = int(time.time())
-    it.restart()
     with pytest.raises(EngineError) as raised:
-        it.pending(it.inspect())
+        it.restart(True, 60)
     assert raised.value.message == "docker.service did not start: " + NO_BRIDGE
     option, since = systemd.ran[-1][-2:]
     assert option == "--since"  # not why it failed some other day
@@ -229,15 +243,15 @@ def test_a_restart_that_failed(text):
 
 
 def test_a_restart_that_failed_without_a_word():
-    it, _systemd = unit(shown(), shown(), shown("failed", "failed"))
-    it.restart()
+    it, _systemd = unit(shown(), shown("failed", "failed"))
+    it.restart(True, 60)
     with pytest.raises(EngineError, match="did not start: the journal does not say why$"):
         it.pending(it.inspect())
 
 
 def test_restarts_of_before_do_not_count():
     it, _systemd = unit(shown(NRestarts=2))
-    it.restart()
+    it.restart(True, 60)
     assert it.pending(it.inspect()) is None
 
 

@@ -693,7 +693,7 @@ def test_rolled_back_from_absent(tmp_path):
     before = it.everything()
     failing = iter([GpuSwarmError("docker.service did not start: no reason given"), None])
 
-    def restart(_reread=True):
+    def restart(_reread, _limit_s):
         problem = next(failing)
         it.engine.start("restart")
         if problem:
@@ -731,7 +731,7 @@ def test_a_daemon_that_was_down_is_not_judged(tmp_path):
 def test_when_the_way_back_is_barred_both_causes_are_reported_and_the_journal_stays(tmp_path):
     it = node(tmp_path)
 
-    def restart(_reread=True):
+    def restart(_reread, _limit_s):
         it.engine.stop()
         raise GpuSwarmError("docker.service did not start: start-limit-hit")
 

@@ -200,7 +200,7 @@ class Daemon(Engine):
             self.validated.append(json.loads(stream.read()))
         return self.complains
 
-    def restart(self, reread=True):
+    def restart(self, reread, _limit_s=0):
         if reread and self.needs_reload():
             self.daemon_reload()
         self.start("restart")
