@@ -28,6 +28,8 @@ from ._errors import GpuSwarmError
 COMMAND_LIMIT_S = 120
 _CHUNK = 1 << 16
 _KILL_S, _POLL_S = 2, 0.01
+# Python refuses to wait for more than 24 days.
+_LONGEST_S = 1_000_000
 
 
 class TimedOut(GpuSwarmError):
@@ -145,7 +147,7 @@ def run(argv: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> tuple[int, str
     except OSError as problem:
         return 127, "", "%s: %s" % (argv[0], problem.strerror)
     try:
-        out, err = process.communicate(timeout=limit_s)
+        out, err = process.communicate(timeout=min(limit_s, _LONGEST_S))
     except subprocess.TimeoutExpired:
         raise TimedOut(
             "'%s' timed out after %d s; %s. Check 'journalctl --dmesg' for what it waits for, such as a disk or a "

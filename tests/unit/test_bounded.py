@@ -125,6 +125,7 @@ def test_what_a_command_says():
     assert run(["sh", "-c", "echo out; echo err >&2; exit 3"]) == (3, "out\n", "err\n")
     assert run(["sh", "-c", r"printf '\377'"])[1] == "\N{REPLACEMENT CHARACTER}"
     assert run(["cat"]) == (0, "", "")  # nothing to read
+    assert run(["true"], 10**9) == (0, "", "")  # 30 years
     code, out, err = run(["/nonexistent/systemctl", "show"])
     assert (code, out) == (127, "")
     assert err == "/nonexistent/systemctl: No such file or directory"

@@ -74,30 +74,31 @@ class Unit:
 
         Where the unit's files have changed, they are read anew before, unless that is not to be.
         """
-        # A refused configuration can use up the unit's start limit, which would bar the way back too.
-        self._run(["systemctl", "reset-failed", self.name])
-        now = self._counted()
+        before = self.inspect()
         # Only with a restart: containers that run on can lose their GPUs by it (NVIDIA/nvidia-container-toolkit#48).
-        if reread and now.get("needs_reload"):
+        if reread and before.get("needs_reload"):
             self._run(["systemctl", "daemon-reload"])
+        # A refused configuration can use up the unit's start limit, which would bar the way back too. This sets NRestarts to 0 as well.
+        rc, dummy, dummy = self._run(["systemctl", "reset-failed", self.name])
+        self._restarts = before.get("restarts", 0) if rc else 0
         with contextlib.suppress(TimedOut):  # what systemd still does is in pending()
-            self._act(["systemctl", "restart", self.name], "did not start", limit_s)
+            self._act(["systemctl", "restart", self.name], "did not start", limit_s, before.get("started_at"))
 
     def reload(self) -> None:
         """SIGHUP: enough for default-runtime and runtimes, never for node-generic-resources (moby daemon/reload.go)."""
-        self._counted()
+        self._restarts = self.inspect().get("restarts", 0)
         self._act(["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", self.name], "did not take SIGHUP")
 
-    def _counted(self) -> dict[str, Any]:
-        now = self.inspect()
-        self._restarts = now.get("restarts", 0)
-        return now
-
-    def _act(self, argv: Sequence[str], failed: str, limit_s: float = COMMAND_LIMIT_S) -> None:
+    def _act(self, argv: Sequence[str], failed: str, limit_s: float = COMMAND_LIMIT_S, started_at: str | None = None) -> None:
+        """``started_at`` is when it was started before, where that is to be another time by this."""
         self._acted_at = int(time.time())
         rc, out, err = self._run(argv, limit_s)
-        # Of a start that failed, the journal says more.
-        if rc != 0 and not self.pending(self.inspect()):
+        if rc == 0:
+            return
+        now = self.inspect()
+        # Of a start that failed, the journal says more. systemctl also fails where systemd itself is started anew meanwhile.
+        started = started_at is not None and now.get("started_at") != started_at
+        if not (self.pending(now) or started):
             raise EngineError("%s %s: %s" % (self.name, failed, (err or out).strip()))
 
     def pending(self, now: Mapping[str, Any]) -> str | None:
@@ -120,6 +121,7 @@ class Unit:
         if self._acted_at is not None:
             argv += ["--since", "@%d" % self._acted_at]
         try:
+            self._run(["journalctl", "--sync"])  # systemd reports a start that failed before its last lines are there
             rc, out, dummy = self._run(argv)
         except TimedOut:  # what went wrong is reported without it
             return ""

@@ -162,7 +162,7 @@ def test_no_unit(text):
 def test_units_that_were_edited_are_read_anew_with_a_restart_and_never_without():
     it, systemd = unit(shown(NeedDaemonReload="yes"))
     it.restart(True, 60)
-    assert systemd.ran[1:] == [["systemctl", "daemon-reload"], ["systemctl", "restart", "docker.service"]]
+    assert [argv[1] for argv in systemd.ran] == ["daemon-reload", "reset-failed", "restart"]  # what fails before the restart does not count
     it, systemd = unit(shown(NeedDaemonReload="yes"))
     it.restart(False, 60)
     assert [argv[1] for argv in systemd.ran] == ["reset-failed", "restart"]
@@ -178,10 +178,25 @@ def test_a_restart_clears_the_start_limit_first_and_has_a_limit():
     assert systemd.limits == [60]
 
 
-def test_a_restart_that_takes_longer_is_under_way():
-    it, _systemd = unit(shown(), shown("activating", "start", Job=81), hangs=True)
+@pytest.mark.parametrize("how", [{"hangs": True}, {"fails": "Warning! D-Bus connection terminated.\n"}])
+def test_a_restart_that_systemctl_has_not_waited_for_is_under_way(how):
+    it, _systemd = unit(shown(), shown("activating", "start", Job=81), **how)
     it.restart(True, 60)
     assert it.pending(it.inspect()) == "systemd is still starting it (start)"
+
+
+@pytest.mark.parametrize("now", [shown(ActiveEnterTimestampMonotonic=9), ""])  # or systemd does not answer yet
+def test_a_restart_over_which_systemctl_lost_systemd_is_left_to_who_waits(now):
+    it, systemd = unit(shown(ActiveEnterTimestampMonotonic=7), now, fails="Warning! D-Bus connection terminated.\n")
+    it.restart(True, 60)
+    assert systemd.ran[-1] == ["systemctl", "restart", "docker.service"]
+    assert it.pending(it.inspect()) is None
+
+
+def test_a_restart_that_was_not_begun():
+    it, _systemd = unit(shown(ActiveEnterTimestampMonotonic=7), fails="Unit docker.service has a bad unit file setting.\n")
+    with pytest.raises(EngineError, match="^docker.service did not start: Unit docker.service has a bad unit file setting.$"):
+        it.restart(True, 60)
 
 
 def test_reload():
@@ -250,8 +265,11 @@ def test_a_restart_that_failed_without_a_word():
 
 
 def test_restarts_of_before_do_not_count():
-    it, _systemd = unit(shown(NRestarts=2))
+    it, _systemd = unit(shown(NRestarts=2), shown(NRestarts=0))
     it.restart(True, 60)
+    assert it.pending(it.inspect()) is None
+    it, _systemd = unit(shown(NRestarts=2))
+    it.reload()
     assert it.pending(it.inspect()) is None
 
 
@@ -265,7 +283,7 @@ def test_a_journal_that_cannot_be_read_in_time_hides_no_error():
 def test_without_an_act_the_whole_journal_counts():
     it, systemd = unit(shown(), journal=JOURNAL_OF_A_START)
     assert it.reason() == ""
-    assert "--since" not in systemd.ran[0]
+    assert "--since" not in systemd.ran[-1]
 
 
 def test_when_a_process_was_started_is_known_to_the_tick():
