@@ -77,7 +77,7 @@ def make_rpms(work: Path, folder: Path) -> None:
     for name in PACKAGES:
         for version in VERSIONS:
             (work / "package.spec").write_text(SPEC.format(name=name, version=version))
-            run("rpmbuild", "-bb", "--define", f"_topdir {work}/rpmbuild", work / "package.spec")
+            run("rpmbuild", "-bb", "--define", f"_topdir {work}/rpmbuild", "--define", f"_dbpath {work}/database", work / "package.spec")
     shutil.copytree(work / "rpmbuild/RPMS", folder)
 
 

@@ -88,7 +88,7 @@ def packages(tmp_path: Path) -> list[Path]:
     work = tmp_path / "rpmbuild"
     work.mkdir()
     (work / "package.spec").write_text(SPEC)
-    done = run("rpmbuild", "-bb", "--define", f"_topdir {work}", work / "package.spec")
+    done = run("rpmbuild", "-bb", "--define", f"_topdir {work}", "--define", f"_dbpath {work}/database", work / "package.spec")
     assert done.returncode == 0, done.stderr
     return sorted(work.glob("RPMS/noarch/*.rpm"))
 
