@@ -121,7 +121,8 @@ class Unit:
         if self._acted_at is not None:
             argv += ["--since", "@%d" % self._acted_at]
         try:
-            self._run(["journalctl", "--sync"])  # systemd reports a start that failed before its last lines are there
+            if self._acted_at is not None:  # systemd reports a start that failed before its last lines are there
+                self._run(["journalctl", "--sync"])
             rc, out, dummy = self._run(argv)
         except TimedOut:  # what went wrong is reported without it
             return ""

@@ -654,6 +654,13 @@ def test_wait_no_longer_than_set(tmp_path, daemon, quick):
         it.wait(lambda view: "it shows nothing", 0)
 
 
+def test_what_the_restart_took_counts(tmp_path, daemon, quick):
+    shown = iter([INFO_20])
+    daemon(info=lambda: next(shown))
+    with pytest.raises(EngineError, match="after 60 s: it shows nothing$"):
+        engine(tmp_path)[0].wait(lambda view: "it shows nothing", 60, time.monotonic() - 61)
+
+
 @pytest.mark.parametrize(
     ("shown", "words"),
     [
