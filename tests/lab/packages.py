@@ -186,7 +186,8 @@ def _publish_nvidia(lab: Lab, work: Path) -> None:
 
 def fingerprint(lab: Lab) -> str:
     """Of the key that signs the lab's repositories."""
-    shown = run("gpg", "--batch", "--with-colons", "--show-keys", str(lab.repository / NVIDIA / "gpgkey"))
+    with tempfile.TemporaryDirectory() as home:  # gpg makes a keyring even to show a file, by default in the user's home
+        shown = run("gpg", "--batch", "--with-colons", "--show-keys", str(lab.repository / NVIDIA / "gpgkey"), env={"GNUPGHOME": home})
     return next(line.split(":")[9] for line in shown.splitlines() if line.startswith("fpr:"))
 
 
