@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -260,3 +262,58 @@ def test_mounts_go_before_variables_where_they_are_taken(mode):
     assert requested(env, taken, mounts=mounts) == [A, "1"]
     assert requested(env, taken, mounts=[*mounts, {**other[0], "source": "/dev/null"}]) == ["all"]
     assert requested(env, taken, mounts=other) == requested(env, replace(NOW, mode=mode), mounts=mounts) == [C]
+
+
+class Program:
+    """The stand-in as a node has it, below a folder; runc, which prints its arguments, in two places."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config = folder / "etc/config.toml"
+        self.config.parent.mkdir()
+        self.runcs = [folder / name / "runc" for name in ("a", "b")]
+        for runc in self.runcs:
+            runc.parent.mkdir()
+            runc.write_text(f'#!/bin/sh\necho {runc.parent.name} "$@"\n')
+            runc.chmod(0o755)
+        home = shutil.copytree(config.__file__.rpartition("/")[0], folder / "home/lab_toolkit").parent
+        (home / "version").write_text("1.20.0\n")
+        self.path = shutil.copy(Path(runtime.__file__).parents[1] / "bin/nvidia-container-runtime", folder)
+        places = {"/usr/lib/gpu-lab/toolkit": home, "/etc/nvidia-container-runtime": folder / "etc", "/run/gpu-lab": folder / "run"}
+        for path in (Path(self.path), *home.rglob("*.py")):
+            text = path.read_text()
+            for place, instead in places.items():
+                text = text.replace(place, str(instead))
+            path.write_text(text)
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        done = subprocess.run([self.path, *words], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def choose(self, position: int) -> None:
+        self.config.write_text(f'[nvidia-container-runtime]\nruntimes = ["{self.runcs[position]}"]\n')
+
+
+def test_config_toml_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
+    called = Program(tmp_path)
+    for position, name in enumerate("ab"):
+        called.choose(position)
+        for _ in ("loads it", "has loaded it"):
+            assert called("--version") == (0, f"NVIDIA Container Runtime version 1.20.0\n{name} --version\n", "")
+            assert called("state", "x") == (0, f"{name} state x\n", "")
+    called.config.write_text("[broken")
+    assert [called("state", "x")[0], called("--version")[:2]] == [1, (1, "NVIDIA Container Runtime version 1.20.0\n")]
+    called.choose(1)
+    called.runcs[1].unlink()
+    code, _out, error = called("state", "x")
+    assert code == 1
+    assert "no runtime binary found" in error
+
+
+def test_python_is_needed_for_a_changed_config_toml_and_for_a_container_alone(tmp_path: Path) -> None:
+    """dockerd calls it for each /info; NVIDIA's has started in milliseconds."""
+    called = Program(tmp_path)
+    called.choose(0)
+    called("features")
+    shutil.rmtree(tmp_path / "home/lab_toolkit")
+    assert called("features") == (0, "a features\n", "")
+    assert "lab_toolkit" in called("create", "--bundle", "x")[2]

@@ -19,6 +19,7 @@ from .devices import Gpu, Refused, Settings, requested, resolve
 
 NVIDIA_MAJOR, CONTROL_MINOR = 195, 255
 NVML_CONF = Path("/etc/gpu-lab/nvml.conf")
+LOADED = Path("/run/gpu-lab/config.toml")
 
 
 def options(argv: list[str], *names: str) -> str | None:
@@ -113,6 +114,17 @@ def fail(argv: list[str], message: str) -> int:
     return 1
 
 
+def remember(runtime: str) -> None:
+    """For the shell script that is called first: config.toml as it could be loaded, and the low-level runtime by it."""
+    if not config.PATH.exists():
+        return
+    LOADED.parent.mkdir(parents=True, exist_ok=True)
+    for path, data in (LOADED.with_name(f"{LOADED.name}.runtime"), runtime.encode()), (LOADED, config.PATH.read_bytes()):
+        new = path.with_name(f"{path.name}.{os.getpid()}")
+        new.write_bytes(data)
+        new.replace(path)
+
+
 def main(argv: list[str]) -> int:
     version = versions.installed()
     if "--version" in argv or "-v" in argv:
@@ -125,6 +137,7 @@ def main(argv: list[str]) -> int:
     runtime = next(filter(None, map(shutil.which, names)), None)
     if runtime is None:
         return fail(argv, f"error constructing low-level runtime: no runtime binary found from candidate list: {names}")
+    remember(runtime)
     if is_create(argv):
         settings = settings_of(tree, version)
         try:
