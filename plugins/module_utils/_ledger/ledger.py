@@ -17,7 +17,7 @@ from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple
 
 from .._compat import checks
 from .._policy import generic_resources
-from . import claims, elsewhere, explain, findings, health, on_gpu_nodes, pending, unreserved
+from . import claims, elsewhere, findings, health, on_gpu_nodes, pending, unreserved
 from . import reservations as service_reservations
 from .availability import FORMER, is_set_by_run, paused_for, read_mark, set_at, set_by
 from .census import Census
@@ -77,6 +77,8 @@ def ledger(listed: Listed, prefix: str, explained: Collection[str] = (), most: i
     }
     found["findings"] = findings.findings(found, leader)
     if reading.census:
+        from . import explain  # which takes longer than the rest where nothing is explained
+
         by_node = {record["id"]: record for record in records}
         places = [pending.place(node, by_node[node["ID"]], reading.reserved) for node in nodes]
         found["explained"] = explain.explained(explained, services, explain.Moment(places, reading.census, now), most)
