@@ -138,6 +138,16 @@ class Repositories:
 KINDS = {"deb": (make_debs, list_debs, "*/InRelease"), "rpm": (make_rpms, list_rpms, "*/repodata/repomd.xml.*")}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Not the user's. Debian's rpm makes a database there for whoever queries it, and Ansible does to gather facts, in tests beside this one
+    too; where rpm installs packages, there always is one."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        run("rpm", "--initdb")
+        yield
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repositories]:
     """Without a package yet."""
@@ -177,9 +187,9 @@ def repositories(manager: str, request: pytest.FixtureRequest) -> Repositories:
     return request.getfixturevalue(PACKAGED[manager])  # type: ignore[no-any-return]
 
 
-def kept(root: str = "", home: str = os.path.expanduser("~")) -> dict[str, str]:
+def kept(root: str = "", home: str | None = None) -> dict[str, str]:
     """Each file that package managers keep, with what is in it, and each directory; of what is large, such as packages, when it was written."""
-    found = {}
+    found, home = {}, home or os.environ["HOME"]
     for top in (Path(home + path[1:] if path.startswith("~") else root + path) for path in KEPT):
         for path in [top, *top.rglob("*")]:
             if str(path).endswith(APART):

@@ -176,7 +176,7 @@ def build(groups: list[list[Package]], folder: Path) -> None:
         for position, group in enumerate(groups):
             spec = Path(work) / f"{position}.spec"
             spec.write_text(template.render(packages=group))
-            # Debian's rpm makes a database in the home directory else, and a test beside this looks whether any is made there.
+            # Debian's rpm makes a database in the home directory else.
             run("rpmbuild", "-bb", "--quiet", *PLAIN, "--define", f"_topdir {work}/{position}", "--define", f"_dbpath {work}/database", str(spec))
         for path in Path(work).glob("*/RPMS/*/*.rpm"):
             shutil.move(path, folder)
