@@ -40,7 +40,7 @@ PLAYBOOK = """
     ("file", "register"),
     [
         ("playbooks/tasks/plan/query_managers.yml", "gpu_swarm_manager_answers"),
-        ("roles/swarm_member/tasks/query_managers.yml", "__swarm_member_queried"),
+        pytest.param("roles/swarm_member/tasks/query_managers.yml", "__swarm_member_queried", marks=pytest.mark.long),
     ],
 )
 def test_a_manager_that_froze_costs_no_host_the_run(file, register, tmp_path):
