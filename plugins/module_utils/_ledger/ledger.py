@@ -77,7 +77,7 @@ def ledger(listed: Listed, prefix: str, explained: Collection[str] = (), most: i
     }
     found["findings"] = findings.findings(found, leader)
     if reading.census:
-        from . import explain  # which takes longer than the rest where nothing is explained
+        from . import explain  # only here: to load it takes a hundredth of a second
 
         by_node = {record["id"]: record for record in records}
         places = [pending.place(node, by_node[node["ID"]], reading.reserved) for node in nodes]

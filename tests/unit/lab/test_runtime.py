@@ -310,7 +310,7 @@ def test_config_toml_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
 
 
 def test_python_is_needed_for_a_changed_config_toml_and_for_a_container_alone(tmp_path: Path) -> None:
-    """dockerd calls it for each /info; NVIDIA's has started in milliseconds."""
+    """dockerd calls it for each /info; NVIDIA's is a compiled program."""
     called = Program(tmp_path)
     called.choose(0)
     called("features")

@@ -231,7 +231,11 @@ def test_there_is_a_way_on_and_a_way_back(tmp_path, make, run):
         everything_can_be_restored_at_once(it, before, make)
 
 
-@pytest.mark.parametrize("run", [*RUNS[:-1], *(pytest.param(run, marks=pytest.mark.long) for run in (giving_back, giving_back_an_edited_file))])
+# More of what these try.
+MORE = [pytest.param(run, marks=pytest.mark.long) for run in (a_daemon_that_refuses, giving_back, giving_back_an_edited_file)]
+
+
+@pytest.mark.parametrize("run", [first_run, one_gpu_less, *MORE])
 @pytest.mark.parametrize("then", ["present", pytest.param("absent", marks=pytest.mark.long)])
 def test_an_edit_since_the_kill_is_never_lost(tmp_path, run, then):
     for it, _before in killed_at_each_moment(tmp_path, plain, run):

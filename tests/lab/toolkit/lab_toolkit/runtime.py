@@ -120,6 +120,8 @@ def remember(runtime: str) -> None:
         return
     LOADED.parent.mkdir(parents=True, exist_ok=True)
     for path, data in (LOADED.with_name(f"{LOADED.name}.runtime"), runtime.encode()), (LOADED, config.PATH.read_bytes()):
+        if path.exists() and path.read_bytes() == data:  # as for most containers
+            continue
         new = path.with_name(f"{path.name}.{os.getpid()}")
         new.write_bytes(data)
         new.replace(path)
