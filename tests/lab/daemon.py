@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -156,15 +157,15 @@ def stop(lab: Lab) -> None:
     pid = _pid(lab)
     if pid is not None:
         os.kill(pid, signal.SIGKILL)  # --kill-child: process 1 of the namespaces dies with it, and all the rest with that
-        wait_for("the lab's processes to end", 60, lambda: not Path(f"/proc/{pid}").exists() or _reaped(pid))
+        # Ended, it has no command line, also where its parent never collects it: in a container, process 1 may be a mere sleep.
+        wait_for("the lab's processes to end", 60, lambda: _pid(lab) is None)
+        _collect(pid)
     wait_for("the nodes' processes to end", 60, lambda: not any(_members(lab)))
 
 
-def _reaped(pid: int) -> bool:
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:
-        return False
+def _collect(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):  # another process, whose child it was, started the lab
+        os.waitpid(pid, 0)
 
 
 def _cgroups(lab: Lab) -> list[Path]:
