@@ -125,7 +125,7 @@ def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
 def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
     if maintain:  # which leaves packages to the user's own tasks
         host = replace(host, toolkit=None, hold=None)
-    wrong = host.error or (_unfit_id(host.settings.get("maintain_id")) if maintain else None) or isolation.clash(host)
+    wrong = host.error or isolation.clash(host)
     if wrong or not host.assessed:
         return Step(error=wrong)
     role = "manager" if host.manager else "worker"
@@ -154,13 +154,6 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     step.stops = _stops(set(step.needs))
     apply_disruption_policy(step, host, node, swarm, _groups(step, node))
     return step
-
-
-def _unfit_id(name: str | None) -> str | None:
-    """Why a maintenance cannot be noted under this name in a label, next to others."""
-    if not name or owned_labels.KEY.match(name):
-        return None
-    return f"maintain_id is {name!r}, and has to be of letters, digits, '.', '_', '/' and '-'. Give the maintenance such a name."
 
 
 def _stops(needs: set[str]) -> str:

@@ -25,6 +25,8 @@ from .roles import ROLES, declared
 GROUPS = ("swarm_managers", "swarm_workers", "gpu_nodes")
 
 NOTHING_CHANGED = "Nothing was changed."
+# Hosts have this once `status` has read a policy, and the plays that plan under it the second, as a variable of the play.
+POLICY, PREVIEW = "gpu_swarm_policy_read", "_gpu_swarm_only_plans"
 
 
 class Problems(NamedTuple):
@@ -59,7 +61,7 @@ def check(task_vars: Mapping[str, Any], names: list[str], template: Callable[[An
     settings = declared(roles)
     known, hostvars = Names(settings), task_vars["hostvars"]
     of_play = _of_play(task_vars, settings)
-    run = list(_wrong(of_play, settings, known, lambda key: template(of_play[key])))
+    run = [*_previewed(task_vars), *_wrong(of_play, settings, known, lambda key: template(of_play[key]))]
     found: dict[str, list[str]] = {}
     for name in names:
         raw = hostvars.raw_get(name)
@@ -76,6 +78,15 @@ def check(task_vars: Mapping[str, Any], names: list[str], template: Callable[[An
 def as_message(problems: Problems) -> str:
     """All of them as one message."""
     return " ".join([*problems.run, *(f"{name}: {' '.join(texts)}" for name, texts in problems.hosts.items()), NOTHING_CHANGED])
+
+
+def _previewed(task_vars: Mapping[str, Any]) -> Iterator[str]:
+    """Ansible keeps what include_vars has read until it ends: another playbook of the same run would carry out what was to be shown only."""
+    if POLICY in task_vars and not task_vars.get(PREVIEW):
+        yield (
+            f"status with plan has read {task_vars[POLICY]} before, in the same run of Ansible, which keeps its variables until the end. "
+            "Start this playbook by itself, without plan."
+        )
 
 
 def _of_play(task_vars: Mapping[str, Any], settings: Mapping[str, Setting]) -> dict[str, Any]:

@@ -11,8 +11,12 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from ...module_utils._policy.quantity import count_of
+from ...module_utils._swarm import owned_labels
 
 
 @dataclass(frozen=True)
@@ -21,8 +25,8 @@ class Setting:
 
     ``low`` is the least number that makes sense, ``high`` the greatest, ``unit`` what is counted. ``default`` is None where nothing is set by
     default, and ``empty``: an empty value means the same. ``once``: it counts for the whole run, not for a host; ``swarm``: and for hosts that
-    a run with ``--limit`` leaves out. ``wants`` is what its value has to be, where the type does not say it all. ``meaning`` is a line, what
-    else a user has to know stands in ``details``.
+    a run with ``--limit`` leaves out. ``wants`` is what its value has to be, where the type does not say it all, and ``fits`` says whether it is.
+    ``meaning`` is a line, what else a user has to know stands in ``details``.
     """
 
     name: str
@@ -38,7 +42,20 @@ class Setting:
     once: bool = False
     swarm: bool = False
     wants: str = ""
+    fits: Callable[[Any], bool] | None = None
     details: str = ""
+
+
+def _are_sizes(value: Any) -> bool:
+    return all(count_of(one, 100) for one in (value if isinstance(value, (list, tuple)) else [value]))
+
+
+def _are_names_or_all(value: Any) -> bool:
+    return isinstance(value, (bool, str)) or (isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value))
+
+
+def _is_key(value: Any) -> bool:
+    return bool(owned_labels.KEY.match(str(value)))
 
 
 NEVER, SERVICES, ALL = "never", "services", "all"
@@ -79,8 +96,8 @@ PLAYBOOKS = (
         "task is that old. Any other value but `false` counts as `true` and is warned of.",
     ),
     Setting(
-        "provision_batch", "raw", None, "how many nodes that carry work are changed at a time", once=True,  # judged where it is cut, by _plan/batches
-        wants="a number, a share such as 25%, or a list of these",
+        "provision_batch", "raw", None, "how many nodes that carry work are changed at a time", once=True, empty=True,
+        wants="a number, a share such as 25%, or a list of these", fits=_are_sizes,
         details="By default a canary of each model, a tenth of the nodes and at most three at a time, then a tenth of them at a time. Idle members "
         "go first: their canaries (by the first number, where one is given), then the others at once. Hosts in no swarm yet are changed all at "
         "once.",
@@ -100,7 +117,7 @@ PLAYBOOKS = (
     Setting("provision_drain_timeout", "int", 120, "how long a drained task may take to end", unit=SECONDS),
     Setting(
         "provision_allow_pending", "raw", None, "the services that may have no place under a new policy", once=True,
-        wants="a list of names, or true for all",
+        empty=True, wants="a list of names, or true for all", fits=_are_names_or_all,
         details="A node that would take away what any other service reserves, and finds nowhere else, is an error that names the service.",
     ),
     Setting(
@@ -121,15 +138,15 @@ PLAYBOOKS = (
         "that no run has been to for a week can be raised (docs/ALERTS.md).",
     ),
     Setting(
-        "maintain_tasks", "path", None, "the file with the tasks of a maintenance",
+        "maintain_tasks", "path", None, "the file with the tasks of a maintenance", once=True,
         details="A relative path begins where you are. A task in it may take as long as it likes, unless you give it a `timeout` in seconds: give "
         "one to each that could hang, since the others of the batch wait for it.",
     ),
     Setting(
-        "maintain_id", "str", "", "the name of a maintenance, which is noted on each node that has had it",
+        "maintain_id", "str", "", "the name of a maintenance, which is noted on each node that has had it", empty=True,
+        wants="text of letters, digits, '.', '_', '/' and '-'", fits=_is_key,
         details="Such as `-e maintain_id=driver-570`: run again with the same name after a kill, or the next day for the nodes that waited, nodes on "
-        "which it was finished are left alone, and not emptied a second time. Empty: every node gets its window at each run. Letters, digits and "
-        "`. _ / -`.",
+        "which it was finished are left alone, and not emptied a second time. Empty: every node gets its window at each run.",
     ),
     Setting("maintain_reboot", "bool", False, "whether each node is rebooted after those tasks"),
     Setting("maintain_timeout", "int", 900, "how long a node may take to come back", low=1, unit=SECONDS),

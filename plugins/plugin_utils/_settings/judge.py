@@ -80,7 +80,8 @@ def _wanted(setting: Setting, value: Any) -> str | None:
     if setting.type == "list":
         return None if value is None or _is_list(value, setting.elements) else in_words(setting)
     judge = _IS.get(setting.type)
-    return None if judge is None or (judge(value) and _is_within(setting, value)) else in_words(setting)
+    fits = (judge is None or judge(value)) and _is_within(setting, value) and (setting.fits is None or setting.fits(value))
+    return None if fits else in_words(setting)
 
 
 def _is_list(value: Any, elements: str) -> bool:

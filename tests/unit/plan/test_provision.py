@@ -861,12 +861,6 @@ def test_one_that_was_left_paused_returns_to_service():
     assert plan([one], swarm(known), "runs driver.yml")[one.name].groups == [MARKED, END]
 
 
-def test_a_maintenance_has_a_name_that_a_label_can_have():
-    one = replace(host(), settings={"maintain_id": "a,b"})
-    assert "maintain_id is 'a,b'" in plan([one], swarm(member()), "runs driver.yml")[one.name].error
-    assert plan([one], swarm(member()))[one.name].error is None
-
-
 H100_CLASS, WISH = "gpu.class.h100-12345678", '{"gpu.class.h100-12345678":{"wants":{"model":"*h100*"}}}'
 
 

@@ -24,7 +24,9 @@ DECLARED = {setting.name: setting for setting in [*PLAYBOOKS, *of_roles([*ROLES,
 RIGHT = [
     ("provision_wait", [0, 300, "300", 2.0]),
     ("provision_disrupt", ["never", "services", "all"]),
-    ("provision_batch", [2, "25%", [1, "10%"], None]),
+    ("provision_batch", [2, "25%", [1, "10%"], None, "", []]),
+    ("provision_allow_pending", [True, "yes", ["train", "web"], "train,web", [], None]),
+    ("maintain_id", ["driver-570", "2026/11_a.b", 7, ""]),
     ("provision_max_failed", [1, "3"]),
     ("provision_take_lease", [True, "yes", "false", 0]),
     ("deprovision_leave", [False, "no"]),
@@ -53,6 +55,16 @@ WRONG = [
     ("provision_wait", "5m", "provision_wait is '5m', and"),
     ("provision_wait", "{{ 5 }}", "provision_wait is '{{ 5 }}', and"),  # marked as unsafe: what is left once templates are worked out
     ("provision_drain_timeout", "x", "provision_drain_timeout is 'x', and"),
+    ("provision_batch", "abc", "provision_batch is 'abc', and has to be a number, a share such as 25%, or a list of these. Set it so, or leave"),
+    ("provision_batch", 0, "provision_batch is 0, and"),
+    ("provision_batch", [2, "x%"], "provision_batch is [2, 'x%'], and"),
+    ("provision_batch", True, "provision_batch is true, and"),
+    ("provision_allow_pending", 5, "provision_allow_pending is 5, and has to be a list of names, or true for all. "),
+    ("provision_allow_pending", {}, "has to be a list of names"),
+    ("provision_allow_pending", [5], "has to be a list of names"),
+    ("maintain_id", "a b", "maintain_id is 'a b', and has to be text of letters, digits, '.', '_', '/' and '-'. "),
+    ("maintain_id", "a,b", "maintain_id is 'a,b', and"),
+    ("maintain_id", ["a"], "maintain_id is ['a'], and"),
     ("provision_max_failed", 0, "has to be a whole number of hosts, 1 or more"),
     ("provision_lease", "", "provision_lease is empty, and has to be a whole number of seconds, 1 or more. "),
     ("provision_disrupt", "some", "provision_disrupt is 'some', and has to be never, services or all. "),
@@ -242,6 +254,13 @@ def test_what_is_wrong_for_some_is_reported_of_those():
     assert "write gpu_node_advertise" in found.hosts["g2"][0]
 
 
+def test_a_policy_that_was_to_be_shown_only_is_not_carried_out_by_the_next_playbook():
+    read = {"gpu_swarm_policy_read": "/tmp/policy.yml", "gpu_node_advertise": []}
+    (message,) = checked({"g1": dict(read), "g2": dict(read)})[0].run
+    assert message.startswith("status with plan has read /tmp/policy.yml before, in the same run of Ansible")
+    assert checked({"g1": dict(read)}, play={"_gpu_swarm_only_plans": True})[0] == ([], {})
+
+
 @pytest.mark.parametrize(
     ("name", "member", "manager", "words"),
     [
@@ -264,7 +283,7 @@ def test_what_counts_for_the_whole_run_is_the_same_for_all_hosts(name, member, m
     assert problems.run == [f"{name} counts for the whole run, and {words}. Put it into group_vars/all.yml, or give it with -e."]
     assert problems.hosts == {}
     assert found({"g1": member, "g2": member}) == ([], {})
-    of_play = [*DECLARED[name].choices, True if DECLARED[name].type == "bool" else 5]
+    of_play = [*DECLARED[name].choices, 5 if DECLARED[name].type == "int" or name == "provision_batch" else True]
     assert found({"m1": manager, "g1": member}, play={name: of_play[0]}) == ([], {})
 
 
