@@ -313,7 +313,8 @@ def test_what_a_policy_would_do_to_nodes_and_services(fleet: Fleet, inventory: P
     assert "plan is gone.yml, which is no file" in shown(fleet, inventory, "plan=gone.yml").output
 
     both = tmp_path / "site.yml"
-    both.write_text(json.dumps([{"ansible.builtin.import_playbook": f"fleet.gpu_swarm.{name}"} for name in ("status", "provision")]), encoding="utf-8")
+    plays = [{"ansible.builtin.import_playbook": f"fleet.gpu_swarm.{name}"} for name in ("status", "provision")]
+    both.write_text(json.dumps(plays), encoding="utf-8")
     run = fleet.playbook(inventory, "--extra-vars", f"plan={policy}", "--extra-vars", "provision_allow_pending=true", playbook=str(both))
     assert f"status with plan has read {policy} before, in the same run of Ansible" in run.output
     assert run.rc == 2, run.output

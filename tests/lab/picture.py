@@ -15,6 +15,7 @@ HEAD = 58  # the node's name and model, above its cells
 TOP = 52  # what was typed
 QUEUE = 60  # the tasks that are pending
 LEGEND = 44
+WIDEST = 7.6  # of a letter of the legend, in the widest of its fonts
 ALLOCATED, FREE, SICK, PENDING = "allocated", "free", "sick", "pending"
 MEANINGS = (
     (ALLOCATED, "allocated to a task, which sees this GPU alone"),
@@ -135,5 +136,5 @@ def _legend(top: int, kinds: set[str]) -> list[str]:
                 f'<rect class="{kind}" x="{x:.0f}" y="{top}" width="15" height="15" rx="3"/>',
                 f'<text x="{x + 22:.0f}" y="{top + 12}" class="small">{meaning}</text>',
             ]
-            x += 50 + 6.7 * len(meaning)
+            x += 50 + WIDEST * len(meaning)
     return parts

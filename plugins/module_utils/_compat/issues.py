@@ -62,18 +62,19 @@ TRAPS = (
     ),
     Trap(
         "no-reservation-sees-all", "toolkit", "any version",
-        "A service that reserves nothing but whose image sets NVIDIA_VISIBLE_DEVICES=all, as every CUDA image does, sees"
-        " every GPU of its node. No setting of the toolkit closes this without disabling the swarm's variables too.",
+        "A service that reserves nothing but whose image sets NVIDIA_VISIBLE_DEVICES=all, as every CUDA image does, sees every GPU of its node"
+        " where no guard keeps it from them. No setting of the toolkit closes this without disabling the swarm's variables too.",
         "seen with 1.20.0",
-        WARNING, "Reserve a GPU, or set NVIDIA_VISIBLE_DEVICES=void (not none) on a service that must not see one. What only the"
-        " image sets is not reported.",
+        WARNING, "Set gpu_swarm_isolation to reserved: what starts from then on sees what it reserved, and a service with such a variable of its"
+        " own is refused. Or reserve a GPU, or set NVIDIA_VISIBLE_DEVICES=void (not none) on a service that must not see one. What only the image"
+        " sets is not reported.",
         _U + "ledger/test_findings.py::test_who_sees_gpus_without_a_reservation",
     ),
     Trap(
         "variable-set-by-hand", "toolkit", "any version",
-        "'--env DOCKER_RESOURCE_<KIND>=all' on a service without a reservation gives it all GPUs, unaccounted.",
+        "'--env DOCKER_RESOURCE_<KIND>=all' on a service without a reservation gives it all GPUs, unaccounted, where no guard refuses it.",
         "seen with 1.20.0",
-        WARNING, "Reserve the kind: then the scheduler's value wins.",
+        WARNING, "Reserve the kind: then the scheduler's value wins. Or set gpu_swarm_isolation to reserved: then such a service is refused.",
         _U + "ledger/test_findings.py::test_who_sees_gpus_without_a_reservation",
     ),
     Trap(

@@ -19,10 +19,12 @@ from .._policy import generic_resources
 NAMED = 5
 
 
-def findings(ledger: Mapping[str, Any], leader: str | None) -> list[dict[str, str]]:
-    """[{id, text}] for a ledger, one for each known issue that it shows: what goes wrong, who is concerned, and the remedy."""
-    # A share of a GPU's memory comes without a device: such a service sets the variable rightly.
-    seeing = [one for one in ledger["unreserved"] if not one["reserves"]]
+def findings(ledger: Mapping[str, Any], leader: str | None, guarded: bool) -> list[dict[str, str]]:
+    """[{id, text}] for a ledger, one for each known issue that it shows: what goes wrong, who is concerned, and the remedy. ``guarded``:
+    all nodes with GPUs have a guard that refuses tasks such GPUs as they did not reserve."""
+    # A share of a GPU's memory comes without a device: such a service sets the variable rightly. What runs under a guard is from before it, or
+    # allowed; what does not is refused.
+    seeing = [one for one in ledger["unreserved"] if not one["reserves"] and (one["nodes"] or not guarded)]
     found = (
         ("new-leader-claims-again", [_twice(one) for one in ledger["held_twice"]]),
         ("finished-jobs-count", [_finished(one, leader) for one in ledger["finished_jobs"] if one["clash"]]),

@@ -17,6 +17,7 @@ from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple
 
 from .._compat import checks
 from .._policy import generic_resources
+from .._swarm.isolation import ENFORCED
 from . import claims, elsewhere, findings, health, on_gpu_nodes, pending, unreserved
 from . import reservations as service_reservations
 from .availability import FORMER, is_set_by_run, paused_for, read_mark, set_at, set_by
@@ -54,9 +55,11 @@ def _uncollected() -> Iterator[None]:
 
 
 @_uncollected()
-def ledger(listed: Listed, prefix: str, explained: Collection[str] = (), most: int | None = None) -> dict[str, Any]:
-    """The whole ledger. ``prefix`` is that of the labels by which nodes are marked, ``explained`` are the services to explain, and ``most`` how many
-    of them at the most (see explain)."""
+def ledger(
+    listed: Listed, prefix: str, explained: Collection[str] = (), most: int | None = None, levels: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The whole ledger. ``prefix`` is that of the labels by which nodes are marked, ``explained`` are the services to explain, ``most`` how many
+    of them at the most (see explain), and ``levels`` those of isolation by the id of a node: without them it is off."""
     nodes, _tasks, services, now, _keep_label = listed
     reading = _read(listed, Census() if explained else None)
     leader = leader_engine(nodes)
@@ -75,7 +78,7 @@ def ledger(listed: Listed, prefix: str, explained: Collection[str] = (), most: i
         "reservations": service_reservations.records(reading.reserving, nodes),
         "pending": pending.pending(reading.waiting, nodes, records, reading.reserved, now),
     }
-    found["findings"] = findings.findings(found, leader)
+    found["findings"] = findings.findings(found, leader, _are_guarded(records, levels or {}))
     if reading.census:
         from . import explain  # only here: to load it takes a hundredth of a second
 
@@ -83,6 +86,10 @@ def ledger(listed: Listed, prefix: str, explained: Collection[str] = (), most: i
         places = [pending.place(node, by_node[node["ID"]], reading.reserved) for node in nodes]
         found["explained"] = explain.explained(explained, services, explain.Moment(places, reading.census, now), most)
     return found
+
+
+def _are_guarded(records: Iterable[Mapping[str, Any]], levels: Mapping[str, str]) -> bool:
+    return all(levels.get(record["id"]) in ENFORCED for record in records if unreserved.has_gpus(record))
 
 
 # -- the pass over the tasks -----------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from .tasks import epoch
 def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_label: str = KEY) -> dict[str, Any]:
     """The result of a module: the ledger, and the swarm that it is of."""
     listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
-    result = ledger(listed, prefix, explained)
+    result = ledger(listed, prefix, explained, levels=kept.read(manager.spec).nodes)
     result["books"] = books_of(manager.spec, result["nodes"])
     result["classes"] = classes.needed(listed.services)
     result["findings"] += books.findings(result["books"])

@@ -19,6 +19,7 @@ from .._health.books import Finding
 
 LABEL = "gpu-swarm.isolation"
 OFF, AUDIT, RESERVED, EXCLUSIVE = LEVELS = ("off", "audit", "reserved", "exclusive")  # as the guard has them
+ENFORCED = (RESERVED, EXCLUSIVE)  # what a task did not reserve is hidden from it, or it is refused
 UNKNOWN = "unknown"  # what somebody else wrote there
 # So long a service is kept that is counted no more, and so many of them: those counted last.
 KEPT_S = 30 * 86400

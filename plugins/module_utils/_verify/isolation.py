@@ -14,14 +14,11 @@ from itertools import groupby
 from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from .._guard.bundle import VISIBLE
-from .._guard.decision import EXCLUSIVE, RESERVED
 from .._policy import generic_resources
 
 # What a check is of: a task that reserves GPUs and sees these, and with a guard that enforces something, what others get.
 # MEMORY: one that reserves a part of a card's memory and sees that card, which only a guard ties to it.
 ALLOCATED, MEMORY, UNRESERVED, BESIDE = "allocated", "memory", "unreserved", "beside"
-# The levels of isolation at which something is enforced.
-ENFORCED = (RESERVED, EXCLUSIVE)
 WITHOUT, MORE = "without a reservation", "with variables that request more than it reserved"
 WORDS = {UNRESERVED: WITHOUT, BESIDE: MORE}
 

@@ -19,6 +19,7 @@ from .._gpu.record import is_slot
 from .._guard.decision import PROBE
 from .._ledger.unreserved import has_gpus
 from .._policy.quantity import count_of
+from .._swarm.isolation import ENFORCED
 from . import isolation
 
 PLANNED, PASSED, FAILED, UNTESTED = "planned", "passed", "failed", "untested"
@@ -146,7 +147,7 @@ def _of_memory(node: Mapping[str, Any], level: str | None, probe: Mapping[str, A
 
 def _is_guarded(node: Mapping[str, Any], level: str | None) -> bool:
     """Whether a guard on a node with GPUs is to enforce something. They may be advertised by memory alone."""
-    return level in isolation.ENFORCED and has_gpus(node)
+    return level in ENFORCED and has_gpus(node)
 
 
 def _checks_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: _PerKind, total: int) -> list[Check]:

@@ -15,8 +15,9 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed imp
 JOB = service("s2", "sweep", mode="ReplicatedJob")
 
 
-def findings_of(nodes, tasks, services=None, leader="26.1.5+dfsg1"):
-    return ledger(Listed([node("m1", leader=True, engine=leader), *nodes], tasks, services or [service(), JOB]), "gpu-swarm.")
+def findings_of(nodes, tasks, services=None, leader="26.1.5+dfsg1", levels=None):
+    listed = Listed([node("m1", leader=True, engine=leader), *nodes], tasks, services or [service(), JOB])
+    return ledger(listed, "gpu-swarm.", levels=levels)
 
 
 def texts(result, trap):
@@ -140,6 +141,24 @@ def test_who_sees_gpus_without_a_reservation(env, trap, variable):
     result = findings_of([node(resources=named(A))], [task("t1")], [service(env=env)])
     (text,) = texts(result, trap)
     assert "Here: service train with %s on node host-n1." % variable in text
+
+
+@pytest.mark.parametrize(
+    ("levels", "tasks", "warned"),
+    [
+        ({}, [], True),
+        ({"n1": "reserved"}, [], True),
+        ({"n1": "reserved", "n2": "audit"}, [], True),
+        ({"n1": "reserved", "n2": "exclusive"}, [], False),
+        ({"n1": "reserved", "n2": "exclusive"}, [task("t1")], True),
+    ],
+    ids=["off", "a node without a guard", "one that only counts", "refused everywhere", "it runs: from before, or allowed"],
+)
+def test_a_service_that_guards_refuse_is_not_warned_of(levels, tasks, warned):
+    nodes = [node(resources=named(A)), node("n2", resources=named(B))]
+    result = findings_of(nodes, tasks, [service(env=["NVIDIA_VISIBLE_DEVICES=all"])], levels=levels)
+    assert len(result["unreserved"]) == 1
+    assert [finding["id"] for finding in result["findings"]] == ["no-reservation-sees-all"] * warned
 
 
 def test_of_many_only_some_are_named():
