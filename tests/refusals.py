@@ -19,12 +19,15 @@ PLUGINS = ROOT / "plugins"
 TASKS = ("playbooks/**/*.yml", "roles/**/*.yml")
 TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 PLACES = re.compile(r"%%|%[-\d.]*[a-z]|\{\w*\}")
+AS_IT_IS = {"mask", "printable", "printable_lines", "str"}  # what they return has the same words
 DEPTH = 5  # helpers that call helpers
 MOST = 64  # combinations of alternatives within one message
 # What a person reads. Other exceptions are caught in the code, and their text stands within another message.
 OWN = {"GpuSwarmError", "AnsibleActionFail", "AnsibleFilterError", "Refused"}
 # Where a function returns the reason of a refusal, and not only raises it.
-RETURNED = re.compile(r"module_utils/(_node|_dockerd|_config|_policy)/|plugin_utils/(_plan|_fleet|_rollout|_stack)/")
+RETURNED = re.compile(
+    r"module_utils/(_config|_dockerd|_jobs|_node|_node_spec|_policy|_react|_verify)/|plugin_utils/(_controller|_fleet|_plan|_rollout|_settings|_stack)/"
+)
 REASON = re.compile(r"blocker|refusal")  # such a function returns an empty text where nothing is refused
 
 Function = ast.FunctionDef | None
@@ -76,6 +79,7 @@ def refusals(source: str, where: str, own: Iterable[str] = OWN) -> Iterator[Refu
     tree = ast.parse(source)
     texts = _Texts(tree)
     found = {text: node.lineno for function, node in _raised(tree, set(own)) for text in texts.of(_message(node.exc), function)}
+    found.update({text: node.lineno for function, node in _failed(tree) for text in texts.of(node, function)})
     if RETURNED.search(where):
         found.update({text: node.lineno for function, node in _returned(tree) for text in texts.of(node.value, function) if _words(text) > 3})
     yield from (Refusal(f"{where}:{line}", " ".join(text.split())) for text, line in found.items() if _words(text))
@@ -129,6 +133,21 @@ def _returned(tree: ast.AST) -> Iterator[tuple[Function, ast.Return]]:
                 yield function, node
 
 
+def _failed(tree: ast.AST) -> Iterator[tuple[Function, ast.expr]]:
+    """The message of each ``fail_json(msg=…)`` and of each answer ``{"failed": True, "msg": …}`` or ``update(failed=True, msg=…)``."""
+    for function, node in _inside(tree):
+        if isinstance(node, ast.Call):
+            given = {keyword.arg: keyword.value for keyword in node.keywords}
+            fails = _name(node) == "fail_json" or "failed" in given
+        elif isinstance(node, ast.Dict):
+            given = {str(key.value): value for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)}
+            fails = "failed" in given
+        else:
+            continue
+        if fails and "msg" in given:
+            yield function, given["msg"]
+
+
 def _message(error: ast.expr | None) -> ast.expr | None:
     """What the error says: of a class that is chosen first (``KINDS[status](text)``), its argument."""
     if isinstance(error, ast.Call) and not _name(error) and error.args:
@@ -173,6 +192,8 @@ class _Texts:
             return [text for value in node.values for text in self.of(value, function, depth)]
         if isinstance(node, ast.Name):
             return self._assigned(node, function, depth) or self._constant(node, depth)
+        if isinstance(node, ast.Subscript):
+            return self._chosen(node.value, depth)
         return self._called(node, function, depth) if isinstance(node, ast.Call) else None
 
     def _joined(self, parts: list[list[str]]) -> list[str]:
@@ -188,6 +209,11 @@ class _Texts:
         value = self._constants.get(node.id) if isinstance(node, ast.Name) else None
         return self.of(value, None, depth - 1) if isinstance(value, ast.Constant | ast.JoinedStr | ast.BinOp) else None
 
+    def _chosen(self, node: ast.expr, depth: int) -> list[str] | None:
+        """Of a table of texts, each of them."""
+        table = self._constants.get(node.id) if isinstance(node, ast.Name) else None
+        return [text for value in table.values for text in self.of(value, None, depth - 1)] if isinstance(table, ast.Dict) else None
+
     def _assigned(self, name: ast.Name, function: Function, depth: int) -> list[str]:
         """What the function itself sets the name to, at each of its places."""
         return [
@@ -201,8 +227,11 @@ class _Texts:
         name = _name(call)
         if name == "format" and isinstance(call.func, ast.Attribute):
             return [PLACES.sub(GAP, text) for text in self.of(call.func.value, function, depth)]
+        if name == "get" and isinstance(call.func, ast.Attribute):
+            return self._chosen(call.func.value, depth)
         if name in self._functions:
             helper = self._functions[name]
             results = [node.value for node in ast.walk(helper) if isinstance(node, ast.Return)]
             return [text for value in results for text in self.of(value, helper, depth - 1)]
-        return self.of(call.args[0], function, depth) if call.args and name.lstrip("_")[:1].isupper() else None
+        through = name.lstrip("_")[:1].isupper() or name in AS_IT_IS
+        return self.of(call.args[0], function, depth) if call.args and through else None

@@ -64,6 +64,26 @@ ALLOWED = [
     Allowed(
         r"modules/swarm_member\.py", r"^no manager can be reached$", "… reaches no manager of the swarm: nothing answered at …", "becomes that one"
     ),
+    Allowed(r"_jobs/finished\.py", r"^it is no job$", "it is no job: swarm starts its tasks again", "the same, of a global service"),
+    Allowed(
+        r"_node_spec/held_back\.py",
+        r"^it is not ready$|^finished job … would run again$",
+        "finished job …, which would run again",
+        "why a module leaves a node for now; a run goes on waiting, and prints what the plan says of it",
+    ),
+    Allowed(r"_controller/answer\.py", r"^… is not what it should be$", "what came back is no answer of this module (…)", "stands in its brackets"),
+    Allowed(
+        r"modules/gpu_node\.py",
+        r"^…: …\. …, and run this again\.$",
+        "this needs root on the node, and the task runs as user id …",
+        "a file that cannot be read or written: its path, the system's reason, and become where that is missing",
+    ),
+    Allowed(
+        r"modules/repository_(key|packages)\.py",
+        r"^(content|definition) ",
+        "labels of node …",
+        "an option that the role gives: who calls the module alone reads which one",
+    ),
     Allowed(r"_gpu/nvml\.py", r"^NVML: …", "NVML: …", "a row of a single word does not count by itself"),
     Allowed(r"_guard/main\.py", r"^the container … …$", "… is of a task with GPUs, which cannot be restored from a checkpoint", "the words put in"),
     Allowed(r"_jobs/logs\.py", r"^… to …: …$", "its log could not be saved", "that message, begun by a constant"),
@@ -126,6 +146,9 @@ NEW = "the flux of %s is inverted, and nothing was changed. Ask the vendor."
         ("plugin_utils/_stack/gpus.py", "raise GpuSwarmError(f'the flux of {path} is inverted, and nothing was changed.')"),
         ("module_utils/_config/new.py", f"wrong = {NEW!r} % path\n    raise GpuSwarmError(wrong)"),
         ("module_utils/_config/new.py", f"raise self._wrong(path)\n\ndef _wrong(self, path):\n    return ConfigError({NEW!r} % path)"),
+        ("modules/new.py", f"module.fail_json(msg=mask({NEW!r} % path))"),
+        ("action/new.py", f"return {{'failed': True, 'msg': {NEW!r} % path}}"),
+        ("action/new.py", f"result.update(failed=True, msg=TEXTS[key] % path)\n\nTEXTS = {{'a': {NEW!r}}}"),
         ("plugin_utils/_plan/new.py", f"return {NEW!r} % path if path else None"),
         ("plugin_utils/_fleet/new.py", f"return TEXT % path\n\nTEXT = {NEW!r}"),
     ],
