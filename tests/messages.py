@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -39,7 +40,8 @@ def said(pattern: str, text: str) -> bool:
     return True
 
 
-def spoken() -> list[str]:
+@functools.cache
+def spoken() -> frozenset[str]:
     """Every text that the code may print, with gaps for what is put in."""
     found: list[str] = []
     for pattern in CODE:
@@ -48,7 +50,7 @@ def spoken() -> list[str]:
             found += strings(text) if path.suffix == ".py" else [re.sub(r"\s+", " ", re.sub(r"\{\{.*?\}\}", GAP, text, flags=re.DOTALL))]
             if path.suffix == ".yml":  # what is said within a template
                 found.append(re.sub(r"\s+", " ", text.replace("' ~ '", "").replace("'", "")))
-    return found
+    return frozenset(found)
 
 
 def strings(source: str) -> Iterator[str]:
@@ -64,4 +66,10 @@ def strings(source: str) -> Iterator[str]:
 def unknown(messages: Iterable[str]) -> list[str]:
     """Those of the messages that nothing in the code says."""
     texts = spoken()
-    return [message for message in messages if not any(said(message, text) for text in texts)]
+    return [message for message in messages if not any(said(message, text) for text in texts if _longest(message) in text)]
+
+
+@functools.cache
+def _longest(pattern: str) -> str:
+    """What few texts have: they are many, and most are sorted out by it."""
+    return max((part.strip() for part in pattern.split(GAP)), key=len)

@@ -7,18 +7,27 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State, Verdict
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import books, label
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import progress
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.availability import why_closed
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import status
 from tests import messages
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "TROUBLESHOOTING.md"
-QUOTED = messages.quoted(PAGE.read_text(encoding="utf-8"))
+QUOTED = list(messages.quoted(PAGE.read_text(encoding="utf-8")))
 MESSAGES = [message for heading, message in QUOTED if heading not in (messages.DOCKERS, messages.ISSUES)]
+
+
+def under(title):
+    return [message for heading, message in QUOTED if heading == title]
 
 
 def test_each_message_of_troubleshooting_is_one_of_the_code():
@@ -36,14 +45,49 @@ def test_a_message_that_the_code_does_not_print_is_found():
 ALL_DETAILS = {State.BY_HAND, State.NOT_SHOWN}
 
 
-@pytest.mark.parametrize(
-    "state", [state for state in State if state.verdict is not Verdict.DONE and state not in ALL_DETAILS], ids=lambda one: one.name
-)
-def test_each_state_that_is_not_well_has_a_row(state):
+@pytest.mark.parametrize("state", [state for state in State if state not in ALL_DETAILS], ids=lambda one: one.name)
+def test_each_state_of_a_run_has_a_row(state):
     text = state.text.removeprefix("{}").strip()
-    fixed = [message.strip(f" {messages.GAP}").partition(messages.GAP)[0].rstrip(" :") for message in MESSAGES]
+    fixed = [message.strip(f" {messages.GAP}").partition(messages.GAP)[0].rstrip(" :") for message in under("States")]
     assert text
     assert any(part and text.startswith(part) for part in fixed), text
+
+
+CLOSED = [
+    {"state": state, "availability": availability, "set_by_run": False, "paused_for": paused_for}
+    for state, availability, paused_for in [
+        ("down", "active", None),
+        ("unknown", "active", None),
+        ("disconnected", "active", None),
+        ("ready", "pause", None),
+        ("ready", "drain", None),
+        ("ready", "pause", "fault"),
+    ]
+]
+
+
+def test_each_word_of_status_has_a_row():
+    rows = under("What status shows")
+    words = {status.ALLOCATED, status.FREE, status.FAULTY, status.NOT_ADVERTISED, *books.NAMES, *label.STATES} - {label.OK}
+    words |= {why_closed(record).partition(",")[0] for record in CLOSED}
+    assert len(words) > 15
+    assert sorted(words - set(rows)) == []
+
+
+OF_A_NODE = (status._state, status._other_isolation, status._claim)
+
+
+def test_each_text_about_a_node_of_status_has_a_row():
+    """What stands behind its state, if that is more than a word."""
+    texts = {text.strip() for one in OF_A_NODE for text in messages.strings(inspect.getsource(one)) if text != one.__doc__} | {status.RETURNED}
+    texts = {text for text in texts if len(text.split()) > 2}
+    assert len(texts) > 6
+    rows = [row for row in under("What status shows") if len(row.split()) > 2]
+    assert sorted(text for text in texts if not any(messages.said(row, text) for row in rows)) == []
+
+
+def test_each_state_of_a_job_that_is_not_well_has_a_row():
+    assert {progress.QUEUED, progress.STOPPING, progress.FAILED, progress.TIMED_OUT, progress.REFUSED_BY_GUARD} - set(under("Jobs")) == set()
 
 
 def test_each_reason_why_a_task_is_pending_has_a_row():
