@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
 from .._compat import checks
 from .._config import daemon_json
 from .._dockerd import flags as dockerd_flags
+from .._health.label import SHRINK
 from .._policy import advertise, generic_resources, shrink
 from .._policy.labels import node_labels, options_of
 from . import drift as node_drift
@@ -239,7 +240,7 @@ def _shrunk(case: Case) -> list[dict[str, str]]:
     record: Mapping[str, Any] = next((entry[INSERTED] for entry in entries if restore.is_daemon(entry)), {})
     running = seen.engine["generic_resources"] if seen.engine else None
     earlier = shrink.before(running, record, advertisement["owned_kinds"])
-    text = shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"), params.get("on_loss"))
+    text = shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"), params.get("on_loss") == SHRINK)
     return [{"id": shrink.ID, "text": text}] if text else []
 
 

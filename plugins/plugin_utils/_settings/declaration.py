@@ -42,8 +42,6 @@ class Setting:
 
 
 NEVER, SERVICES, ALL = "never", "services", "all"
-# Of gpu_node_on_loss.
-PAUSE, REPORT, SHRINK = "pause", "report", "shrink"
 DISRUPTIONS = (NEVER, SERVICES, ALL)
 SECONDS = "seconds"
 ISOLATION = ("off", "audit", "reserved", "exclusive")
