@@ -40,11 +40,11 @@ class Decision(NamedTuple):
     released: list[str]  # the paths that contain no change of this collection any more
     act: str | None  # what the daemon needs: restart | reload
     restart: bool  # whether it must be started anew
-    changed: bool
+    changed: bool  # whether carrying it out changes anything on the node
     drift: list[str]  # each difference between the node and the decision, in words
     running: Running | None  # what the daemon must show afterwards; None where it is left alone
-    diff: list[dict[str, str]]
-    warnings: list[str]
+    diff: list[dict[str, str]]  # of each file that is written, as Ansible shows it
+    warnings: list[str]  # what the user is to know of, though it keeps nothing from being done
     refused: list[dict[str, str]]  # id and text of why this must not be carried out
     adopted: list[str]  # what of somebody's settings is taken over, in sentences, which are among the warnings too
     runtime_stays: bool  # whether Docker keeps a runtime nvidia of somebody's where this collection's is removed
