@@ -47,9 +47,8 @@ options:
       - If not given, what this module keeps on the node is tried, then the controller's copies are sent.
     type: path
   look_for_images:
-    description:
-      - Whether the result names in RV(images) the images of the node that GPUs can be tested with, as
-        M(fleet.gpu_swarm.swarm_gpu_verify) uses them. It costs one more call of the Docker API.
+    description: Whether the result names in RV(images) the images of the node that GPUs can be tested with, as M(fleet.gpu_swarm.swarm_gpu_verify)
+      uses them. It costs one more call of the Docker API.
     type: bool
     default: false
     version_added: 0.2.0
@@ -254,9 +253,8 @@ refused:
   type: list
   elements: dict
 came:
-  description:
-    - The containers that were started between the inspection of the node and the restart of its daemon, as in RV(containers). The files
-      are as they were, and the daemon was not restarted.
+  description: The containers that were started between the inspection of the node and the restart of its daemon, as in RV(containers). The files are
+    as they were, and the daemon was not restarted.
   returned: with an error for this
   type: list
   elements: dict
@@ -271,9 +269,8 @@ restart_required:
   returned: success
   type: bool
 runtime_stays:
-  description:
-    - With O(state=absent), whether Docker keeps a runtime C(nvidia) that was there before, in C(daemon.json) or by C(--add-runtime).
-      Its program is in the toolkit's packages.
+  description: With O(state=absent), whether Docker keeps a runtime C(nvidia) that was there before, in C(daemon.json) or by C(--add-runtime). Its
+    program is in the toolkit's packages.
   returned: success
   type: bool
   version_added: 0.2.0
@@ -315,12 +312,16 @@ swarm:
   returned: always, also with an error, unless the daemon itself did not answer
   type: dict
 health:
-  description:
-    - What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers cannot see it, or null; C(reasons);
-      C(report), as O(health_report); C(shown), the label that the managers see, which may say for a while what is over; and C(books), a list for each
-      finding of name, card, ids of the task and of the holder, who uses it, and since when (C(docs/ISOLATION.md)).
+  description: What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers cannot see it, or null;
+    C(reasons); C(report), as O(health_report); C(shown), the label that the managers see, which may say for a while what is over; and C(books), a
+    list for each finding of name, card, ids of the task and of the holder, who uses it, and since when (C(docs/ISOLATION.md)).
   returned: success; null where no watcher runs
   type: dict
+  version_added: 0.3.0
+watcher_missing:
+  description: Whether the node is to have a watcher of its GPUs (O(health)) and has none, which stands in RV(drift) too.
+  returned: success
+  type: bool
   version_added: 0.3.0
 isolation:
   description:
@@ -353,8 +354,7 @@ containers:
   description:
     - The running containers, each with C(id), C(name), C(image), C(service), C(task), C(age) in seconds and C(swarm_networks).
       A restart stops them.
-    - The C(swarm_networks) of a container that is no task are the swarm's networks that it is attached to. It loses them when the
-      node leaves the swarm.
+    - The C(swarm_networks) of a container that is no task are the swarm's networks it is attached to. It loses them when the node leaves the swarm.
   returned: always, also with an error, unless the daemon itself did not answer
   type: list
   elements: dict

@@ -102,7 +102,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import logs
-from ..module_utils._jobs.prune import prune, refuse
+from ..module_utils._jobs.prune import answer, prune, refuse
 from ..module_utils._swarm.lease import AnotherRun
 from ..module_utils._swarm.manager import SwarmError, connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
@@ -111,7 +111,7 @@ from ..module_utils._swarm.options import CONNECTION_OPTIONS
 def run(params, check_mode):
     """The module's result."""
     refuse(params)
-    return prune(connect(params), params, check_mode)
+    return answer(prune(connect(params), params, check_mode))
 
 
 def everywhere(problem):

@@ -14,9 +14,13 @@ import yaml
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
 TASK_FILES = sorted([*(ROOT / "playbooks/tasks").rglob("*.yml"), *(ROOT / "roles").glob("*/tasks/**/*.yml")])
+# Who may give variables to a task file.
+CALLERS = sorted({*TASK_FILES, *(ROOT / "playbooks").glob("*.yml"), *(ROOT / "playbooks/plays").rglob("*.yml")})
 # Who may read what a task file sets.
 READERS = ("playbooks/**/*.yml", "roles/**/*.yml", "roles/**/*.j2", "plugins/**/*.py", "molecule/**/*.yml")
 SET_FACT = "ansible.builtin.set_fact"
+# What a comment may call a variable instead.
+IN_WORDS = {"gpu_swarm_plan": "plan"}
 # What is left out, with the reason.
 ALLOWED = {
     "playbooks/tasks/plan/reset.yml": "is a list of what it sets, and of nothing else",
@@ -34,6 +38,19 @@ def sets(text):
     """The variables that its tasks set."""
     found = list(tasks(yaml.safe_load(text)))
     return {task["register"] for task in found if "register" in task} | {name for task in found for name in task.get(SET_FACT, {})}
+
+
+def gives(found):
+    """The variables that its tasks or plays give to the files that they call."""
+    if isinstance(found, dict):
+        yield from (name for name in found.get("vars") or () if name.startswith("_"))
+    for part in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
+        yield from gives(part)
+
+
+def state(text):
+    """Of both, what the file is about itself."""
+    return sets(text) | set(gives(yaml.safe_load(text)))
 
 
 def comment(text):
@@ -58,6 +75,16 @@ def unnamed(text, others):
     return sorted(name for name in sets(text) if any(named(name, other) for other in others) and not named(name, comment(text)))
 
 
+def unread(text, others):
+    """What the file reads and others set or give, while it does not do so itself, and its first comment does not name."""
+    bare, said = read(text), comment(text)
+    return sorted(
+        name
+        for name in others - state(text)
+        if named(name, bare) and not named(name, said) and not (name in IN_WORDS and named(IN_WORDS[name], said))
+    )
+
+
 @pytest.fixture(scope="module")
 def readers():
     texts = {path: path.read_text(encoding="utf-8") for pattern in READERS for path in ROOT.glob(pattern)}
@@ -80,6 +107,22 @@ def test_the_comment_names_what_others_read(readers):
         if missing and str(path.relative_to(ROOT)) not in ALLOWED:
             found[str(path.relative_to(ROOT))] = missing
     assert found == {}
+
+
+def test_the_comment_names_what_others_set_or_give():
+    of_roles = {name for path in (ROOT / "roles").glob("*/vars/*.yml") for name in yaml.safe_load(path.read_text(encoding="utf-8")) or ()}
+    texts = {path: path.read_text(encoding="utf-8") for path in CALLERS}
+    others = {name for path in TASK_FILES for name in sets(texts[path])} | {name for text in texts.values() for name in gives(yaml.safe_load(text))}
+    assert {"gpu_swarm_plan", "gpu_swarm_connection_lost", "_gpu_swarm_step", "_gpu_swarm_maintain"} <= others - of_roles
+    found = {str(path.relative_to(ROOT)): unread(texts[path], others - of_roles) for path in TASK_FILES}
+    assert {path: missing for path, missing in found.items() if missing} == {}
+
+
+def test_it_finds_what_is_read_of_others():
+    text = "---\n# Reads a_b and the plan.\n# c\n- ping: {x: '{{ a_b ~ c_d ~ _e ~ gpu_swarm_plan }}'} # f\n  vars: {_g: '{{ _h }}'}\n  register: i\n"
+    assert state(text) == {"_g", "i"}
+    assert unread(text, {"a_b", "c_d", "_e", "f_g", "_g", "_h", "i", "gpu_swarm_plan"}) == ["_e", "_h", "c_d"]
+    assert unread(text.replace(" and the plan", ""), {"gpu_swarm_plan"}) == ["gpu_swarm_plan"]
 
 
 def test_it_finds_what_is_set_in_blocks_and_read_by_others():

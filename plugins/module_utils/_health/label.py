@@ -20,6 +20,8 @@ KEY = "fleet.gpu-swarm.health"
 OK, WARNING, FAULT, UNWATCHED, UNKNOWN = "ok", "warning", "fault", "unwatched", "unknown"
 STATES = (OK, WARNING, FAULT, UNWATCHED)
 LIMIT = 200  # bytes
+# What the option on_loss (role: gpu_node_on_loss) has become of a node with a fault.
+AFTER_LOSS = PAUSE, REPORT, SHRINK = ("pause", "report", "shrink")
 
 _CARD = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REASON = re.compile(r"[a-z]{1,20}")

@@ -22,7 +22,6 @@ from .._swarm.manager import Manager
 
 DIRECTORY = "/var/lib/gpu-swarm/jobs"
 LIMIT_MIB = 1024
-UNSAVED = "its log could not be saved"
 
 
 def path_of(directory: str, service: Mapping[str, Any], task: Mapping[str, Any]) -> str:
@@ -52,7 +51,7 @@ def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[s
             try:
                 _write(path, log_stream.printed(manager.task_log(task["ID"]), framed), kept.limit_mib)
             except (OSError, ValueError, GpuSwarmError) as problem:
-                raise GpuSwarmError("%s to %s: %s" % (UNSAVED, path, getattr(problem, "message", problem))) from problem
+                raise GpuSwarmError("its log could not be saved to %s: %s" % (path, getattr(problem, "message", problem))) from problem
         saved.append(path)
     return saved
 

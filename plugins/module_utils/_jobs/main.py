@@ -15,7 +15,6 @@ import sys
 
 from .._errors import GpuSwarmError
 from .._swarm.manager import connect
-from . import logs
 from .prune import prune
 
 CONNECTION = {
@@ -35,9 +34,9 @@ def main() -> int:
     except GpuSwarmError as problem:
         sys.stderr.write("%s\n" % problem.message)
         return 1
-    for name in done["removed"]:
+    for name in done.removed:
         sys.stdout.write("removed %s\n" % name)
-    for one in done["kept"]:
-        if one["reason"].startswith(logs.UNSAVED):
-            sys.stderr.write("%s stays: %s\n" % (one["service"], one["reason"]))
+    for name, stays in done.kept:
+        if stays.unsaved:
+            sys.stderr.write("%s stays: %s\n" % (name, stays.reason))
     return 0

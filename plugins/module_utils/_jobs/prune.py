@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
 from .._ledger.tasks import epoch
@@ -28,8 +28,22 @@ def refuse(params: Mapping[str, Any]) -> None:
         raise GpuSwarmError("keep_last is %d, and is 0 or more. No job was removed." % params["keep_last"])
 
 
-def prune(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
-    """{changed, removed, kept}. ``params`` are the options of the module."""
+class Pruned(NamedTuple):
+    """What was removed, by name, and by name why a service stays."""
+
+    changed: bool
+    removed: Sequence[str]
+    kept: Sequence[tuple[str, removal.Stays]]
+
+
+def answer(done: Pruned) -> dict[str, Any]:
+    """As the module returns it."""
+    kept = [{"service": name, "reason": stays.reason} for name, stays in done.kept]
+    return {"changed": done.changed, "removed": list(done.removed), "kept": kept}
+
+
+def prune(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> Pruned:
+    """Removes what is over. ``params`` are the options of the module."""
     refuse(params)
     age, named = finished.seconds(params["older_than"]), params["services"] or []
     cluster, clock = manager.cluster()
@@ -37,15 +51,15 @@ def prune(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> dict
     found = removal.candidates(manager, removal.Wanted(params["services"], params["labels"], PREFIX))
     rules = finished.Rules(age, params["keep_last"], params["failed"])
     chosen, kept = finished.chosen(found, named, rules, epoch(clock))
-    stays = [{"service": one.service, "reason": reason} for one, reason in kept]
+    stays = [(one.service, removal.Stays(reason)) for one, reason in kept]
     removed = []
     for one in chosen:
         files = logs.Kept(params["log_directory"], params["log_limit_mib"])
-        reason = None if check_mode else removal.remove(manager, one, params["failed"], PREFIX, files)
-        if reason:
-            stays.append({"service": one.service, "reason": reason})
+        why = None if check_mode else removal.remove(manager, one, params["failed"], PREFIX, files)
+        if why:
+            stays.append((one.service, why))
         else:
             removed.append(one.service)
     there = {one.service for one in found}
     gone = [name for name in named if name not in there]
-    return {"changed": bool(removed), "removed": sorted({*removed, *gone}), "kept": sorted(stays, key=lambda one: one["service"])}
+    return Pruned(bool(removed), sorted({*removed, *gone}), sorted(stays, key=lambda one: one[0]))

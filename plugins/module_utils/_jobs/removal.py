@@ -26,6 +26,13 @@ from .finished import Candidate, Look
 CHANGED = "it was changed by someone else just now"
 
 
+class Stays(NamedTuple):
+    """Why a service stays, and whether that is since a log of its tasks could not be saved."""
+
+    reason: str
+    unsaved: bool = False
+
+
 class Wanted(NamedTuple):
     """Which services: by name or by a label, or where both are None those of this collection. An empty list chooses none."""
 
@@ -76,26 +83,26 @@ def _has(labels: Mapping[str, str], selector: str) -> bool:
     return key in labels and (not equals or labels[key] == value)
 
 
-def remove(manager: Manager, one: Candidate, failed: bool, prefix: str, kept: logs.Kept) -> str | None:
+def remove(manager: Manager, one: Candidate, failed: bool, prefix: str, kept: logs.Kept) -> Stays | None:
     """Why it stays after all, or None once it is gone. Raises what concerns the manager and not this service."""
     try:
         service = manager.service(one.service_id)
         tasks = manager.tasks_of(one.service_id)
         reason = _not_over(service, tasks, failed)
         if reason:
-            return reason
+            return Stays(reason)
         try:
             logs.save(manager, service, tasks, kept)
         except GpuSwarmError as problem:
-            return problem.message
+            return Stays(problem.message, unsaved=True)
         if not is_job_service(service):
             manager.update_service(service["ID"], service["Version"]["Index"], _marked(service["Spec"], prefix))
         reason = _changed(manager, service, tasks, failed)
         if reason:
-            return reason
+            return Stays(reason)
         manager.remove_service(one.service_id)
     except OutOfSequence:
-        return CHANGED
+        return Stays(CHANGED)
     except NotFound:
         return None  # somebody was faster
     return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
 from .._compat import checks
 from .._config import daemon_json
 from .._dockerd import flags as dockerd_flags
+from .._health.label import SHRINK
 from .._policy import advertise, generic_resources, shrink
 from .._policy.labels import node_labels, options_of
 from . import drift as node_drift
@@ -39,11 +40,11 @@ class Decision(NamedTuple):
     released: list[str]  # the paths that contain no change of this collection any more
     act: str | None  # what the daemon needs: restart | reload
     restart: bool  # whether it must be started anew
-    changed: bool
+    changed: bool  # whether carrying it out changes anything on the node
     drift: list[str]  # each difference between the node and the decision, in words
     running: Running | None  # what the daemon must show afterwards; None where it is left alone
-    diff: list[dict[str, str]]
-    warnings: list[str]
+    diff: list[dict[str, str]]  # of each file that is written, as Ansible shows it
+    warnings: list[str]  # what the user is to know of, though it keeps nothing from being done
     refused: list[dict[str, str]]  # id and text of why this must not be carried out
     adopted: list[str]  # what of somebody's settings is taken over, in sentences, which are among the warnings too
     runtime_stays: bool  # whether Docker keeps a runtime nvidia of somebody's where this collection's is removed
@@ -239,7 +240,7 @@ def _shrunk(case: Case) -> list[dict[str, str]]:
     record: Mapping[str, Any] = next((entry[INSERTED] for entry in entries if restore.is_daemon(entry)), {})
     running = seen.engine["generic_resources"] if seen.engine else None
     earlier = shrink.before(running, record, advertisement["owned_kinds"])
-    text = shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"), params.get("on_loss"))
+    text = shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"), params.get("on_loss") == SHRINK)
     return [{"id": shrink.ID, "text": text}] if text else []
 
 

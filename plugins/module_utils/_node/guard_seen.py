@@ -15,11 +15,11 @@ from typing import Any, Mapping, NamedTuple
 
 from .._config.daemon_json import RUNTIME_PATH
 from .._errors import GpuSwarmError
+from .._policy.forms import of_their_own
 from .._policy.generic_resources import AMOUNT
 from .journal import INSERTED
 
 OFF, AUDIT, RESERVED, EXCLUSIVE = LEVELS = ("off", "audit", "reserved", "exclusive")  # as the guard has them
-MAPPED = ("slots", "group")  # the forms of a rule whose values are no devices
 # Below the root of the machine's files: all that the guard has on a node.
 HOME = "usr/local/libexec/gpu-swarm"
 FRONT = "nvidia-guard"
@@ -34,8 +34,8 @@ def mapped_kinds(advertisement: Mapping[str, Any]) -> list[str]:
 
 def may_be_wanted(params: Mapping[str, Any]) -> bool:
     """Whether this node is to have a guard if any of its rules for slots or groups selects a card."""
-    level, rules = params.get("isolation") or OFF, params["advertise"]
-    needed = level != OFF or any(rule.get("as") in MAPPED for rule in rules if isinstance(rule, dict)) if rules else False
+    level, rules, mapped = params.get("isolation") or OFF, params["advertise"], list(of_their_own())
+    needed = level != OFF or any(rule.get("as") in mapped for rule in rules if isinstance(rule, dict)) if rules else False
     return bool(needed and params["state"] == "present" and params["restart"] == "if_needed")
 
 

@@ -352,9 +352,7 @@ class Node:
 
     def _needs_root(self) -> None:
         if self.params["restart"] != "never" and os.geteuid() != 0:
-            raise GpuSwarmError(
-                "this needs root on the node, and the task runs as user id %d. Add 'become: true'." % os.geteuid()
-            )
+            raise GpuSwarmError("this needs root on the node, and the task runs as user id %d. Add 'become: true'." % os.geteuid())
 
     def _install_libraries(self) -> bool:
         """Keeps what the action plugin carried, so that the next call need not carry it again."""
@@ -388,6 +386,7 @@ class Node:
             "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},
             "kept": self.state.is_there(),
             "health": seen.watcher.report(),
+            "watcher_missing": seen.watcher.missing,
             "isolation": seen.guard.report(),
             "isolation_level": self.params["isolation"],
             "fault": self._fault(seen, decision),

@@ -22,7 +22,7 @@ class Observation(NamedTuple):
     """What was found on a node, all of it read once."""
 
     gpus: Sequence[dict[str, Any]]  # records as of _gpu; none where NVML is not read
-    driver_version: str | None
+    driver_version: str | None  # of NVIDIA's driver; None where NVML is not read
     cuda_version: str | None  # the newest that the driver supports
     daemon: Snapshot  # of the file that daemon_config names
     runtime: Snapshot  # of the file that runtime_config names
@@ -31,8 +31,8 @@ class Observation(NamedTuple):
     containers: Sequence[dict[str, Any]]  # those that run
     toolkit_version: str | None  # None where there is no toolkit
     missing: list[str]  # what the node lacks, as 'missing' of the module's result
-    system_memory_mib: int | None = None
-    cpu: dict[str, Any] | None = None
+    system_memory_mib: int | None = None  # which cards without memory of their own share; None where there is no GPU
+    cpu: dict[str, Any] | None = None  # as the kernel reports it; None where there is no GPU
     units: Sequence[UnitFile] = ()  # what decides how dockerd is started
     own: Sequence[Snapshot] = ()  # of those of the units that may be written
     held: Sequence[str] = ()  # the toolkit's packages that the package manager keeps at their version

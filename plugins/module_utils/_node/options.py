@@ -13,6 +13,7 @@ from typing import Any
 
 from .._compat.checks import LOWERABLE
 from .._health import numbers
+from .._health.label import AFTER_LOSS, PAUSE
 from .._libraries import LIBRARIES
 from .._policy.forms import DEFAULT_RULES, FORMS, Option
 from .guard_seen import LEVELS
@@ -51,7 +52,7 @@ def argument_spec() -> dict[str, Any]:
         "health_faults": {"type": "list", "elements": "int", "default": list(numbers.FAULTS)},
         "health_ignored": {"type": "list", "elements": "int", "default": list(numbers.IGNORED)},
         "idle_after": {"type": "int", "default": 14400},
-        "on_loss": {"type": "str", "choices": ["pause", "report", "shrink"], "default": "pause"},
+        "on_loss": {"type": "str", "choices": list(AFTER_LOSS), "default": PAUSE},
         "isolation": {"type": "str", "choices": list(LEVELS)},
         "isolation_allow": {"type": "list", "elements": "str", "default": []},
         "cuda_overhead_mib": {"type": "int", "default": 300},

@@ -92,16 +92,18 @@ class Watcher:
     def inspect(self, blocked: str | None, label: str | None = None) -> WatcherSeen:
         """``label`` is what dockerd shows, ``blocked`` why that cannot be changed."""
         status = read(self._status)
-        return WatcherSeen(self._drift(status), blocked, status, label, self._errors(), (read(self._books) or {}).get("found") or ())
+        books = (read(self._books) or {}).get("found") or ()
+        missing = is_wanted(self._params) and not self.is_there()
+        drift = [NOT_INSTALLED] if missing else self._drift(status)
+        return WatcherSeen(drift, blocked, status, label, self._errors(), books, missing)
 
     def _drift(self, status: Mapping[str, Any] | None) -> list[str]:
+        """Of a watcher that is there, or is not to be."""
         state = self._params["state"]
         if state == "gathered" or (self._params["restart"] == "never" and state != "absent"):
             return []
         if not is_wanted(self._params):
             return ["the watcher of the GPUs is still installed"] if self.is_there() else []
-        if not self.is_there():
-            return [NOT_INSTALLED]
         if not self._is_current():
             return ["the watcher of the GPUs is of another version, or has other settings"]
         return [] if _runs(status) else ["the watcher of the GPUs is not running"]

@@ -42,6 +42,7 @@ class WatcherSeen(NamedTuple):
     shown: str | None = None  # the label that the managers see
     errors: Sequence[Mapping[str, Any]] = ()  # of cards, as the driver logged them since the node booted; they outlast the service
     books: Sequence[Any] = ()  # what it found where processes and reservations differ
+    missing: bool = False  # whether there is none, and is to be one
 
     def report(self) -> dict[str, Any] | None:
         """What the watcher reports of this node's GPUs, as the module returns it; None where none runs."""

@@ -42,6 +42,8 @@ class Form(NamedTuple):
     # (rule) -> an expression for the kinds that it makes by itself, whatever GPUs are there; None where it makes none.
     family: Callable[[Rule], str | None]
     amounts: bool  # whether its kinds are amounts of memory, and not lists of devices
+    # What each of its values stands for, where that is no device: slots of a card. None for devices and amounts.
+    stands_for: str | None
     check: Callable[[Rule, str], None]  # (rule, where): what its options must be together; raises PolicyError
     # (rules, kind_of): what all rules of the form must be together; raises PolicyError
     check_together: Callable[[Sequence[Rule], Callable[[Rule], str | None]], None]
@@ -59,6 +61,12 @@ def advertise(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     if form.amounts:
         shares.amounts.update(form.kinds(rule))
     form.advertise(dict(rule, kind=kind_of(rule)), gpus, shares)
+
+
+def of_their_own() -> dict[str, str]:
+    """By the name of its form, what values stand for that are no devices: no other form can be of their kinds, and a task gets the cards by the
+    guard only."""
+    return {form.name: form.stands_for for form in FORMS.values() if form.stands_for is not None}
 
 
 def kind_of(rule: Rule) -> str | None:
@@ -153,6 +161,7 @@ FORMS = {
             kinds=_its_kind,
             family=_no_family,
             amounts=False,
+            stands_for=None,
             check=_any_rule,
             check_together=_any_rules,
             takes=_any_gpu,
@@ -166,6 +175,7 @@ FORMS = {
             kinds=lambda rule: list((rule.get("kinds") or {}).values()),
             family=_no_family,
             amounts=False,
+            stands_for=None,
             check=_any_rule,
             check_together=_any_rules,
             takes=_any_gpu,
@@ -184,6 +194,7 @@ FORMS = {
             kinds=_its_kind,
             family=lambda rule: re.escape(kind_of(rule)) + _PLACE,
             amounts=True,
+            stands_for=None,
             check=_any_rule,
             check_together=_any_rules,
             takes=_any_gpu,
@@ -203,6 +214,7 @@ FORMS = {
             kinds=_its_kind,
             family=_no_family,
             amounts=False,
+            stands_for="slots of a card",
             check=check_slots,
             check_together=_any_rules,
             takes=_any_gpu,
@@ -216,6 +228,7 @@ FORMS = {
             kinds=_its_kind,
             family=_no_family,
             amounts=False,
+            stands_for="groups of GPUs",
             check=groups.check_group,
             check_together=groups.check_sizes,
             takes=_any_gpu,
@@ -229,6 +242,7 @@ FORMS = {
             kinds=_none,
             family=lambda rule: re.escape(kind_of(rule)) + _PROFILE,
             amounts=False,
+            stands_for=None,
             check=_any_rule,
             check_together=_any_rules,
             takes=in_mig_mode,
@@ -242,6 +256,7 @@ FORMS = {
             kinds=_none,
             family=_no_family,
             amounts=False,
+            stands_for=None,
             check=_any_rule,
             check_together=_any_rules,
             takes=_any_gpu,

@@ -14,11 +14,8 @@ from typing import Any, Iterable, Sequence
 
 from .._gpu.record import Gpu
 from . import generic_resources, selection
-from .forms import FORMS, check_kind, form_of, kind_of
+from .forms import FORMS, check_kind, form_of, kind_of, of_their_own
 from .selection import PolicyError, Rule, check_one_of, listed
-
-# Forms whose values stand for something else than one device each, so that none of another form can be of their kinds.
-_OF_THEIR_OWN = {"slots": "slots of a card", "group": "groups of GPUs"}
 
 
 def check_rules(rules: Any) -> None:
@@ -58,7 +55,7 @@ def _check_clash(rules: Sequence[Rule]) -> None:
                 f"advertise: the kind {kind} is a list of GPUs in one rule and an amount of memory in another; a kind is"
                 " one of the two. Rename one."
             )
-    for name, what in _OF_THEIR_OWN.items():
+    for name, what in of_their_own().items():
         own = owned_kinds([rule for rule in rules if rule["as"] == name])
         for kind in owned_kinds([rule for rule in rules if rule["as"] != name]):
             if kind in own:

@@ -18,8 +18,6 @@ from . import generic_resources
 
 # Its name in 'refused' of a result, and in the table of known traps.
 ID = "shrink"
-# Of the option on_loss.
-CONSENT = "shrink"
 BRING_BACK = "Bring back what is missing"
 
 
@@ -42,15 +40,15 @@ def before(running: Sequence[Any] | None, record: Mapping[str, Any], owned_kinds
 
 
 def shrink(
-    advertisement: Mapping[str, Any], earlier: Before, expect: int | str | None = None, allow: bool | None = False, on_loss: str | None = None
+    advertisement: Mapping[str, Any], earlier: Before, expect: int | str | None = None, allow: bool | None = False, may_lose: bool = False
 ) -> str | None:
-    """Why this decision needs consent, with both ways to give it; None if it needs none. ``on_loss`` may be consent to the loss of cards."""
+    """Why this decision needs consent, with both ways to give it; None if it needs none. ``may_lose`` is consent to the loss of cards."""
     if allow:
         return None
     count = devices(advertisement)
     if expect is not None:
         return _too_few(advertisement, count, int(expect)) if count < int(expect) else None
-    if on_loss == CONSENT and advertisement["rules"] and not advertisement["forgotten"]:
+    if may_lose and advertisement["rules"] and not advertisement["forgotten"]:
         return None
     lost = _lost(advertisement, earlier)
     nothing = advertisement["forgotten"] and not advertisement["advertised"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from .._health.label import fault_of, is_like, is_same, reported
+from .._health.label import REPORT, fault_of, is_like, is_same, reported
 from .._ledger.availability import ACTIVE, FORMER, paused_for
 from .._ledger.unreserved import is_labelled, names_gpus
 from .._policy import generic_resources
@@ -20,7 +20,6 @@ from .._swarm.owned_labels import PAUSED_FOR, PREFIX
 
 # A label of the node, which only managers can set: what becomes of it. Without one it is paused.
 ON_LOSS = "fleet.gpu-swarm.on-loss"
-REPORT = "report"
 # Why a node stays in service for which somebody has decided that.
 RETURNED = "it was returned to service since it was paused for that"
 # The leader acts at once; of the other managers, by their ids, each this much after the one before it.

@@ -140,6 +140,7 @@ PARTS: dict[str, Judge] = {
         "shown": optional(is_text),
         "books": optional(lambda value: isinstance(value, list)),  # each is judged by itself, see _health/books
     })),
+    "watcher_missing": is_bool,
     "isolation": nullable(record({
         "level": nullable(is_text), "turned_off": is_bool,
         "found": lambda value: isinstance(value, dict),  # each is judged by itself, see _plan/isolation_label

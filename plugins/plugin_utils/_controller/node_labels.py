@@ -17,9 +17,9 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
+from ...module_utils._health.label import PAUSE
 from ...module_utils._policy.labels import DEDICATED, Options
 from ...module_utils._react.decide import ON_LOSS
-from .._settings.declaration import PAUSE
 from .answer import is_cpu
 from .cpu import ArchspecMissing, cpu_labels
 

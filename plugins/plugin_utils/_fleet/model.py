@@ -45,13 +45,13 @@ class Host:
     ``leave`` and ``packages`` are what deprovision is to remove, ``kept`` whether /var/lib/gpu-swarm exists.
     """
 
-    name: str
-    gpu: bool
-    manager: bool
-    assessed: dict[str, Any] | None
+    name: str  # in the inventory
+    gpu: bool  # whether it is to advertise GPUs
+    manager: bool  # whether it is to be a manager
+    assessed: dict[str, Any] | None  # what gpu_node answered in check mode, or how that failed; None where it was not called
     toolkit: str | None = None
     disrupt: str = default_of("provision_disrupt")
-    move: bool = False
+    move: bool = False  # whether it may leave another swarm for this one
     leave: bool = default_of("deprovision_leave")
     packages: bool = default_of("deprovision_packages")
     kept: bool = False
@@ -135,10 +135,10 @@ class Swarm:
 class Step:
     """What one host needs, which groups that puts it in, and what it means for those who use it."""
 
-    needs: list[str] = field(default_factory=list)
-    groups: list[str] = field(default_factory=list)
-    impact: list[str] = field(default_factory=list)
-    waits_for: list[str] = field(default_factory=list)
+    needs: list[str] = field(default_factory=list)  # what is to be done, such as toolkit, restart or join; nothing is done where it is empty
+    groups: list[str] = field(default_factory=list)  # those of the names above whose plays are for it
+    impact: list[str] = field(default_factory=list)  # what that means for users, in words
+    waits_for: list[str] = field(default_factory=list)  # what must end there first, in words
     fault: str = ""  # why it is unfit for what it advertises, in the words of its watcher, where that keeps it out of service
     pauses: bool = False  # whether this run pauses it for that
     stands: bool = False  # whether it is as somebody left it with that fault, or as this run leaves it
@@ -148,8 +148,8 @@ class Step:
     reacts: bool = False  # whether it is to have the service that pauses nodes with faults
     maintained: str = ""  # the maintenance that was finished there by an earlier run
     left_alone: bool = False  # nothing is done there before what it waits for has ended
-    disrupt: str = default_of("provision_disrupt")
-    error: str | None = None
+    disrupt: str = default_of("provision_disrupt")  # what may be stopped there
+    error: str | None = None  # why nothing is done there, or not all of it
     stops: str = NOTHING  # what the change would stop
     leader: bool = False  # of the swarm's managers
     node_id: str | None = None  # of the node that it is, if the manager lists it

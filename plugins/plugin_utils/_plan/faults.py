@@ -20,13 +20,12 @@ from ...module_utils._react.decide import most_of
 from ...module_utils._swarm import owned_labels
 from .._fleet.identity import LABEL_PREFIX
 from .._fleet.model import Host, Step, Swarm
-from .._settings.declaration import REPORT
 
 
 def fault_of(host: Host, node: Mapping[str, Any] | None) -> str:
     """Why a member is unfit for what it advertises, also where it could not be assessed for that."""
     found = label.parse(str((host.assessed or {}).get("fault") or ""))
-    counts = node is not None and found.state == label.FAULT and host.settings.get("gpu_node_on_loss") != REPORT
+    counts = node is not None and found.state == label.FAULT and host.settings.get("gpu_node_on_loss") != label.REPORT
     return label.text(found) if counts else ""
 
 

@@ -61,7 +61,7 @@ def warnings(hosts: Sequence[Host], steps: Mapping[str, Step], swarm: Swarm) -> 
 
 
 def _comes(host: Host) -> bool:
-    return NOT_INSTALLED in ((host.assessed or {}).get("drift") or ())
+    return bool((host.assessed or {}).get("watcher_missing"))
 
 
 def _versions(hosts: Iterable[Host], swarm: Swarm) -> list[str]:

@@ -24,7 +24,7 @@ from .._fleet.identity import LABEL_PREFIX, problems
 from .._fleet.model import LABEL, MARKED
 from .._fleet.outcome import BAD, outcome_of
 from .._fleet.workload import CONTAINERS, NOTHING, UNREAD, Work, must_stay, what_is_stopped, work_on
-from .._settings.declaration import REPORT, default_of
+from .._settings.declaration import default_of
 from .eviction import EVICT
 from .lease import lost_lease
 
@@ -118,7 +118,7 @@ def fault_updates(faults: Mapping[str, str], variables: Variables, ledger: Any =
 
 def _is_unfit(name: str, variables: Variables) -> bool:
     """Whether it has a fault still, for which it stays out of service. What was done in its window, such as a reset of a GPU, may have ended it."""
-    return bool(decided(variables[name]).get("fault")) and (step_of(name, variables).get("settings") or {}).get("gpu_node_on_loss") != REPORT
+    return bool(decided(variables[name]).get("fault")) and (step_of(name, variables).get("settings") or {}).get("gpu_node_on_loss") != label.REPORT
 
 
 def _was_left(step: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:

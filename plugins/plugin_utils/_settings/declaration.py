@@ -59,8 +59,6 @@ def _is_key(value: Any) -> bool:
 
 
 NEVER, SERVICES, ALL = "never", "services", "all"
-# Of gpu_node_on_loss.
-PAUSE, REPORT, SHRINK = "pause", "report", "shrink"
 DISRUPTIONS = (NEVER, SERVICES, ALL)
 SECONDS = "seconds"
 ISOLATION = ("off", "audit", "reserved", "exclusive")

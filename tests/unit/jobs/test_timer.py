@@ -16,7 +16,7 @@ from swarm_api import node, service, task
 from versioned_services import VersionedServices
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import code, main
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import code, logs, main
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.timer import Timer
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager as swarm_manager
 from tests.pages import rooms
@@ -107,16 +107,37 @@ def test_its_code_runs_without_ansible(machine):
     assert "ansible" not in done.stdout
 
 
-@pytest.mark.parametrize("leads", [True, False])
-def test_only_the_leader_removes_what_is_over(leads, monkeypatch, tmp_path, capsys):
-    one = service("s1", "train-1")
-    one["Spec"].update(Mode={"Replicated": {"Replicas": 1}}, Labels={"gpu-swarm.job": "train"})
+def once(service_id, name):
+    one = service(service_id, name)
+    one["Spec"].update(Mode={"Replicated": {"Replicas": 1}}, Labels={"gpu-swarm.job": name[:-2]})
     one["Spec"]["TaskTemplate"].update(RestartPolicy={"Condition": "none"}, ForceUpdate=0)
-    manager = VersionedServices([one], [task("t1", state="complete", restart="none")], nodes=[node("n1", leader=leads)])
+    return one
+
+
+def starts(manager, monkeypatch, tmp_path):
+    """As the timer does, on the manager n1."""
     manager.node_id = "n1"
     monkeypatch.setattr(main, "connect", lambda params: manager)
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "current")])
     (tmp_path / "settings.json").write_text(json.dumps(dict(SETTINGS, log_directory=str(tmp_path))))
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_only_the_leader_removes_what_is_over(leads, monkeypatch, tmp_path, capsys):
+    manager = VersionedServices([once("s1", "train-1")], [task("t1", state="complete", restart="none")], nodes=[node("n1", leader=leads)])
+    starts(manager, monkeypatch, tmp_path)
     assert main.main() == 0
     assert manager.removed == (["s1"] if leads else [])
     assert capsys.readouterr().out == ("removed train-1\n" if leads else "")
+
+
+def test_what_stays_for_its_log_is_said_in_the_journal_and_nothing_else_that_stays(monkeypatch, tmp_path, capsys):
+    def full(*_arguments):
+        raise GpuSwarmError("no room for it")
+
+    tasks = [task("t1", state="complete", restart="none"), task("t2", service="s2", state="failed", restart="none")]
+    manager = VersionedServices([once("s1", "train-1"), once("s2", "other-1")], tasks, nodes=[node("n1", leader=True)])
+    starts(manager, monkeypatch, tmp_path)
+    monkeypatch.setattr(logs, "save", full)
+    assert (main.main(), manager.removed) == (0, [])
+    assert tuple(capsys.readouterr()) == ("", "train-1 stays: no room for it\n")

@@ -188,6 +188,11 @@ def test_an_empty_policy_takes_our_resources_from_a_node_that_had_them():
     assert (made.act, made.inserted[DAEMON]) == ("restart", {"resources": [], "kinds": []})
 
 
+@pytest.mark.parametrize(("on_loss", "refused"), [(None, ["shrink"]), ("pause", ["shrink"]), ("report", ["shrink"]), ("shrink", [])])
+def test_what_is_to_become_of_a_lost_card_is_consent_with_one_of_its_words(on_loss, refused):
+    assert [item["id"] for item in decide(params(on_loss=on_loss), seen(gpus=[gpu(0)], **converged())).refused] == refused
+
+
 def test_gpus_that_all_failed_do_not_stay_advertised_by_hand():
     daemon = json.dumps(dict(NVIDIA, **{"node-generic-resources": resources(0, 1)})).encode()
     failed = [gpu(0, "failed"), gpu(1, "failed")]

@@ -45,6 +45,7 @@ def test_it_comes_with_the_restart_and_goes_without_a_trace(tmp_path):
     it = watched(tmp_path)
     before = it.everything()
     assert "the watcher of the GPUs is not installed" in it.assess()["drift"]
+    assert it.assess()["watcher_missing"]
     result = it.converge()
     assert (result["changed"], result["restarted"], shown(it)) == (True, True, [OK])
     assert it.engine.calls() == ["restart"]
@@ -53,7 +54,7 @@ def test_it_comes_with_the_restart_and_goes_without_a_trace(tmp_path):
     assert not any("daemon-reload" in command or "enable" in command for command in it.commands)
 
     result = it.converge()
-    assert (result["changed"], result["drift"], result["health"]["label"]) == (False, [], "ok")
+    assert (result["changed"], result["drift"], result["health"]["label"], result["watcher_missing"]) == (False, [], "ok", False)
     assert (it.engine.calls(), len(it.commands)) == (["restart"], 2)
 
     result = it.option(state="absent").converge()
@@ -315,6 +316,7 @@ def test_a_new_setting_is_drift(tmp_path):
 @pytest.mark.parametrize("options", [{"advertise": []}, {"restart": "never"}])
 def test_a_node_without_gpus_or_restarts_has_none(tmp_path, options):
     it = watched(tmp_path, **options)
+    assert not it.assess()["watcher_missing"]
     it.converge()
     assert not unit(it).exists()
     assert b"labels" not in (it.content() or b"")

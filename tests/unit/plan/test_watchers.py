@@ -13,7 +13,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model impor
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import watchers
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
 
-NEW = {"drift": ["the watcher of the GPUs is not installed"]}
+NEW = {"drift": ["the watcher of the GPUs is not installed"], "watcher_missing": True}
 
 
 def manager(version, name="m"):
@@ -72,3 +72,10 @@ def test_it_is_reported_once_and_only_where_one_comes():
     assert said[0].startswith("g1, g2: with Docker Engine 26.1.5")
     assert watchers.warnings(hosts, plan(hosts, new), new) == []
     assert watchers.warnings(hosts[2:], plan(hosts[2:], old), old) == []
+
+
+def test_whether_one_comes_is_said_by_the_node_and_not_by_its_words():
+    old, node = swarm(manager("26.1.5"), member()), host().assessed["resources"]
+    for missing in (True, False):
+        hosts = [host(drift=["it is as it was delivered"], watcher_missing=missing, shown=node)]
+        assert bool(watchers.warnings(hosts, plan(hosts, old), old)) is missing

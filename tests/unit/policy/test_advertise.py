@@ -112,7 +112,9 @@ def test_select(select, indexes):
 
 @pytest.mark.parametrize("kind", ["NVIDIA-GPU", "gpu", "org.qnib.gpu", "nvidia.com/gpu", "GPU_1", "a"])
 def test_a_good_kind(kind):
-    check_rules([{"as": "gpu", "kind": kind}])
+    rules = [{"as": "gpu", "kind": kind}]
+    check_rules(rules)
+    assert decide([gpu(0)], rules)["resources"] == [f"{kind}={uuid(0)}"]
 
 
 @pytest.mark.parametrize("kind", ["", "A=B", "A B", "A,B", "A\tB", "A\n", "Ä", "A\x7f", '"A"', "A'B", "A\\B", None, 7, ["A"]])

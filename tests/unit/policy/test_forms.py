@@ -16,8 +16,10 @@ from node_lab import DAEMON_JSON, UUIDS, gpu, node
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import advertise
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.forms import DEFAULT_RULES, FORMS, Form, Option, check_kind, kind_of
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.generic_resources import AMOUNT
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
 
 DOCUMENTED = documentation.options("gpu_node")["advertise"]
@@ -49,6 +51,7 @@ def slots(monkeypatch):
         kinds=lambda rule: [],
         family=lambda rule: re.escape(kind_of(rule)) + r"-\d+",
         amounts=False,
+        stands_for=None,
         check=lambda rule, where: None,
         check_together=lambda rules, kind_of: None,
         takes=lambda one: True,
@@ -56,6 +59,14 @@ def slots(monkeypatch):
     )
     monkeypatch.setitem(FORMS, made.name, made)
     return [{"as": "slot", "kind": "BAY", "select": {"index": 0}}]
+
+
+@pytest.fixture
+def units(monkeypatch):
+    """Another one, whose values are no devices, as those of a group are none."""
+    made = FORMS["group"]._replace(name="unit", text="units", default_kind="NVIDIA-UNIT")
+    monkeypatch.setitem(FORMS, made.name, made)
+    return [{"as": "unit", "size": 2, "by": "pcie"}]
 
 
 def argument_spec(monkeypatch):
@@ -84,6 +95,28 @@ def test_a_new_form_is_accepted(monkeypatch, slots):
         advertise.check_rules([{"as": "bays"}])
 
 
+@pytest.mark.parametrize("other", [{"as": "gpu"}, {"as": "group", "size": 2}], ids=["gpu", "group"])
+def test_the_kind_of_values_that_are_no_devices_is_of_no_other_form(units, other):
+    advertise.check_rules([*units, other])
+    shared = [dict(units[0], kind="X"), dict(other, kind="X")]
+    for rules in (shared, shared[::-1]):
+        with pytest.raises(GpuSwarmError, match="the kind X is groups of GPUs in one rule and something else in another"):
+            advertise.check_rules(rules)
+
+
+def test_values_that_are_no_devices_get_a_guard_at_level_off(tmp_path, monkeypatch, units):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "nvidia-container-runtime").write_text("#!/bin/sh\n")
+    (tmp_path / "bin" / "nvidia-container-runtime").chmod(0o755)
+    monkeypatch.setattr(guard, "SBIN", str(tmp_path / "bin"))
+    it = node(tmp_path / "node", advertise=units, isolation="off")
+    links = {"topology": {UUIDS[0]: "single", UUIDS[1]: "single"}}
+    it.gpus = [gpu(0, pci_bus_id="00000000:C1:00.0", links=links), gpu(1, pci_bus_id="00000000:C2:00.0", links=links)]
+    it.converge()
+    assert it.shown() == [f"NVIDIA-UNIT={UUIDS[0]}+{UUIDS[1]}", "SSD=1"]
+    assert it.doc()["runtimes"]["nvidia"]["path"].endswith("/nvidia-guard")
+
+
 def test_a_new_form_is_advertised_and_deprovisioned(tmp_path, slots):
     it = node(tmp_path, advertise=slots)
     before = it.everything()
@@ -108,16 +141,27 @@ def test_the_kinds_of_a_new_form_stay_its_own_when_its_last_gpu_died(tmp_path, s
     assert it.shown() == ["SSD=1"]
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_kinds_stay_the_rule_s_when_its_last_gpu_died(form):
-    """What each form makes of a GPU is the rule's own also when no GPU is left to make it of."""
+def made_by(form):
+    """A rule of the form, and what it makes of two neighbours and a card that is divided."""
     needed = {"kinds": {"*": "NVIDIA-H100"}, "slots": 2, "size": 2, "by": "pcie"}
     rule = {"as": form.name, **{name: value for name, value in needed.items() if name in form.options}}
     links = {"topology": {UUIDS[0]: "single", UUIDS[1]: "single"}}
     cards = [gpu(0, pci_bus_id="00000000:C1:00.0", links=links), gpu(1, pci_bus_id="00000000:C2:00.0", links=links)]
     device = {"uuid": UUIDS[0].replace("GPU-", "MIG-"), "profile": "1g.10gb"}
     cards.append(gpu(2, mig={"mode": "enabled"}, mig_devices=[device]))
-    made = advertise.decide(cards, [rule])
+    return rule, advertise.decide(cards, [rule])
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_form_says_whether_its_values_are_devices(form):
+    _rule, made = made_by(form)
+    assert {kind for kind, values in made["map"].items() if AMOUNT not in values} == (set(made["kinds"]) if form.stands_for else set())
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_kinds_stay_the_rule_s_when_its_last_gpu_died(form):
+    """What each form makes of a GPU is the rule's own also when no GPU is left to make it of."""
+    rule, made = made_by(form)
     present = {kind: ["x"] if kind in made["gpu_kinds"] else 1 for kind in made["kinds"]}
     assert bool(made["kinds"]) == (form.name != "none")
     assert set(advertise.decide([], [rule], (), present)["owned_kinds"]) >= set(made["kinds"])

@@ -21,14 +21,14 @@ PARTS = named("MIG-1g.10gb", mig_uuid(0), mig_uuid(1))
 
 def test_consent_beforehand_is_to_the_loss_of_cards():
     """Not to rules that forget one, and a number of GPUs goes before it."""
-    assert refusal([gpu(0)], running=BOTH, on_loss="shrink") is None
-    assert refusal([gpu(0), gpu(1, **FAILED)], running=BOTH, on_loss="shrink") is None
-    assert refusal([cut(0)], MIG_FIRST, PARTS, on_loss="shrink") is None
-    assert refusal([t4(0)], VRAM, None, {"resources": ["VRAM=30208"], "gpus": [uuid(0), uuid(1)]}, on_loss="shrink") is None
-    assert refusal([gpu(0)], running=BOTH, on_loss="pause")
-    assert refusal([gpu(0)], running=BOTH, on_loss="shrink", expect=2)
-    assert refusal([gpu(0), gpu(1)], [{"as": "gpu", "select": {"index": 0}}], BOTH, on_loss="shrink")
-    assert refusal([], [], None, {"resources": [f"NVIDIA-GPU={uuid(0)}"]}, on_loss="shrink")
+    assert refusal([gpu(0)], running=BOTH, may_lose=True) is None
+    assert refusal([gpu(0), gpu(1, **FAILED)], running=BOTH, may_lose=True) is None
+    assert refusal([cut(0)], MIG_FIRST, PARTS, may_lose=True) is None
+    assert refusal([t4(0)], VRAM, None, {"resources": ["VRAM=30208"], "gpus": [uuid(0), uuid(1)]}, may_lose=True) is None
+    assert refusal([gpu(0)], running=BOTH, may_lose=False)
+    assert refusal([gpu(0)], running=BOTH, may_lose=True, expect=2)
+    assert refusal([gpu(0), gpu(1)], [{"as": "gpu", "select": {"index": 0}}], BOTH, may_lose=True)
+    assert refusal([], [], None, {"resources": [f"NVIDIA-GPU={uuid(0)}"]}, may_lose=True)
 
 
 def refusal(gpus, rules=tuple(GPU), running=None, record=None, **consent):

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import documentation
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import PACKAGES
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import AFTER_LOSS, PAUSE, REPORT, SHRINK
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.options import argument_spec
 
 ROLES = Path(__file__).resolve().parents[3] / "roles"
 # Of one of the two alone: what may be waited for, and what is only read beforehand.
@@ -32,6 +34,10 @@ def test_a_node_is_assessed_by_what_it_is_changed_by() -> None:
     }
 
 
-def test_the_packages_that_are_read_are_those_that_are_installed() -> None:
-    variables = yaml.safe_load((ROLES / "nvidia_container_toolkit" / "vars" / "main.yml").read_text())
-    assert sorted(variables["_nvidia_container_toolkit_packages"]) == sorted(PACKAGES)
+def test_what_becomes_of_a_node_with_a_fault_has_the_same_words_everywhere() -> None:
+    """Those that code compares with are those that a user may write."""
+    role = yaml.safe_load((ROLES / "gpu_node" / "meta" / "argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+    assert AFTER_LOSS == (PAUSE, REPORT, SHRINK)
+    for option in (argument_spec()["on_loss"], documentation.options("gpu_node")["on_loss"], role["gpu_node_on_loss"]):
+        assert option["choices"] == list(AFTER_LOSS)
+    assert argument_spec()["on_loss"]["default"] == documentation.options("gpu_node")["on_loss"]["default"] == PAUSE

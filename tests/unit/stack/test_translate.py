@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from textwrap import dedent, indent
 from typing import Any
 
@@ -484,17 +483,35 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(one for key, item in items for one in places(item, (*path, key)))]
 
 
-@pytest.mark.parametrize(("number", "path"), list(enumerate(places(yaml.safe_load(WHOLE))[1:])))
+PLACES = places(yaml.safe_load(WHOLE))[1:]
+
+
+def is_translated(path: tuple[Any, ...], junk: Any) -> bool:
+    """Whether it is, with that at that place, and is not refused with an error that names the file or the service."""
+    found = yaml.safe_load(WHOLE)
+    above = found
+    for key in path[:-1]:
+        above = above[key]
+    above[path[-1]] = junk
+    made, refusal = [], ""
+    try:
+        made = specifications(of_file(yaml.safe_dump(found), {"a.env": b"X=1"}).document, "s")
+    except GpuSwarmError as error:
+        refusal = error.message
+    assert [one["Name"] for one in made] == ["s_a", "s_b"] or refusal.startswith("s_") or "compose.yml" in refusal or "services." in refusal, refusal
+    return not refusal
+
+
+@pytest.mark.parametrize(("number", "path"), list(enumerate(PLACES)))
 def test_whatever_stands_at_a_place_it_is_translated_or_one_error(number: int, path: tuple[Any, ...]) -> None:
     for step in range(4):  # at each place others
-        junk = JUNK[(7 * number + 5 * step) % len(JUNK)]
-        found = yaml.safe_load(WHOLE)
-        above = found
-        for key in path[:-1]:
-            above = above[key]
-        above[path[-1]] = junk
-        with suppress(GpuSwarmError):  # and nothing else is raised
-            specifications(of_file(yaml.safe_dump(found), {"a.env": b"X=1"}).document, "s")
+        is_translated(path, JUNK[(7 * number + 5 * step) % len(JUNK)])
+
+
+def test_of_that_more_than_a_few_are_translated_and_more_than_a_few_refused() -> None:
+    found = [is_translated(path, JUNK[7 * number % len(JUNK)]) for number, path in enumerate(PLACES)]
+    assert found.count(True) > 20
+    assert found.count(False) > 20
 
 
 @pytest.mark.parametrize("deploy", ["mode: [x]", "replicas: []", "placement: text", "placement: {constraints: text}"])

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
+import dockerd_lab
 from node_lab import UUIDS, gpu, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import generic_resources
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Host, Swarm
 
 LABELS = {"gpu.count": "2", "gpu.model": "NVIDIA-H100-80GB-HBM3"}
@@ -24,7 +24,7 @@ def assessed(node_id="n1", gpus=2, containers=(), shown=(), **other):
         "missing": [],
         "drift": [],
         "restart_required": False,
-        "engine": {"generic_resources": generic_resources.to_info(generic_resources.parse(shown))},
+        "engine": {"generic_resources": dockerd_lab.generic_resources(shown)},
         "toolkit_version": "1.20.0" if gpus else None,
         "swarm": {"state": "active" if node_id else "inactive", "node_id": node_id, "control_available": False, "managers": ["10.0.0.9:2377"]},
         "containers": [{"name": name, "service": service, "task": name if service else None} for name, service in containers],

@@ -67,8 +67,16 @@ def test_a_daemon_that_cannot_answer_says_why(swarm, state, expected):
     assert caught.value.details == {"swarm_state": state}
 
 
-def test_a_manager_is_taken():
-    swarm_manager.refuse_unless_manager({"Swarm": MANAGER}, "unix:///run/x.sock")
+def test_a_manager_is_taken(monkeypatch):
+    class Client:
+        def __init__(self, **_options):
+            pass
+
+        def info(self):
+            return {"Swarm": MANAGER}
+
+    monkeypatch.setattr(swarm_manager, "Client", Client)
+    assert swarm_manager.connect(PARAMS).node_id == "m1"
 
 
 def test_without_the_sdk_the_package_is_named(monkeypatch):
