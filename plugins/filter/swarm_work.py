@@ -27,7 +27,7 @@ author:
 EXAMPLES = r"""
 - name: Nothing of the swarm runs here
   ansible.builtin.assert:
-    that: looked.containers | fleet.gpu_swarm.swarm_work | length == 0
+    that: inspected.containers | fleet.gpu_swarm.swarm_work | length == 0
 """
 
 RETURN = r"""

@@ -198,12 +198,12 @@ def run(params, check_mode):
 
 def _refused(manager, images, packed):
     logins = json.loads(base64.b64decode(packed)) if packed else None
-    refused, away = [], set()  # one that does not answer is queried once: that can take half a minute
+    refused, silent = [], set()  # one that does not answer is queried once: that can take half a minute
     for image, registry in images.items():
-        if registry not in away:
+        if registry not in silent:
             said, answers = judged(manager.registry_says(image, None if logins is None else logins.get(registry, {})))
             refused += [{"image": image, "said": said}] if said else []
-            away.update([] if answers else [registry])
+            silent.update([] if answers else [registry])
     return refused
 
 

@@ -57,7 +57,7 @@ class Roll:
     cpu: float  # without the hosts'
     peak_mib: float
     calls: Mapping[str, int]  # to the manager
-    most_away: Mapping[bool, int]  # nodes at a time: of those that carried work, and of those that did not
+    most_out: Mapping[bool, int]  # nodes at a time: of those that carried work, and of those that did not
     allowed: Mapping[bool, int]
 
     def cpu_of_one(self, step: str) -> float:
@@ -121,11 +121,11 @@ def _check(swarm: Swarm, used: Used, log: Path) -> None:
 def _measured(nodes: int, swarm: Swarm, used: Used, lines: list[dict], on_hosts: bytes) -> Roll:
     busy = sum(swarm.busy.values())
     allowed = {True: max(1, busy // 10), False: max(1, nodes - busy - 2)}  # the manager and the canary come alone
-    if any(swarm.most_away[kind] > allowed[kind] for kind in allowed):
-        raise BenchError(f"a roll of {nodes} nodes: {swarm.most_away} were out of service at a time, by whether they carry work, not {allowed}")
+    if any(swarm.most_out[kind] > allowed[kind] for kind in allowed):
+        raise BenchError(f"a roll of {nodes} nodes: {swarm.most_out} were out of service at a time, by whether they carry work, not {allowed}")
     seconds = lines[-1]["to"]["at"] - lines[0]["from"]["at"]
     cpu = used.cpu - hosts.cpu_seconds(on_hosts)
-    return Roll(nodes, busy, _steps(lines, on_hosts), seconds, cpu, used.peak_mib, swarm.calls, swarm.most_away, allowed)
+    return Roll(nodes, busy, _steps(lines, on_hosts), seconds, cpu, used.peak_mib, swarm.calls, swarm.most_out, allowed)
 
 
 def _steps(lines: Iterable[dict], on_hosts: bytes) -> dict[str, Step]:
@@ -157,8 +157,8 @@ def measure(sizes: tuple[int, ...] = SIZES) -> list[Row]:
 
 def _in_words(roll: Roll) -> str:
     calls = ", ".join(f"{count} {name}" for name, count in sorted(roll.calls.items()))
-    away = f"out of service at most {roll.most_away[False]} idle nodes and {roll.most_away[True]} with work"
-    lines = [f"roll of {roll.nodes} nodes: {roll.seconds:.1f} s, CPU {roll.cpu:.1f} s, {roll.peak_mib:.0f} MiB, {away}; API calls: {calls}"]
+    out = f"out of service at most {roll.most_out[False]} idle nodes and {roll.most_out[True]} with work"
+    lines = [f"roll of {roll.nodes} nodes: {roll.seconds:.1f} s, CPU {roll.cpu:.1f} s, {roll.peak_mib:.0f} MiB, {out}; API calls: {calls}"]
     lines += [f"  {name}: {step.seconds:.1f} s, CPU {step.cpu:.1f} s, {step.runs} tasks, {step.rss_mib:.0f} MiB" for name, step in roll.steps.items()]
     return "\n".join(lines)
 
@@ -170,7 +170,7 @@ def rows(rolls: list[Roll]) -> list[Row]:
         more = [(one.peak_mib - other.peak_mib) / (one.nodes - other.nodes) for one, other in ((many, middle), (middle, few))]
         made.append(row(f"roll, memory of the controller for a node more, above {middle.nodes} / below (MiB)", *more, None))
     for busy, words in ((False, "idle"), (True, "with work")):
-        made.append(row(f"roll of {many.nodes}: nodes {words} out of service at a time / allowed", many.most_away[busy], many.allowed[busy], 1.0))
+        made.append(row(f"roll of {many.nodes}: nodes {words} out of service at a time / allowed", many.most_out[busy], many.allowed[busy], 1.0))
     return made
 
 

@@ -11,7 +11,7 @@ import tomllib
 from typing import Any
 
 from tests.e2e.fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node
-from tests.e2e.swarm import KIND, away, member
+from tests.e2e.swarm import KIND, availability_of, member
 
 from .yard import AVAILABILITY, GPU_NODES, MANAGER, NODES, Yard
 
@@ -47,7 +47,7 @@ def check_members(fleet: Fleet) -> None:
     for name in NODES:
         assert fleet[name].started(), f"dockerd is down on {name}"
         assert fleet[name].run("systemctl", "--failed", "--no-legend") == ""
-    assert {name: away(fleet, name) for name in NODES} == {name: (found, None) for name, found in AVAILABILITY.items()}
+    assert {name: availability_of(fleet, name) for name in NODES} == {name: (found, None) for name, found in AVAILABILITY.items()}
     labels = fleet[MANAGER].docker_json("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")
     assert labels.keys() <= {"gpu-swarm.last-run", "gpu-swarm.isolation"}
     isolation = json.loads(labels["gpu-swarm.isolation"])

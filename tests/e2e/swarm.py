@@ -48,7 +48,7 @@ def availabilities(fleet: Fleet, name: str, since: str, by: str = "m1") -> list[
     return [event["availability.new"] for event in events if "availability.new" in event]
 
 
-def away(fleet: Fleet, name: str) -> tuple[str, str | None]:
+def availability_of(fleet: Fleet, name: str) -> tuple[str, str | None]:
     """A node's availability, and the one that a run has kept for it."""
     spec = member(fleet, name)["Spec"]
     return spec["Availability"], spec["Labels"].get(MARK)

@@ -21,7 +21,7 @@ from tests.lab.nodes import NVML_CONF
 
 from .conftest import MAIN, NODES, Loud
 from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, advertised_as, wait_until
-from .swarm import away
+from .swarm import availability_of
 from .untouched import DOCKERD, State, leave_swarm
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
@@ -209,10 +209,10 @@ def test_one_clear_error_and_nothing_changed(fault: Fault, outcome: Callable[[in
 
 def test_a_member_whose_driver_hangs_is_paused_until_a_run_finds_it_well_again(fleet: Fleet, outcome: Callable[[int], Outcome]) -> None:
     outcome(1)
-    assert away(fleet, "g2") == ("pause", "active")
+    assert availability_of(fleet, "g2") == ("pause", "active")
     run = fleet.playbook(fleet.inventory(**MAIN))
     assert run.rc == 0, run.output
-    assert away(fleet, "g2") == ("active", None)
+    assert availability_of(fleet, "g2") == ("active", None)
 
 
 @pytest.mark.parametrize("wave", sorted({fault.wave for fault in FAULTS}))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deploy of what has to wait for room, beside a job: exit status 75, a job that runs once, and a manager that is away meanwhile."""
+"""deploy of what has to wait for room, beside a job: exit status 75, a job that runs once, and a manager that does not answer meanwhile."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_waits(fleet: Fleet, inventory: Path, compose: Path, tmp_path: Path
     assert f"{STACK}_large: 6 of 7 running; " in done.output
     assert f"{STACK}_once: 1 of 1 complete" in done.output
 
-    # Swarm itself may have run it again, with a leader that was away (moby#53632).
+    # Swarm itself may have run it again, with a leader that did not answer (moby#53632).
     before = manager.docker("service", "ps", "--quiet", f"{STACK}_once").split()
     again = fleet.playbook(inventory, *arguments, "-e", "gpu_stack_wait_timeout=0", playbook=PLAYBOOK)
     assert again.rc == 75, again.output

@@ -24,7 +24,7 @@ from tests.lab.lab import REPOSITORY_HOST, Lab
 from tests.lab.packages import NVIDIA, URL, sign
 
 from .fleet import BIN, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, advertised_as, toolkit, wait_until
-from .swarm import KIND, availabilities, away, lease_of, shown
+from .swarm import KIND, availabilities, availability_of, lease_of, shown
 from .untouched import DOCKERD, State, leave_swarm
 
 MEMBERS = ("g1", "g2")
@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.rare, pytest.mark.usefixtures("as_before")]
 
 def settled(fleet: Fleet) -> None:
     """Every member is back in its availability, and the swarm free for another run."""
-    assert {name: away(fleet, name) for name in MEMBERS} == dict.fromkeys(MEMBERS, ("active", None))
+    assert {name: availability_of(fleet, name) for name in MEMBERS} == dict.fromkeys(MEMBERS, ("active", None))
     assert set(json.loads(fleet["m1"].docker("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}"))) <= {"gpu-swarm.last-run"}
 
 
@@ -95,7 +95,7 @@ def test_a_manager_that_stops_during_a_join(fleet: Fleet) -> None:
         run = fleet.playbook(inventory)
         assert run.rc == 0, run.output
         assert shown(fleet, "x4") == {KIND: guest.gpus()}
-        assert away(fleet, "x4") == ("active", None)
+        assert availability_of(fleet, "x4") == ("active", None)
         settled(fleet)
     finally:
         leave_swarm(fleet, "x4")

@@ -17,7 +17,7 @@ from tests.lab.fleet import MACHINES
 
 from .conftest import Loud
 from .fleet import Fleet, Run, wait_until
-from .swarm import GPU_NODES, KIND, availabilities, away, member, named, shown
+from .swarm import GPU_NODES, KIND, availabilities, availability_of, member, named, shown
 from .work import all_running, service
 
 pytestmark = pytest.mark.rare
@@ -46,7 +46,7 @@ class Bench:
         self.node.run("sh", "-c", 'systemctl reset-failed "$1"; systemctl restart "$1"', "-", "gpu-swarm-health.service")
         there = DEVICE.findall(self.node.run("nvidia-smi", "-L", check=False))
         if {value for values in shown(self.fleet, NODE).values() for value in values} - set(there):
-            wait_until("the pause", lambda: away(self.fleet, NODE) == ("pause", "active"), WITHIN_S, lambda: member(self.fleet, NODE))
+            wait_until("the pause", lambda: availability_of(self.fleet, NODE) == ("pause", "active"), WITHIN_S, lambda: member(self.fleet, NODE))
 
     def provision(self, *options: str) -> Run:
         return self.fleet.playbook(self.inventory, "--limit", NODE, *options)
@@ -60,7 +60,7 @@ class Bench:
         log = self.node.run("journalctl", "--output", "cat", "--no-pager", "-t", "hardware", "-t", "systemd")
         assert log.rpartition("begins")[2].count("Started docker.service") <= 1
         assert availabilities(self.fleet, NODE, since)[-1:] in ([], ["active"])
-        assert away(self.fleet, NODE) == ("active", None)
+        assert availability_of(self.fleet, NODE) == ("active", None)
 
     def everyone_runs_on_a_gpu_that_is_there(self, replicas: int) -> None:
         tasks = wait_until("the tasks to be placed again", lambda: all_running(self.fleet["m1"], "hold", replicas))
@@ -96,7 +96,7 @@ def test_a_card_is_gone_and_comes_back(fleet: Fleet, bench: Bench) -> None:
     assert run.rc == 2
     assert f"would advertise less than before: {gone} is gone" in run.failures(NODE)[-1]
     assert (bench.node.advertised(), bench.node.started()) == before
-    assert away(fleet, NODE) == ("pause", "active")  # no new task comes to a card that is gone
+    assert availability_of(fleet, NODE) == ("pause", "active")  # no new task comes to a card that is gone
 
     bench.follows(*CONSENT)
     assert shown(fleet, NODE) == {KIND: bench.node.gpus()}
@@ -115,7 +115,7 @@ def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
     run = bench.provision()
     assert run.rc == 2
     assert "reboot" in run.failures(NODE)[-1].lower()
-    assert away(fleet, NODE) == ("pause", "active")
+    assert availability_of(fleet, NODE) == ("pause", "active")
 
     bench.put(WHOLE.replace("driver = 575.64.05", "driver = 580.95.05"))
     bench.follows()

@@ -17,7 +17,7 @@ import pytest
 
 from .cutting import Cutter, meanwhile
 from .fleet import Fleet, advertised_as, wait_until
-from .swarm import MARK, availabilities, away, shown
+from .swarm import MARK, availabilities, availability_of, shown
 from .work import by_hand, containers, service
 
 
@@ -36,7 +36,7 @@ def test_a_manager_that_cannot_be_reached_is_passed_over(fleet: Fleet, cutter: C
     assert availabilities(fleet, "g1", since) == ["pause", "active"]
 
 
-def test_a_node_that_is_lost_in_its_window_stays_away_and_the_others_go_on(fleet: Fleet, cutter: Cutter, tmp_path: Path) -> None:
+def test_a_node_that_is_lost_in_its_window_stays_paused_and_the_others_go_on(fleet: Fleet, cutter: Cutter, tmp_path: Path) -> None:
     inventory, tasks = cutter.inventory(), tmp_path / "driver.yml"
     tasks.write_text(json.dumps([
         {"name": "What this node needed", "ansible.builtin.command": {"argv": ["touch", "/run/maintained"]}},
@@ -56,7 +56,7 @@ def test_a_node_that_is_lost_in_its_window_stays_away_and_the_others_go_on(fleet
     cutter.cut()
     run = cutter.run(inventory)
     assert run.rc == 0, run.output
-    assert away(fleet, "g1") == ("active", None)
+    assert availability_of(fleet, "g1") == ("active", None)
 
 
 def done(name: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def test_a_call_that_is_lost_says_nothing_of_the_node(fleet: Fleet, cutter: Cutt
     with service(fleet, "slow", 1, *grace):
         options = ("--limit", "gpu_nodes", "--extra-vars", settings)
         going = meanwhile(lambda: cutter.run(inventory, *options, playbook="fleet.gpu_swarm.maintain"))
-        wait_until("g1 to be drained", lambda: away(fleet, "g1") == ("drain", "active/drain"), 120)
+        wait_until("g1 to be drained", lambda: availability_of(fleet, "g1") == ("drain", "active/drain"), 120)
         assert containers(busy)
         cutter.cut(f"{busy.container}:once")
         run = going.result()
@@ -86,7 +86,7 @@ def test_a_call_that_is_lost_says_nothing_of_the_node(fleet: Fleet, cutter: Cutt
     ran = {name: fleet[name].run("sh", "-c", "cd /run; ls first second third", check=False).split() for name in ("g1", "g2")}
     assert ran == {"g1": [], "g2": ["first"]}
     assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]  # nothing was done there
-    assert away(fleet, "g2") == ("pause", "active")
+    assert availability_of(fleet, "g2") == ("pause", "active")
 
 
 @pytest.mark.rare
@@ -95,7 +95,7 @@ def test_once_what_blocked_a_node_has_ended_the_rest_is_moved_in_the_same_run(fl
     since = manager.run("date", "+%s.%N")
     with by_hand(busy) as notebook, service(fleet, "web", 2, "--constraint", "node.role==worker"):
         going = meanwhile(lambda: cutter.run(inventory, "--limit", "g1", *advertised_as("MOVED")))
-        wait_until("g1 to be paused", lambda: away(fleet, "g1") == ("pause", "active"))
+        wait_until("g1 to be paused", lambda: availability_of(fleet, "g1") == ("pause", "active"))
         assert notebook in containers(busy)
         busy.docker("stop", "--time", "1", "notebook")
         run = going.result()

@@ -19,7 +19,7 @@ from tests.lab.nodes import NVML_CONF
 
 from .conftest import Loud
 from .fleet import Fleet, Run, wait_until
-from .swarm import GPU_NODES, KIND, availabilities, away, shown
+from .swarm import GPU_NODES, KIND, availabilities, availability_of, shown
 from .work import all_running, service
 
 WHOLE = (MACHINES / "rtx4090x2.conf").read_text()
@@ -63,7 +63,7 @@ def test_a_driver_is_installed_by_the_example_and_the_node_rebooted_in_its_windo
     assert node.run("dpkg-query", "--show", "--showformat=${db:Status-Status}", AS_DRIVER) == "installed"
     assert [was == now for was, now in zip(before, maintenance.boots(), strict=True)] == [False, True]
     assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
-    assert away(fleet, "g1") == ("active", None)
+    assert availability_of(fleet, "g1") == ("active", None)
     assert shown(fleet, "g1") == {KIND: sorted(node.gpus())}
 
     booted = maintenance.boots()
@@ -87,12 +87,12 @@ def test_a_kernel_is_installed_by_the_example_and_started_only_where_it_has_the_
         run = maintenance.example("kernel.yml", "g1", **upgrade)
         assert run.rc == 2, run.output
         assert f"there is no NVIDIA driver for vmlinuz-{newest}" in run.row("g1")
-        assert (maintenance.boots(), away(fleet, "g1")) == (booted, ("pause", "active"))
+        assert (maintenance.boots(), availability_of(fleet, "g1")) == (booted, ("pause", "active"))
         node.write(f"/lib/modules/{newest}/updates/dkms/nvidia-current.ko.xz", b"")
         run = maintenance.example("kernel.yml", "g1", **upgrade)
         assert run.rc == 0, run.output
         assert [was == now for was, now in zip(booted, maintenance.boots(), strict=True)] == [False, True]
-        assert away(fleet, "g1") == ("active", None)
+        assert availability_of(fleet, "g1") == ("active", None)
     finally:
         node.run("rm", "--recursive", "--force", "/lib/modules", *(f"/boot/vmlinuz-{kernel}" for kernel in (older, newest)))
 
@@ -115,17 +115,17 @@ def test_a_node_that_lost_a_gpu_stays_paused(fleet: Fleet, inventory: Path, main
         run = maintenance.run({"name": "Move a card to another machine", "ansible.builtin.copy": less})
         assert run.rc == 2, run.output
         assert f"{gone} is gone" in run.failures("g1")[-1]
-        assert away(fleet, "g1") == ("pause", "active")
+        assert availability_of(fleet, "g1") == ("pause", "active")
 
         # Only a clean assessment returns a node to service.
         run = fleet.playbook(inventory)
         assert run.rc == 2, run.output
         assert "Still on pause: it returns to service with the first run that finds nothing wrong with it" in run.row("g1")
-        assert away(fleet, "g1") == ("pause", "active")
+        assert availability_of(fleet, "g1") == ("pause", "active")
     finally:
         fleet.swap_gpus("g1", "rtx4090x2")
     returned(fleet, inventory)
-    assert away(fleet, "g1") == ("active", None)
+    assert availability_of(fleet, "g1") == ("active", None)
     assert gone in shown(fleet, "g1")[KIND]
 
 
@@ -138,7 +138,7 @@ def test_a_container_that_was_started_meanwhile_is_not_rebooted_away(fleet: Flee
         assert run.rc == os.EX_TEMPFAIL, run.output
         assert run.row("g1").partition(" waiting for ")[2].startswith("container notebook (for "), run.output
         assert (maintenance.boots(), node.docker("ps", "--format", "{{.Names}}")) == (boots, "notebook")
-        assert away(fleet, "g1") == ("pause", "active")
+        assert availability_of(fleet, "g1") == ("pause", "active")
     finally:
         node.docker("rm", "--force", "notebook")
 
@@ -151,10 +151,10 @@ def test_a_node_whose_maintenance_failed_stays_paused(fleet: Fleet, inventory: P
     assert "out: the task Upgrade the driver: non-zero return code" in run.row("g1")
     assert "untouched: its turn did not come, since g1 failed" in run.failures("g2")[-1]
     assert availabilities(fleet, "g2", since) == []
-    assert away(fleet, "g1") == ("pause", "active")
+    assert availability_of(fleet, "g1") == ("pause", "active")
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
-    assert away(fleet, "g1") == ("active", None)
+    assert availability_of(fleet, "g1") == ("active", None)
 
 
 def test_playbooks_follow_each_other_in_one_run(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
@@ -193,7 +193,7 @@ def test_docker_engine_is_upgraded_by_the_example_the_managers_first(fleet: Flee
     assert run.row("m1").endswith("ready, left alone, since maintenance docker-new was finished there before"), run.output
     everywhere = {name: fleet[name].started() for name in started}
     assert [everywhere[name] == managers[name] for name in started] == [True, False]
-    assert away(fleet, "g1") == ("active", None)
+    assert availability_of(fleet, "g1") == ("active", None)
 
 
 @pytest.mark.rare
@@ -203,14 +203,14 @@ def test_a_card_is_replaced_by_the_example(fleet: Fleet, inventory: Path, mainte
     run = maintenance.example("replace_card.yml", "g1", old_card=old)
     assert run.rc == 2, run.output
     assert f"{old} is still in the node, which is empty and stays paused" in run.row("g1")
-    assert away(fleet, "g1") == ("pause", "active")
+    assert availability_of(fleet, "g1") == ("pause", "active")
     try:
         node.write(f"/{NVML_CONF}", f"seed = another\n{WHOLE}".encode())
         assert not {old, kept} & set(node.gpus())
         run = maintenance.example("replace_card.yml", "g1", old_card=old)
         assert run.rc == 0, run.output
         assert shown(fleet, "g1") == {KIND: sorted(node.gpus())}
-        assert away(fleet, "g1") == ("active", None)
+        assert availability_of(fleet, "g1") == ("active", None)
     finally:
         fleet.swap_gpus("g1", "rtx4090x2")
     returned(fleet, inventory)

@@ -19,7 +19,7 @@ import pytest
 
 from .conftest import BY_A_PERSON, MAIN, NODES, PROXY, PROXY_SETTING, Bare, Loud
 from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, Node, Run, advertised_as, wait_until
-from .swarm import GPU_NODES, KIND, MARK, availabilities, away, lease_of, member, named, shown
+from .swarm import GPU_NODES, KIND, MARK, availabilities, availability_of, lease_of, member, named, shown
 from .work import all_running, by_hand, containers, remove, service
 
 SOON = ("--extra-vars", json.dumps({"provision_wait": 4}))
@@ -179,7 +179,7 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
         assert (busy.files(), busy.started()) == before
         assert containers(busy) == [notebook]
         assert shown(fleet, "g1") == {KIND: sorted(busy.gpus())}
-        assert away(fleet, "g1") == ("pause", "active")
+        assert availability_of(fleet, "g1") == ("pause", "active")
 
         assert shown(fleet, "g2") == {"WAITED": sorted(idle.gpus())}
         assert availabilities(fleet, "g2", since) == ["pause", "drain"]  # as an operator had left it
@@ -191,7 +191,7 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
     assert run.changed()["g2"] == 0
     assert shown(fleet, "g1") == {"WAITED": sorted(busy.gpus())}
     assert availabilities(fleet, "g1", since) == ["pause", "active"]
-    assert away(fleet, "g1") == ("active", None)
+    assert availability_of(fleet, "g1") == ("active", None)
 
 
 # nvidia-ctk is called for its version after the containers were listed. This one starts a container first, where the run is to
@@ -214,14 +214,14 @@ def test_a_container_that_is_started_between_the_assessment_and_the_restart_is_w
         waits(run, "g1", "container notebook (for ")
         assert (node.files(), node.started()) == before
         assert node.docker("ps", "--format", "{{.Names}}") == "notebook"
-        assert away(fleet, "g1") == ("pause", "active")
+        assert availability_of(fleet, "g1") == ("pause", "active")
     finally:
         node.run("rm", wrapper)
         node.docker("rm", "--force", "notebook")
     run = fleet.playbook(inventory, "--limit", "g1", *advertised_as("LATE"))
     assert run.rc == 0, run.output
     assert shown(fleet, "g1") == {"LATE": sorted(node.gpus())}
-    assert away(fleet, "g1") == ("active", None)
+    assert availability_of(fleet, "g1") == ("active", None)
 
 
 def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: None) -> None:
@@ -235,7 +235,7 @@ def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: N
         since = manager.run("date", "+%s.%N")
         with busy.locked():  # else its window may be over before the task is there
             running = pool.submit(fleet.playbook, inventory)
-            wait_until("the window of g1", lambda: away(fleet, "g1")[0] == "pause")
+            wait_until("the window of g1", lambda: availability_of(fleet, "g1")[0] == "pause")
             once = ("--restart-condition", "none", "--constraint", "node.labels.gpu.model==planted")
             late = later.enter_context(service(fleet, "late", 1, *once))
         run = running.result()
@@ -246,7 +246,7 @@ def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: N
         assert containers(busy) == []
     assert shown(fleet, "g1") == {"CONSENT": sorted(busy.gpus())}
     assert availabilities(fleet, "g1", since) == ["pause", "active"]
-    assert away(fleet, "g1") == ("active", None)
+    assert availability_of(fleet, "g1") == ("active", None)
 
 
 def test_tasks_move_once_nothing_has_to_be_waited_for(fleet: Fleet, inventory: Path, as_before: None) -> None:
@@ -264,7 +264,7 @@ def test_tasks_move_once_nothing_has_to_be_waited_for(fleet: Fleet, inventory: P
         waits(run, "g1", "service web", "task training.1 of service training")
         assert (busy.files(), busy.started(), containers(busy)) == before
         assert availabilities(fleet, "g1", since) == []
-        assert away(fleet, "g1") == ("active", None)
+        assert availability_of(fleet, "g1") == ("active", None)
 
         manager.docker("service", "update", "--detach", "--quiet", "--label-add", "gpu-swarm.keep=2d", "web")
         run = fleet.playbook(inventory, *limited, *SOON)
@@ -272,14 +272,14 @@ def test_tasks_move_once_nothing_has_to_be_waited_for(fleet: Fleet, inventory: P
         manager.docker("service", "update", "--detach", "--quiet", "--label-rm", "gpu-swarm.keep", "web")
         assert " waiting for task " in run.row("g1")  # services come first, and what its owner keeps is named by its tasks
         assert (busy.files(), busy.started(), containers(busy)) == before
-        assert away(fleet, "g1") == ("pause", "active")
+        assert availability_of(fleet, "g1") == ("pause", "active")
 
         remove(fleet, "training")
         run = fleet.playbook(inventory, *limited)
         assert run.rc == 0, run.output
         assert shown(fleet, "g1") == {"MOVED": sorted(busy.gpus())}
         assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
-        assert away(fleet, "g1") == ("active", None)
+        assert availability_of(fleet, "g1") == ("active", None)
         moved = wait_until("the tasks of web", lambda: all_running(manager, "web", 2))
         assert [task["NodeID"] for task in moved] == [member(fleet, "g2")["ID"]] * 2
         assert len({task["ID"] for task in web} & {task["ID"] for task in moved}) == 1  # the one that was there stayed
@@ -295,7 +295,7 @@ def test_a_task_that_takes_too_long_to_end_keeps_its_node_as_it_was(fleet: Fleet
         assert "slow. They did not end within 1 s after the node was drained: check their stop_grace_period" in run.failures("g1")[-1]
         assert (busy.files(), busy.started()) == before
         assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
-        assert away(fleet, "g1") == ("active", None)
+        assert availability_of(fleet, "g1") == ("active", None)
 
 
 @pytest.mark.rare
@@ -326,7 +326,7 @@ def test_a_window_does_not_go_on_without_the_lease(fleet: Fleet, inventory: Path
         before = (busy.files(), busy.started())
         settings = ("--extra-vars", json.dumps({"provision_wait": 120, "provision_lease": 3}))
         going = runs.submit(fleet.playbook, inventory, "--limit", "g1", *advertised_as("LATE"), *settings)
-        wait_until("g1 to be paused", lambda: away(fleet, "g1") == ("pause", "active"))
+        wait_until("g1 to be paused", lambda: availability_of(fleet, "g1") == ("pause", "active"))
         wait_until("the lease to end", lambda: '"acquired": true' in fleet.module("m1", "fleet.gpu_swarm.swarm_lease", other).output)
         busy.docker("stop", "--time", "1", "notebook")
         run = going.result()
@@ -335,7 +335,7 @@ def test_a_window_does_not_go_on_without_the_lease(fleet: Fleet, inventory: Path
     assert run.rc == 2, run.output
     assert f"untouched: its turn did not come, since another run changes this swarm: {other['holder']}" in run.failures("g1")[-1]
     assert (busy.files(), busy.started()) == before
-    left = away(fleet, "g1")
+    left = availability_of(fleet, "g1")
     fleet["m1"].docker("node", "update", "--availability", "active", "--label-rm", MARK, member(fleet, "g1")["ID"])
     assert left == ("pause", "active")  # for the run that has the lease
 
@@ -352,6 +352,6 @@ def test_a_member_that_cannot_be_changed_returns_to_service(fleet: Fleet, invent
         assert "no-such-directive" in run.failures("g1")[-1]
         assert (node.files(), node.started()) == before
         assert availabilities(fleet, "g1", since) == ["pause", "active"]
-        assert away(fleet, "g1") == ("active", None)
+        assert availability_of(fleet, "g1") == ("active", None)
     finally:
         node.write(DAEMON_JSON, good)

@@ -22,7 +22,7 @@ import pytest
 
 from .cutting import Cutter, meanwhile
 from .fleet import Fleet, Node, Run, advertised_as, at_hand, wait_until
-from .swarm import away, member, shown, stopped, the_leader, works
+from .swarm import availability_of, member, shown, stopped, the_leader, works
 
 MANAGERS, GPU_NODES = ["m1", "m2", "m3"], ["g1", "g2"]
 # Of systemd's journal: a unit was started.
@@ -48,7 +48,7 @@ def inventory(fleet: Fleet) -> Path:
 def all_done(fleet: Fleet, kind: str) -> None:
     for name in GPU_NODES:
         assert shown(fleet, name) == {kind: sorted(fleet[name].gpus())}
-        assert away(fleet, name) == ("active", None)
+        assert availability_of(fleet, name) == ("active", None)
 
 
 def nothing_is_left(fleet: Fleet, inventory: Path, kind: str) -> None:
@@ -185,7 +185,7 @@ def test_a_manager_whose_host_is_dead_keeps_nobody_else_from_being_changed(fleet
 
 
 def test_managers_are_maintained_after_all_others_one_at_a_time_the_leader_very_last(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """Each restarts its dockerd, so that the manager that is queried goes away, too."""
+    """Each restarts its dockerd, so that the manager that is queried does not answer then, either."""
     leader, tasks = the_leader(fleet), tmp_path / "restart.yml"
     seen = "docker node ls --format '{% raw %}{{.Hostname}} {{.Availability}}{% endraw %}' > /run/seen"  # which a worker cannot list
     restart = f"date +%s%N > /run/restarted; {seen}; systemctl restart docker.service"

@@ -12,7 +12,7 @@ import pytest
 
 from .conftest import NODES
 from .fleet import Fleet, toolkit
-from .swarm import GPU_NODES, KIND, availabilities, away
+from .swarm import GPU_NODES, KIND, availabilities, availability_of
 from .work import all_running, service
 
 pytestmark = pytest.mark.rare
@@ -62,7 +62,7 @@ def test_a_version_is_rolled_over_the_fleet_and_held(fleet: Fleet, inventory: Pa
         for name in GPU_NODES:
             log = fleet[name].run("journalctl", "--output", "cat", "--no-pager", "-t", "versions", "-t", "systemd")
             assert log.rpartition("begins")[2].count("Started docker.service") <= 1
-            assert away(fleet, name) == ("active", None)
+            assert availability_of(fleet, name) == ("active", None)
         assert len(all_running(fleet["m1"], "hold", 3)) == 3
 
     run = fleet.playbook(inventory, *toolkit(version="1.19.1", hold=True))

@@ -108,7 +108,6 @@ ALLOWED = {
     "ASK_PASS": "an option of Ansible",
     "ask_vault_pass": "an option of Ansible",
     "ASK_VAULT_PASS": "an option of Ansible",
-    "kept_away": "a key of the fact gpu_swarm_outcome",
     "prod@ask": "a vault id",
 }
 

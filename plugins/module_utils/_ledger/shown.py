@@ -14,7 +14,7 @@ from typing import Any, Mapping
 from .._policy import generic_resources
 
 
-def is_away(node: Mapping[str, Any] | None) -> bool:
+def is_not_ready(node: Mapping[str, Any] | None) -> bool:
     """Of the ledger's node, None where it has none. A manager that was restarted is one of the swarm's again when the others reach it."""
     return node is None or node["state"] != "ready" or node["reachability"] not in (None, "reachable")
 

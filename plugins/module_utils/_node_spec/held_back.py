@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Mapping
 
-from .._ledger.shown import difference, is_away
+from .._ledger.shown import difference, is_not_ready
 from .updates import Want
 
 
@@ -29,7 +29,7 @@ def held_back(wants: Iterable[Want], ledger: Callable[[], Mapping[str, Any]]) ->
 
 
 def _reason(node: Mapping[str, Any], want: Want, again: Mapping[str, str]) -> str | None:
-    if is_away(node):
+    if is_not_ready(node):
         return "it is not ready"
     if node["id"] in again:
         return "finished job %s would run again" % again[node["id"]]

@@ -10,7 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 # There is no registry.
-AWAY = ("timeout", "timed out", "deadline exceeded", "no such host", "connection refused", "no route to host", "server misbehaving")
+UNREACHABLE = ("timeout", "timed out", "deadline exceeded", "no such host", "connection refused", "no route to host", "server misbehaving")
 # It wants another login, or one at all.
 REFUSALS = ("unauthorized", "authentication required", "access denied", "access to the resource is denied", "no basic auth credentials", "forbidden")
 
@@ -20,4 +20,4 @@ def judged(words: str) -> tuple[str | None, bool]:
     low = words.lower()
     if any(one in low for one in REFUSALS):
         return words, True
-    return None, not any(one in low for one in AWAY)
+    return None, not any(one in low for one in UNREACHABLE)

@@ -38,10 +38,10 @@ def first_answer(call: Mapping[str, Any]) -> dict[str, Any]:
     """What the manager returned that answered. Where none did, what the last one returned, with ``msg`` for all of them."""
     tried = [result for result in call.get("results") or [] if not result.get("skipped")]
     last = {**tried[-1]} if tried else {}
-    return last if last.get("answered") else {**last, "answered": False, "manager": "", "msg": _nobody(tried)}
+    return last if last.get("answered") else {**last, "answered": False, "manager": "", "msg": _no_answer(tried)}
 
 
-def _nobody(tried: Iterable[Mapping[str, Any]]) -> str:
+def _no_answer(tried: Iterable[Mapping[str, Any]]) -> str:
     reasons = [_why(str(result.get("manager") or ""), str(result.get("msg") or NO_REASON).rstrip(".")) for result in tried]
     return f"No manager of the swarm answers{': ' if reasons else ''}{'; '.join(reasons)}."
 

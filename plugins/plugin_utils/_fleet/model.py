@@ -153,7 +153,7 @@ class Step:
     stops: str = NOTHING  # what the change would stop
     leader: bool = False  # of the swarm's managers
     node_id: str | None = None  # of the node that it is, if the manager lists it
-    away: bool = False  # an earlier run left it paused
+    left_paused: bool = False  # an earlier run left it paused
     by_hand: bool = False  # and somebody returned it to service since; what that run noted is still there
     toolkit: str | None = None  # the version that is to be installed
     report: str | None = None  # as of the host, where anything is to be done

@@ -56,7 +56,7 @@ class State(Enum):
     UNFIT = ("unfit", "paused for a fault: {}")  # no new task comes until that is fixed
     # Still paused or drained, with the mark of a run.
     NOT_RETURNED = ("not_returned", "still on {}: its former availability, {}, could not be restored. Run this again")
-    NOT_SHOWN = ("not_shown",)  # the manager shows other resources than were decided, in words
+    NOT_CONVERGED = ("not_converged",)  # the manager shows other resources than were decided, in words
     STILL_LISTED = ("still_listed", "it left the swarm, but the manager still lists it. Run this again")
     STILL_A_MEMBER = ("still_a_member", "still in the swarm: {}")  # though it was to leave
     STILL_LABELLED = ("still_labelled", "the manager still shows labels of this collection. Run this again")
@@ -78,7 +78,7 @@ class HostState(NamedTuple):
 
 
 # No work is sent there before the next run.
-STAYS_AWAY = (State.WAITING, State.LOST, State.OUT)
+STAYS_PAUSED = (State.WAITING, State.LOST, State.OUT)
 BAD = (State.FAILED, State.LOST, State.OUT)
 
 
@@ -90,16 +90,16 @@ class Outcome(NamedTuple):
 
     A play cannot say it by failing: with batches, Ansible would end the whole run there, and leave healthy hosts half-way.
     So each host keeps its outcome as a fact, ``{state, reason}``, and the last play reports it.
-    ``kept_away``: its turn did not come, and another run may have paused it since for reasons of its own.
+    ``leave_paused``: its turn did not come, and another run may have paused it since for reasons of its own.
     """
 
     state: State
     reason: str
-    kept_away: bool = False
+    leave_paused: bool = False
 
     @property
-    def stays_away(self) -> bool:
-        return self.kept_away or self.state in STAYS_AWAY
+    def stays_paused(self) -> bool:
+        return self.leave_paused or self.state in STAYS_PAUSED
 
 
 def outcome_of(variables: Mapping[str, Any]) -> Outcome | None:
@@ -109,4 +109,4 @@ def outcome_of(variables: Mapping[str, Any]) -> Outcome | None:
         return None
     if "state" not in kept:  # the task that was to find it out failed, by a time-out of Ansible's say
         return Outcome(State.LOST, printable_lines(str(kept.get("msg") or NO_REASON)))
-    return Outcome(State(str(kept["state"])), printable_lines(str(kept.get("reason") or NO_REASON)), bool(kept.get("kept_away")))
+    return Outcome(State(str(kept["state"])), printable_lines(str(kept.get("reason") or NO_REASON)), bool(kept.get("leave_paused")))

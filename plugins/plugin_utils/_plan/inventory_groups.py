@@ -25,7 +25,7 @@ def is_our_own(playbooks: Sequence[str]) -> bool:
     )
 
 
-def nobody(groups: Mapping[str, Sequence[str]], wanted: Sequence[str], limited: Sequence[str] | None = None) -> str:
+def no_hosts_reason(groups: Mapping[str, Sequence[str]], wanted: Sequence[str], limited: Sequence[str] | None = None) -> str:
     """Why none of the groups ``wanted`` has a host that may be in the run, or ''. ``limited`` are the hosts that ``--limit`` leaves."""
     members = [host for group in wanted for host in groups.get(group, ())]
     if not members:

@@ -86,7 +86,7 @@ def hosts_in(steps: Mapping[str, Step], cut: Sequence[Sequence[str]] = ()) -> di
 def only_paused(steps: Mapping[str, Step]) -> list[str]:
     """The hosts that an earlier run left paused, and for which nothing is to be done before they return to service."""
     alone = [name for name, step in steps.items() if MARKED in step.groups and set(step.groups) <= {MARKED, LABEL, END}]
-    return [name for name in alone if steps[name].away and not steps[name].jobs]
+    return [name for name in alone if steps[name].left_paused and not steps[name].jobs]
 
 
 def to_pause(steps: Mapping[str, Step]) -> dict[str, str]:
@@ -109,12 +109,12 @@ def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[An
 def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
     """The step with what is common to every host, whatever is done there."""
     step.leader, step.node_id = bool(node and node.get("leader")), node["id"] if node else None
-    step.away = bool(node and node.get("former_availability"))
-    step.by_hand = bool(node and step.away and node["availability"] == "active")
+    step.left_paused = bool(node and node.get("former_availability"))
+    step.by_hand = bool(node and step.left_paused and node["availability"] == "active")
     step.paused_for = str((node or {}).get("paused_for") or "")
     # By a run that was killed, or over something that failed. Only a clean assessment returns it to service: nobody knows what a node
     # is good for that could not be assessed, or that refuses its policy.
-    if step.away and not (step.error or host.failed or step.fault) and MARKED not in step.groups:
+    if step.left_paused and not (step.error or host.failed or step.fault) and MARKED not in step.groups:
         step.groups.append(MARKED)
     # Ansible has removed a host whose assessment failed from the run, and has shown why.
     if step.groups or step.waits_for or (step.problem and not host.failed):

@@ -79,8 +79,8 @@ def consented(service: str, allowed: Any) -> bool:
 def without(rooms: Mapping[str, Any], found: Iterable[Loss], ignored: Any = None) -> dict[str, Any]:
     """Of the services that have room when a run begins, those that are to have some when it ends: neither those that lose it by consent, nor
     those ``ignored`` by provision_ignore_pending, a list of names or a text with commas."""
-    away = {loss.service for loss in found}.union(_split(ignored) if isinstance(ignored, str) else ignored or ())
-    return {service: room for service, room in rooms.items() if service not in away}
+    lost = {loss.service for loss in found}.union(_split(ignored) if isinstance(ignored, str) else ignored or ())
+    return {service: room for service, room in rooms.items() if service not in lost}
 
 
 def _split(names: str) -> list[str]:

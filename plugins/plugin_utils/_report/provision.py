@@ -18,7 +18,7 @@ from .._fleet.model import MARKED, WINDOWS, Host, Step, in_words
 from .._fleet.outcome import HostState, State, Verdict
 from .._plan.deprovision import UP_TO_FILES, DeprovisionStep, removed
 from .._plan.provision import label_change
-from .._rollout.ends import End, finished_before, not_done, refused, still_away
+from .._rollout.ends import End, finished_before, not_done, not_returned, refused
 from . import offer
 from .rerun import Again
 from .table import render
@@ -37,7 +37,7 @@ def impact(steps: Mapping[str, Step]) -> str:
 def _step_words(step: Step) -> str:
     # Every node returns to service at the end of its window; this one was left paused by an earlier run.
     left = MARKED in step.groups and not WINDOWS & set(step.groups)
-    first = ["returns to service"] if left else ["stays paused"] if step.away and (step.error or step.fault) else []
+    first = ["returns to service"] if left else ["stays paused"] if step.left_paused and (step.error or step.fault) else []
     if step.by_hand:
         first = ["removes the notes of a pause that somebody ended"] if left else []
     first += [f"is paused for a fault: {in_words(step.fault)}"] if step.pauses else []
@@ -78,7 +78,7 @@ def deprovision_state(step: DeprovisionStep, end: End) -> HostState:
     if node and {"leave", "entry"} & set(step.needs):
         return State.STILL_LISTED.of()
     if node and node.get("former_availability"):
-        return still_away(node)
+        return not_returned(node)
     if step.stays:
         return State.STILL_A_MEMBER.of(step.stays)
     if node and label_change(node, {}):

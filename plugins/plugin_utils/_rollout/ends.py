@@ -22,7 +22,7 @@ from .lease import lost_lease
 from .updates import Variables, node_ids, to_label
 
 UNLABELLED = "its labels could not be set: %s"
-AWAY = "it could not be returned to service: %s"
+NOT_RETURNED = "it could not be returned to service: %s"
 
 
 class End(NamedTuple):
@@ -45,10 +45,10 @@ def state_of(host: Host, step: Step, end: End) -> HostState:
     if node["state"] != "ready":
         return State.NOT_READY.of(node["state"])
     if node.get("former_availability"):
-        return still_away(node)
+        return not_returned(node)
     different = difference(host.assessed or {}, node)
     if different:
-        return State.NOT_SHOWN.of(different)
+        return State.NOT_CONVERGED.of(different)
     unfit = step.problem if step.fault and (host.assessed or {}).get("fault") else None
     notes = [unfit] if unfit else []
     notes += [f"left alone, {finished_before(step)}"] if step.maintained else []
@@ -65,9 +65,9 @@ def finished_before(step: Step) -> str:
 
 def not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) -> HostState | None:
     if step.error:
-        return _and_away(State.FAILED.of(step.error), node)
+        return _and_not_returned(State.FAILED.of(step.error), node)
     if outcome and outcome.state is not State.WAITING:
-        return _and_away(outcome.state.of(outcome.reason), node)
+        return _and_not_returned(outcome.state.of(outcome.reason), node)
     if outcome or step.left_alone:
         # Else it is no node, or returned to service before what it waits for was found.
         paused = "; paused" if outcome and MARKED in step.groups and (node is None or node["availability"] != "active") else ""
@@ -80,7 +80,7 @@ def refused(end: End) -> HostState | None:
     return State.WAITING.of(", ".join(end.kept), more=paused) if end.kept else None
 
 
-def _and_away(state: HostState, node: dict[str, Any] | None) -> HostState:
+def _and_not_returned(state: HostState, node: dict[str, Any] | None) -> HostState:
     if not node or not node.get("former_availability") or node["availability"] == ACTIVE:
         return state
     text = state.text.rstrip().rstrip(".")
@@ -92,7 +92,7 @@ def _and_away(state: HostState, node: dict[str, Any] | None) -> HostState:
     return state._replace(text=text)
 
 
-def still_away(node: dict[str, Any]) -> HostState:
+def not_returned(node: dict[str, Any]) -> HostState:
     if node.get("paused_for"):
         return State.UNFIT.of(in_words(node["paused_for"]), more=". It returns to service with the first run that finds nothing wrong with it")
     return State.NOT_RETURNED.of(node["availability"], node["former_availability"])
@@ -134,13 +134,14 @@ def _left_undone(
     ledger: Mapping[str, Any] | None,
     unlabelled: str,
 ) -> dict[str, Outcome]:
-    """By host, why its labels are not set, or it is still away: the call failed, or none was made since another run changes the swarm."""
+    """By host, why its labels are not set, or it has not returned to service: the call failed, or none was made since another run changes the
+    swarm."""
     planned = [name for name, step in steps.items() if LABEL in step.get("groups", ())]
     if unlabelled:
         return dict.fromkeys(planned, Outcome(State.FAILED, UNLABELLED % unlabelled))
     nodes = by_id(ledger)
     left = {update["host"]: UNLABELLED for update in to_label(planned, variables, ledger, clashes=True)}
-    left.update((name, AWAY) for name in steps if (nodes.get(ids[name] or "") or {}).get("former_availability"))
+    left.update((name, NOT_RETURNED) for name in steps if (nodes.get(ids[name] or "") or {}).get("former_availability"))
     lost = {name: lost_lease(variables[name], ledger) for name in left}
     return {name: Outcome(State.UNTOUCHED, left[name] % why) for name, why in lost.items() if why}
 

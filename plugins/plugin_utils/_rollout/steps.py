@@ -98,7 +98,7 @@ def renew(batch: Batch) -> Answer:
     """The lease, within a window. What another run has had since is left as it is: it may have changed these nodes, or be about to."""
     since = batch.lease.get("since")
     answered = batch.acquire()
-    batch.keep(batch.hosts, batch.broken, lease_blocker(batch.lease, since), kept_away=True)
+    batch.keep(batch.hosts, batch.broken, lease_blocker(batch.lease, since), leave_paused=True)
     return batch.answer(answered)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...module_utils._health import label
-from ...module_utils._ledger.shown import difference, is_away
+from ...module_utils._ledger.shown import difference, is_not_ready
 from ...module_utils._swarm import owned_labels
 from .._classes.in_ledger import kept, with_classes
 from .._fleet.finished_jobs import in_the_way, in_words
@@ -70,9 +70,9 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
     for name in names:
         step, outcome = step_of(name, variables), outcome_of(variables[name])
         node_id = node_id_of(variables[name], step)
-        if not node_id or (nodes and node_id not in nodes) or (outcome and (to != FORMER or outcome.stays_away)):
+        if not node_id or (nodes and node_id not in nodes) or (outcome and (to != FORMER or outcome.stays_paused)):
             continue
-        if step.get("away") and outcome and outcome.state in BAD:
+        if step.get("left_paused") and outcome and outcome.state in BAD:
             continue  # other than one that was in service when this run began, and is as it was then
         if lost_lease(variables[name], ledger):
             continue  # what is paused there, the run that holds the lease may have paused
@@ -223,8 +223,8 @@ def _still_to_update(names: Iterable[str], variables: Variables, ledger: Any) ->
     ids = node_ids([name for name in names if not lost_lease(variables[name], ledger)], variables)
     groups = {name: step_of(name, variables).get("groups") or [] for name in ids}
     labelled = [update["host"] for update in to_label([name for name in ids if LABEL in groups[name]], variables, ledger, clashes=True)]
-    away = [name for name, node_id in ids.items() if MARKED in groups[name] and (nodes.get(node_id or "") or {}).get("former_availability")]
-    return [name for name in ids if name in {*labelled, *away}]
+    not_returned = [name for name, node_id in ids.items() if MARKED in groups[name] and (nodes.get(node_id or "") or {}).get("former_availability")]
+    return [name for name in ids if name in {*labelled, *not_returned}]
 
 
 def _jobs_in_the_way(name: str, variables: Variables, ledger: Any) -> list[str]:
@@ -259,6 +259,6 @@ def not_converged(names: Iterable[str], variables: Variables, ledger: Any) -> li
         if outcome_of(variables[name]) or step.get("left_alone") or step.get("error"):
             continue
         node = nodes.get(node_id_of(variables[name], step) or "")
-        if is_away(node) or difference(decided(variables[name]), node or {}):
+        if is_not_ready(node) or difference(decided(variables[name]), node or {}):
             waiting.append(name)
     return waiting

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Answer = dict[str, Any]
-# For so long it may be away.
+# For so long it may be silent.
 LIMIT_S = 60.0
 # For so long the same tasks have to run, as with 'docker service create' (ServiceProgress in docker/cli).
 STEADY_S = 5.0
@@ -74,7 +74,7 @@ class Steadiness:
     def unsteady(self, answer: Mapping[str, Any]) -> list[str]:
         """The services that are as they should be, for less than these seconds.
 
-        An answer is judged once, when it came: the one before stands in for a manager that is away.
+        An answer is judged once, when it came: the one before stands in for a manager that does not answer.
         """
         if answer is self._last:
             return self._found

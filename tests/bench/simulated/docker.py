@@ -5,7 +5,7 @@
 """A swarm as its manager's API shows it, and the dockerd of each of its nodes: plain data, changed as Docker changes it.
 
 A write needs the version that was read, a node that is drained loses its tasks to others, and a dockerd reads daemon.json when it is started
-anew. What the API does to nodes is noted: who was away how often, and how many at a time.
+anew. What the API does to nodes is noted: who was out of service how often, and how many at a time.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Swarm:
         self.stale = 0  # writes that were refused for their version
         self.busy = {node.id: bool(self._running_on(node)) for node in self.nodes.values()}
         self.paused: Counter[str] = Counter()  # by node, how often it went out of service
-        self.most_away = {True: 0, False: 0}  # at a time, of those that carried work at first and of those that did not
+        self.most_out = {True: 0, False: 0}  # at a time, of those that carried work at first and of those that did not
 
     # -- requests --------------------------------------------------------------------------------------------------------
 
@@ -130,8 +130,8 @@ class Swarm:
     def _note(self, node: Node, before: str) -> None:
         if before == "active" and node.entry["Spec"]["Availability"] != "active":
             self.paused[node.id] += 1
-        away = Counter(self.busy[each.id] for each in self.nodes.values() if each.entry["Spec"]["Availability"] != "active")
-        self.most_away = {busy: max(most, away[busy]) for busy, most in self.most_away.items()}
+        out = Counter(self.busy[each.id] for each in self.nodes.values() if each.entry["Spec"]["Availability"] != "active")
+        self.most_out = {busy: max(most, out[busy]) for busy, most in self.most_out.items()}
         if node.entry["Spec"]["Availability"] == "drain":
             self._move_tasks(node)
 

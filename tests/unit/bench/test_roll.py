@@ -44,7 +44,7 @@ def test_the_batches_of_the_window_are_distinguished():
 
 @pytest.mark.parametrize(("most", "refused"), [({True: 1, False: 18}, False), ({True: 2, False: 18}, False), ({True: 3, False: 1}, True)])
 def test_more_nodes_out_of_service_than_a_batch_has_are_an_error(most, refused):
-    swarm = SimpleNamespace(busy=dict.fromkeys(range(20), True), most_away=most, calls={})
+    swarm = SimpleNamespace(busy=dict.fromkeys(range(20), True), most_out=most, calls={})
     work = (40, swarm, Used(0, 100.0, 8.0), [line(0, "", "start")], TIMES)
     if refused:
         with pytest.raises(BenchError, match="out of service"):

@@ -68,7 +68,7 @@ def test_a_pause_leaves_tasks_where_they_are_and_a_drain_does_not(manager):
 def test_who_was_out_of_service_is_noted(swarm, manager):
     for number, availability in ((2, "pause"), (1, "pause"), (3, "pause"), (2, "active"), (1, "drain"), (1, "active"), (3, "active")):
         write(manager, number, Availability=availability)
-    assert (list(swarm.paused.values()), swarm.most_away) == ([1, 1, 1], {True: 2, False: 1})
+    assert (list(swarm.paused.values()), swarm.most_out) == ([1, 1, 1], {True: 2, False: 1})
 
 
 def test_daemon_json_is_read_at_a_restart(swarm, manager):

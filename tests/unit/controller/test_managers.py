@@ -53,7 +53,7 @@ SKIPPED = {"skipped": True}
 M1 = {"manager": "m1", "answered": False, "msg": "m1 cannot be reached: refused.", "outcomes": {"g1": 1}}
 M2 = {"manager": "m2", "answered": False, "msg": "no SDK", "outcomes": {"g1": 2}}
 M3 = {"manager": "m3", "answered": True, "nodes": []}
-NOBODY = {"answered": False, "manager": ""}
+NO_ANSWER = {"answered": False, "manager": ""}
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ NOBODY = {"answered": False, "manager": ""}
     [
         ([M3, SKIPPED], M3),
         ([M1, M3, SKIPPED], M3),
-        ([M1, M2], {**M2, **NOBODY, "msg": "No manager of the swarm answers: m1 cannot be reached: refused; m2: no SDK."}),
-        ([{"manager": "m1", "answered": False}], {**NOBODY, "msg": "No manager of the swarm answers: m1: no reason given."}),
-        ([{"failed": True, "msg": "a bug"}], {**NOBODY, "failed": True, "msg": "No manager of the swarm answers: a bug."}),
-        ([], {**NOBODY, "msg": "No manager of the swarm answers."}),
+        ([M1, M2], {**M2, **NO_ANSWER, "msg": "No manager of the swarm answers: m1 cannot be reached: refused; m2: no SDK."}),
+        ([{"manager": "m1", "answered": False}], {**NO_ANSWER, "msg": "No manager of the swarm answers: m1: no reason given."}),
+        ([{"failed": True, "msg": "a bug"}], {**NO_ANSWER, "failed": True, "msg": "No manager of the swarm answers: a bug."}),
+        ([], {**NO_ANSWER, "msg": "No manager of the swarm answers."}),
     ],
 )
 def test_the_answer_is_that_of_the_first_that_answered(results, answer):
@@ -98,7 +98,7 @@ CONNECTION = r"""
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.connection import ConnectionBase
 
-DOCUMENTATION = "name: dead\nshort_description: nobody\ndescription: [nobody]\nauthor: nobody\noptions: {}"
+DOCUMENTATION = "name: dead\nshort_description: dead\ndescription: [dead]\nauthor: the tests\noptions: {}"
 
 
 class Connection(ConnectionBase):
@@ -152,7 +152,7 @@ PLAYS = {
     "the second": play(["dead", "works", "spare"]),
     "the third": play(["dead", "lacks", "works"], checks=True),
     "an external one": play(["external"]),
-    "nobody": play(["dead", "lacks"]),
+    "no answer": play(["dead", "lacks"]),
     "no managers": play([]),
     "a secret": play(["dead"], "swarm_stack", STACK),
     "refused": play(["works", "spare"], "swarm_stack", '{name: "no name"}'),
@@ -211,7 +211,7 @@ def test_the_next_manager_is_called_where_one_does_not_answer(played, name, who,
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("nobody", f"No manager of the swarm answers: {DEAD}; lacks: no SDK."), ("no managers", "No manager of the swarm answers.")],
+    [("no answer", f"No manager of the swarm answers: {DEAD}; lacks: no SDK."), ("no managers", "No manager of the swarm answers.")],
 )
 def test_where_none_answers_each_is_named_with_the_reason(played, name, words):
     _results, answers = played[0][name]

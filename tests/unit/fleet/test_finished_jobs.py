@@ -91,12 +91,12 @@ def test_a_restart_that_takes_nothing_away_runs_nothing_again():
 
 def test_labels_and_a_return_to_service_are_updates_too():
     assert planned(host(advertised=SAME), finished(clash=True), labels={})["gpu-1"].waits_for == [WORDS]
-    away = {"availability": "pause", "former_availability": "active"}
-    steps = planned(host(advertised=SAME), finished(clash=True), **away)
+    paused = {"availability": "pause", "former_availability": "active"}
+    steps = planned(host(advertised=SAME), finished(clash=True), **paused)
     assert (steps["gpu-1"].waits_for, only_paused(steps)) == ([WORDS], [])
-    steps = planned(host(advertised=SAME), finished(clash=True), remove=True, **away)
+    steps = planned(host(advertised=SAME), finished(clash=True), remove=True, **paused)
     assert (MARKED in steps["gpu-1"].groups, only_paused(steps)) == (True, [])  # not before the job is gone
-    steps = planned(host(advertised=SAME), remove=True, **away)
+    steps = planned(host(advertised=SAME), remove=True, **paused)
     assert only_paused(steps) == ["gpu-1"]
 
 
@@ -123,12 +123,12 @@ def test_jobs_are_removed_only_where_the_node_is_updated(one, node, removes):
 @pytest.mark.parametrize(("remove", "words"), [(True, ([], ["sweep"])), (False, ([WORDS], []))])
 def test_one_that_is_left_alone_may_return_to_service(remove, words):
     """It advertises what it does now: the change is not made."""
-    away = {"availability": "pause", "former_availability": "active", "tasks": [task("train.1", "train")]}
+    paused = {"availability": "pause", "former_availability": "active", "tasks": [task("train.1", "train")]}
     one = renamed(disrupt="never")
-    step = planned(one, finished(clash=True), remove=remove, **away)["gpu-1"]
+    step = planned(one, finished(clash=True), remove=remove, **paused)["gpu-1"]
     assert ([text for text in step.waits_for if "sweep" in text], step.jobs) == words
     assert (step.left_alone, MARKED in step.groups) == (True, remove)
-    assert planned(one, finished(), remove=remove, **away)["gpu-1"].groups == [MARKED, END]
+    assert planned(one, finished(), remove=remove, **paused)["gpu-1"].groups == [MARKED, END]
 
 
 DEPROVISIONED = {"drift": ["x"], "restart_required": True, "resources": [], "advertised": []}

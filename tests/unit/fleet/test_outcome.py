@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import BAD, STAYS_AWAY, State, Verdict, outcome_of
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import BAD, STAYS_PAUSED, State, Verdict, outcome_of
 
 TASKS = Path(__file__).parents[3] / "playbooks" / "tasks"
 # In tasks, besides the outcome itself: what a variable says that becomes its state.
@@ -48,7 +48,7 @@ OUTCOMES = {
             "still on drain: its former availability, active, could not be restored. Run this again",
             Verdict.FAILED,
         ),
-        (State.NOT_SHOWN, ["the manager shows 1 of 2 NVIDIA-GPU"], "the manager shows 1 of 2 NVIDIA-GPU", Verdict.FAILED),
+        (State.NOT_CONVERGED, ["the manager shows 1 of 2 NVIDIA-GPU"], "the manager shows 1 of 2 NVIDIA-GPU", Verdict.FAILED),
         (State.STILL_LISTED, [], "it left the swarm, but the manager still lists it. Run this again", Verdict.FAILED),
         (State.STILL_A_MEMBER, ["it is the last"], "still in the swarm: it is the last", Verdict.FAILED),
         (State.STILL_LABELLED, [], "the manager still shows labels of this collection. Run this again", Verdict.FAILED),
@@ -65,12 +65,12 @@ def test_the_table_has_all_states():
 
 @pytest.mark.parametrize("state", State)
 def test_what_becomes_of_a_host_with_an_outcome(state):
-    assert (state in STAYS_AWAY, state in BAD) == OUTCOMES.get(state, (False, False))
+    assert (state in STAYS_PAUSED, state in BAD) == OUTCOMES.get(state, (False, False))
 
 
 def test_an_outcome_is_read_by_its_value():
-    found = outcome_of({"gpu_swarm_outcome": {"state": "out", "reason": "x", "kept_away": True}})
-    assert (found.state, found.reason, found.kept_away, found.stays_away) == (State.OUT, "x", True, True)
+    found = outcome_of({"gpu_swarm_outcome": {"state": "out", "reason": "x", "leave_paused": True}})
+    assert (found.state, found.reason, found.leave_paused, found.stays_paused) == (State.OUT, "x", True, True)
     assert outcome_of({}) is None
     with pytest.raises(ValueError, match="unheard of"):
         outcome_of({"gpu_swarm_outcome": {"state": "unheard of", "reason": "x"}})

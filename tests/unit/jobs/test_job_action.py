@@ -47,7 +47,7 @@ def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.Monk
     return module._all({"wait": True, "wait_timeout": 60}), said
 
 
-def test_a_manager_that_is_away_for_a_moment_is_queried_again(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_manager_that_is_silent_for_a_moment_is_queried_again(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     calls += [answer(True, ["sweep"]), swarm_job.NoManager("m1: timed out"), answer(False, [])]
     found, said = waits(calls, "always", 60, monkeypatch)
     assert (found["changed"], found["waiting"]) == (True, [])

@@ -8,7 +8,7 @@ import pytest
 from fleet_lab import member, named
 from node_lab import resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.shown import difference, is_away
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.shown import difference, is_not_ready
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_difference(wanted, there, reported):
 
 
 @pytest.mark.parametrize(
-    ("node", "away"),
+    ("node", "not_ready"),
     [
         (None, True),
         ({}, False),
@@ -39,5 +39,5 @@ def test_difference(wanted, there, reported):
         ({"reachability": "unreachable"}, True),
     ],
 )
-def test_a_node_is_away(node, away):
-    assert is_away(None if node is None else {**member("n1"), **node}) is away
+def test_a_node_is_not_ready(node, not_ready):
+    assert is_not_ready(None if node is None else {**member("n1"), **node}) is not_ready

@@ -263,10 +263,10 @@ def test_a_fault_that_the_assessment_found_over_is_known_whatever_the_node_was_p
 @pytest.mark.parametrize("by_run", ["pause", "drain"])
 @pytest.mark.parametrize("former", ["active", "pause", "drain"])
 def test_there_and_back(former, by_run):
-    away = updates.plan_one(node(labels={"a": "b"}, availability=former), want(availability=by_run, remember=True), PREFIX)
-    assert away["after"]["Availability"] == by_run
-    back = updates.plan_one({**node(), "Spec": away["after"]}, want(availability="former"), PREFIX)
-    assert back["after"] == away["before"]
+    paused = updates.plan_one(node(labels={"a": "b"}, availability=former), want(availability=by_run, remember=True), PREFIX)
+    assert paused["after"]["Availability"] == by_run
+    back = updates.plan_one({**node(), "Spec": paused["after"]}, want(availability="former"), PREFIX)
+    assert back["after"] == paused["before"]
 
 
 def test_a_mark_that_is_no_availability_is_refused():
@@ -498,7 +498,7 @@ def test_a_node_whose_labels_stay_still_gets_its_availability_back(monkeypatch):
     assert (result["evicted"], result["nodes"][0]["changed"], result["nodes"][0]["labels_after"]) == ([], True, LABELLED)
 
 
-def test_a_node_stays_away_where_its_availability_alone_would_evict(monkeypatch):
+def test_a_node_stays_paused_where_its_availability_alone_would_evict(monkeypatch):
     """Its constraint was broken while the node was paused: swarm enforces it when the node is active again."""
     before = node(labels={"m": "H100", RECORD: "m", MARK: "active"}, availability="pause")
     manager = FakeManager(before, tasks=[ONCE])

@@ -339,8 +339,8 @@ def test_what_is_left_of_a_pause_that_somebody_ended_goes_too(key):
     """Where a run's pause stands, that goes with the return to service."""
     noted = bare() | {"labels": {f"gpu-swarm.{key}": "active"}}
     assert step_of(host(leave=False), swarm(M1, noted)).needs == ["labels"]
-    away = noted | {"former_availability": "active", "availability": "pause", "set_by_run": True}
-    step = step_of(host(leave=False), swarm(M1, away))
+    paused = noted | {"former_availability": "active", "availability": "pause", "set_by_run": True}
+    step = step_of(host(leave=False), swarm(M1, paused))
     assert (step.needs, step.groups) == ([], [MARKED, END])
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from ansible import context
 
-from ansible_collections.fleet.gpu_swarm.plugins.filter.nobody import FilterModule
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.inventory_groups import is_our_own, nobody
+from ansible_collections.fleet.gpu_swarm.plugins.filter.no_hosts_reason import FilterModule
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.inventory_groups import is_our_own, no_hosts_reason
 
 WANTED = ["swarm_managers", "gpu_nodes", "swarm_workers"]
 RIGHT = {"all": ["m1", "g1", "w1"], "ungrouped": [], "swarm_managers": ["m1"], "gpu_nodes": ["g1"], "web": ["w1"]}
@@ -17,7 +17,7 @@ NONE = "none of the groups swarm_managers, gpu_nodes and swarm_workers has one"
 
 @pytest.mark.parametrize(("limited", "groups"), [(None, RIGHT), (["g1"], RIGHT), (["w1", "m1"], RIGHT), (None, dict(RIGHT, gpu_nodes=[]))])
 def test_somebody_is_there(limited, groups):
-    assert nobody(groups, WANTED, limited) == ""
+    assert no_hosts_reason(groups, WANTED, limited) == ""
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def test_somebody_is_there(limited, groups):
         ({"all": ["m1"], "swarm_managers": ["m1"]}, ["gpu_nodes"], "the group gpu_nodes is not in the inventory. It has the groups swarm_managers."),
     ],
 )  # fmt: skip
-def test_nobody_is_there(groups, wanted, text):
-    assert nobody(groups, wanted).startswith("There is no host to work on: ")
-    assert text in nobody(groups, wanted)
+def test_why_there_is_no_host(groups, wanted, text):
+    assert no_hosts_reason(groups, wanted).startswith("There is no host to work on: ")
+    assert text in no_hosts_reason(groups, wanted)
 
 
 @pytest.mark.parametrize(("limited", "text"), [(["w1"], "it leaves w1"), ([], "it leaves no host at all")])
-def test_a_limit_that_leaves_nobody(limited, text):
-    assert f"--limit leaves none of swarm_managers, gpu_nodes and swarm_workers; {text}." in nobody(RIGHT, WANTED, limited)
+def test_a_limit_that_leaves_no_host(limited, text):
+    assert f"--limit leaves none of swarm_managers, gpu_nodes and swarm_workers; {text}." in no_hosts_reason(RIGHT, WANTED, limited)
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_whose_playbook_was_started(playbooks, own):
 @pytest.mark.parametrize(("limited", "reported"), [(None, False), ("", False), ([], True), (["g1"], False)])
 def test_no_limit_is_an_empty_text_to_older_releases_of_ansible_core(monkeypatch, limited, reported):
     monkeypatch.setattr(context, "CLIARGS", {"args": ["fleet.gpu_swarm.provision"]})
-    assert bool(FilterModule().filters()["nobody"](RIGHT, WANTED, limited)) == reported
+    assert bool(FilterModule().filters()["no_hosts_reason"](RIGHT, WANTED, limited)) == reported

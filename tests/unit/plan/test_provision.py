@@ -681,7 +681,7 @@ MARKS = {
 @pytest.mark.parametrize(("one", "node", "groups"), MARKS.values(), ids=MARKS)
 def test_a_node_left_paused_is_returned_to_service_if_it_is_sound(one, node, groups):
     step = step_of(one, swarm(member(**LEFT, **node)))
-    assert (step.groups, step.away) == (groups, True)
+    assert (step.groups, step.left_paused) == (groups, True)
 
 
 def test_what_needs_only_its_availability_back_does_not_wait_for_the_windows():

@@ -46,9 +46,9 @@ BACK = "returns to service"
         (Step(groups=[MARKED, END]), BACK),
         (Step(groups=[MARKED, END], maintained="x"), f"{BACK}; left alone, since maintenance x was finished there before"),
         (Step(maintained="x"), "left alone, since maintenance x was finished there before"),
-        (Step(groups=[END], error="a clash", away=True), "stays paused; cannot be changed: a clash"),
-        (Step(groups=[END], error="a clash", away=True, by_hand=True), "cannot be changed: a clash"),
-        (Step(groups=[MARKED, END], away=True, by_hand=True), "removes the notes of a pause that somebody ended"),
+        (Step(groups=[END], error="a clash", left_paused=True), "stays paused; cannot be changed: a clash"),
+        (Step(groups=[END], error="a clash", left_paused=True, by_hand=True), "cannot be changed: a clash"),
+        (Step(groups=[MARKED, END], left_paused=True, by_hand=True), "removes the notes of a pause that somebody ended"),
         (
             Step(needs=["restart"], groups=[MARKED, END], impact=["restarts dockerd"], waits_for=["container x"], left_alone=True),
             f"{BACK}; waits for container x, then: restarts dockerd",
@@ -129,9 +129,9 @@ def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state)
 @pytest.mark.parametrize(
     ("step", "outcome", "begin"),
     [
-        (Step(error="GPU-1 is gone. Put it back.", away=True), None, "failed: GPU-1 is gone. Put it back"),
+        (Step(error="GPU-1 is gone. Put it back.", left_paused=True), None, "failed: GPU-1 is gone. Put it back"),
         (Step(), Outcome(State.OUT, "NVML failed"), "out: NVML failed"),
-        (Step(away=True), FAILED, "failed: dockerd did not start"),
+        (Step(left_paused=True), FAILED, "failed: dockerd did not start"),
     ],
 )
 def test_a_node_that_stays_paused_is_reported_with_what_returns_it(step, outcome, begin):

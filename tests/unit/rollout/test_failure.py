@@ -75,7 +75,7 @@ def test_a_lost_connection_is_reported_without_ansible_s_words_about_the_conditi
 
 
 def test_an_outcome_of_before_is_kept():
-    kept = {"state": "waiting", "reason": "container x", "kept_away": True}
+    kept = {"state": "waiting", "reason": "container x", "leave_paused": True}
     assert outcome("a", {"a": {"gpu_swarm_outcome": kept}}, Failure({"msg": "of another host"}, ""), "out") == kept
 
 

@@ -182,7 +182,7 @@ def test_the_ledger_is_that_of_the_last_call_of_a_manager(monkeypatch):
     assert found == [[], ["task svc.1.x of service svc (for 1 min)"]]
 
 
-BACK, AWAY, DEAD = {"swarm": {"state": "active"}}, {"swarm": {"state": "pending"}}, {"failed": True, "msg": "no driver"}
+BACK, PENDING, DEAD = {"swarm": {"state": "active"}}, {"swarm": {"state": "pending"}}, {"failed": True, "msg": "no driver"}
 HANGS = {"failed": True, "hangs": True, "msg": "NVML hangs"}
 
 
@@ -190,10 +190,10 @@ HANGS = {"failed": True, "hangs": True, "msg": "NVML hangs"}
     ("answers", "result", "queries"),
     [
         ([BACK], BACK, 1),
-        ([DEAD, AWAY, BACK], BACK, 3),
+        ([DEAD, PENDING, BACK], BACK, 3),
         ([DEAD], DEAD, 5),
         ([HANGS, BACK], HANGS, 1),  # what hangs once hangs on
-        ([AWAY], {**AWAY, "failed": True, "msg": await_return.NOT_BACK % ("pending", 4)}, 5),
+        ([PENDING], {**PENDING, "failed": True, "msg": await_return.NOT_BACK % ("pending", 4)}, 5),
     ],
 )
 def test_a_node_is_waited_for_until_it_is_back(monkeypatch, answers, result, queries):

@@ -305,7 +305,7 @@ def test_nobody_is_drained_without_the_lease_of_before(found, words, answered, b
     assert manager.calls_of("swarm_nodes") == []
     for name in "ab":
         assert words in answer["outcomes"][name]["reason"]
-        assert (answer["outcomes"][name]["state"], answer["outcomes"][name]["kept_away"]) == (broken.value, True)
+        assert (answer["outcomes"][name]["state"], answer["outcomes"][name]["leave_paused"]) == (broken.value, True)
 
 
 JOB = {"service": "job", "node": "n-a", "kind": "NVIDIA-GPU", "values": [], "amount": 1, "clash": True}
@@ -381,8 +381,8 @@ def test_nodes_return_to_service_when_the_manager_shows_what_was_decided():
 
 
 def test_a_manager_that_cannot_write_leaves_the_return_to_the_next_one():
-    away = shown(member("n-a", bound="a", former_availability="active", availability="pause"))
-    answer = STEPS["restore"](batch(Manager(swarm_gpu_info=away, swarm_nodes=DEAD)))
+    paused = shown(member("n-a", bound="a", former_availability="active", availability="pause"))
+    answer = STEPS["restore"](batch(Manager(swarm_gpu_info=paused, swarm_nodes=DEAD)))
     assert not answer["answered"]
 
 
@@ -466,9 +466,9 @@ def test_a_lease_is_renewed_as_the_same_one(found, reason):
 
 
 def test_the_end_returns_what_is_left_labels_and_releases_the_lease():
-    away = shown(member("n-a", bound="a", former_availability="active", availability="pause"), member("n-b", bound="b", labels={}))
+    paused = shown(member("n-a", bound="a", former_availability="active", availability="pause"), member("n-b", bound="b", labels={}))
     refused = {"id": "n-a", "tasks": []}
-    manager = Manager(swarm_gpu_info=[away, shown()], swarm_nodes=[{**WRITTEN, "refused": [refused]}, DEAD], swarm_lease={"acquired": False})
+    manager = Manager(swarm_gpu_info=[paused, shown()], swarm_nodes=[{**WRITTEN, "refused": [refused]}, DEAD], swarm_lease={"acquired": False})
     made = plan(*"ab")
     made["hosts_in"]["gpu_swarm_label"] = ["b"]
     answer = STEPS["finish"](batch(manager, made=made))
@@ -522,8 +522,8 @@ def test_else_the_lease_is_released_when_all_else_is_done(node, other):
 
 def test_a_host_whose_batch_did_not_have_the_lease_does_not_return_at_the_end():
     """Another run may have paused it since, and have released its lease by now."""
-    away = shown(*(member(f"n-{name}", bound=name, former_availability="active", availability="pause") for name in "ab"))
-    manager = Manager(swarm_gpu_info=[away, shown()], swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
+    paused = shown(*(member(f"n-{name}", bound=name, former_availability="active", availability="pause") for name in "ab"))
+    manager = Manager(swarm_gpu_info=[paused, shown()], swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     untouched = {"state": "untouched", "reason": "another run changes this swarm"}
     kept = {"a": {"gpu_swarm_lease": HELD}, "b": {"gpu_swarm_lease": OTHERS}}
     STEPS["finish"](batch(manager, outcomes={"b": untouched}, variables=kept))
@@ -566,8 +566,8 @@ def test_the_end_notes_what_the_report_shows(of_step, node, verdict):
 
 def test_the_end_notes_a_node_that_is_unfit_and_one_that_was_lost_before_the_plan():
     fault = "fault GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost"
-    away = member("n-a", bound="a", former_availability="active", availability="pause", paused_for=fault)
-    manager = Manager(swarm_gpu_info=shown(away), swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
+    paused = member("n-a", bound="a", former_availability="active", availability="pause", paused_for=fault)
+    manager = Manager(swarm_gpu_info=shown(paused), swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     made = plan(*"abcd", hosts_in={})
     made["steps"]["c"]["error"] = "unreachable: no route"
     STEPS["finish"](batch(manager, "ab", made=made, lease={}))

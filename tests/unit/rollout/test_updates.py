@@ -68,7 +68,7 @@ HOSTS = {
 }
 
 
-def test_work_is_kept_away_from_hosts_with_which_nothing_is_wrong():
+def test_hosts_are_paused_with_which_nothing_is_wrong():
     assert availability_updates(HOSTS, HOSTS, "pause") == [
         {"id": node_id, "host": name, "availability": "pause", "remember": True} for node_id, name in (("n1", "a"), ("n2", "b"), ("n3", "no answer"))
     ]
@@ -95,7 +95,7 @@ def test_hosts_return_to_service_with_their_labels_but_not_those_that_wait_or_ar
     assert all("labels" not in update for update in availability_updates(HOSTS, HOSTS, "former", labels=False))
 
 
-def test_at_the_end_only_those_return_to_service_that_are_still_away():
+def test_at_the_end_only_those_return_to_service_that_are_paused_still():
     book = {"nodes": [{"id": "n1", "former_availability": "active"}, {"id": "n2", "former_availability": None}]}
     back = {"id": "n1", "host": "a", "availability": "former", "remember": False}
     assert availability_updates(HOSTS, HOSTS, "former", book, labels=False) == [back]
@@ -153,17 +153,17 @@ def test_a_node_that_was_taken_off_the_list_keeps_no_other_one_in_service():
 
 
 @pytest.mark.parametrize(
-    ("away", "state", "back"), [(False, "failed", 1), (True, "failed", 0), (True, "out", 0), (True, "untouched", 1), (True, None, 1)]
+    ("left_paused", "state", "back"), [(False, "failed", 1), (True, "failed", 0), (True, "out", 0), (True, "untouched", 1), (True, None, 1)]
 )
-def test_what_an_earlier_run_left_paused_and_this_one_could_not_change_stays_paused(away, state, back):
+def test_what_an_earlier_run_left_paused_and_this_one_could_not_change_stays_paused(left_paused, state, back):
     outcome = {"gpu_swarm_outcome": {"state": state, "reason": "x"}} if state else {}
-    hosts = {"a": variables(**planned("a", away=away, node_id="n1"), **outcome)}
+    hosts = {"a": variables(**planned("a", left_paused=left_paused, node_id="n1"), **outcome)}
     assert len(availability_updates(["a"], hosts, "former")) == back
 
 
-@pytest.mark.parametrize(("kept_away", "back"), [(False, 1), (True, 0)])
-def test_what_another_run_may_have_paused_since_stays_paused_though_the_lease_is_this_run_s_again(kept_away, back):
-    outcome = {"gpu_swarm_outcome": {"state": "untouched", "reason": "x", "kept_away": kept_away}}
+@pytest.mark.parametrize(("leave_paused", "back"), [(False, 1), (True, 0)])
+def test_what_another_run_may_have_paused_since_stays_paused_though_the_lease_is_this_run_s_again(leave_paused, back):
+    outcome = {"gpu_swarm_outcome": {"state": "untouched", "reason": "x", "leave_paused": leave_paused}}
     hosts = {"a": variables("n1", gpu_swarm_lease={"acquired": True}, **planned("a", node_id="n1"), **outcome)}
     assert len(availability_updates(["a"], hosts, "former")) == back
 

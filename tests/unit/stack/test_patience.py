@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A manager that is away for some seconds does not end the wait for a stack; one that stays away does. And tasks that have only just started do not
-end it either."""
+"""A manager that does not answer for some seconds does not end the wait for a stack; one that is silent for longer does. And tasks
+that have only just started do not end it either."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-name: nobody
+name: no_hosts_reason
 short_description: Reports why a run would have no host (internal)
 version_added: 0.2.0
 description:
@@ -34,12 +34,12 @@ author:
 
 EXAMPLES = r"""
 - name: There are hosts to work on
-  hosts: "{{ 'localhost' if groups | fleet.gpu_swarm.nobody(['gpu_nodes']) else [] }}"
+  hosts: "{{ 'localhost' if groups | fleet.gpu_swarm.no_hosts_reason(['gpu_nodes']) else [] }}"
   gather_facts: false
   tasks:
     - name: There are hosts to work on
       ansible.builtin.fail:
-        msg: "{{ groups | fleet.gpu_swarm.nobody(['gpu_nodes']) }}"
+        msg: "{{ groups | fleet.gpu_swarm.no_hosts_reason(['gpu_nodes']) }}"
 """
 
 RETURN = r"""
@@ -55,10 +55,10 @@ from ..plugin_utils._plan import inventory_groups
 
 class FilterModule:
     def filters(self):
-        return {"nobody": nobody}
+        return {"no_hosts_reason": no_hosts_reason}
 
 
-def nobody(groups, wanted, limited=None):
+def no_hosts_reason(groups, wanted, limited=None):
     started_here = inventory_groups.is_our_own(context.CLIARGS.get("args") or ())
     # ansible-core before 2.19 makes an empty text of a template that gives none.
-    return inventory_groups.nobody(groups, wanted, limited if started_here and limited not in (None, "") else None)
+    return inventory_groups.no_hosts_reason(groups, wanted, limited if started_here and limited not in (None, "") else None)
