@@ -64,7 +64,7 @@ class ActionModule(ActionBase):
         self._given.update({"x_gpu": self._wants} if self._wants else {})
 
     def _all(self, own):
-        first = self._look(self._given)
+        first = self._reconcile(self._given)
         problems = [*first["problems"]]
         # What is to run once more does so once.
         later = {**self._given, "again": "never"}
@@ -73,7 +73,7 @@ class ActionModule(ActionBase):
         answers = [first]
 
         def query():
-            answer = answers.pop() if answers else self._look(later)
+            answer = answers.pop() if answers else self._reconcile(later)
             for line in report.news(answer, said):
                 self._display.display(f"  {printable(line)}")
             problems.extend(one for one in answer["problems"] if one not in problems)
@@ -93,8 +93,8 @@ class ActionModule(ActionBase):
         self._display.display(f"\n{report.table(last)}\n")
         return {**last, "changed": first["changed"] or last["changed"], "diff": first["diff"], "problems": problems}
 
-    def _look(self, arguments):
-        """Where jobs are to be submitted, what x_gpu means is worked out before: once, by the nodes of that time."""
+    def _reconcile(self, arguments):
+        """One pass over the jobs. Where any are to be submitted, what x_gpu means is worked out before: once, by the nodes of that time."""
         answer = self._queried({**arguments, **self._placement})
         if answer["unplaced"]:
             self._placement = {"placement": self._on_this_fleet(arguments)}

@@ -90,8 +90,8 @@ class ActionModule(ActionBase):
             self._say(f"note: {note}")
         stack, labels, placement = self._on_this_fleet(stack)
         specs = specifications(stack.document, name)
-        wanted = beforehand.questions(stack.document, name, self._access(), self._args["query_registries"])
-        before = self._look(services=specs, labels=labels, prune=self._args["prune"], **wanted)
+        wanted = beforehand.queries(stack.document, name, self._access(), self._args["query_registries"])
+        before = self._read(services=specs, labels=labels, prune=self._args["prune"], **wanted)
         for line in verdict.fitting(before):
             self._say(line)
         result = {**self._described(stack, before), "placement": placement}
@@ -109,7 +109,7 @@ class ActionModule(ActionBase):
             self._say("nothing has changed, and it is not deployed again: its jobs would run once more")
             return {**result, "changed": labelled, **self._awaited(before)}
         answer = self._deploy(stack)
-        self._look(keep=text.written(stack.document))
+        self._read(keep=text.written(stack.document))
         return {**result, "changed": bool(answer.get("changed")) or labelled, **self._awaited(before)}
 
     def _refusal(self, stack, specs, before):
@@ -126,7 +126,7 @@ class ActionModule(ActionBase):
         """The stack with what x-gpu of its services means here; and the labels that nodes get for it."""
         if not stack.wanted:
             return stack, {}, []
-        found = self._look()
+        found = self._read()
         former = None if found["kept"] is None else load("\n".join(found["kept"]), "the deployed stack file")
         made = placed(stack.document, stack.wanted, self._args["name"], found["nodes"], former)
         for line in made.lines:
@@ -204,7 +204,7 @@ class ActionModule(ActionBase):
             return steadiness.unsteady(answer) if timeout else []
 
         def query():
-            answer = since(before, self._look())
+            answer = since(before, self._read())
             for service, line in verdict.lines(answer, unsteady(answer)).items():
                 if said.get(service) != line:
                     said[service] = line
@@ -225,7 +225,7 @@ class ActionModule(ActionBase):
     # -- gone ------------------------------------------------------------------------------------------------------
 
     def _absent(self):
-        before = self._look()
+        before = self._read()
         names = [one["service"] for one in before["progress"]]
         result = {"changed": bool(names), "services": [{"service": name} for name in names], "waiting": [], "not_ready": []}
         result["diff"] = {"before": "".join(f"{name}\n" for name in names), "after": ""}
@@ -239,7 +239,7 @@ class ActionModule(ActionBase):
 
     # -- the manager -----------------------------------------------------------------------------------------------
 
-    def _look(self, **options):
+    def _read(self, **options):
         answer = self._call("fleet.gpu_swarm.swarm_stack_info", {**self._api, "stack": self._args["name"], **options})
         if "progress" not in answer:
             raise NoManager(f"{self._who}: {answer.get('msg') or 'no reason given'}")

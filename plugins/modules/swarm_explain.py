@@ -14,10 +14,10 @@ description:
     resources, plugins, constraints, platform, ports of the host and the limit of replicas on a node.
   - Reports on which nodes a service fits, how many nodes each filter excludes, the nearest misses by name, and the tasks that would have to
     end to make room. Before any filter, why a service has fewer tasks than it is to have.
-  - Returns the ledger of M(fleet.gpu_swarm.swarm_gpu_info) as well, from the same look at the swarm.
+  - Returns the ledger of M(fleet.gpu_swarm.swarm_gpu_info) as well, from the same reading of the swarm.
   - With O(textfile_directory) it writes the same as metrics, for Prometheus. Without that option it only reads.
 notes:
-  - Cluster volumes are not looked at, nor do pending tasks of other services count, which may take the place first.
+  - Cluster volumes are not checked, nor do pending tasks of other services count, which may take the place first.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -120,7 +120,7 @@ explained:
     rooms: {type: dict, description: The same by the ids of the feasible nodes.}
     fits: {type: bool, description: 'Whether all tasks that need a place have one, or one more would where none needs any.'}
     possible: {type: bool, description: Whether a node could take a task of it if that node were empty and took new tasks.}
-    unchecked: {type: list, elements: str, description: 'What it needs besides, and is not looked at, which is V(cluster volumes) or nothing.'}
+    unchecked: {type: list, elements: str, description: 'What it needs besides, and is not checked, which is V(cluster volumes) or nothing.'}
     nearest:
       description:
         - The nodes that a single filter excludes, those that lack the least first. Each with C(filter), C(hostnames), and C(text),

@@ -17,7 +17,7 @@ description:
   - A job is known by its name and its content. Running the same again submits nothing, and returns what became of it.
 notes:
   - The host of the task is a manager of the swarm. In check mode it returns what it would submit.
-  - With O(wait=false) it returns at once. Run the same with O(wait=true) later; jobs go on meanwhile, and only other tries wait until somebody looks.
+  - With O(wait=false) it returns at once. Run the same with O(wait=true) later; jobs go on meanwhile, and only other tries wait for that.
   - A job that was removed is known no more, and is submitted again.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -103,7 +103,7 @@ options:
     type: str
   time_limit:
     description:
-      - For how many seconds each try may run; V(0) for as long as it likes. Its node ends it then, whether anybody looks or not.
+      - For how many seconds each try may run; V(0) for as long as it likes. Its node ends it then, whether anybody waits or not.
       - That is done by a health check, in place of the image's own. A process that answers SIGTERM with exit code 0 counts as complete.
     type: int
     default: 0
@@ -245,7 +245,7 @@ NOTHING = {"changed": False, "unplaced": False, "jobs": [], "waiting": [], "not_
 
 
 def run(params, check_mode):
-    """One look. That is repeated on the controller, where another manager can be called."""
+    """One pass. That is repeated on the controller, where another manager can be called."""
     definition.refuse_name(params["name"] or "")
     wanted = definition.jobs(params, PREFIX) if params["state"] == "present" else []
     placement = params.get("placement")

@@ -16,7 +16,7 @@ description:
     them, and only if they are replicated or global jobs, or replicated services whose restart condition is C(none).
   - What their tasks have printed is saved on the manager before. A service stays whose log cannot be saved.
   - That it is over is checked directly before the removal, for which a label of the service is updated by its version first, so that
-    whoever read the service before cannot run it again unnoticed. A replicated or global job is looked at twice instead, as any update runs it again.
+    whoever read the service before cannot run it again unnoticed. A replicated or global job is read twice instead, as any update runs it again.
   - While another run changes the swarm (M(fleet.gpu_swarm.swarm_lease)), nothing is removed.
 author:
   - The fleet.gpu_swarm authors (@fleet)

@@ -143,7 +143,7 @@ options:
     description:
       - Nothing is written unless this holder has the lease of the swarm (M(fleet.gpu_swarm.swarm_lease)) at that moment. For a call that may
         hang, and whose caller may have gone on without it.
-      - If not given, the lease is not looked at.
+      - If not given, the lease is not checked.
     type: str
     version_added: 0.2.0
   release:

@@ -12,7 +12,7 @@ version_added: 0.3.0
 description:
   - Translates a Compose file of the controller into a stack file. Variables, C(.env), C(env_file), configs and secrets are read there. GPUs of
     C(gpus) and of C(deploy.resources.reservations.devices) become generic resources, and what has no meaning on Swarm is listed.
-  - Looks whether each service of it fits, with the filters of swarm's scheduler, and deploys nothing where one does not.
+  - Checks whether each service of it fits, with the filters of swarm's scheduler, and deploys nothing where one does not.
   - Deploys with M(community.docker.docker_stack) on the host of the task, which is a manager with the C(docker) command, and waits until all
     tasks run. What that module needs of Python comes along where the manager lacks it.
   - Of a service that does not run in time it says why. The task fails only where nothing could be deployed; see RV(waiting) and RV(not_ready).
@@ -59,7 +59,7 @@ options:
     description:
       - For how many seconds the services are waited for until they run, and have done so with the same tasks for 5 seconds. Tasks that were there
         before, and stay, are not waited for.
-      - With V(0) they are looked at once; those that do not run yet are in RV(waiting).
+      - With V(0) they are read once; those that do not run yet are in RV(waiting).
     type: int
     default: 300
   prune:

@@ -10,7 +10,7 @@ module: swarm_stack_info
 short_description: Where the services of a stack fit, and how far they are (internal)
 version_added: 0.3.0
 description:
-  - Looks at a stack for M(fleet.gpu_swarm.swarm_stack), which calls it. It reads the swarm, and with O(keep) notes there what was deployed and
+  - Reads a stack for M(fleet.gpu_swarm.swarm_stack), which calls it. It reads the swarm, and with O(keep) notes there what was deployed and
     removes what no service of the stack uses any more of the configs and secrets that are named by their content.
 options:
   stack:

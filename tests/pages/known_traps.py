@@ -291,7 +291,7 @@ CARDS = (
     ),
     Trap(
         "lost-gpu", "nvml", "any version",
-        "One card fell off the bus (GpuIsLost) or fails at one question, among healthy ones.",
+        "One card fell off the bus (GpuIsLost) or fails at one query, among healthy ones.",
         "NVIDIA NVML API reference",
         HANDLED, "It is left out and named, the others go on; less than before needs consent.",
         _U + "gpu/test_nvml.py::test_one_failing_gpu_hides_no_other",

@@ -12,7 +12,7 @@ from .blocks import table
 
 HEAD = """\
 <!-- Made by `python -m tests.pages` from tests/pages/known_traps.py; edit that. -->
-# Known traps
+# Known issues ("traps")
 
 What goes wrong with GPUs on Docker Swarm, and what this collection does about it.
 

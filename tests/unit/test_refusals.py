@@ -21,7 +21,7 @@ ROWS = [message for heading, message in messages.quoted(PAGE.read_text(encoding=
 FOUND = refusals.of_plugins() + refusals.of_tasks()
 
 # The end of a message about something that somebody wrote: what to write instead.
-VERBS = "Add|Begin|Close|Correct|Drop|Give|Have|Indent|List|Mount|Name|Publish|Put|Remove|Rename|Save|Take|Use|Write|give|make|say|use|write"
+VERBS = "Add|Begin|Close|Drop|Fix|Give|Have|Indent|List|Mount|Name|Publish|Put|Remove|Rename|Save|Take|Use|Write|give|make|say|use|write"
 TO_WRITE = rf"[.,:;…] ({VERBS})\b|[Ii]t takes"
 WHAT_IT_IS_NOT = r" is (not|neither|none|negative)\b| takes (either )?'| mixes "
 

@@ -80,7 +80,7 @@ def opened(content: bytes | None, path: str) -> _File:
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"{path}: it is not {encoding} text (byte {len(bom) + error.start}); dockerd would refuse it."
-            " Correct the file, then run again."
+            " Fix the file, and run this again."
         ) from error
     if not text.strip(" \t\r\n"):
         return _File(bom, encoding, text, {})
@@ -91,11 +91,11 @@ def _loads(text: str, path: str) -> dict[str, Any]:
     try:
         doc = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: it is not JSON: {_reason(error)}. Correct the file, then run again.") from error
+        raise ConfigError(f"{path}: it is not JSON: {_reason(error)}. Fix the file, and run this again.") from error
     if isinstance(doc, dict):
         return doc
     raise ConfigError(
-        f"{path}: it contains {json_type(doc)} where dockerd takes an object ({{…}}). Correct the file, then run again."
+        f"{path}: it contains {json_type(doc)} where dockerd takes an object ({{…}}). Fix the file, and run this again."
     )
 
 
@@ -134,7 +134,7 @@ def _refuse_twice(box: json_text.Container, keys: Sequence[str], path: str, pref
     for key in keys:
         if sum(item.key == key for item in box.items) > 1:
             raise ConfigError(
-                f"{path}: {prefix}{key} stands more than once; dockerd takes the last. Keep one of them, then run again."
+                f"{path}: {prefix}{key} stands more than once; dockerd takes the last. Keep one of them, and run this again."
             )
 
 
@@ -142,7 +142,7 @@ def _check_types(doc: Mapping[str, Any], path: str) -> None:
     def refuse(key: str, value: Any, wanted: str) -> NoReturn:
         raise ConfigError(
             f"{path}: {key} is {json_type(value)} ({generic_resources.shorten(value)}) where dockerd takes {wanted}."
-            " Correct the file, then run again."
+            " Fix the file, and run this again."
         )
 
     if not isinstance(doc.get(DEFAULT_RUNTIME, ""), str):
@@ -321,7 +321,7 @@ def _check_resources(item: json_text.Item | None, path: str) -> None:
         generic_resources.parse(item.value if item else [])
     except generic_resources.ResourceError as error:
         raise ConfigError(
-            f"{path}: {RESOURCES} would keep dockerd from starting: {error} Correct the file, then run again."
+            f"{path}: {RESOURCES} would keep dockerd from starting: {error} Fix the file, and run this again."
         ) from error
 
 

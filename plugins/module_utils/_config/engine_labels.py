@@ -76,4 +76,4 @@ def _listed(content: bytes | None, path: str) -> list[str]:
     if not twice and isinstance(listed, list) and all(isinstance(one, str) for one in listed):
         return listed
     found = "stands more than once" if twice else "is %s" % json_type(listed)
-    raise ConfigError('%s: labels %s where dockerd takes one list of strings such as ["rack=r1"]. Correct the file, then run again.' % (path, found))
+    raise ConfigError('%s: labels %s where dockerd takes one list of strings such as ["rack=r1"]. Fix the file, and run this again.' % (path, found))

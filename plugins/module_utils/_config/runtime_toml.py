@@ -127,7 +127,7 @@ def _decode(content: bytes | None, path: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"{path}: it is not UTF-8 text (byte {error.start}). Correct the file, then run again."
+            f"{path}: it is not UTF-8 text (byte {error.start}). Fix the file, and run this again."
         ) from error
 
 
@@ -138,7 +138,7 @@ def _parse(text: str, path: str, loads: Loads) -> dict[str, Any]:
         reason = TOO_DEEP
     except ValueError as error:
         reason = str(error)
-    raise ConfigError(f"{path}: it is not TOML: {reason}. Correct the file, then run again.")
+    raise ConfigError(f"{path}: it is not TOML: {reason}. Fix the file, and run this again.")
 
 
 def _tidy(text: str, path: str, notes: list[str]) -> str:
@@ -180,7 +180,7 @@ def _confirm(text: str, before: Mapping[str, Any], want: Want, path: str, loads:
     names = " and ".join(".".join(name) for name in want.values())
     raise ConfigError(
         f"{path}: {names} cannot be set in this layout ({reason}). Write the table [{MODE[0]}] with a line for each key,"
-        " then run again."
+        ", and run this again."
     )
 
 

@@ -206,7 +206,7 @@ def _decode(one: UnitFile) -> str:
     try:
         return one.content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError("%s: it is not UTF-8 text (byte %d). Correct the file, then run again." % (one.path, error.start)) from error
+        raise ConfigError("%s: it is not UTF-8 text (byte %d). Fix the file, and run this again." % (one.path, error.start)) from error
 
 
 def _expanded(word: str, values: Mapping[str, list[str]]) -> list[str]:

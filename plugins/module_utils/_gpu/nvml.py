@@ -204,7 +204,7 @@ class _Gpu(_Unit):
         return self.record["health"]["state"] == "failed"
 
     def still_there(self) -> None:
-        """A question about two GPUs failed: is it this one that is gone?"""
+        """A query about two GPUs failed: is it this one that is gone?"""
         try:
             self.calls["UUID"](self.handle)
         except self.error as exc:

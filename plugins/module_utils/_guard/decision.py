@@ -54,7 +54,7 @@ Settings = namedtuple(
 # A container that is about to be made. entries: its variables. mounts: those that request devices. task: what swarm's agent wrote of its task, a
 # TaskRecord or None. unread: why that could not be read.
 Container = namedtuple("Container", ["labels", "entries", "mounts", "task", "unread"], defaults=[None])
-# devices: what it is to see; None: it goes on as it is. refused: why, for whoever looks at its task. found: name to text, of what is to be counted
+# devices: what it is to see; None: it goes on as it is. refused: why, for whoever inspects its task. found: name to text, of what is to be counted
 # and reported. holds: what its task has, whatever it sees. variables: what it is to know besides, by their names.
 Verdict = namedtuple("Verdict", ["devices", "refused", "found", "holds", "variables"], defaults=[None, {}, (), {}])
 

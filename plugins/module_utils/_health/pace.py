@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""When a verdict counts, and when it is written (pure): each write is an update of the node, at which swarm's managers look at its tasks.
+"""When a verdict counts, and when it is written (pure): each write is an update of the node, at which swarm's managers check its tasks.
 
 Private to this collection: no stability is promised to others.
 """

@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
     ended: float | None = None
 
 
-class Look(NamedTuple):
+class TaskSummary(NamedTuple):
     """As much of a task as is kept of each of many thousand."""
 
     state: str
@@ -50,9 +50,9 @@ class Look(NamedTuple):
     made: str
 
 
-def seen(task: Mapping[str, Any]) -> Look:
+def seen(task: Mapping[str, Any]) -> TaskSummary:
     status, iteration = task["Status"], task.get("JobIteration") or {}
-    return Look(
+    return TaskSummary(
         status["State"],
         task.get("Slot") or 0,
         forced(task.get("Spec") or {}),
@@ -73,7 +73,7 @@ def is_one_shot(service: Mapping[str, Any]) -> str | None:
     return None if condition == "none" else "it is no job: swarm starts its tasks again (restart condition %s)" % condition
 
 
-def judge(service: Mapping[str, Any], tasks: Sequence[Look]) -> Verdict:
+def judge(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
     """``tasks`` are all of its tasks."""
     problem = is_one_shot(service)
     if problem:
@@ -89,7 +89,7 @@ def judge(service: Mapping[str, Any], tasks: Sequence[Look]) -> Verdict:
     spec = service["Spec"]
     wanted = spec["Mode"]["Replicated"].get("Replicas", 1)
     # Swarm has not made the task yet of a service that was made or forced to run again just now.
-    newest: dict[int, Look] = {}
+    newest: dict[int, TaskSummary] = {}
     for task in tasks:
         if task.forced == forced(spec["TaskTemplate"]) and (task.slot not in newest or newest[task.slot].made < task.made):
             newest[task.slot] = task
@@ -101,7 +101,7 @@ def judge(service: Mapping[str, Any], tasks: Sequence[Look]) -> Verdict:
     return Verdict(COMPLETE, "", ended)
 
 
-def _of_a_job(service: Mapping[str, Any], tasks: Sequence[Look], ended: float | None) -> Verdict:
+def _of_a_job(service: Mapping[str, Any], tasks: Sequence[TaskSummary], ended: float | None) -> Verdict:
     """Swarm itself goes on with a job that failed, up to its number of attempts: so such a one is never over for sure."""
     reason = unfinished(service, [{"Status": {"State": task.state}, "JobIteration": {"Index": task.iteration}} for task in tasks])
     return Verdict(None, reason) if reason else Verdict(COMPLETE, "", ended)

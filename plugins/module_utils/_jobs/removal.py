@@ -5,9 +5,9 @@
 """Removes services whose work is over, so that nothing queued or running goes with them.
 
 Docker's API removes a service whatever its version. So its label is updated first, by version: whoever read it before and writes afterwards
-fails. Then it is looked at once more. Between that look and the removal are some milliseconds in which a writer who read it after the label would
+fails. Then it is read once more. Between that and the removal are some milliseconds in which a writer who read it after the label would
 be lost.
-A job of swarm's own is never updated, which would run it again: it is looked at twice instead, and has to be the same.
+A job of swarm's own is never updated, which would run it again: it is read twice instead, and has to be the same.
 Private to this collection: no stability is promised to others.
 """
 
@@ -21,7 +21,7 @@ from .._ledger.tasks import is_job_service
 from .._swarm.manager import Manager, NotFound, OutOfSequence
 from . import finished, logs
 from .definition import JOB, REMOVING
-from .finished import Candidate, Look
+from .finished import Candidate, TaskSummary
 
 CHANGED = "it was changed by someone else just now"
 
@@ -51,7 +51,7 @@ def candidates(manager: Manager, wanted: Wanted) -> list[Candidate]:
     for service in manager.each_service(wanted.prefix + JOB if wanted.is_own else ""):
         if _is_meant(service, wanted):
             found[service["ID"]] = _brief(service)
-    tasks: dict[str, list[Look]] = {service_id: [] for service_id in found}
+    tasks: dict[str, list[TaskSummary]] = {service_id: [] for service_id in found}
     for task in manager.tasks() if found else ():
         if task.get("ServiceID") in tasks:
             tasks[task["ServiceID"]].append(finished.seen(task))

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One look at the jobs of a name on their swarm: what is missing is submitted, what failed is tried again, and logs of what is over are saved.
+"""Reconciles the jobs of a name, in one pass: what is missing is submitted, what failed is tried again, and logs of what is over are saved.
 
-It may end between any two steps, and the next look goes on: all that is known of a job is in its service.
+It may end between any two steps, and the next pass goes on: all that is known of a job is in its service.
 Private to this collection: no stability is promised to others.
 """
 
@@ -77,7 +77,7 @@ class Jobs:
         return service is not None and service["Spec"]["Labels"].get(self._prefix + DIGEST) == job.digest
 
     def _refuse_unfit(self, missing: Sequence[Job]) -> None:
-        """One that no node could ever run would be queued for ever. Alike ones are looked at once."""
+        """One that no node could ever run would be queued for ever. Alike ones are checked once."""
         if (self._manager.spec.get("Orchestration") or {}).get("TaskHistoryRetentionLimit") == 0:
             raise GpuSwarmError(FORGETS % (self._name, NOTHING))
         alike = {str(_needs(job.spec)): job.spec for job in missing}
@@ -94,7 +94,7 @@ class Jobs:
             for kind in kinds:
                 if kind not in found["kinds"]:
                     there = ", ".join(sorted(found["kinds"])) or "none"
-                    words = "No node of the swarm advertises %s; there are: %s. Correct kind of the job %s. %s"
+                    words = "No node of the swarm advertises %s; there are: %s. Fix kind of the job %s. %s"
                     raise GpuSwarmError(words % (kind, there, self._name, NOTHING))
             (one,) = found["explained"]
             if not one["possible"]:
@@ -143,7 +143,7 @@ class Jobs:
         if not self._check_mode and not until_written(
             lambda: self._write(service, lambda spec: progress.next_try(spec, how, self._prefix, avoid))
         ):
-            return {**one, "left": True}  # the next look shows what became of it
+            return {**one, "left": True}  # the next pass shows what became of it
         self.changed = True
         if self._check_mode:
             return {**one, **later, "state": progress.PLANNED}

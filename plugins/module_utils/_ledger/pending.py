@@ -4,7 +4,7 @@
 
 """Why tasks are pending (pure), beside the scheduler's own reason.
 
-Compares constraints, platform and resources, of all groups at once; placement and explain look at one service with every filter.
+Compares constraints, platform and resources, of all groups at once; placement and explain judge one service with every filter.
 Private to this collection: no stability is promised to others.
 """
 

@@ -5,7 +5,7 @@
 """Where a task of a service fits (pure): the filters of swarmkit's scheduler, in its order, over the nodes of a ledger.
 
 manager/scheduler/pipeline.go and filter.go, the same from Docker Engine 20.10 to 29 but for cluster volumes, which 20.10 does not have and
-which are not looked at here. What comes out is the set of nodes that could take a task: which of them the scheduler takes is not
+which are not read here. What comes out is the set of nodes that could take a task: which of them the scheduler takes is not
 decided by filters, and its own counts of what failed leave out nodes that it did not come to.
 Private to this collection: no stability is promised to others.
 """
@@ -37,7 +37,7 @@ class Demand(NamedTuple):
     platforms: Sequence[Mapping[str, Any]]
     ports: frozenset[Port]
     max_replicas: int  # on one node; 0 for no limit
-    cluster_volumes: bool  # whether it needs any, which no filter here looks at
+    cluster_volumes: bool  # whether it needs any, which no filter here reads
 
 
 class Spot(NamedTuple):

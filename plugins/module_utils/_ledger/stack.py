@@ -114,7 +114,7 @@ def _why(status: Mapping[str, Any]) -> str:
 
 
 def _digest(spec: Mapping[str, Any]) -> str:
-    """By which two looks at a service see whether it was specified anew, also where nothing of that is seen in its tasks, as with ports."""
+    """By which two readings of a service show whether it was specified anew, also where nothing of that is seen in its tasks, as with ports."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode("utf-8")).hexdigest()[:16]
 
 

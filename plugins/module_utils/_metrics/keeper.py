@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The file as a service keeps it that looks at the list of nodes every few seconds: the leader writes it, any other manager removes it.
+"""The file as a service keeps it that reads the list of nodes every few seconds: the leader writes it, any other manager removes it.
 
 The tasks of a swarm cost its manager far more than its nodes: 12 MB and 0.2 s for 4,000 of them, 60 MB and 1 s for 20,000. So they are read once a
 minute, and sooner where a node is in another state, but at the most for a hundredth of the time. The thread is the one that pauses nodes: what
@@ -110,6 +110,6 @@ def _states(nodes: Sequence[Mapping[str, Any]]) -> object:
 
 
 def _fault(node: Mapping[str, Any]) -> tuple[object, ...]:
-    """Not since when, nor anything that a node that lies or flaps could change with each look."""
+    """Not since when, nor anything that a node that lies or flaps could change with each reading."""
     found = parse(reported(node))
     return found.state, found.card, found.reason

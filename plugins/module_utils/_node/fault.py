@@ -32,7 +32,7 @@ def of_error(details: Mapping[str, Any], uuids: Sequence[str], uptime_s: float) 
 
 
 def is_reported(fault: str, reported: str | None) -> bool:
-    """Whether the watcher, which looks twice, has reported it too: it needs no second look."""
+    """Whether the watcher, which reads twice, has reported it too: it needs no second reading."""
     return is_like(fault, text(parse(reported or "")._replace(drift=None)))
 
 

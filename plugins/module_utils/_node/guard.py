@@ -65,7 +65,7 @@ class Guard:
         made = self._make_home()
         if not guard_code.is_current(self.home):
             guard_code.keep(self.home)
-        self.adopt(wanted)  # what runs holds its own before the first task is looked at by these settings
+        self.adopt(wanted)  # what runs holds its own before the first task is judged by these settings
         self._write(_SETTINGS, (json.dumps({**wanted.settings, _MADE: made}, indent=1, sort_keys=True) + "\n").encode("utf-8"), _files.NEW_FILE_MODE)
         self._put_front(wanted.front)
         # A container that is starting may still need that of before.
@@ -74,7 +74,7 @@ class Guard:
 
     def adopt(self, wanted: GuardWanted) -> list[str]:
         """Tasks that began without the guard hold what they have; returns why that is not so of some, as warnings."""
-        if wanted.settings["level"] == OFF:  # it does not look at what is held
+        if wanted.settings["level"] == OFF:  # it does not read what is held
             return []
         from .._guard import adopted  # only where a guard is installed
 

@@ -95,7 +95,7 @@ def check_extra(extra: Any, owned: Iterable[str]) -> None:
     try:
         parsed = generic_resources.parse(entries)
     except generic_resources.ResourceError as error:
-        raise PolicyError(f"{where}: {error} Correct it.") from error
+        raise PolicyError(f"{where}: {error} Fix it.") from error
     decided = {kind.upper(): kind for kind in owned}
     check_alike(parsed, where)
     for kind, values in parsed.items():

@@ -16,7 +16,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from .._gpu.record import devices_of
 from . import generic_resources
 
-# Its name in 'refused' of a result, and in the table of known traps.
+# Its name in 'refused' of a result, and in the table of known issues.
 ID = "shrink"
 BRING_BACK = "Bring back what is missing"
 
@@ -74,7 +74,7 @@ def _remedy(advertisement: Mapping[str, Any]) -> str:
         return BRING_BACK
     idle = advertisement["idle_rules"]
     what = f" ({', '.join(idle)} {'selects' if len(idle) == 1 else 'select'} nothing on this node)" if idle else ""
-    return f"Correct the rules{what}, with 'as: none' for what is left to the host"
+    return f"Fix the rules{what}, with 'as: none' for what is left to the host"
 
 
 def devices(advertisement: Mapping[str, Any]) -> int:

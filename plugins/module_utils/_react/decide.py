@@ -121,7 +121,7 @@ def _remember(nodes: Iterable[Mapping[str, Any]], before: Memory, now: float) ->
 
 
 def _left(node: Mapping[str, Any], memory: Memory) -> str | None:
-    """Why a node in service that reports a fault is left there, whoever looks."""
+    """Why a node in service that reports a fault is left there, whichever manager decides."""
     fault, labels = memory.seen[node["ID"]][0], node["Spec"].get("Labels") or {}
     if labels.get(ON_LOSS) == REPORT:
         return "gpu_node_on_loss is %s for it" % REPORT

@@ -4,7 +4,7 @@
 
 """What wakes the service on a manager: that some node of the swarm was changed, its labels, its state, or who leads.
 
-A manager's stream of events has it at once. It is no more than a bell: what has changed is read anew, and who hears nothing looks from time to time,
+A manager's stream of events has it at once. It is no more than a bell: what has changed is read anew, and who hears nothing polls from time to time,
 since dockerd drops events for a slow reader and, once it has lost its own watch of the swarm (moby, noderunner.go: watchClusterEvents), sends none
 until it is started anew.
 Private to this collection: no stability is promised to others.
@@ -34,7 +34,7 @@ class Bell:
         self._heard, self._rope = os.pipe()
         for handle in (self._heard, self._rope):
             os.set_blocking(handle, False)
-        self.listens = False  # whether a stream is open: who has none looks more often
+        self.listens = False  # whether a stream is open: who has none polls more often
 
     def handles(self) -> list[int]:
         """What can be read once it has rung."""
@@ -63,7 +63,7 @@ class Bell:
             for _event in self._listen():
                 opened = self.listens = True
                 self._ring()
-        except GpuSwarmError:  # who looks at the nodes meanwhile says why the manager does not answer
+        except GpuSwarmError:  # who polls the nodes meanwhile says why the manager does not answer
             pass
         finally:
             self.listens = False

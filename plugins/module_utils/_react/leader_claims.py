@@ -34,19 +34,19 @@ class LeaderClaims:
         self._clock = clock
         self._pid = pid
         self._known: str | None = None  # which leader noted last, as far as this process knows
-        self._looked_at = 0.0
+        self._read_at = 0.0
         self._failure: str | None = None
 
     def __call__(self, manager: Any, nodes: Sequence[Mapping[str, Any]], leads: bool) -> None:
         leader = "%s/%d" % (manager.node_id, self._began()) if leads else None
         now = self._clock()
-        if leader is None or (leader == self._known and now - self._looked_at < EVERY_S):
+        if leader is None or (leader == self._known and now - self._read_at < EVERY_S):
             self._known = leader and self._known
             return
         try:
             for words in until_written(lambda: self._note(manager, nodes, str(leader))):
                 self._say(words)
-            self._known, self._looked_at, self._failure = leader, now, None
+            self._known, self._read_at, self._failure = leader, now, None
         except SwarmError as problem:
             self._fail(problem.message)
         except Exception as problem:  # nodes with faults are paused all the same

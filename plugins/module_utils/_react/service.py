@@ -26,10 +26,10 @@ from .decide import RETURNED, Memory, decide
 from .events import Bell
 
 STATUS = "/run/gpu-swarm-react/status.json"
-# How often it looks where no event comes: while the manager sends some, and while it does not.
+# How often it polls where no event comes: while the manager sends some, and while it does not.
 LISTENING_S, POLL_S = 15, 5
 AGAIN_S = 1  # where a node was changed meanwhile
-SHARE = 0.05  # of the time that may go into looking, where nodes are changed all the time
+SHARE = 0.05  # of the time that may go into polling, where nodes are changed all the time
 ANSWER_S = 20  # how long a manager may take to answer
 _CONNECTION = dict(tls=False, validate_certs=False, ca_path=None, client_cert=None, client_key=None, api_version="auto", timeout=ANSWER_S)
 
@@ -67,7 +67,7 @@ class Service:
                 self._lifetime.wait(earliest - time.monotonic())
 
     def poll(self) -> float:
-        """One look at the nodes, and what comes of it; in so many seconds at the latest comes the next."""
+        """Reads the nodes once, and acts on that. Returns in how many seconds at the latest it is called again."""
         try:
             manager = self._manager = self._manager or self._connected()
             nodes = manager.nodes()

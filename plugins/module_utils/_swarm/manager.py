@@ -117,7 +117,7 @@ def _tls(params: Mapping[str, Any], environ: Mapping[str, str]) -> Any:
             verify=params["validate_certs"],
         )
     except DockerException as exc:
-        raise SwarmError("%s. Correct ca_path, client_cert and client_key." % _words(exc)) from exc
+        raise SwarmError("%s. Fix ca_path, client_cert and client_key." % _words(exc)) from exc
 
 
 def unreachable(where: str, words: str) -> SwarmError:

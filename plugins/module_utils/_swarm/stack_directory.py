@@ -77,7 +77,7 @@ def _own(folder: str) -> None:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
             raise GpuSwarmError("%s is not a directory of this user's alone, and secrets are to be put there. Remove it." % folder) from None
     except OSError as exc:
-        raise GpuSwarmError("%s cannot be made: %s. Correct that." % (folder, exc.strerror or exc)) from exc
+        raise GpuSwarmError("%s cannot be made: %s. Fix that." % (folder, exc.strerror or exc)) from exc
 
 
 def _unpack(data: bytes, path: str) -> None:

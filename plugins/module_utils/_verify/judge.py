@@ -29,7 +29,7 @@ NO_GLIBC = (
     "Choose an image of CUDA, Debian, Ubuntu or the like (verify_image)"
 )
 SILENT = "the task printed nothing. Give a command that lists the GPUs it sees (verify_command), such as 'nvidia-smi -L'"
-SAME_SLOT = "swarm gave a slot to two tests, one after the other, and so none to another slot. Run it again"
+SAME_SLOT = "swarm gave a slot to two tests, one after the other, and so none to another slot. Run this again"
 PROVISION = "Run fleet.gpu_swarm.provision for this node, with --check first to see what differs"
 
 

@@ -17,14 +17,14 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 from .._guard.decision import is_allowed
 from .._health.books import Finding, as_lists, text_of
 from . import processes
-from .books import Books, Held, Look, Use, holdings
+from .books import Books, Held, Snapshot, Use, holdings
 from .containers import Container, Containers, cards_of
 from .written import Written
 
 PATH = "/run/gpu-swarm/books.json"
 # A minute is enough for what is to last for hours, and each time costs more than all else that the service does.
 EVERY_S = 60
-# The second of two looks that have to agree comes sooner.
+# The second of two comparisons that have to agree comes sooner.
 CONFIRM_S = 10
 DATA_ROOT = "/var/lib/docker"
 # It serves the tasks that share a card by MPS, and computes nothing itself. As much of its name as the kernel keeps.
@@ -33,7 +33,7 @@ _OF_NO_TASK = "container %s"
 
 
 class Bookkeeper:
-    """Looks once a minute. ``query()`` returns what _gpu/processes reads, or None."""
+    """Compares once a minute. ``query()`` returns what _gpu/processes reads, or None."""
 
     def __init__(self, settings: Mapping[str, Any], query: Callable[[], Sequence[Mapping[str, Any]] | None]) -> None:
         self._query = query
@@ -41,24 +41,24 @@ class Bookkeeper:
         self._containers = Containers(settings.get("data_root") or DATA_ROOT)
         self._users = processes.Users()
         self._books = Books(settings.get("idle_after") or 0)
-        self._looked: float | None = None
+        self._compared: float | None = None
         self._published: list[list[Any]] = []
         self._failure = ""
 
-    def look(self, readable: bool, written: Written) -> str:
+    def compare(self, readable: bool, written: Written) -> str:
         """``readable``: whether the cards can be read at all. Returns what went wrong, once, which is no reason to watch the cards no more."""
         try:
-            self._look(readable, written)
+            self._compare(readable, written)
         except Exception as problem:
             before, self._failure = self._failure, "processes cannot be compared with reservations: %r" % problem
             return self._failure if self._failure != before else ""
         return ""
 
-    def _look(self, readable: bool, written: Written) -> None:
+    def _compare(self, readable: bool, written: Written) -> None:
         now = time.monotonic()
-        if self._looked is not None and now - self._looked < (EVERY_S if self._books.settled else CONFIRM_S):
+        if self._compared is not None and now - self._compared < (EVERY_S if self._books.settled else CONFIRM_S):
             return
-        self._looked = now
+        self._compared = now
         cards = self._query() if readable else None
         if cards is None:
             self._publish([])
@@ -68,14 +68,14 @@ class Bookkeeper:
         except OSError:  # dockerd is not there, or keeps its data elsewhere by now, which the next run notes
             self._publish([])
             return
-        self._publish(self._books.look(self._seen(cards, running, written), now, int(time.time())))
+        self._publish(self._books.compare(self._seen(cards, running, written), now, int(time.time())))
 
-    def _seen(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container], written: Written) -> Look:
+    def _seen(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container], written: Written) -> Snapshot:
         # What may see all cards has none, whatever its service reserves.
         tasks = {one.task: self._is_allowed(one) for one in running.values() if one.task and not self._containers.is_over(one.task)}
         held = {task: () if allowed else self._held(task, written) for task, allowed in tasks.items()}
         known = [card["uuid"] for card in cards if card["pids"] is not None]
-        return Look(list(self._uses(cards, running)), held, written.expected, known, list(self._given(cards, running)))
+        return Snapshot(list(self._uses(cards, running)), held, written.expected, known, list(self._given(cards, running)))
 
     def _is_allowed(self, container: Container) -> bool:
         return is_allowed(self._allow, container.labels)

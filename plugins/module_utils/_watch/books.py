@@ -16,7 +16,7 @@ from .._health.books import IDLE, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Find
 from .._policy.generic_resources import AMOUNT
 from .containers import Given
 
-# What is looked at so late says nothing of the time before.
+# What is compared so late says nothing of the time before.
 GAP_S = 300
 _NAMED_BY_CARD = ("GPU-", "MIG-")
 
@@ -37,7 +37,7 @@ class Held(NamedTuple):
     devices: Sequence[str]
 
 
-class Look(NamedTuple):
+class Snapshot(NamedTuple):
     """What there is at one moment."""
 
     uses: Sequence[Use]
@@ -96,34 +96,34 @@ def _finding(use: Use, holders: Sequence[str] | None, is_advertised: bool) -> Fi
 
 
 class Books:
-    """What was found from look to look."""
+    """What was found from snapshot to snapshot."""
 
     def __init__(self, idle_after_s: float) -> None:
         self._idle_after_s = idle_after_s  # 0: what is held and not used is no finding
-        self._looked: float | None = None
-        self._before: set[Finding] = set()  # what the last look found
-        self.settled = True  # whether the last two looks found the same
+        self._compared: float | None = None
+        self._before: set[Finding] = set()  # what the last snapshot showed
+        self.settled = True  # whether the last two snapshots showed the same
         self._since: dict[Finding, int] = {}
         self._used: dict[tuple[str, str, str], tuple[float, int]] = {}  # by task, kind and value: when it was used last, or seen first
 
-    def look(self, look: Look, now: float, clock: int) -> list[Finding]:
+    def compare(self, snapshot: Snapshot, now: float, clock: int) -> list[Finding]:
         """The findings that count. ``now`` runs evenly, ``clock`` is in seconds since 1970."""
-        if self._looked is None or now - self._looked > GAP_S:
+        if self._compared is None or now - self._compared > GAP_S:
             self._before, self._since, self._used = set(), {}, {}
-        self._looked = now
-        found = judge(look.uses, look.held, look.advertised, look.given)
-        # A process may outlast its container by a moment: two looks in a row have to agree.
+        self._compared = now
+        found = judge(snapshot.uses, snapshot.held, snapshot.advertised, snapshot.given)
+        # A process may outlast its container by a moment: two snapshots in a row have to agree.
         agreed, self.settled, self._before = found & self._before, found == self._before, found
         self._since = {one: self._since.get(one, clock) for one in found}
-        return ordered([*(one._replace(since=self._since[one]) for one in agreed), *self._idle(look, now, clock)])
+        return ordered([*(one._replace(since=self._since[one]) for one in agreed), *self._idle(snapshot, now, clock)])
 
-    def _idle(self, look: Look, now: float, clock: int) -> list[Finding]:
-        used = {(use.task, use.card) for use in look.uses}
+    def _idle(self, snapshot: Snapshot, now: float, clock: int) -> list[Finding]:
+        used = {(use.task, use.card) for use in snapshot.uses}
         before, self._used, found = self._used, {}, []
-        for task, several in look.held.items():
+        for task, several in snapshot.held.items():
             for one in several or ():
                 key = (task, one.kind, one.value)
-                busy = any((task, device) in used or device not in look.known for device in one.devices)
+                busy = any((task, device) in used or device not in snapshot.known for device in one.devices)
                 self._used[key] = last = (now, clock) if busy else before.get(key, (now, clock))
                 if 0 < self._idle_after_s <= now - last[0]:
                     found.append(Finding(IDLE, one.devices[0], task, "", "", last[1]))

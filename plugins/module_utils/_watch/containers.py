@@ -4,7 +4,7 @@
 
 """The running containers of this machine as dockerd's files show them, and what swarm gave to their tasks.
 
-dockerd itself is not called: this is looked at each minute. Private to this collection: no stability is promised to others.
+dockerd itself is not called: this is read each minute. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations

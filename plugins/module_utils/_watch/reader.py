@@ -111,11 +111,11 @@ class Reader:
         self._child, self._pipes, self._hangs = child, (to_child, from_child), False
         return True
 
-    def _query(self, question: bytes) -> tuple[dict[str, Any] | None, bool]:
+    def _query(self, request: bytes) -> tuple[dict[str, Any] | None, bool]:
         """(the child's answer or None, whether the child has ended). One that does not answer is ended."""
         self._answers = []
         try:
-            os.write(self._pipes[0], question)
+            os.write(self._pipes[0], request)
             ended = not self._await_answer()
         except BrokenPipeError:
             ended = True
@@ -167,22 +167,22 @@ def _kept_pending(number: int) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _be_child(settings: Mapping[str, Any], state_dir: str, questions: int, answers: int, lock: int) -> NoReturn:
-    """Answers each question until the service is gone. The lock ends with this process, however that is."""
+def _be_child(settings: Mapping[str, Any], state_dir: str, requests: int, answers: int, lock: int) -> NoReturn:
+    """Answers each request until the service is gone. The lock ends with this process, however that is."""
     try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         for name in os.listdir("/proc/self/fd"):
-            if int(name) > 2 and int(name) not in (questions, answers, lock):
+            if int(name) > 2 and int(name) not in (requests, answers, lock):
                 with contextlib.suppress(OSError):
                     os.close(int(name))
         opened: Any = None
         write = _writer(answers)
         while True:
-            question = os.read(questions, 1)
-            if not question:
+            request = os.read(requests, 1)
+            if not request:
                 break
-            if question == _PROCESSES:
+            if request == _PROCESSES:
                 write({"processes": _processes(opened)})
                 continue
             before = opened

@@ -73,13 +73,13 @@ class Service:
         if standing:
             _say(standing)
         while not self._lifetime.over:
-            self._look()
+            self._inspect()
             _alive()
             self._rest()
         self._reader.end()
 
     def _rest(self) -> None:
-        """Until the next look is due, or a card has an error that counts: those of applications, and other lines of the kernel's log, may come
+        """Until the next inspection is due, or a card has an error that counts: those of applications, and other lines of the kernel's log, may come
         by the thousand."""
         end = time.monotonic() + self._settled.wait_s
         while not self._lifetime.over and time.monotonic() < end:
@@ -96,15 +96,15 @@ class Service:
         """What the kernel's log and NVML report; the log says more."""
         return [one for one in map(xids.event, self._log.lines()) if one] + self._reader.events()
 
-    # -- one look ----------------------------------------------------------------------------------------------
+    # -- one inspection ----------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _inspect(self) -> None:
         self._renew()
         self._read_label()
         reading = self._read()
         if reading["error"] in verdict.NOT_LOADED and _uptime() < GRACE_S:
             return
-        failure = self._books.look(reading["error"] is None, self._written.read())
+        failure = self._books.compare(reading["error"] is None, self._written.read())
         if failure:
             _say(failure)
         self._gpus = reading["gpus"] or self._gpus

@@ -4,7 +4,7 @@
 
 """A node's CPU by name, from what its kernel reports: archspec knows which features make a micro-architecture.
 
-archspec stays on the controller: it describes the machine that it runs on, but its table is open to any question.
+archspec stays on the controller: it describes the machine that it runs on, but its table can be read for any other.
 Private to this collection: no stability is promised to others.
 """
 

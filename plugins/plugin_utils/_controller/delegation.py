@@ -40,7 +40,7 @@ def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None
         return {
             "failed": True,
             "msg": f"{who} gave no answer within {limit_s:.0f} s: the machine, or the connection to it, hangs. "
-            f"Look whether 'ssh {who} docker info' answers.",
+            f"Check whether 'ssh {who} docker info' answers.",
         }
 
 

@@ -26,7 +26,7 @@ def read(path: str) -> dict[str, Any]:
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
     except (OSError, UnicodeDecodeError) as problem:
-        raise GpuSwarmError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}. Correct file. {NOTHING}") from None
+        raise GpuSwarmError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}. Fix it. {NOTHING}") from None
     try:
         found = bounded(text, path)  # by the rules of Ansible's own files, of which the module takes the same
     except GpuSwarmError as problem:

@@ -201,7 +201,7 @@ def promotion_error(host: str, manager: str, variables: Variables, names: Iterab
     return (
         f"{', '.join(unsettled)} was to become a manager before {host} and is not yet a working one; another one now could cost the swarm "
         f"its quorum. This host was left as it was. See 'docker node ls' on {manager} and 'journalctl -u docker' on that host, and "
-        "run again."
+        "run this again."
     )
 
 

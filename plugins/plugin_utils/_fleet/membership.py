@@ -223,16 +223,16 @@ def _plan(action: str, error: str | None = None, node_id: str = "") -> dict[str,
 def _bad_state(state: str, error: Any) -> str:
     detail = f" ({error})" if error else ""
     if state == "locked":
-        return f"The swarm is locked on this node, {LOCKED}, and run again."
+        return f"The swarm is locked on this node, {LOCKED}, and run this again."
     if state == "pending":
         return (
             f"This node is still trying to reach a swarm (state pending){detail}. Wait until it has, or end that with "
-            "'docker swarm leave --force', and run again."
+            "'docker swarm leave --force', and run this again."
         )
     return (
         f"This node is in swarm state {state}{detail}, and it was a member before, so nothing is removed without consent. If its "
         "certificate expired or its manager moved, repair that; if the membership is worth nothing, run "
-        "'docker swarm leave --force' on it and run again."
+        "'docker swarm leave --force' on it, and run this again."
     )
 
 

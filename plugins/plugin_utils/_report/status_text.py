@@ -60,7 +60,7 @@ class Screen:
             f"feasible nodes: {shortened(one['feasible']) or 'none'}" + ("" if one["room"] is None else f"; room for {one['room']} tasks"),
             *one["without_tasks"],
             *([f"swarm's own words: {one['said']}"] if one["said"] and one["waiting"] else []),
-            *(f"not looked at: {name}" for name in one["unchecked"]),
+            *(f"not checked: {name}" for name in one["unchecked"]),
         ]
         parts = [self._paint(head, COLOURS.get(one["verdict"], "green")), "\n".join(self._fold(fact, "  ") for fact in facts)]
         if one["excluded"]:

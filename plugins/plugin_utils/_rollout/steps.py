@@ -43,7 +43,7 @@ from .updates import (
 CONVERGES_S, REJOINS_S = 60, 15
 # A call that took longer hung: an answer takes seconds, and an election that is awaited in it 20.
 HANGS_S = 120
-# For so long tasks that were moved may look for a place, whatever provision_wait is.
+# For so long tasks that were moved may wait for a place, whatever provision_wait is.
 SETTLE_S = (10, 30)
 
 
@@ -302,7 +302,7 @@ def _of_the_end(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) ->
 
 
 def _isolation(batch: Batch) -> dict[str, Any]:
-    """What has become of the levels of nodes, for whoever looks at the swarm later. Before the run they were written as it found them."""
+    """What has become of the levels of nodes, for whoever reads the swarm later. Before the run they were written as it found them."""
     if batch.absent:
         nodes = batch.ledger.get("nodes") or []
         return isolation_label.without((node["id"] for node in nodes if owned_labels.bound_to(node["labels"], LABEL_PREFIX)), batch.ledger)
@@ -316,7 +316,7 @@ def _isolation(batch: Batch) -> dict[str, Any]:
 
 
 def _noted(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, int]:
-    """How many hosts came to which end, for whoever looks at the swarm later."""
+    """How many hosts came to which end, for whoever reads the swarm later."""
     steps = batch.plan["steps"]
     when, judged = made({PLAN: batch.plan}), [name for name in steps if name in batch.hosts]
     # One that was lost before the plan has what another playbook of this run left.

@@ -128,13 +128,13 @@ def _was_left(step: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
 
 def _may_be_drained(name: str, variables: Variables, node: Mapping[str, Any] | None) -> bool:
     """Whether something of swarm's runs there that the change would stop, and nothing that a drain would end for good."""
-    looked = variables[name].get("gpu_node_assessed") or {}
+    assessed = variables[name].get("gpu_node_assessed") or {}
     work = stopped_work(name, variables, node)
-    return "containers" in looked and not looked.get("failed") and bool((node or {}).get("tasks") and work) and not stays(name, variables, work)
+    return "containers" in assessed and not assessed.get("failed") and bool((node or {}).get("tasks") and work) and not stays(name, variables, work)
 
 
 def stopped_work(name: str, variables: Variables, node: Mapping[str, Any] | None, containers: list[dict[str, Any]] | None = None) -> list[Work]:
-    """What runs on a host and the change would stop; ``containers`` are by default those of the node's last look."""
+    """What runs on a host and the change would stop; ``containers`` are by default those that were last read there."""
     stops = step_of(name, variables).get("stops", CONTAINERS)
     found = _last_containers(variables[name]) if containers is None else containers
     if found is None:  # what is not known is not nothing
@@ -143,9 +143,9 @@ def stopped_work(name: str, variables: Variables, node: Mapping[str, Any] | None
 
 
 def _last_containers(variables: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """As they were at the last look in a window, or, before there was one, at the assessment; None where none were read."""
-    looks = [variables.get("gpu_swarm_inspected") or {}, variables.get("gpu_node_assessed") or {}]
-    return next((look["containers"] for look in looks if "containers" in look), None)
+    """As they were last read in a window, or, before there was one, at the assessment; None where none were read."""
+    inspected = [variables.get("gpu_swarm_inspected") or {}, variables.get("gpu_node_assessed") or {}]
+    return next((one["containers"] for one in inspected if "containers" in one), None)
 
 
 def stays(name: str, variables: Variables, work: list[Work]) -> list[Work]:
@@ -207,7 +207,7 @@ def to_label(names: Iterable[str], variables: Variables, ledger: Any = None, cla
 
 
 def finished_jobs(names: Iterable[str], variables: Variables, ledger: Any, remove: bool, updates_left: bool = False) -> list[str]:
-    """The finished jobs in the way on these hosts, as their last look and the manager's ledger show: where the run may remove them
+    """The finished jobs in the way on these hosts, as what was last read there and the manager's ledger show: where the run may remove them
     their names, and where it may not what is to be waited for, in words. Of a host with which something is wrong none.
 
     With ``updates_left``, only on those that are still to be labelled or returned to service: at the end of a run most are not.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What else than room is looked at before a stack is deployed (pure): names that others have, registries, and drivers for its images.
+"""What else than room is checked before a stack is deployed (pure): names that others have, registries, and drivers for its images.
 
 Private to this collection: no stability is promised to others.
 """
@@ -29,7 +29,7 @@ class Access(NamedTuple):
     passed_on: bool
 
 
-def questions(document: Mapping[str, Any], stack: str, access: Access, query: bool) -> dict[str, Any]:
+def queries(document: Mapping[str, Any], stack: str, access: Access, query: bool) -> dict[str, Any]:
     """What of the manager is queried."""
     logins, passed_on = access
     images = sorted({image_of(service) for service in document["services"].values()})

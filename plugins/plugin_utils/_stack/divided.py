@@ -33,7 +33,7 @@ def check_names(matrix: Sequence[Mapping[str, Any]], where: str) -> None:
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or names.count(name) > 1:
             raise GpuSwarmError(
-                f"{where}: the name {name!r} has to be of at most 30 small letters, digits, _ and -, and to stand there once. Correct it."
+                f"{where}: the name {name!r} has to be of at most 30 small letters, digits, _ and -, and to stand there once. Fix it."
             )
 
 

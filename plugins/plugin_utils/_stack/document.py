@@ -76,7 +76,7 @@ def bounded(text: str, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLoade
     try:
         found = yaml.load(text, Loader=loader)
     except (yaml.YAMLError, ValueError, RecursionError, TypeError) as problem:
-        raise GpuSwarmError(f"{name} is no YAML that can be read: {_reason(problem)}. Correct it there.") from problem
+        raise GpuSwarmError(f"{name} is no YAML that can be read: {_reason(problem)}. Fix it there.") from problem
     return _Copy(name).of(found, ())
 
 

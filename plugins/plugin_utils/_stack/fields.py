@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A mapping of a Compose file, looked at key by key (pure): what a stack takes of it, and what is said of the rest.
+"""A mapping of a Compose file, read key by key (pure): what a stack takes of it, and what is said of the rest.
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from ...module_utils._errors import GpuSwarmError
 
 # What helps against a key that nothing is known of.
-CORRECT = "Correct it, or take it out."
+FIX = "Fix it, or take it out."
 # Reads a file beside the Compose file; None where there is none.
 Reader = Callable[[str], "bytes | None"]
 
@@ -57,14 +57,14 @@ def kind_of(value: Any) -> str:
     return "empty" if value is None else names.get(type(value), "something else")
 
 
-def only(value: Collection[str], known: Collection[str], where: str, remedy: str = CORRECT) -> None:
+def only(value: Collection[str], known: Collection[str], where: str, remedy: str = FIX) -> None:
     """Refuses a key that has no business there."""
     unknown = [key for key in value if key not in known]
     if unknown:
         raise not_known(f"{where}.{unknown[0]}", remedy)
 
 
-def not_known(place: str, remedy: str = CORRECT) -> GpuSwarmError:
+def not_known(place: str, remedy: str = FIX) -> GpuSwarmError:
     return GpuSwarmError(f"{place} is not known. {remedy}")
 
 

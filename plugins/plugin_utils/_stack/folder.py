@@ -34,7 +34,7 @@ class Folder:
     def text(self) -> str:
         content = self.read(self.name)
         if content is None:
-            raise GpuSwarmError(f"There is no file {self.path} on this machine. Correct the path of the Compose file.")
+            raise GpuSwarmError(f"There is no file {self.path} on this machine. Fix the path of the Compose file.")
         return decoded(content, str(self.path), "utf-8-sig")
 
     def read(self, path: str) -> bytes | None:
@@ -46,7 +46,7 @@ class Folder:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as problem:
-            raise GpuSwarmError(f"{place} cannot be read: {getattr(problem, 'strerror', None) or problem}. Correct that.") from problem
+            raise GpuSwarmError(f"{place} cannot be read: {getattr(problem, 'strerror', None) or problem}. Fix that.") from problem
         if len(content) > MOST_BYTES:
             raise GpuSwarmError(f"{place} has more than {MOST_BYTES} bytes. Mount a volume instead.")
         return content

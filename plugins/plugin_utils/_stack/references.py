@@ -4,7 +4,7 @@
 
 """Whether all that the services of a stack use is declared, under names that swarm takes (pure).
 
-'docker stack deploy' removes services, makes networks, secrets and configs, and only then looks at the services themselves: what it would find
+'docker stack deploy' removes services, makes networks, secrets and configs, and only then checks the services themselves: what it would find
 there leaves a stack half made (RunDeploy in cli/command/stack, cli/compose/convert/service.go and volume.go of docker/cli).
 Private to this collection: no stability is promised to others.
 """

@@ -43,7 +43,7 @@ def logins_of(found: Any) -> Logins:
         texts = {key: str(value) for key, value in entry.items()}
         empty = next((key for key, value in texts.items() if not value), None)
         if empty or ":" in texts["username"]:
-            raise GpuSwarmError(f"{where}: its {empty or 'username'} is {'empty' if empty else 'not one: it has a colon'}. Correct it.")
+            raise GpuSwarmError(f"{where}: its {empty or 'username'} is {'empty' if empty else 'not one: it has a colon'}. Fix it.")
         made[registry] = texts
     return made
 
@@ -72,7 +72,7 @@ def refusal(refused: Iterable[Mapping[str, str]], logins: Logins, passed_on: boo
     for one in refused:
         registry = registry_of(one["image"])
         if registry in logins:
-            remedy = "Correct its login in gpu_stack_registries, or have that user allowed to read it."
+            remedy = "Fix its login in gpu_stack_registries, or have that user allowed to read it."
         elif passed_on:
             remedy = "Log in on the manager again ('docker login'), or write a login into gpu_stack_registries."
         else:

@@ -55,7 +55,7 @@ def translated(name: str, found: Any, file: str, context: Context) -> dict[str, 
         raise GpuSwarmError(f"{where} has no image. {built} its name there.")
     made.update(_changed(service, where, context))
     mapping(service.get("logging"), f"{where}.logging")
-    _look_for_unreserved(made, where, context.notes)
+    _find_unreserved(made, where, context.notes)
     return {key: value for key, value in made.items() if value is not None}
 
 
@@ -201,7 +201,7 @@ def _depends_on(found: Any, where: str, notes: Notes) -> list[str]:
     raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list of services. Begin each with '- '.")
 
 
-def _look_for_unreserved(made: dict[str, Any], where: str, notes: Notes) -> None:
+def _find_unreserved(made: dict[str, Any], where: str, notes: Notes) -> None:
     reserves = ((made.get("deploy") or {}).get("resources") or {}).get("reservations", {}).get("generic_resources")
     visible = (made.get("environment") or {}).get("NVIDIA_VISIBLE_DEVICES")
     if visible not in (None, *NONE_VISIBLE) and not reserves:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the services of a stack file need of a node, as Docker's API has it (pure): no more than the scheduler's filters look at.
+"""What the services of a stack file need of a node, as Docker's API has it (pure): no more than the scheduler's filters read.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,7 +16,7 @@ from . import references
 from .fields import mapping
 from .mounts import size
 
-# What else of deploy swarm looks at once the rest of a stack is made: the format has no words for it.
+# What else of deploy swarm checks once the rest of a stack is made: the format has no words for it.
 _WORDS = {
     ("restart_policy", "condition"): ("none", "on-failure", "any"),
     ("update_config", "failure_action"): ("pause", "continue", "rollback"),

@@ -161,7 +161,7 @@ def read_variables(text: str, name: str, known: Mapping[str, str], raw: bool = F
         where = f"{name}, line {text.count(chr(10), 0, at) + 1}"
         begin = _BEGIN.match(text, at, end)
         if begin is None:
-            raise GpuSwarmError(f"{where} is not of the form NAME=value. Correct it, or make it a comment with '#'.")
+            raise GpuSwarmError(f"{where} is not of the form NAME=value. Fix it, or make it a comment with '#'.")
         if not begin.group("sign"):
             found[begin.group("name")], at = None, end + 1
             continue

@@ -53,7 +53,7 @@ def failure(said: str) -> str:
             f"the swarm has a {kind} {name} with another content already, and Docker changes none. Take its name out of the Compose file, which then "
             "has a name for each content, or write another one there. No service was changed."
         )
-    return f"{words.rstrip('.')}. Correct that, and run this again."
+    return f"{words.rstrip('.')}. Fix that, and run this again."
 
 
 def _kinds(spec: Mapping[str, Any]) -> list[str]:

@@ -77,7 +77,7 @@ def test_parse(content, doc):
 )
 def test_what_dockerd_cannot_read(content, reason):
     for function in (parse, lambda content, path: edit(content, path, WANT)):
-        with pytest.raises(ConfigError, match=f"^{PATH}: .*{reason}.*run again"):
+        with pytest.raises(ConfigError, match=f"^{PATH}: .*{reason}.*run this again"):
             function(content, PATH)
 
 
@@ -248,7 +248,7 @@ def test_the_singular_key(value, left):
     ],
 )
 def test_what_cannot_be_merged(content, reason):
-    with pytest.raises(ConfigError, match=f"^{PATH}: .*{reason}.*run again"):
+    with pytest.raises(ConfigError, match=f"^{PATH}: .*{reason}.*run this again"):
         edit(content.encode(), PATH, WANT)
 
 

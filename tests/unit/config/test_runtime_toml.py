@@ -272,7 +272,7 @@ def test_bad_files(content, reason):
 
 
 def test_a_layout_that_cannot_be_edited():
-    with pytest.raises(ConfigError, match="cannot be set in this layout.*run again"):
+    with pytest.raises(ConfigError, match="cannot be set in this layout.*run this again"):
         edit(b'nvidia-container-runtime = {mode = "auto"}\n', LEGACY)
 
 

@@ -166,7 +166,7 @@ CALLS = ["service", "tasks_of", "update_service", "tasks_of again", "service aga
 @pytest.mark.parametrize("when", CALLS)
 @pytest.mark.parametrize("begun", [True, False], ids=["its task is there", "its task is not there yet"])
 def test_one_that_somebody_runs_again_meanwhile_stays(run, when, begun):
-    """Before each of the calls, up to the last look."""
+    """Before each of the calls, up to the last read."""
     manager, calls = VersionedServices([once()], [ran()]), []
 
     def meanwhile(call, service_id):

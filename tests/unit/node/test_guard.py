@@ -134,7 +134,7 @@ def test_another_level_is_written_without_a_reload(tmp_path):
 
 
 def test_where_it_comes_and_at_each_level_tasks_that_run_hold_what_they_have(tmp_path, monkeypatch):
-    """Also where a tool took its place for a time, and before the first task is looked at by new settings."""
+    """Also where a tool took its place for a time, and before the first task is judged by new settings."""
     seen = []
 
     def adopt(settings, folder):

@@ -54,7 +54,7 @@ LESS = {
         [{"as": "gpu", "select": {"index": 0}}],
         BOTH,
         None,
-        [f"no rule selects GPU 1 (NVIDIA H100 80GB HBM3, {uuid(1)})", "Correct the rules, with 'as: none'", "expect: 1"],
+        [f"no rule selects GPU 1 (NVIDIA H100 80GB HBM3, {uuid(1)})", "Fix the rules, with 'as: none'", "expect: 1"],
     ),
     "rules for other cards": (
         [t4(0), t4(1)],

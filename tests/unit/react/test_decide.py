@@ -32,7 +32,7 @@ def fleet(*nodes, healthy=9):
     return [manager(leader=True), *nodes, *(reporting(f"w{number}", "ok") for number in range(healthy))]
 
 
-def look(nodes, own="m1", memory=None, now=0.0, percent=20):
+def decided(nodes, own="m1", memory=None, now=0.0, percent=20):
     return decide(nodes, own, percent, memory or Memory(), now)
 
 
@@ -59,7 +59,7 @@ def paused(node, fault=None):
     ],
 )
 def test_a_node_that_reports_a_fault_is_paused(value, fault):
-    decision, _memory = look(fleet(reporting(value=value)))
+    decision, _memory = decided(fleet(reporting(value=value)))
     assert [(node["ID"], what) for node, what in decision.pause] == ([("g1", fault)] if fault else [])
     assert decision.alarms == {}
 
@@ -77,29 +77,29 @@ def test_a_node_that_reports_a_fault_is_paused(value, fault):
     ids=["operator's pause", "operator's drain", "paused by a run", "drained by a run", "down", "done"],
 )
 def test_what_takes_no_tasks_is_left_as_it_is(node):
-    decision, _memory = look(fleet(node))
+    decision, _memory = decided(fleet(node))
     assert (decision.pause, decision.alarms) == ([], {})
 
 
 def test_report_only():
-    decision, _memory = look(fleet(reporting(labels={"fleet.gpu-swarm.on-loss": "report"})))
+    decision, _memory = decided(fleet(reporting(labels={"fleet.gpu-swarm.on-loss": "report"})))
     assert decision.pause == []
     assert "gpu_node_on_loss is report" in decision.alarms["g1"]
 
 
 def test_shrink_is_paused_until_the_next_run():
-    decision, _memory = look(fleet(reporting(labels={"fleet.gpu-swarm.on-loss": "shrink"})))
+    decision, _memory = decided(fleet(reporting(labels={"fleet.gpu-swarm.on-loss": "shrink"})))
     assert len(decision.pause) == 1
 
 
 def test_a_node_that_somebody_returned_to_service_stays_there_until_it_reports_something_else():
     node = paused(reporting())
     node["Spec"]["Availability"] = "active"  # by hand: the labels are still there, and a service that was started just now reads them
-    decision, memory = look(fleet(node))
+    decision, memory = decided(fleet(node))
     assert decision.pause == []
     assert "returned to service" in decision.alarms["g1"]
     node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": OTHER}
-    decision, _memory = look(fleet(node), memory=memory)
+    decision, _memory = decided(fleet(node), memory=memory)
     assert [fault for _node, fault in decision.pause] == [OTHER]
 
 
@@ -107,38 +107,38 @@ def test_what_comes_and_goes_while_a_node_is_paused_is_known_to_whoever_returns_
     anew = LOST.replace("328", "999")
     node = paused(reporting())
     node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": anew}
-    _decision, memory = look(fleet(node))
+    _decision, memory = decided(fleet(node))
     node["Spec"]["Availability"] = "active"
-    decision, memory = look(fleet(node), memory=memory)
+    decision, memory = decided(fleet(node), memory=memory)
     assert decision.pause == []
     node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": LOST.replace("328", "1000")}
-    assert len(look(fleet(node), memory=memory)[0].pause) == 1
+    assert len(decided(fleet(node), memory=memory)[0].pause) == 1
 
 
 def test_a_fault_that_came_after_a_run_had_found_the_first_one_over_counts():
     """The run says in a label which one it knows; with this one the node has been paused when it came."""
     node = paused(reporting())
     node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": LOST.replace("328", "999")}
-    _decision, memory = look(fleet(node))
+    _decision, memory = decided(fleet(node))
     returned = reporting(value=LOST.replace("328", "999"))
-    assert len(look(fleet(returned), memory=memory)[0].pause) == 1
+    assert len(decided(fleet(returned), memory=memory)[0].pause) == 1
     returned["Spec"]["Labels"] = {"gpu-swarm.paused-for": LOST.replace("328", "999")}
-    assert look(fleet(returned), memory=memory)[0].pause == []
+    assert decided(fleet(returned), memory=memory)[0].pause == []
 
 
 def test_a_node_that_a_run_returned_may_report_the_same_fault_a_little_longer():
-    _decision, memory = look(fleet(paused(reporting())))
-    decision, memory = look(fleet(reporting()), memory=memory)
+    _decision, memory = decided(fleet(paused(reporting())))
+    decision, memory = decided(fleet(reporting()), memory=memory)
     assert decision.pause == []
-    _decision, memory = look(fleet(reporting(value="ok")), memory=memory)
-    decision, _memory = look(fleet(reporting()), memory=memory)
+    _decision, memory = decided(fleet(reporting(value="ok")), memory=memory)
+    decision, _memory = decided(fleet(reporting()), memory=memory)
     assert len(decision.pause) == 1
 
 
 def test_a_fault_that_a_run_found_is_the_one_that_the_watcher_reports():
     """It is reported a little longer than it is there."""
-    _decision, memory = look(fleet(paused(reporting(), f"fault {api.A} reason=lost")))
-    decision, _memory = look(fleet(reporting()), memory=memory)
+    _decision, memory = decided(fleet(paused(reporting(), f"fault {api.A} reason=lost")))
+    decision, _memory = decided(fleet(reporting()), memory=memory)
     assert decision.pause == []
 
 
@@ -179,8 +179,8 @@ def test_a_node_that_lies_keeps_no_other_one_in_service():
     """Nor does one that is broken for long. In a fleet of two, one of them has to work."""
     broken = paused(reporting("g1"))
     for healthy in (1, 3, 7):
-        assert [node["ID"] for node, _fault in look(fleet(broken, reporting("g2"), healthy=healthy))[0].pause] == ["g2"]
-    assert look(fleet(broken, reporting("g2"), healthy=0))[0].pause == []
+        assert [node["ID"] for node, _fault in decided(fleet(broken, reporting("g2"), healthy=healthy))[0].pause] == ["g2"]
+    assert decided(fleet(broken, reporting("g2"), healthy=0))[0].pause == []
 
 
 def test_nodes_that_are_down_do_not_count():
@@ -188,7 +188,7 @@ def test_nodes_that_are_down_do_not_count():
     down = [reporting(f"d{number:02}", "ok", State="down") for number in range(100)]
     assert limit([*down, *(reporting(f"g{number}", "ok") for number in range(10))], 20) == 2
     gone = [paused(reporting(name, State="down")) for name in ("g1", "g2")]
-    assert [node["ID"] for node, _fault in look(fleet(*gone, reporting("g3")))[0].pause] == ["g3"]
+    assert [node["ID"] for node, _fault in decided(fleet(*gone, reporting("g3")))[0].pause] == ["g3"]
 
 
 def test_200_nodes_at_once():
@@ -196,8 +196,8 @@ def test_200_nodes_at_once():
     nodes = {f"g{number:03}": reporting(f"g{number:03}") for number in range(200)}
     memory = Memory()
     for now in range(3):
-        decision, memory = look([manager(leader=True), *nodes.values()], memory=memory, now=now)
-        for node, fault in decision.pause[:25]:  # the others are written too late for the next look
+        decision, memory = decided([manager(leader=True), *nodes.values()], memory=memory, now=now)
+        for node, fault in decision.pause[:25]:  # the others are written too late for the next poll
             nodes[node["ID"]] = paused(node, fault)
     assert sum(node["Spec"]["Availability"] == "pause" for node in nodes.values()) == 40
     assert len(decision.alarms) == 160
@@ -206,13 +206,13 @@ def test_200_nodes_at_once():
 
 def test_what_was_lost_first_comes_first_and_room_is_used_again():
     early, late = reporting("g9"), reporting("g1")
-    decision, memory = look(fleet(early, healthy=0), percent=20)
+    decision, memory = decided(fleet(early, healthy=0), percent=20)
     nodes = fleet(late, early, healthy=0)
-    decision, memory = look(nodes, memory=memory, now=5)
+    decision, memory = decided(nodes, memory=memory, now=5)
     assert [node["ID"] for node, _fault in decision.pause] == ["g9"]
     assert list(decision.alarms) == ["g1"]
     back = reporting("g9", "ok")
-    decision, _memory = look(fleet(late, back, healthy=0), memory=memory, now=10)
+    decision, _memory = decided(fleet(late, back, healthy=0), memory=memory, now=10)
     assert [node["ID"] for node, _fault in decision.pause] == ["g1"]
 
 
@@ -221,25 +221,25 @@ def test_what_was_lost_first_comes_first_and_room_is_used_again():
     [("m1", "m1", 0), ("m2", "m1", TURN_S), ("m3", "m1", 2 * TURN_S), ("m1", "m3", TURN_S), ("m2", "m3", 2 * TURN_S), ("m2", None, 2 * TURN_S)],
 )
 def test_whose_turn_it_is(own, leader, acts_after):
-    """By the clock of the manager that looks, from when it first saw the fault."""
+    """By the clock of the manager that decides, from when it first saw the fault."""
     nodes = [*(manager(name, leader=name == leader) for name in ("m3", "m1", "m2")), reporting()]
-    _decision, memory = look(nodes, own, now=100.0)
+    _decision, memory = decided(nodes, own, now=100.0)
     if acts_after:
-        decision, memory = look(nodes, own, memory, now=100.0 + acts_after - 0.5)
+        decision, memory = decided(nodes, own, memory, now=100.0 + acts_after - 0.5)
         assert (decision.pause, decision.turn_s) == ([], 0.5)
-    decision, _memory = look(nodes, own, memory, now=100.0 + acts_after)
+    decision, _memory = decided(nodes, own, memory, now=100.0 + acts_after)
     assert [node["ID"] for node, _fault in decision.pause] == ["g1"]
 
 
 def test_a_node_that_lies_harms_itself_only():
     """It cannot name another node, take more than its own place among those that may be paused, or hide what others report."""
     liars = [reporting("g1", f"fault g2 w1 {api.A} reason=lost cards=999999999999 since=999999999999"), reporting("g2", "x" * 100000)]
-    decision, _memory = look(fleet(*liars, reporting("g3"), healthy=8))
+    decision, _memory = decided(fleet(*liars, reporting("g3"), healthy=8))
     assert [node["ID"] for node, _fault in decision.pause] == ["g1", "g3"]
     assert len(decision.pause[0][1]) < 200
 
 
 def test_nodes_that_lack_parts():
     bare = {"ID": "x", "Spec": {"Availability": "active"}}
-    decision, _memory = look([manager(leader=True), bare, {**bare, "ID": "y", "Description": {}}])
+    decision, _memory = decided([manager(leader=True), bare, {**bare, "ID": "y", "Description": {}}])
     assert (decision.pause, decision.alarms) == ([], {})

@@ -30,7 +30,7 @@ class Clock:
 
 
 def polled(rounds, timeout=10, delay=2):
-    """The answer, what was said, and the clock, where each question takes a second and ``rounds`` are what is left after it."""
+    """The answer, what was said, and the clock, where each query takes a second and ``rounds`` are what is left after it."""
     clock, said, left = Clock(), [], list(rounds)
 
     def query():
@@ -55,7 +55,7 @@ def test_what_is_waited_for_is_said_once():
 def test_it_ends_in_time_with_the_last_answer():
     answer, said, clock = polled([["container a"]], timeout=5)
     assert answer == {"left": ["container a"]}
-    assert clock.now <= 5 + 1  # the last question takes as long as it takes
+    assert clock.now <= 5 + 1  # the last query takes as long as it takes
     assert len(said) == 1
 
 

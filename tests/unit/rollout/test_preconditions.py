@@ -101,10 +101,10 @@ def test_several_hosts_are_queried_at_once_without_those_that_are_out():
     ],
 )
 @pytest.mark.parametrize(
-    "looks", [{}, {"gpu_node_assessed": {"unreachable": True, "msg": "no route"}}, {"gpu_swarm_inspected": {"unreachable": True}}]
+    "read", [{}, {"gpu_node_assessed": {"unreachable": True, "msg": "no route"}}, {"gpu_swarm_inspected": {"unreachable": True}}]
 )
-def test_what_could_not_be_read_is_not_nothing(step, held, looks):
-    assert blocking_workloads(["a"], {"a": {**looks, "gpu_swarm_plan": {"steps": {"a": step}}}}, BOOK) == held
+def test_what_could_not_be_read_is_not_nothing(step, held, read):
+    assert blocking_workloads(["a"], {"a": {**read, "gpu_swarm_plan": {"steps": {"a": step}}}}, BOOK) == held
 
 
 # --- may the roll go on -----------------------------------------------------------------------------------------------

@@ -67,12 +67,12 @@ def test_the_registry_of_an_image(image: str, registry: str) -> None:
 
 
 def test_what_is_queried() -> None:
-    found = beforehand.questions(document(), "s", beforehand.Access({}, False), True)
+    found = beforehand.queries(document(), "s", beforehand.Access({}, False), True)
     assert (found["query"], found["networks"]) == ({PRIVATE: "registry.example:5000"}, ["s_default", "s_own", "x"])
     assert json.loads(base64.b64decode(found["logins"])) == {}  # the manager's own are not passed on to the nodes, and do not count
-    assert "logins" not in beforehand.questions(document(), "s", beforehand.Access({}, True), True)
-    assert "query" not in beforehand.questions(document(), "s", beforehand.Access(LOGINS, False), False)
-    hub = beforehand.questions(document(), "s", beforehand.Access({"docker.io": LOGINS["registry.example:5000"]}, False), True)
+    assert "logins" not in beforehand.queries(document(), "s", beforehand.Access({}, True), True)
+    assert "query" not in beforehand.queries(document(), "s", beforehand.Access(LOGINS, False), False)
+    hub = beforehand.queries(document(), "s", beforehand.Access({"docker.io": LOGINS["registry.example:5000"]}, False), True)
     assert sorted(hub["query"]) == ["lab/task", PRIVATE]
 
 
@@ -104,7 +104,7 @@ def test_a_registry_that_refuses() -> None:
     error, _notes = judged(refused=refused)
     assert error is not None
     assert error.startswith(f"The registry registry.example:5000 refuses the image {PRIVATE}: unauthorized: authentication required. Write its login")
-    assert "Correct its login" in str(registries.refusal(refused, LOGINS, False))
+    assert "Fix its login" in str(registries.refusal(refused, LOGINS, False))
     assert "Log in on the manager again" in str(registries.refusal(refused, {}, True))
     assert registries.refusal([], LOGINS, False) is None
 
@@ -128,9 +128,9 @@ def test_external_configs_networks_and_secrets_that_are_not_there() -> None:
       secrets: {s: {external: true}, named: {external: true, name: other}, older: {external: {name: former}}}
       networks: {default: {external: true, name: shared}, n: {external: true}, own: {}, unused: {external: true}, host: {external: true, name: host}}
     """
-    wanted = beforehand.questions(document(dedent(text)), "s", beforehand.Access({}, False), False)["external"]
+    wanted = beforehand.queries(document(dedent(text)), "s", beforehand.Access({}, False), False)["external"]
     assert wanted == {"configs": ["c"], "networks": ["n", "shared"], "secrets": ["former", "other", "s"]}
-    assert beforehand.questions(document("services: {a: {image: i}}"), "s", beforehand.Access({}, False), False)["external"] == {}
+    assert beforehand.queries(document("services: {a: {image: i}}"), "s", beforehand.Access({}, False), False)["external"] == {}
     networks = on_swarm.of_swarm([{"Name": "n", "Id": "n1", "Scope": "local"}, {"Name": "shared", "Id": "n2", "Scope": "swarm"}])
     assert networks == ["shared", "n2"]
     found = on_swarm.not_there(wanted, {"services": ["c"], "configs": ["x"], "secrets": ["s", "former"], "networks": networks})

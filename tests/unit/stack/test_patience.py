@@ -92,7 +92,7 @@ def test_what_ended_before_the_deployment_is_no_failure_of_it(before: Any, now: 
 @pytest.mark.parametrize(
     ("first", "after", "unsteady"),
     [
-        # As after the look before the deployment, and then once in two seconds.
+        # As after what was read before the deployment, and then once in two seconds.
         (ONE, [ONE], ""),
         (None, [NEW, ONE, ONE, ONE, ONE], "-+++-"),
         (NEW, [ONE, ONE, ONE, ONE], "+++-"),

@@ -400,4 +400,4 @@ def test_jobs_and_services_that_the_file_has_no_more() -> None:
 def test_what_docker_refuses_to_change_is_said_with_what_to_do() -> None:
     said = "failed to update config settings: Error response from daemon: rpc error: code = InvalidArgument desc = only updates to Labels are allowed"
     assert verdict.failure(said).startswith("the swarm has a config settings with another content already, and Docker changes none. Take its")
-    assert verdict.failure("no such\nthing.") == "no such thing. Correct that, and run this again."
+    assert verdict.failure("no such\nthing.") == "no such thing. Fix that, and run this again."

@@ -81,7 +81,7 @@ def test_a_slot_that_two_tasks_had_in_turn_is_tested_once():
     given = [had(A + ".slot1"), had(A + ".slot1"), had(A + ".slot2"), had(A + ".slot1", node="n2"), had(A + ".slot2", state="failed"), had(A), had(A)]
     found = judge.once_each(given)
     assert [one["state"] for one in found] == ["passed", "untested", "passed", "passed", "failed", "passed", "passed"]
-    assert "none to another slot. Run it again" in found[1]["verdict"]
+    assert "none to another slot. Run this again" in found[1]["verdict"]
     assert [one for one in found if one["state"] != "untested"] == [*given[:1], *given[2:]]
 
 

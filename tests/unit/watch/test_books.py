@@ -18,7 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import Ti
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu.record import group_name, slot_name
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.books import Finding, text_of
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import bookkeeper, processes
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.books import Books, Held, Look, Use, holdings, judge
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.books import Books, Held, Snapshot, Use, holdings, judge
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.containers import SERVICE, TASK, Containers, Given, cards_of, requested
 
 ONE, TWO = "1" * 64, "2" * 64
@@ -272,43 +272,43 @@ def test_several_tasks_share_a_card_and_many_processes_are_one_finding():
 def test_two_looks_have_to_agree_and_a_finding_keeps_its_time():
     books, wrong, well = Books(0), [Use(B, "a", "py")], [Use(A, "a", "py")]
 
-    def look(uses, now):
-        return books.look(Look(uses, HELD, [A, B], [A, B]), now, 1000 + now)
+    def compare(uses, now):
+        return books.compare(Snapshot(uses, HELD, [A, B], [A, B]), now, 1000 + now)
 
     expected = found("used-by-another", B, "a", "b")
-    assert look(wrong, 0) == []
-    assert look(wrong, 60) == look(wrong, 120) == [expected._replace(since=1000)]
-    assert look(well, 180) == []
-    assert look(wrong, 240) == []
-    assert look(wrong, 300) == [expected._replace(since=1240)]
-    assert look(wrong, 3000) == []  # of the time between nothing is known
+    assert compare(wrong, 0) == []
+    assert compare(wrong, 60) == compare(wrong, 120) == [expected._replace(since=1000)]
+    assert compare(well, 180) == []
+    assert compare(wrong, 240) == []
+    assert compare(wrong, 300) == [expected._replace(since=1240)]
+    assert compare(wrong, 3000) == []  # of the time between nothing is known
 
 
 def test_what_is_held_and_not_used_for_long():
     books = Books(600)
 
-    def look(now, uses=(), known=(A, B), held=None):
-        return [(one.task, one.card, one.since) for one in books.look(Look(list(uses), held or HELD, [A, B], known), now, now)]
+    def compare(now, uses=(), known=(A, B), held=None):
+        return [(one.task, one.card, one.since) for one in books.compare(Snapshot(list(uses), held or HELD, [A, B], known), now, now)]
 
     for now in range(0, 600, 60):
-        assert look(now, [Use(A, "a", "py")]) == []
-    assert look(600, [Use(A, "a", "py")]) == [("b", B, 0)]
-    assert look(660, [Use(B, "b", "py")]) == []
-    assert look(720, [Use(B, "a", "py")]) == []  # that of another task is none of its own
+        assert compare(now, [Use(A, "a", "py")]) == []
+    assert compare(600, [Use(A, "a", "py")]) == [("b", B, 0)]
+    assert compare(660, [Use(B, "b", "py")]) == []
+    assert compare(720, [Use(B, "a", "py")]) == []  # that of another task is none of its own
     for now in range(780, 1200, 60):
-        assert look(now) == []
-    assert look(1200) == [("a", A, 600)]
-    assert look(1260) == [("a", A, 600), ("b", B, 660)]
-    assert look(1320, known=(A,)) == [("a", A, 600)]  # the driver does not say
-    assert look(1380, held={"new": HELD["a"]}) == []
-    assert Books(0).look(Look([], HELD, [], [A]), 0, 0) == []
+        assert compare(now) == []
+    assert compare(1200) == [("a", A, 600)]
+    assert compare(1260) == [("a", A, 600), ("b", B, 660)]
+    assert compare(1320, known=(A,)) == [("a", A, 600)]  # the driver does not say
+    assert compare(1380, held={"new": HELD["a"]}) == []
+    assert Books(0).compare(Snapshot([], HELD, [], [A]), 0, 0) == []
 
 
 def test_of_what_stands_for_several_cards_one_has_to_be_used():
     books, held = Books(60), {"a": [Held("PAIR", "p", (A, B))]}
     for now in (0, 60, 120):
-        assert books.look(Look([Use(B, "a", "py")], held, [], [A, B]), now, now) == []
-    assert len(books.look(Look([], held, [], [A, B]), 180, 180)) == 1
+        assert books.compare(Snapshot([Use(B, "a", "py")], held, [], [A, B]), now, now) == []
+    assert len(books.compare(Snapshot([], held, [], [A, B]), 180, 180)) == 1
 
 
 # -- all together ------------------------------------------------------------------------------------------------------
@@ -345,15 +345,15 @@ def keeper(tmp_path, monkeypatch):
     settings = {"data_root": str(tmp_path / "docker"), "idle_after": 0, "isolation_allow": ["exporter", "label:monitors"]}
     it = bookkeeper.Bookkeeper(settings, lambda: cards[-1])
 
-    def look(answer, readable=True):
+    def compare(answer, readable=True):
         cards.append(answer)
-        it.look(readable, Written())
+        it.compare(readable, Written())
         clock.now += 60
         path = tmp_path / "books.json"
         return json.loads(path.read_text())["found"] if path.exists() else []
 
-    look.root, look.clock = tmp_path / "docker", clock
-    return look
+    compare.root, compare.clock = tmp_path / "docker", clock
+    return compare
 
 
 def on(card, *pids):
@@ -379,7 +379,7 @@ def test_looks_are_a_minute_apart_the_one_that_has_to_agree_comes_sooner_and_non
     assert keeper(on(A)) != []
     assert keeper(on(A)) == []
     keeper.clock.now += 60
-    assert len([keeper(on(A, sleeper)) for _look in range(2)][1]) == 1
+    assert len([keeper(on(A, sleeper)) for _time in range(2)][1]) == 1
     assert keeper(on(A, sleeper), readable=False) == []
 
 
@@ -432,11 +432,11 @@ def test_what_goes_wrong_is_said_once_and_ends_nothing(tmp_path, monkeypatch):
 
     it = bookkeeper.Bookkeeper({}, broken)
     monkeypatch.setattr(bookkeeper, "EVERY_S", 0)
-    said = [it.look(True, Written()) for _time in range(3)]
+    said = [it.compare(True, Written()) for _time in range(3)]
     assert said == ["processes cannot be compared with reservations: ValueError('x')", "", ""]
 
 
 def test_the_server_of_mps_is_nobodys_use(keeper, sleeper, monkeypatch):
     read = processes.read
     monkeypatch.setattr(processes, "read", lambda pid: read(pid)._replace(name="nvidia-cuda-mps"))
-    assert [keeper(on(A, sleeper)) for _look in range(2)] == [[], []]
+    assert [keeper(on(A, sleeper)) for _time in range(2)] == [[], []]

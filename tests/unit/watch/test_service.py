@@ -57,9 +57,9 @@ class Node:
         self.written.append(label)
         return {"blocked": self.blocked, "waits": self.waits}
 
-    def look(self, times=1):
+    def inspect(self, times=1):
         for _time in range(times):
-            self.it._look()
+            self.it._inspect()
             self.clock.now += self.it._settled.wait_s
         return self.written
 
@@ -87,61 +87,61 @@ def test_of_two_watchers_one_runs(node, monkeypatch):
 
 
 def test_nothing_is_written_while_all_is_well(node):
-    assert node.look(100) == []
+    assert node.inspect(100) == []
     assert json.loads(node.status.read_text())["label"] == "ok"
 
 
 def test_a_fault_is_written_after_two_reads_and_once(node):
-    node.look(3)
+    node.inspect(3)
     node.reading = LOST
-    assert node.look() == []
+    assert node.inspect() == []
     assert node.it._settled.wait_s == pace.CONFIRM_S
-    assert len(node.look(100)) == 1
+    assert len(node.inspect(100)) == 1
     assert node.written[0].startswith(f"fault {UUID} reason=lost since=")
 
 
 def test_what_takes_it_away_waits(node):
-    node.look(3)
+    node.inspect(3)
     node.reading = LOST
-    node.look(2)
+    node.inspect(2)
     node.reading = WELL
     began = node.clock.now
     while len(node.written) < 2:
-        node.look()
+        node.inspect()
     assert node.written[1] == "ok"
     assert node.clock.now - began >= pace.CALM_S - pace.POLL_S
 
 
 def test_a_single_read_that_differs_is_nothing(node):
-    node.look(3)
+    node.inspect(3)
     for reading in (LOST, WELL) * 20:
         node.reading = reading
-        node.look()
+        node.inspect()
     assert node.written == []
 
 
 def test_where_the_label_cannot_be_written_that_is_in_the_status_and_tried_again(node):
-    node.look(3)
+    node.inspect(3)
     node.reading, node.blocked = LOST, "somebody edits it"
-    node.look(4)
+    node.inspect(4)
     status = json.loads(node.status.read_text())
     assert (status["blocked"], status["label"].split()[0]) == ("somebody edits it", "fault")
     node.blocked = None
-    node.look(3)
+    node.inspect(3)
     assert json.loads(node.status.read_text())["blocked"] is None
 
 
 def test_what_waits_for_tasks_is_in_the_status_and_a_new_fault_does_not_wait_for_it(node):
-    node.look(3)
+    node.inspect(3)
     node.reading = LOST
-    node.look(2)
+    node.inspect(2)
     node.reading, node.waits = WELL, "tasks run here (train)"
-    node.look(50)
+    node.inspect(50)
     tries = node.written[1:]
     assert (set(tries), len(tries)) == ({"ok"}, 2)  # each takes a process
     assert json.loads(node.status.read_text())["waits"] == "tasks run here (train)"
     node.reading, node.waits = {**WELL, "error": "driver", "gpus": []}, None
-    node.look(2)
+    node.inspect(2)
     assert node.written[-1].startswith("fault reason=driver")
     assert json.loads(node.status.read_text())["waits"] is None
 
@@ -149,13 +149,13 @@ def test_what_waits_for_tasks_is_in_the_status_and_a_new_fault_does_not_wait_for
 @pytest.mark.parametrize("fault", [LOST, {**LOST, "error": "hang"}, {**LOST, "error": "mismatch"}])
 def test_a_fault_that_comes_again_is_another_one_though_the_managers_never_saw_its_end(node, fault):
     """Its end waits for tasks that do not end, and whoever returned the node to service knows of the first one only."""
-    node.look(3)
+    node.inspect(3)
     node.reading = fault
-    node.look(2)
+    node.inspect(2)
     node.reading, node.waits = WELL, "tasks run here (train)"
-    node.look(50)
+    node.inspect(50)
     node.reading, node.waits = fault, None
-    node.look(20)
+    node.inspect(20)
     first, again = (label for label in node.written if label.startswith("fault"))
     assert first.split(" since")[0] == again.split(" since")[0]
     assert first != again
@@ -165,71 +165,71 @@ def test_a_fault_that_comes_again_is_another_one_though_the_managers_never_saw_i
 def test_a_watcher_that_is_started_anew_goes_on_with_the_fault_that_it_finds(node, tmp_path):
     (tmp_path / "daemon.json").write_text(json.dumps({"labels": [f"fleet.gpu-swarm.health=fault {UUID} reason=lost since=5"]}))
     node.reading = LOST
-    assert node.look(20) == []
+    assert node.inspect(20) == []
 
 
 def test_an_error_that_the_driver_logs(node, tmp_path):
-    node.look(3)
+    node.inspect(3)
     node.it._log.lines = lambda: ["NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
-    node.look(2)
+    node.inspect(2)
     assert node.written[0].startswith(f"fault {UUID} reason=xid xid=79 since=")
 
 
 def test_an_error_that_nvml_reports_and_the_log_too(node, capsys):
-    node.look(3)
+    node.inspect(3)
     lines = ["NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
     node.it._log.lines = lambda: [lines.pop() for _one in list(lines)]
     node.errors.append(xids.Event("0000:c1:00", 79, ""))
-    node.look(20)
+    node.inspect(20)
     assert [label.split(" since")[0] for label in node.written] == [f"fault {UUID} reason=xid xid=79"]
     assert capsys.readouterr().out.count("XID 79") == 1
 
 
 def test_what_the_driver_requires_is_a_fault(node):
     node.reading = {**WELL, "gpus": [{**WELL["gpus"][0], "state": "warning", "action": "gpu_reset"}]}
-    node.look(3)
+    node.inspect(3)
     assert node.written[0].startswith(f"fault {UUID} reason=reset since=")
 
 
 @pytest.mark.parametrize(("uptime", "writes"), [(20.0, 0), (900.0, 1)])
 def test_after_a_boot_the_driver_has_time_to_be_loaded(node, uptime, writes):
     node.reading, node.uptime = {"error": "driver", "text": "NVML: Driver Not Loaded", "gpus": []}, uptime
-    assert len(node.look(5)) == writes
+    assert len(node.inspect(5)) == writes
 
 
 @pytest.mark.parametrize(("uptime", "seen", "writes"), [(20.0, False, 0), (20.0, True, 1), (900.0, False, 1)])
 def test_after_a_boot_mig_devices_have_time_to_be_made_and_a_card_that_was_there_is_lost(node, uptime, seen, writes):
     node.uptime = uptime
     if seen:
-        node.look(2)
+        node.inspect(2)
     node.reading = LOST
-    assert len(node.look(5)) == writes
+    assert len(node.inspect(5)) == writes
 
 
 def test_while_a_fault_stands_the_reader_is_renewed_each_minute(node):
-    node.look(3)
+    node.inspect(3)
     ends = []
     node.it._reader.end = lambda: ends.append(node.clock.now)
-    node.look(20)
+    node.inspect(20)
     assert ends == []
     node.reading = LOST
-    node.look(20)
+    node.inspect(20)
     assert 2 <= len(ends) <= 4
 
 
 def test_reasons_are_in_the_status(node):
     failed = {**WELL["gpus"][0], "state": "failed", "reasons": ["a memory row could not be remapped"]}
     node.reading = {**WELL, "gpus": [failed]}
-    node.look(3)
+    node.inspect(3)
     assert json.loads(node.status.read_text())["reasons"] == [f"{UUID}: a memory row could not be remapped"]
 
 
 def test_a_label_that_somebody_else_put_there_is_written_anew(node, tmp_path):
-    node.look(3)
+    node.inspect(3)
     node.reading = LOST
-    node.look(3)
+    node.inspect(3)
     (tmp_path / "daemon.json").write_text('{"labels": ["fleet.gpu-swarm.health=ok"], "debug": true}')
-    node.look()
+    node.inspect()
     assert [label.split()[0] for label in node.written] == ["fault", "fault"]
 
 
@@ -259,7 +259,7 @@ def test_only_an_error_of_the_driver_is_looked_at_before_its_time(node, monkeypa
         return handles
 
     monkeypatch.setattr(node.it._lifetime, "wait", wait)
-    node.look(2)
+    node.inspect(2)
     node.it._log.handles, node.it._log.lines = lambda: [0], lambda: [line]
     node.it._rest()
     assert len(waits) == (1 if at_once else pace.POLL_S)
