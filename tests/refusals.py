@@ -31,6 +31,7 @@ RETURNED = re.compile(
 REASON = re.compile(r"blocker|refusal")  # such a function returns an empty text where nothing is refused
 
 Function = ast.FunctionDef | None
+Nodes = Iterable[tuple[Function, ast.AST]]
 
 
 class Refusal(NamedTuple):
@@ -40,9 +41,9 @@ class Refusal(NamedTuple):
 
 def of_plugins() -> list[Refusal]:
     """All of the collection."""
-    sources = {str(path.relative_to(PLUGINS)): path.read_text(encoding="utf-8") for path in sorted(PLUGINS.rglob("*.py"))}
-    own = _own(sources.values())
-    return [one for name, source in sources.items() for one in refusals(source, name, own)]
+    trees = {str(path.relative_to(PLUGINS)): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PLUGINS.rglob("*.py"))}
+    own = _own(trees.values())
+    return [one for name, tree in trees.items() for one in refusals(tree, name, own)]
 
 
 def of_tasks() -> list[Refusal]:
@@ -74,14 +75,14 @@ def _failing(loaded: Any) -> Iterator[str]:
                 yield from _failing(value)
 
 
-def refusals(source: str, where: str, own: Iterable[str] = OWN) -> Iterator[Refusal]:
+def refusals(tree: ast.Module, where: str, own: Iterable[str] = OWN) -> Iterator[Refusal]:
     """Those of one file, each once; what has no words of its own is passed on from elsewhere, and is not here."""
-    tree = ast.parse(source)
-    texts = _Texts(tree)
-    found = {text: node.lineno for function, node in _raised(tree, set(own)) for text in texts.of(_message(node.exc), function)}
-    found.update({text: node.lineno for function, node in _failed(tree) for text in texts.of(node, function)})
+    nodes = list(_inside(tree))
+    texts = _Texts(tree, nodes)
+    found = {text: node.lineno for function, node in _raised(nodes, set(own)) for text in texts.of(_message(node.exc), function)}
+    found.update({text: node.lineno for function, node in _failed(nodes) for text in texts.of(node, function)})
     if RETURNED.search(where):
-        found.update({text: node.lineno for function, node in _returned(tree) for text in texts.of(node.value, function) if _words(text) > 3})
+        found.update({text: node.lineno for function, node in _returned(nodes) for text in texts.of(node.value, function) if _words(text) > 3})
     yield from (Refusal(f"{where}:{line}", " ".join(text.split())) for text, line in found.items() if _words(text))
 
 
@@ -95,12 +96,12 @@ def _words(text: str) -> int:
     return len(re.findall(r"[A-Za-z]{2,}", text))
 
 
-def _own(sources: Iterable[str]) -> set[str]:
+def _own(trees: Iterable[ast.Module]) -> set[str]:
     """The collection's own errors: the first one, and every class that is made of it."""
     bases = {
         node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
-        for source in sources
-        for node in ast.walk(ast.parse(source))
+        for tree in trees
+        for node in tree.body
         if isinstance(node, ast.ClassDef)
     }
     own = set(OWN)
@@ -109,15 +110,18 @@ def _own(sources: Iterable[str]) -> set[str]:
     return own
 
 
-def _inside(tree: ast.AST, function: Function = None) -> Iterator[tuple[Function, ast.AST]]:
+def _inside(tree: ast.AST) -> Iterator[tuple[Function, ast.AST]]:
     """(the function that it stands in, node), for every node."""
-    for node in ast.iter_child_nodes(tree):
-        yield function, node
-        yield from _inside(node, node if isinstance(node, ast.FunctionDef) else function)
+    left: list[tuple[Function, ast.AST]] = [(None, tree)]
+    while left:
+        function, parent = left.pop()
+        children = [(function, node) for node in ast.iter_child_nodes(parent)]
+        yield from children
+        left += [(node if isinstance(node, ast.FunctionDef) else function, node) for function, node in reversed(children)]
 
 
-def _raised(tree: ast.AST, own: set[str]) -> Iterator[tuple[Function, ast.Raise]]:
-    for function, node in _inside(tree):
+def _raised(nodes: Nodes, own: set[str]) -> Iterator[tuple[Function, ast.Raise]]:
+    for function, node in nodes:
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             name = _name(node.exc)
             # A function makes the error; its text is looked up there.
@@ -125,17 +129,17 @@ def _raised(tree: ast.AST, own: set[str]) -> Iterator[tuple[Function, ast.Raise]
                 yield function, node
 
 
-def _returned(tree: ast.AST) -> Iterator[tuple[Function, ast.Return]]:
-    for function, node in _inside(tree):
+def _returned(nodes: Nodes) -> Iterator[tuple[Function, ast.Return]]:
+    for function, node in nodes:
         if isinstance(node, ast.Return) and node.value and function and function.returns:
             kind = ast.unparse(function.returns)
             if kind == "str | None" or (kind == "str" and REASON.search(function.name)):
                 yield function, node
 
 
-def _failed(tree: ast.AST) -> Iterator[tuple[Function, ast.expr]]:
+def _failed(nodes: Nodes) -> Iterator[tuple[Function, ast.expr]]:
     """The message of each ``fail_json(msg=…)`` and of each answer ``{"failed": True, "msg": …}`` or ``update(failed=True, msg=…)``."""
-    for function, node in _inside(tree):
+    for function, node in nodes:
         if isinstance(node, ast.Call):
             given = {keyword.arg: keyword.value for keyword in node.keywords}
             fails = _name(node) == "fail_json" or "failed" in given
@@ -164,8 +168,8 @@ def _name(call: ast.Call) -> str:
 class _Texts:
     """Each text that an expression of one file may have, with gaps for what only a run knows."""
 
-    def __init__(self, tree: ast.Module) -> None:
-        self._functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    def __init__(self, tree: ast.Module, nodes: Nodes) -> None:
+        self._functions = {node.name: node for _function, node in nodes if isinstance(node, ast.FunctionDef)}
         self._constants = {
             target.id: node.value for node in tree.body if isinstance(node, ast.Assign) for target in node.targets if isinstance(target, ast.Name)
         }
