@@ -353,4 +353,6 @@ class _Gpu(_Unit):
 
 
 def _address(pci: Any) -> tuple[int, int, int]:
-    return pci.domain, pci.bus, pci.device
+    # Past the __getattribute__ of pynvml's structures, which is Python and decodes texts: these are numbers, and read for each card and link.
+    number = object.__getattribute__
+    return number(pci, "domain"), number(pci, "bus"), number(pci, "device")
