@@ -253,8 +253,7 @@ class Engine:
         return None
 
     def await_drain(self, timeout_s: float) -> None:
-        """Waits until no container of swarm's services runs any more, or for so long: what is left then is for the transaction to
-        refuse. Not by polling: the node is out of service from then on."""
+        """Waits, without polling, until no container of swarm's services runs, or for so long: what is left then is for the transaction to refuse."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             pause = POLL_S
