@@ -143,8 +143,8 @@ def test_the_fault_of_the_inventory_is_reported(appliance: Appliance) -> None:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("certificate", ["The Docker daemon at tcp://", "does not answer: ", "correct docker_host and the TLS options"]),
-        ("file", ["/gone.pem on ", "client_key cannot be read", "correct client_key"]),
+        ("certificate", ["The Docker daemon at tcp://", "does not answer: ", "fix docker_host and the TLS options"]),
+        ("file", ["/gone.pem on ", "client_key cannot be read", "fix client_key"]),
         ("sdk", ["The Docker SDK for Python cannot be imported by ", "No module named 'docker'", "ansible_python_interpreter"]),
     ],
 )

@@ -89,7 +89,7 @@ def released_at(environment: Mapping[str, str]) -> int:
     """SOURCE_DATE_EPOCH, as reproducible-builds.org defines it; else when the commit was made."""
     given = environment.get("SOURCE_DATE_EPOCH", "")
     if given and not (given.isascii() and given.isdigit()):
-        sys.exit(f"tarball: SOURCE_DATE_EPOCH={given!r} is no number of seconds since 1970: unset it for the commit's date, or correct it")
+        sys.exit(f"tarball: SOURCE_DATE_EPOCH={given!r} is no number of seconds since 1970: unset it for the commit's date, or fix it")
     return int(given or git("log", "-1", "--format=%ct"))
 
 

@@ -109,7 +109,7 @@ def _tls(params: Mapping[str, Any], environ: Mapping[str, str]) -> Any:
     authority = path("ca_path", "ca.pem")
     for option, file in (("ca_path", authority), ("client_cert", cert), ("client_key", key)):
         if file and not os.access(file, os.R_OK):
-            raise SwarmError("%s on %s: %s cannot be read. Put the file there, or correct %s." % (file, platform.node(), option, option))
+            raise SwarmError("%s on %s: %s cannot be read. Put the file there, or fix %s." % (file, platform.node(), option, option))
     try:
         return TLSConfig(
             client_cert=(cert, key) if cert else None,
@@ -124,7 +124,7 @@ def unreachable(where: str, words: str) -> SwarmError:
     if "Permission" in words:
         remedy = "This user may not use it: run the task with become."
     else:
-        remedy = "Start it (systemctl start docker), or correct docker_host and the TLS options."
+        remedy = "Start it (systemctl start docker), or fix docker_host and the TLS options."
     return SwarmError("The Docker daemon at %s does not answer: %s. %s" % (where, words, remedy), swarm_state="unreachable")
 
 

@@ -59,7 +59,7 @@ def judged(
         made_with = " and ".join(f"'{command}'" for kind, command in MADE_WITH.items() if any(one.startswith(kind) for one in answer["not_there"]))
         return (
             f"The swarm has no {', no '.join(answer['not_there'])}, which the Compose file uses as external. Make what is missing with {made_with}, "
-            f"or correct its name. {NOTHING}"
+            f"or fix its name. {NOTHING}"
         ), []
     error = registries.refusal(answer["refused"], access.logins, access.passed_on)
     notes: list[str] = []

@@ -34,7 +34,7 @@ def check_declared(document: Mapping[str, Any], file: str) -> None:
         for key, section, used in _used(service, f"{file}: services.{name}"):
             if used not in (document.get(section) or {}) and (section, used) != ("networks", DEFAULT):
                 raise GpuSwarmError(
-                    f"{file}: services.{name}.{key} has {used}, and the file declares no such {section[:-1]}. Declare it under {section}, or correct "
+                    f"{file}: services.{name}.{key} has {used}, and the file declares no such {section[:-1]}. Declare it under {section}, or fix "
                     "its name."
                 )
 

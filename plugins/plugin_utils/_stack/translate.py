@@ -152,7 +152,7 @@ def _content(source: str, value: Any, where: str, context: Context) -> bytes:
         return context.variables.values[text].encode("utf-8")
     content = context.read(text)
     if content is None:
-        raise GpuSwarmError(f"{where}: there is no file {text}. Make it, or correct its path.")
+        raise GpuSwarmError(f"{where}: there is no file {text}. Make it, or fix its path.")
     return content
 
 

@@ -138,7 +138,7 @@ def test_external_configs_networks_and_secrets_that_are_not_there() -> None:
     error, _notes = judged(not_there=found)
     assert error == (
         "The swarm has no config c, no network n, no secret other, which the Compose file uses as external. Make what is missing with 'docker config "
-        "create' and 'docker network create --driver overlay' and 'docker secret create', or correct its name. Nothing was deployed."
+        "create' and 'docker network create --driver overlay' and 'docker secret create', or fix its name. Nothing was deployed."
     )
 
 

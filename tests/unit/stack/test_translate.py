@@ -150,7 +150,7 @@ NOT_DEPLOYED = [
     ("deploy: {resources: {limits: {pids: many}}}", "limits.pids is 'many', and has to be a whole number"),
     ("networks: {default: {alias: x}}", "services.train.networks.default.alias is not known"),
     # What Docker itself would find only once it has made networks, secrets and configs.
-    ("networks: [back]", "services.train.networks has back, and the file declares no such network. Declare it under networks, or correct its name"),
+    ("networks: [back]", "services.train.networks has back, and the file declares no such network. Declare it under networks, or fix its name"),
     ("networks: {back: {aliases: [x]}}", "services.train.networks has back"),
     ("networks: [host]", "services.train.networks has host"),
     ("volumes: ['data:/data']", "services.train.volumes has data, and the file declares no such volume"),
