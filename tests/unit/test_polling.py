@@ -25,7 +25,7 @@ CALLBACK = Path(__file__).resolve().parents[2] / "playbooks" / "callback_plugins
 
 @pytest.fixture
 def callback(monkeypatch):
-    """The callback's names. What it changes of Ansible is put back after the test."""
+    """The callback's names. What it changes of Ansible is restored after the test."""
     monkeypatch.setattr(constants, "DEFAULT_INTERNAL_POLL_INTERVAL", constants.DEFAULT_INTERNAL_POLL_INTERVAL)
     monkeypatch.setattr(StrategyBase, "_queue_task", StrategyBase._queue_task)
     return SimpleNamespace(**runpy.run_path(str(CALLBACK)))
@@ -36,10 +36,10 @@ def processes():
     """Two that live until what is sent to them, or the test, ends."""
     started = []
     for _number in range(2):
-        theirs, ours = multiprocessing.Pipe(duplex=False)
-        process = multiprocessing.get_context("fork").Process(target=theirs.recv)
+        reader, writer = multiprocessing.Pipe(duplex=False)
+        process = multiprocessing.get_context("fork").Process(target=reader.recv)
         process.start()
-        started.append(SimpleNamespace(process=process, end=lambda ours=ours: ours.send("end")))
+        started.append(SimpleNamespace(process=process, end=lambda writer=writer: writer.send("end")))
     yield started
     for one in started:
         one.process.kill()

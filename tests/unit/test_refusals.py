@@ -146,7 +146,7 @@ def test_without_its_row_a_refusal_is_found():
     assert [one.where.partition(":")[0] for one in unexplained(found(), [one for one in ROWS if one != row])] == ["module_utils/_node/transaction.py"]
 
 
-NEW = "the flux of %s is inverted, and nothing was changed. Ask the vendor."
+NEW = "the flux of %s is inverted, and nothing was changed. Call the vendor."
 
 
 @pytest.mark.parametrize(
