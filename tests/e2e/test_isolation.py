@@ -370,7 +370,8 @@ def test_an_operators_container_and_an_allowed_service_see_what_they_request(fle
 def built(node: Node, image: str, *, buildkit: bool) -> str:
     """How many GPUs a step of a build sees."""
     given = f"FROM {image}\nRUN echo sees $({COUNT}).\n".encode()
-    build = f"DOCKER_BUILDKIT={int(buildkit)} docker build --no-cache {'--progress=plain ' * buildkit}- 2>&1"
+    progress = "--progress=plain " if buildkit else ""
+    build = f"DOCKER_BUILDKIT={int(buildkit)} docker build --no-cache {progress}- 2>&1"
     shown = node.start("sh", "-c", build, text=given).stdout.decode()
     (found,) = set(re.findall(r"sees ([0-9]+)\.", shown))
     return found

@@ -63,7 +63,11 @@ def libraries(names: Iterable[str]) -> dict[str, Component]:
 
 
 def library(name: str, version: str, rest: str) -> Component:
-    where = ["controller"] + ["nodes"] * (name in CARRIED) + ["managers, in their distribution's version"] * (name in OF_THE_DISTRIBUTION)
+    where = ["controller"]
+    if name in CARRIED:
+        where.append("nodes")
+    if name in OF_THE_DISTRIBUTION:
+        where.append("managers, in their distribution's version")
     purl = PackageURL("pypi", None, name, version)
     hashes = [HashType(alg=HashAlgorithm.SHA_256, content=one) for one in HASH.findall(rest)]
     reference = ExternalReference(type=ExternalReferenceType.DISTRIBUTION, url=XsUri(str(purl)), hashes=hashes)

@@ -330,7 +330,7 @@ def test_what_becomes_of_the_run(tasks: Any, more: Any, pending: Any, outcome: s
     found = far([of_own(f"t{number}", state, desired) for number, (state, desired) in enumerate(tasks)], **more)
     explained = [{"service": "s_a", "text": "needs 2", "waiting": 1, **pending}] if pending else []
     waiting, wrong = verdict.outcome({"progress": [found], "pending_now": explained})
-    assert (waiting, wrong) == (["s_a"] * (outcome == "waits"), ["s_a"] * (outcome == "wrong"))
+    assert (waiting, wrong) == (["s_a"] if outcome == "waits" else [], ["s_a"] if outcome == "wrong" else [])
 
 
 def test_an_update_that_has_ended_otherwise_is_not_waited_for() -> None:
