@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from . import architecture, known_traps, metrics, rooms, settings, traps, troubleshooting
 from .blocks import fill
@@ -13,17 +15,36 @@ from .blocks import fill
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def made() -> dict[str, str]:
-    """The pages by their names in docs/."""
-    return {
-        "ALERTS.md": fill(_text("ALERTS.md"), {"metrics": metrics.listed()}),
-        "ARCHITECTURE.md": fill(_text("ARCHITECTURE.md"), {"rooms": architecture.listed()}),
-        "architecture.svg": architecture.draw(rooms.edges()),
-        "SETTINGS.md": settings.page(),
-        "TRAPS.md": traps.page(known_traps.TITLES),
-        "TROUBLESHOOTING.md": fill(_text("TROUBLESHOOTING.md"), {"known issues": troubleshooting.issues(known_traps.ALL)}),
-    }
+class Page(NamedTuple):
+    what: str  # of it is made, and of what
+    make: Callable[[], str]
 
 
-def _text(name: str) -> str:
-    return (DOCS / name).read_text(encoding="utf-8")
+# By their names in docs/. Of a page of which only a part is made, the rest is as somebody wrote it.
+PAGES = {
+    "ALERTS.md": Page("the table of metrics, of plugins/module_utils/_metrics/names.py", lambda: _filled("ALERTS.md", "metrics", metrics.listed())),
+    "ARCHITECTURE.md": Page(
+        "the table of rooms, of plugins/ and tests/pages/rooms.py", lambda: _filled("ARCHITECTURE.md", "rooms", architecture.listed())
+    ),
+    "architecture.svg": Page("all of it, of plugins/ and tests/pages/rooms.py", lambda: architecture.draw(rooms.edges())),
+    "SETTINGS.md": Page("all of it, of plugins/plugin_utils/_settings/declaration.py and roles/*/meta/argument_specs.yml", settings.page),
+    "TRAPS.md": Page("all of it, of tests/pages/known_traps.py", lambda: traps.page(known_traps.TITLES)),
+    "TROUBLESHOOTING.md": Page(
+        "the list of known issues, of tests/pages/known_traps.py",
+        lambda: _filled("TROUBLESHOOTING.md", "known issues", troubleshooting.issues(known_traps.ALL)),
+    ),
+}
+
+
+def stale(folder: Path = DOCS) -> dict[str, str]:
+    """The pages that are not as they have to be, with the text that they should have."""
+    made = {name: page.make() for name, page in PAGES.items()}
+    return {name: text for name, text in made.items() if not (folder / name).is_file() or _text(folder / name) != text}
+
+
+def _filled(name: str, part: str, text: str) -> str:
+    return fill(_text(DOCS / name), {part: text})
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from tests.pages import blocks, glossary, paths
-from tests.pages.made import DOCS
+from tests.pages.__main__ import main
+from tests.pages.made import DOCS, PAGES, stale
 
 # But for the list of the words itself, and what is made of code.
 OTHERS = ("GLOSSARY.md", "SETTINGS.md", "TRAPS.md")
@@ -21,6 +24,33 @@ def test_a_part_that_is_made_takes_the_place_of_the_last_one():
     assert blocks.fill(page, {"x": "new\n"}) == page.replace("old", "new")
     with pytest.raises(KeyError):
         blocks.fill(page, {"y": "new\n"})
+
+
+def test_pages_that_are_made_are_current():
+    assert list(stale()) == [], "run: python -m tests.pages"
+
+
+def test_a_check_of_the_pages_names_those_that_differ_and_writes_none(tmp_path, capsys):
+    for name in PAGES:
+        shutil.copy(DOCS / name, tmp_path)
+    (tmp_path / "TRAPS.md").write_text("old\n", encoding="utf-8")
+    (tmp_path / "architecture.svg").unlink()
+    assert main(["--check"], tmp_path) == 1
+    said = "docs/architecture.svg: differs from what the code makes\ndocs/TRAPS.md: differs from what the code makes\n"
+    assert capsys.readouterr().out == said
+    assert (tmp_path / "TRAPS.md").read_text(encoding="utf-8") == "old\n"
+
+    assert main([], tmp_path) == 0
+    assert capsys.readouterr().out == "docs/architecture.svg: written\ndocs/TRAPS.md: written\n"
+    assert main(["--check"], tmp_path) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_the_help_lists_the_pages(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert [name for name in PAGES if name not in said] == []
 
 
 def test_cells_do_not_end_a_table():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is written about tables in the code says what they say: the pages of docs/, and the headers of the playbooks."""
+"""What is written about the settings says what the code declares: their page in docs/, and the headers of the playbooks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import PLAYBOOKS, PREFIXES
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared
 from tests.pages import settings
-from tests.pages.made import DOCS, made
 
 CHECKOUT = Path(__file__).parents[3]
 DECLARED = declared(settings.ROLES)
@@ -32,11 +31,6 @@ OF = {
     "deploy.yml": {name for name in DECLARED if name.startswith("gpu_stack_")},
     "verify.yml": {name for name in DECLARED if name.startswith("verify_")},
 }
-
-
-@pytest.mark.parametrize("name", made())
-def test_a_page_that_is_made_is_current(name):
-    assert (DOCS / name).read_text(encoding="utf-8") == made()[name], "run: python -m tests.pages"
 
 
 def test_every_setting_is_on_its_page():
