@@ -24,6 +24,20 @@ def links(text):
     return [(ROOT / text.parent / link).resolve().relative_to(ROOT) for link in found if "://" not in link]
 
 
+def anchors(text: Path) -> set[str]:
+    """Those that GitHub gives a text's headings: in small letters, without punctuation and marks of Markdown, with hyphens for spaces."""
+    body = re.sub(r"^```.*?^```", "", (ROOT / text).read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.+?)\s*$", body, re.MULTILINE)]
+    again = [f"{heading}-{headings[:place].count(heading)}" for place, heading in enumerate(headings) if heading in headings[:place]]
+    return {*headings, *again}
+
+
+def to_headings(text: Path) -> list[tuple[Path, str]]:
+    """(the text, the anchor) of a file's links to a heading, of itself or of another text."""
+    found = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", (ROOT / text).read_text())
+    return [((ROOT / text.parent / link).resolve() if link else ROOT / text, anchor) for link, anchor in found if "://" not in link]
+
+
 def test_there_are_links():
     assert len([link for text in TEXTS for link in links(text)]) > 5
 
@@ -32,3 +46,18 @@ def test_there_are_links():
 def test_links_lead_to_what_is_in_the_collection(text):
     assert [str(link) for link in links(text) if not (ROOT / link).exists()] == []
     assert [str(link) for link in links(text) if any(fnmatch(link.parts[0], pattern) for pattern in IGNORED)] == []
+
+
+def test_there_are_links_to_headings():
+    assert len([anchor for text in TEXTS for _file, anchor in to_headings(text)]) > 5
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=str)
+def test_links_to_headings_lead_to_one(text):
+    assert [anchor for file, anchor in to_headings(text) if anchor not in anchors(file)] == []
+
+
+def test_anchors_are_those_of_github(tmp_path):
+    text = tmp_path / "a.md"
+    text.write_text("# SSH and `sudo`, a *way*\n```\n# no heading\n```\n## 1. It's: gpu_node -- day-2\n## Again\n## Again\n")
+    assert anchors(text) == {"ssh-and-sudo-a-way", "1-its-gpu_node----day-2", "again", "again-1"}
