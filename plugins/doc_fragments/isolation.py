@@ -34,7 +34,7 @@ options:
     version_added: 0.3.0
   isolation_allow:
     description:
-      - Services that see what their variables request, whatever O(isolation) is, such as an exporter of metrics. They hold nothing.
+      - Services that see what their variables request, whatever O(isolation) is, such as an exporter of metrics. They have no hold.
       - Each is the name of a service, or C(label:KEY) or C(label:KEY=VALUE) for a label of its containers (C(--container-label), not
         C(--label)).
     type: list

@@ -14,7 +14,7 @@ description:
     managers show it, and is written as one versioned update. Of two that acquire it at once, one gets it.
   - A lease ends by itself, by the clock of the manager. Managers' clocks are taken to agree, as they must for swarm's
     certificates.
-  - The module does not fail where somebody else holds the lease. Check RV(acquired).
+  - The module does not fail where somebody else has the lease. Check RV(acquired).
   - A lease that a process of this controller acquired and that has ended since, as a killed run has, is taken over at once.
   - Everything else of the swarm stays as it is. No join token is read.
 author:
@@ -42,7 +42,7 @@ options:
     default: present
   holder:
     description:
-      - Who holds it. A lease is this run's own if its holder is exactly this text.
+      - Who acquires, renews or releases it. A lease is this run's own if its holder is exactly this text.
       - If not given, it names this run of Ansible, such as V(alice@controller pid 1234 (run 3f9a2b1c.88123)). What is in
         brackets distinguishes it from a process of the same number on another machine, or later on this one.
     type: str
@@ -56,7 +56,7 @@ options:
     elements: str
     default: []
   force:
-    description: Acquire the lease whoever holds it.
+    description: Acquire the lease whoever has it.
     type: bool
     default: false
 seealso:
@@ -85,11 +85,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 acquired:
-  description: Whether this run holds the lease now; in check mode whether it would. Always V(false) with O(state=absent).
+  description: Whether this run has the lease now; in check mode whether it would. Always V(false) with O(state=absent).
   returned: success
   type: bool
 holder:
-  description: Who holds the lease now, or null. A label that is no lease of this module is given as it stands.
+  description: Who has the lease now, or null. A label that is no lease of this module is given as it stands.
   returned: success
   type: str
   sample: alice@controller pid 1234 (run 3f9a2b1c.88123)
@@ -99,7 +99,7 @@ since:
   type: str
   sample: "2026-11-21T02:09:37Z"
 expires_in:
-  description: The seconds until it ends, negative where it has; null where nobody holds it or the label does not have it.
+  description: The seconds until it ends, negative where it has; null where nobody has it or the label does not have it.
   returned: success
   type: int
   sample: 900
@@ -110,7 +110,7 @@ renew_at:
   sample: 1795313827.5
   version_added: 0.2.0
 taken_from:
-  description: Who held the lease, where it had not ended and was taken all the same; else null.
+  description: Who had the lease, where it had not ended and was acquired all the same; else null.
   returned: success
   type: str
 isolation:

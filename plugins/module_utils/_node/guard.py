@@ -81,7 +81,7 @@ class Guard:
         try:
             unread = [one[:12] for one in adopted.adopt(wanted.settings, os.path.join(self._root, _RUN, "holds"))]
         except (OSError, ValueError) as problem:
-            return ["what tasks hold that ran before the guard of the GPUs cannot be read: %s. %s" % (problem, _UNTIL)]
+            return ["which GPUs tasks have that ran before the guard cannot be read: %s. %s" % (problem, _UNTIL)]
         what = "what swarm gave to the tasks of these containers, which ran before the guard of the GPUs, cannot be read: %s. %s"
         return [what % (", ".join(unread), _UNTIL)] if unread else []
 

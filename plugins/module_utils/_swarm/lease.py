@@ -189,7 +189,7 @@ def _note(want: Mapping[str, Any], now: int) -> dict[str, Any] | None:
 def check(want: Mapping[str, Any]) -> None:
     """Refuses what cannot be a lease."""
     if not want["holder"]:
-        raise SwarmError("holder is empty: say who holds the lease, such as 'alice@controller pid 1234'.")
+        raise SwarmError("holder is empty: say who acquires the lease, such as 'alice@controller pid 1234'.")
     if want["ttl"] < 1:
         raise SwarmError("ttl is %s: give the seconds after which the lease ends, such as 900." % want["ttl"])
 

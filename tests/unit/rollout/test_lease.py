@@ -59,7 +59,7 @@ MINE, OTHER = "alice@c1 pid 12", "bob@c2 pid 7"
 
 
 def shows(holder, expires_in=60):
-    """A ledger with a node without labels, in a swarm of which somebody holds the lease."""
+    """A ledger with a node without labels, in a swarm of which somebody has the lease."""
     lease = holder and {"holder": holder, "since": "2026-11-21T02:10:00Z", "expires_in": expires_in}
     return {**ledger(member("n1", labels={}, bound=False, former_availability="active")), "swarm": {"lease": lease}}
 
