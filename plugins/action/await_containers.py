@@ -13,8 +13,8 @@ from ..module_utils._dockerd.containers import not_drained
 from ..module_utils._printable import printable
 from ..plugin_utils._controller.found import Found
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._rollout.preconditions import blocking_workloads, not_emptied
 from ..plugin_utils._rollout.updates import step_of
+from ..plugin_utils._rollout.window import blocking_workloads, not_emptied
 from .gpu_node import ActionModule as NodeAction
 
 NO_ANSWER = ["an answer of the node"]  # dockerd is slow to answer while it stops containers

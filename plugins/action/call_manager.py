@@ -13,7 +13,7 @@ from ..plugin_utils._controller.manager_api import api
 from ..plugin_utils._controller.managers import called
 from ..plugin_utils._rollout.poll import apart
 
-OWN = ("module", "arguments")
+OWN = ("module", "arguments", "reasons")
 
 
 class ActionModule(ActionBase):
@@ -34,7 +34,7 @@ class ActionModule(ActionBase):
             shared_loader_obj=self._shared_loader_obj,
         )
         answer = action.run(task_vars=task_vars)
-        return merge_hash(result, called(own["module"], answer, manager))
+        return merge_hash(result, called(own["module"], answer, manager, own.get("reasons", [])))
 
     def _connection_args(self, manager, task_vars):
         try:

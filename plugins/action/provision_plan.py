@@ -14,6 +14,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, left_out
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
+from ..plugin_utils._fleet.room import rooms
 from ..plugin_utils._plan import deprovision, isolation, isolation_label, warnings
 from ..plugin_utils._plan.consent import check_reservations, plan_finished_jobs
 from ..plugin_utils._plan.first_manager import where_it_begins
@@ -24,7 +25,6 @@ from ..plugin_utils._report import dedicated, provision
 from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.durations import restart_waits
 from ..plugin_utils._rollout.eviction import describe
-from ..plugin_utils._rollout.preconditions import rooms
 from ..plugin_utils._rollout.run_identity import left_lease
 from ..plugin_utils._rollout.swarm_answers import read
 from ..plugin_utils._settings.check import ReadOnce, as_message, check

@@ -9,13 +9,13 @@ from ansible.plugins.action import ActionBase
 from ..plugin_utils._fleet.inventory import hosts_of
 from ..plugin_utils._fleet.model import Step
 from ..plugin_utils._fleet.outcome import Verdict, outcome_of
+from ..plugin_utils._fleet.room import without_room
 from ..plugin_utils._plan.deprovision import DeprovisionStep
 from ..plugin_utils._report import provision
 from ..plugin_utils._report.rerun import this_command
 from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.eviction import refused_by_node
 from ..plugin_utils._rollout.planned import made
-from ..plugin_utils._rollout.preconditions import without_room
 from ..plugin_utils._rollout.updates import node_ids
 
 # What was found, and over it what was done.

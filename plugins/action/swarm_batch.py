@@ -14,7 +14,6 @@ from ansible.utils.vars import merge_hash
 from ..module_utils._printable import printable
 from ..plugin_utils._controller.delegation import answered
 from ..plugin_utils._controller.found import Found
-from ..plugin_utils._fleet.outcome import State
 from ..plugin_utils._rollout.batch import Batch
 from ..plugin_utils._rollout.durations import lease_seconds
 from ..plugin_utils._rollout.poll import apart
@@ -22,7 +21,7 @@ from ..plugin_utils._rollout.run_identity import this_run
 from ..plugin_utils._rollout.steps import STEPS
 from .swarm_lease import reach, renewable
 
-OWN = ("step", "hosts", "force", "lost_as")
+OWN = ("step", "hosts", "force")
 CHANGING = ("swarm_nodes", "swarm_job_prune")  # other than the lease, which is as before the run in the end, but for another level of isolation
 MAINTAIN = "_gpu_swarm_maintain"
 
@@ -45,7 +44,6 @@ class ActionModule(ActionBase):
             me=this_run(),
             ttl=lease_seconds(own["hosts"], plan, task_vars["ansible_forks"], maintain=MAINTAIN in task_vars),
             force=boolean(own.get("force", False)),
-            broken=State(own.get("lost_as", State.UNTOUCHED.value)),
             absent=task_vars.get("gpu_swarm_state") == "absent",
             checks=self._task.check_mode,
             ledger=task_vars.get("gpu_swarm_ledger") or {},

@@ -58,7 +58,6 @@ EXAMPLES = r"""
   fleet.gpu_swarm.await_containers:
     event: drained
     wait_timeout: 120
-  check_mode: true
   register: inspected
 """
 

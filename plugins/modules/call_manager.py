@@ -12,7 +12,7 @@ version_added: 0.3.0
 description:
   - Runs another module of this collection on the manager to which the task is delegated, in a loop over the managers. It does not fail where the
     manager does not answer. Then RV(answered) is false, and the task goes on to the next one.
-  - The filter P(fleet.gpu_swarm.first_answer#filter) returns the answer.
+  - The last result that was not skipped is the answer, or names each manager with the reason why it did not answer.
 options:
   module:
     description: The module, by its name in this collection.
@@ -25,6 +25,11 @@ options:
         C(gpu_node_docker_socket) of the manager, as with P(fleet.gpu_swarm.manager_api#filter).
     type: dict
     required: true
+  reasons:
+    description: Why the managers before this one did not answer, as RV(reasons) of the last one.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - fleet.gpu_swarm.docker_client
   - fleet.gpu_swarm.attributes
@@ -40,8 +45,6 @@ attributes:
   platform:
     platforms: posix
 seealso:
-  - plugin: fleet.gpu_swarm.first_answer
-    plugin_type: filter
   - plugin: fleet.gpu_swarm.manager_api
     plugin_type: filter
 author:
@@ -53,9 +56,11 @@ EXAMPLES = r"""
   fleet.gpu_swarm.call_manager:
     module: swarm_gpu_info
     arguments: {keep_label: gpu-swarm.keep}
+    reasons: "{{ called.reasons | default([]) if nth > 0 else [] }}"
   delegate_to: "{{ item }}"
   loop: "{{ groups['swarm_managers'] }}"
-  when: item == groups['swarm_managers'][0] or not called.answered | default(called is skipped)
+  loop_control: {index_var: nth}
+  when: nth == 0 or not called.answered | default(called is skipped)
   run_once: true
   register: called
 """
@@ -66,11 +71,16 @@ answered:
   returned: always
   type: bool
 manager:
-  description: The host of the inventory that was called.
+  description: The host of the inventory that answered, empty where none has.
   returned: always
   type: str
 msg:
-  description: Why the other module failed, whether the manager answered or not. All else is what that module returned.
-  returned: where it failed
+  description: Why the other module failed, or, where no manager has answered, each of them with the reason. All else is what that module returned.
+  returned: where it failed, or no manager has answered
   type: str
+reasons:
+  description: Why this manager, and those before it, did not answer.
+  returned: where no manager has answered
+  type: list
+  elements: str
 """

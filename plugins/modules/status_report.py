@@ -14,7 +14,7 @@ description:
   - Runs on the controller. Use it once in a play.
 options:
   answer:
-    description: What M(fleet.gpu_swarm.swarm_explain) returned on the first manager that answered (P(fleet.gpu_swarm.first_answer#filter)).
+    description: What M(fleet.gpu_swarm.swarm_explain) returned on the first manager that answered.
     type: dict
     required: true
   service:
@@ -44,7 +44,7 @@ author:
 EXAMPLES = r"""
 - name: What the fleet is like
   fleet.gpu_swarm.status_report:
-    answer: "{{ called | fleet.gpu_swarm.first_answer }}"
+    answer: "{{ gpu_swarm_answer }}"
   register: status
 """
 

@@ -28,7 +28,7 @@ options:
       - V(finish) returns to service and labels what is left at the end of a run, waits as V(restore) does, and releases the lease
         with a note of how many hosts came to which end.
     type: str
-    choices: [start, acquire, renew, begin, drain, unlabel, restore, finish]
+    choices: [start, acquire, begin, drain, renew, unlabel, restore, finish]
     required: true
   hosts:
     description: The hosts of the batch.
@@ -39,11 +39,6 @@ options:
     description: Whether the lease of another run is taken.
     type: bool
     default: false
-  lost_as:
-    description: What becomes of hosts of which the lease was lost in their window.
-    type: str
-    choices: [untouched, out]
-    default: untouched
 extends_documentation_fragment:
   - fleet.gpu_swarm.docker_client
   - fleet.gpu_swarm.attributes

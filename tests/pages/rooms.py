@@ -33,7 +33,7 @@ DOORS = ("modules", "action", "filter", "doc_fragments")
 GROUND = Room("module_utils", ALL, "errors, files, limits", "used by every room: the one exception, files, limits, text that is safe to print")
 ROOMS = (
     Room("plugin_utils/_report", CONTROLLER, "the tables", "what a run prints: the impact before it, the table and the next command after it"),
-    Room("plugin_utils/_rollout", CONTROLLER, "batch by batch", "while hosts change: may the next batch begin, updates for the manager, the lease"),
+    Room("plugin_utils/_rollout", CONTROLLER, "batch by batch", "the steps of a run, a window, updates for the manager, the lease"),
     Room("plugin_utils/_plan", CONTROLLER, "who needs what", "what each host needs, its groups and batches, and what that means for users"),
     Room("plugin_utils/_fleet", CONTROLLER, "hosts, members, work", "the inventory's hosts: identity, membership, what runs there, their outcome"),
     Room("plugin_utils/_controller", CONTROLLER, "libraries, answers", "around a module: carried libraries, checked answers, a manager's API"),

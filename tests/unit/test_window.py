@@ -26,8 +26,10 @@ OTHERWISE = {
     "Wait until it has ended here": "a drain for which the call does not wait that restarts dockerd",
     "Change packages": "another version of the toolkit, or another setting for the hold of its packages",
 }
-# Task files, and modules, actions and filters of this collection that these call. Then tasks that do something, and those that read a file in.
+# Task files; modules, actions and filters of this collection that these call; and what decides, by the page. Then tasks that do something, and
+# those that read a file in.
 FILES, TASKS, INCLUDES = 12, 8, 2
+PAGE, HEADING = "docs/ARCHITECTURE.md", "## One node's window, step by step"
 
 
 def leads_to(path, task):
@@ -64,15 +66,27 @@ def window():
 
 def of_collection(text):
     """The modules, actions and filters that a task file calls: the first file of each that a reader opens."""
-    actions = re.findall(rf"^ *(?:{re.escape(OWN)}|_gpu_swarm_module: )(\w+):?$", text, re.MULTILINE)
+    actions = re.findall(rf"^ *{re.escape(OWN)}(\w+):$", text, re.MULTILINE) + re.findall(r"_gpu_swarm_module: (\w+)", text)
     filters = re.findall(rf"\| *{re.escape(OWN)}(\w+)", text)
     found = [next(path for kind in ("action", "modules") if (path := ROOT / f"plugins/{kind}/{name}.py").exists()) for name in actions]
     return {str(path.relative_to(ROOT)) for path in found} | {f"plugins/filter/{name}.py" for name in filters}
 
 
+def deciders():
+    """What of plugin_utils/ the table of the page names, where it says what decides at a step."""
+    text = (ROOT / PAGE).read_text(encoding="utf-8").partition(HEADING)[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if re.match(r"\| \d", line)]
+    assert [row[0] for row in rows] == [str(number + 1) for number in range(len(rows))]
+    named = {name for row in rows for name in re.findall(r"`(?:plugins/plugin_utils/)?(_\w+/\w+\.py)`", row[3])}
+    found = {f"plugins/plugin_utils/{name}" for name in named if (ROOT / "plugins/plugin_utils" / name).exists()}
+    others = {name for name in named if (ROOT / "plugins/module_utils" / name).exists()}
+    assert len(found) + len(others) == len(named)
+    return found
+
+
 def opened(window):
     files = dict.fromkeys(path for path, _task, _fails in window)
-    return [*files, *sorted({one for path in files for one in of_collection((ROOT / path).read_text(encoding="utf-8"))})]
+    return [*files, *sorted({one for path in files for one in of_collection((ROOT / path).read_text(encoding="utf-8"))} | deciders())]
 
 
 def done(window):
@@ -82,7 +96,7 @@ def done(window):
 def test_what_a_reader_of_a_window_opens_does_not_grow(window):
     files = opened(window)
     assert [path for path in files if not (ROOT / path).exists()] == []
-    assert {BEGIN, "plugins/action/host_outcome.py", "plugins/action/swarm_batch.py"} < set(files)
+    assert {BEGIN, "plugins/action/host_outcome.py", "plugins/action/swarm_batch.py", "plugins/plugin_utils/_fleet/workload.py"} < set(files)
     assert len(files) <= FILES, files
 
 

@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # By module, what its result has only where the manager answered.
@@ -26,24 +26,19 @@ TRUE = ("answered", "wrong")
 NO_REASON = "no reason given"
 
 
-def called(module: str, result: Mapping[str, Any], manager: str) -> dict[str, Any]:
-    """The result of the module on one manager. It is no failure, so that the next one can be called; ``msg`` is why it would be one."""
+def called(module: str, result: Mapping[str, Any], manager: str, reasons: Sequence[str] = ()) -> dict[str, Any]:
+    """The result of the module on one manager. It is no failure, so that the next one can be called; ``msg`` is why it would be one.
+
+    ``reasons`` are those of the managers before it, which did not answer. Where this one does not either, no ``manager`` did, and ``msg`` is of all.
+    """
     answered = any(bool(result.get(key)) if key in TRUE else key in result for key in MODULES[module])
     kept = {key: value for key, value in result.items() if key != "exception"}  # which Ansible would show as if something had failed
-    why = {"msg": result.get("msg") or NO_REASON} if result.get("failed") else {}
-    return {**kept, **why, "failed": False, "answered": answered, "manager": manager}
-
-
-def first_answer(call: Mapping[str, Any]) -> dict[str, Any]:
-    """What the manager returned that answered. Where none did, what the last one returned, with ``msg`` for all of them."""
-    tried = [result for result in call.get("results") or [] if not result.get("skipped")]
-    last = {**tried[-1]} if tried else {}
-    return last if last.get("answered") else {**last, "answered": False, "manager": "", "msg": _no_answer(tried)}
-
-
-def _no_answer(tried: Iterable[Mapping[str, Any]]) -> str:
-    reasons = [_why(str(result.get("manager") or ""), str(result.get("msg") or NO_REASON).rstrip(".")) for result in tried]
-    return f"No manager of the swarm answers{': ' if reasons else ''}{'; '.join(reasons)}."
+    if not answered:
+        tried = [*reasons, _why(manager, str(result.get("msg") or NO_REASON).rstrip("."))]
+        why = f"No manager of the swarm answers: {'; '.join(tried)}."
+        return {**kept, "failed": False, "answered": False, "manager": "", "reasons": tried, "msg": why}
+    wrong = {"msg": result.get("msg") or NO_REASON} if result.get("failed") else {}
+    return {**kept, **wrong, "failed": False, "answered": True, "manager": manager}
 
 
 def _why(manager: str, text: str) -> str:

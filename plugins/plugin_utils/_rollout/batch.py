@@ -42,7 +42,6 @@ class Batch(Mapping[str, Mapping[str, Any]]):
     me: str = ""  # who this run is, as the holder of a lease
     ttl: int = 0  # of the lease, in seconds
     force: bool = False  # whether the lease of another run is taken
-    broken: State = State.UNTOUCHED  # what a host is in whose lease was lost in its window
     absent: bool = False  # whether what provision did is removed
     checks: bool = False  # whether this run changes nothing
     ledger: Mapping[str, Any] = field(default_factory=dict)

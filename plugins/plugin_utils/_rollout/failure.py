@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from .._controller.answer import CONTAINERS
 from .._fleet.outcome import FACT, State
-from .preconditions import blocking_workloads
 from .updates import Variables
+from .window import blocking_workloads
 
 LOST_OVER = "gpu_swarm_connection_lost"  # by the callback gpu_swarm_lost_connections
 LATE = "failed to execute in the expected time frame"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.managers import called, first_answer
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.managers import called
 
 ROOT = Path(__file__).parents[3]
 
@@ -39,40 +39,30 @@ ROOT = Path(__file__).parents[3]
     ],
 )
 def test_whether_another_manager_need_not_be_called(module, result, answered):
-    assert called(module, result, "m1") == {**result, "answered": answered, "manager": "m1", "failed": False}
+    found = called(module, result, "m1")
+    assert (found["answered"], found["manager"], found["failed"]) == (answered, "m1" if answered else "", False)
+    kept = {key: value for key, value in result.items() if key not in ("answered", "failed", "msg")}
+    assert kept.items() <= found.items()
 
 
 def test_a_call_is_no_failure_and_says_why_it_would_be_one():
-    found = called("swarm_gpu_info", {"failed": True, "rc": 1, "exception": "Traceback", "manager": "m9"}, "m1")
-    assert found == {"failed": False, "rc": 1, "msg": "no reason given", "answered": False, "manager": "m1"}
-
-
-# --- all of them ------------------------------------------------------------------------------------------------------
-
-SKIPPED = {"skipped": True}
-M1 = {"manager": "m1", "answered": False, "msg": "m1 cannot be reached: refused.", "outcomes": {"g1": 1}}
-M2 = {"manager": "m2", "answered": False, "msg": "no SDK", "outcomes": {"g1": 2}}
-M3 = {"manager": "m3", "answered": True, "nodes": []}
-NO_ANSWER = {"answered": False, "manager": ""}
+    found = called("swarm_stack", {"answered": True, "failed": True, "rc": 1, "exception": "Traceback", "manager": "m9"}, "m1")
+    assert found == {"failed": False, "rc": 1, "msg": "no reason given", "answered": True, "manager": "m1"}
 
 
 @pytest.mark.parametrize(
-    ("results", "answer"),
+    ("before", "result", "msg"),
     [
-        ([M3, SKIPPED], M3),
-        ([M1, M3, SKIPPED], M3),
-        ([M1, M2], {**M2, **NO_ANSWER, "msg": "No manager of the swarm answers: m1 cannot be reached: refused; m2: no SDK."}),
-        ([{"manager": "m1", "answered": False}], {**NO_ANSWER, "msg": "No manager of the swarm answers: m1: no reason given."}),
-        ([{"failed": True, "msg": "a bug"}], {**NO_ANSWER, "failed": True, "msg": "No manager of the swarm answers: a bug."}),
-        ([], {**NO_ANSWER, "msg": "No manager of the swarm answers."}),
+        ([], {"failed": True, "msg": "m1 cannot be reached: refused."}, "m1 cannot be reached: refused."),
+        (["m0: no SDK"], {"failed": True, "msg": "too old"}, "m0: no SDK; m1: too old."),
+        ([], {"failed": True}, "m1: no reason given."),
+        ([], {"failed": True, "msg": "", "manager": "m9", "exception": "Traceback"}, "m1: no reason given."),
     ],
 )
-def test_the_answer_is_that_of_the_first_that_answered(results, answer):
-    assert first_answer({"results": results}) == answer
-
-
-def test_without_managers_there_is_no_answer():
-    assert first_answer({"skipped": True, "skip_reason": "No items in the list"})["answered"] is False
+def test_where_none_has_answered_each_is_named_with_the_reason(before, result, msg):
+    found = called("swarm_gpu_info", result, "m1", before)
+    assert found == {"answered": False, "manager": "", "failed": False, "reasons": found["reasons"], "msg": f"No manager of the swarm answers: {msg}"}
+    assert found["reasons"] == [*before, msg.rstrip(".").rpartition("; ")[2]]
 
 
 # --- as Ansible plays it ----------------------------------------------------------------------------------------------
@@ -127,10 +117,10 @@ PLAY = """
   gather_facts: false
   module_defaults: {group/fleet.gpu_swarm.gpu_swarm: {timeout: 7}}
   tasks:
-    - ansible.builtin.import_tasks: FIRST
+    - ansible.builtin.import_tasks: CALL
       CHECKS
-      vars: {_gpu_swarm_to: read the swarm, _gpu_swarm_in_order: MANAGERS, _gpu_swarm_module: MODULE, _gpu_swarm_arguments: ARGUMENTS}
-    - ansible.builtin.debug: {msg: "{{ gpu_swarm_called | fleet.gpu_swarm.first_answer }}"}
+      vars: {_gpu_swarm_to: read the swarm, _gpu_swarm_candidates: MANAGERS, _gpu_swarm_module: MODULE, _gpu_swarm_arguments: ARGUMENTS}
+    - ansible.builtin.debug: {msg: "{{ gpu_swarm_answer }}"}
 """
 READ = '{ledger: false, keep_label: "{{ none | default(omit, true) }}"}'
 SEEN = {"timeout": 7, "keep_label": "by default", "ledger": False}
@@ -139,8 +129,8 @@ STACK = '{name: train, state: absent, registries: {r: {username: u, password: "h
 
 
 def play(managers, module="swarm_gpu_info", arguments=READ, checks=False):
-    first = str(ROOT / "playbooks/tasks/manager/first.yml")
-    words = {"FIRST": first, "CHECKS": f"check_mode: {checks}", "MANAGERS": json.dumps(managers), "MODULE": module, "ARGUMENTS": arguments}
+    call = str(ROOT / "playbooks/tasks/manager/call.yml")
+    words = {"CALL": call, "CHECKS": f"check_mode: {checks}", "MANAGERS": json.dumps(managers), "MODULE": module, "ARGUMENTS": arguments}
     text = PLAY
     for key, value in words.items():
         text = text.replace(key, value)
@@ -185,7 +175,7 @@ def played(tmp_path_factory):
     plays = json.loads(done.stdout[done.stdout.index("\n{") :])["plays"]
     found = {}
     for name, one in zip(PLAYS, plays, strict=True):
-        call, answer = (task["hosts"] for task in one["tasks"])
+        call, answer = one["tasks"][0]["hosts"], one["tasks"][-1]["hosts"]
         assert list(call) == ["g1"]  # once for all
         assert list(answer) == ["g1", "g2"]
         found[name] = call["g1"]["results"], [host["msg"] for host in answer.values()]
@@ -196,14 +186,14 @@ def played(tmp_path_factory):
     ("name", "who", "api", "reasons"),
     [
         ("the first", "works", "unix:///yes.sock", [None, "skipped"]),
-        ("the second", "works", "unix:///yes.sock", [DEAD, None, "skipped"]),
-        ("the third", "works", "unix:///yes.sock", [DEAD, "no SDK", None]),
+        ("the second", "works", "unix:///yes.sock", [[DEAD], None, "skipped"]),
+        ("the third", "works", "unix:///yes.sock", [[DEAD], [DEAD, "lacks: no SDK"], None]),
         ("an external one", "external", "unix:///there.sock", [None]),
     ],
 )
 def test_the_next_manager_is_called_where_one_does_not_answer(played, name, who, api, reasons):
     results, answers = played[0][name]
-    assert ["skipped" if "skip_reason" in one else one.get("msg") for one in results] == reasons
+    assert ["skipped" if "skip_reason" in one else one.get("reasons") for one in results] == reasons
     for answer in answers:
         assert (answer["manager"], answer["answered"], answer["changed"]) == (who, True, True)
         assert answer["nodes"] == [{**SEEN, "docker_host": api, "checks": name == "the third"}]

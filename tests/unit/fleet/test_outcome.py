@@ -15,8 +15,8 @@ import yaml
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import BAD, STAYS_PAUSED, State, Verdict, outcome_of
 
 TASKS = Path(__file__).parents[3] / "playbooks" / "tasks"
-# In tasks, besides the outcome itself: what a variable says that becomes its state.
-NAMES = ("_gpu_swarm_failed", "_gpu_swarm_broken")
+# Of the action host_outcome: what becomes the state of an outcome.
+FAILED_AS = "failed_as"
 # The states by what becomes of work there: whether none comes before the next run, and whether the host is counted as failed meanwhile.
 OUTCOMES = {
     State.FAILED: (False, True),
@@ -84,7 +84,7 @@ def _states_in(part):
         return []
     outcome = part.get("gpu_swarm_outcome")
     own = [outcome["state"]] if isinstance(outcome, dict) and "state" in outcome else []
-    return own + [part[name] for name in NAMES if name in part] + [found for item in part.values() for found in _states_in(item)]
+    return own + ([part[FAILED_AS]] if FAILED_AS in part else []) + [found for item in part.values() for found in _states_in(item)]
 
 
 def test_playbooks_keep_only_outcomes_that_there_are():

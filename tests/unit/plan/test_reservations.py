@@ -13,10 +13,10 @@ from node_lab import UUIDS, gpu, resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger import ledger as swarm_ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.room import newly_pending
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import check_reservations
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.reservations import consented, decided_totals, losses, without
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.preconditions import newly_pending
 
 KIND, OTHER = "NVIDIA-GPU", "TRAINING"
 RENAMED = resources(0, 1, kind=OTHER)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Each step of a window, against a manager that answers as a table says."""
+"""Each step of a run and of its windows, against a manager that answers as a table says."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from host_vars import HostVars
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_batch
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.batch import Batch
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS, judge, pause
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.window import judge, pause
 
 KEEP = "team.keep"
 OF_RUN = {"provision_max_failed": 1, "provision_keep_label": KEEP, "provision_note_run": False}
@@ -223,7 +223,7 @@ def test_a_wait_that_a_connection_interrupted_once_goes_on():
 def test_a_lease_outlasts_an_election(step):
     """As after the reboot of a leader: the node is back, and no leader is elected yet."""
     manager = Manager(swarm_gpu_info=shown(), swarm_lease=[ELECTING, ELECTING, HELD], swarm_nodes=WRITTEN)
-    answer = STEPS[step](batch(manager, broken=State.OUT))
+    answer = STEPS[step](batch(manager))
     assert (answer["answered"], answer["outcomes"], answer["lease"]) == (True, {}, HELD)
 
 
@@ -296,16 +296,15 @@ def test_the_lease_is_renewed_when_it_would_be_due_after_the_drain(now, renewed)
         (DEAD, "could not be taken: no route", False),
     ],
 )
-@pytest.mark.parametrize("broken", [State.UNTOUCHED, State.OUT])
-def test_nobody_is_drained_without_the_lease_of_before(found, words, answered, broken):
+def test_nobody_is_drained_without_the_lease_of_before(found, words, answered):
     manager = Manager(swarm_lease=found, swarm_nodes=WRITTEN)
     book = shown(member("n-a", bound="a", tasks=[SERVICE]))
-    answer = STEPS["drain"](batch(manager, ledger=book, clock=lambda: 600.0, broken=broken))
+    answer = STEPS["drain"](batch(manager, ledger=book, clock=lambda: 600.0))
     assert answer["answered"] is answered
     assert manager.calls_of("swarm_nodes") == []
     for name in "ab":
         assert words in answer["outcomes"][name]["reason"]
-        assert (answer["outcomes"][name]["state"], answer["outcomes"][name]["leave_paused"]) == (broken.value, True)
+        assert (answer["outcomes"][name]["state"], answer["outcomes"][name]["leave_paused"]) == ("untouched", True)
 
 
 JOB = {"service": "job", "node": "n-a", "kind": "NVIDIA-GPU", "values": [], "amount": 1, "clash": True}
@@ -460,7 +459,7 @@ def test_hosts_do_not_join_a_swarm_of_which_another_run_has_the_lease_by_now():
 
 @pytest.mark.parametrize(("found", "reason"), [(HELD, None), ({**HELD, "since": "12:00"}, "another run has had it meanwhile")])
 def test_a_lease_is_renewed_as_the_same_one(found, reason):
-    answer = STEPS["renew"](batch(Manager(swarm_lease=found), broken=State.OUT))
+    answer = STEPS["renew"](batch(Manager(swarm_lease=found)))
     assert [outcome["state"] for outcome in answer["outcomes"].values()] == (["out", "out"] if reason else [])
     assert all(reason in outcome["reason"] for outcome in answer["outcomes"].values())
 

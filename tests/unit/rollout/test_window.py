@@ -2,21 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+"""Whether the hosts of a batch may be changed; what their steps make of that is in test_steps.py."""
+
 from __future__ import annotations
 
 import pytest
 from fleet_lab import assessed, ledger, member, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.preconditions import (
-    blocking_workloads,
-    manager_blocker,
-    newly_pending,
-    not_emptied,
-    pending,
-    rollout_blocker,
-    rooms,
-    without_room,
-)
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.window import blocking_workloads, manager_blocker, not_emptied, rollout_blocker
 
 FAILED = {"state": "failed", "reason": "dockerd did not start"}
 LOST = {"state": "lost", "reason": "no route to host"}
@@ -129,13 +122,7 @@ def test_after_too_many_failures_no_further_host_is_changed(outcomes, most, reas
 
 
 def test_a_run_that_takes_the_room_away_for_good_is_not_stopped_for_lack_of_it():
-    assert newly_pending(short(web=3), None) == []
     assert rollout_blocker(["a"], {"a": variables()}, short(web=3), None, 1) == ""
-
-
-def test_all_that_has_no_room_is_named():
-    assert without_room(short(web=3, one=1)) == ["service web (3 tasks)", "service one (1 task)"]
-    assert without_room({"msg": "no manager answered"}) == without_room(None) == []
 
 
 @pytest.mark.parametrize(
@@ -162,49 +149,6 @@ def test_tasks_that_found_room_before_and_do_not_now_stop_the_roll():
     reason = rollout_blocker(["a"], {"a": variables()}, short(**dict.fromkeys(ran, 1)), ran, 1)
     assert "service web0 (1 task), service web1 (1 task)" in reason
     assert ", …. Make room" in reason
-
-
-# what ran and what waited when the run began, what does now -> how many tasks have lost their room
-ROOM = {
-    "one of them": ((4, 0), (3, 1), 1),
-    "all of them": ((4, 0), (0, 4), 4),
-    "a service that is new": (None, (0, 3), 0),
-    "replicas that were added": ((4, 0), (4, 2), 0),
-    "replicas that were added, and one that was there": ((4, 0), (3, 3), 1),
-    "replicas that were taken away": ((4, 0), (2, 0), 0),
-    "those that waited before": ((4, 2), (4, 2), 0),
-    "those that waited before, and one that did not": ((4, 2), (3, 3), 1),
-    "its last task, of two that waited": ((1, 2), (0, 2), 0),  # another one of it has ended
-    "nothing had room": ((0, 2), (0, 5), 0),
-}
-
-
-@pytest.mark.parametrize(("then", "now", "lost"), ROOM.values(), ids=ROOM)
-def test_only_what_had_room_when_the_run_began_can_lose_it(then, now, lost):
-    def book(running, waiting):
-        tasks = [task(f"web.{n}", "web") for n in range(running)]
-        return {**ledger(member(tasks=tasks)), "pending": [{"service": "web", "count": waiting}] * bool(waiting)}
-
-    before = rooms(book(*then)) if then else rooms(ledger(member()))
-    reason = newly_pending(book(*now), before)
-    assert reason == ([f"service web ({lost} task{'s' * (lost > 1)})"] if lost else [])
-    assert bool(rollout_blocker(["a"], {"a": variables()}, book(*now), before, 1)) is bool(lost)
-
-
-def test_a_job_that_goes_on_with_its_next_tasks_has_lost_no_room():
-    jobs = [task(f"sweep.{n}", "sweep", movable=False) for n in range(3)]
-    before = rooms({**ledger(member(tasks=jobs)), "pending": [{"service": "sweep", "count": 1}]})
-    assert before == {"sweep": {"running": 0, "pending": 1}}
-    assert newly_pending(short(sweep=3), before) == []
-
-
-def test_what_is_pending_is_counted_by_service():
-    # A service has a group for each reason why its tasks wait.
-    book = {"pending": [{"service": "a", "count": 2}, {"service": "b", "count": 1}, {"service": "a", "count": 3}]}
-    assert pending(book) == {"a": 5, "b": 1}
-    assert pending(None) == pending(ledger()) == {}
-    assert rooms(book) == {"a": {"running": 0, "pending": 5}, "b": {"running": 0, "pending": 1}}
-    assert rooms(None) == {}
 
 
 @pytest.mark.parametrize("book", [None, {}, {"msg": "There is no quorum."}])
