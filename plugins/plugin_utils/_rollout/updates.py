@@ -75,7 +75,7 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
         if step.get("left_paused") and outcome and outcome.state in BAD:
             continue  # other than one that was in service when this run began, and is as it was then
         if lost_lease(variables[name], ledger):
-            continue  # what is paused there, the run that holds the lease may have paused
+            continue  # what is paused there, the run that has the lease may have paused
         if to == DRAIN and not _may_be_drained(name, variables, nodes.get(node_id)):
             continue
         if to == FORMER and not labels and nodes and not nodes[node_id]["former_availability"]:

@@ -359,7 +359,7 @@ def test_else_each_is_judged_by_a_ledger_of_this_moment(first, known):
     at_first = {**known, "ledger": shown(finished_jobs=[JOB])} if isinstance(known.get("ledger"), str) else {"ledger": shown(), **known}
     manager = Manager(swarm_gpu_info=shown(), swarm_nodes=[*([first] if first else []), WRITTEN])
     answer = STEPS["restore"](batch(manager, **at_first))
-    names = ["swarm_nodes"] * bool(first) + ["swarm_gpu_info", "swarm_nodes"]
+    names = [*(["swarm_nodes"] if first else []), "swarm_gpu_info", "swarm_nodes"]
     assert (answer["answered"], [module for module, _args in manager.calls]) == (True, names)
     assert not any("if_shown" in update for update in manager.calls[-1][1]["nodes"])
 
