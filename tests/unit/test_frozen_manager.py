@@ -23,34 +23,26 @@ PLAYBOOK = """
 - hosts: nodes
   gather_facts: false
   vars:
-    swarm_member_managers: "{{ groups['swarm_managers'] }}"
-    swarm_member_docker_socket: /nonexistent/docker.sock
-    __swarm_member_found: {unanswered: "{{ groups['swarm_managers'] }}"}
-    _swarm_member_external: []
+    _gpu_swarm_unanswered: "{{ groups['swarm_managers'] }}"
+    _gpu_swarm_external: []
+    _gpu_swarm_socket: /nonexistent/docker.sock
   tasks:
     - ansible.builtin.include_tasks: query.yml
       run_once: true
     - ansible.builtin.debug:
         msg: "{{ ansible_play_hosts | join(',') }} {{ dict(answers | map(attribute='item') | zip(answers | map(attribute='msg'))) }}"
-      vars: {answers: "{{ ANSWERS.results }}"}
+      vars: {answers: "{{ gpu_swarm_manager_answers.results }}"}
 """
 
 
-@pytest.mark.parametrize(
-    ("file", "register"),
-    [
-        ("playbooks/tasks/plan/query_managers.yml", "gpu_swarm_manager_answers"),
-        pytest.param("roles/swarm_member/tasks/query_managers.yml", "__swarm_member_queried", marks=pytest.mark.long),
-    ],
-)
-def test_a_manager_that_froze_costs_no_host_the_run(file, register, tmp_path):
+def test_a_manager_that_froze_costs_no_host_the_run(tmp_path):
     home = tmp_path / "collections" / "ansible_collections" / "fleet"
     home.mkdir(parents=True)
     (home / "gpu_swarm").symlink_to(ROOT)
-    tasks = (ROOT / file).read_text()
+    tasks = (ROOT / "playbooks/tasks/manager/query.yml").read_text()
     assert tasks.count(LIMIT) == 1
     (tmp_path / "query.yml").write_text(tasks.replace(LIMIT, "timeout: 3"))
-    for words in _words_of_all(tmp_path, PLAYBOOK.replace("ANSWERS", register)):
+    for words in _words_of_all(tmp_path, PLAYBOOK):
         assert words.startswith("g1,g2 {'frozen': ")
         assert "3 second" in words or "time frame (3)" in words
 
