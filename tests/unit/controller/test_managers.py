@@ -14,8 +14,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.managers import called
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
 
 ROOT = Path(__file__).parents[3]
 
@@ -228,3 +230,40 @@ def test_arguments_are_shown_at_no_verbosity(played):
 def test_that_its_arguments_are_wrong_is_an_answer_of_the_module_alone_that_says_so(module: str, answered: bool) -> None:
     """A node that somebody controls can return any word: without a ledger, the next manager is called."""
     assert called(module, {"wrong": True}, "m1")["answered"] is answered
+
+
+# --- who calls them ---------------------------------------------------------------------------------------------------
+
+OF_OTHERS = {"_gpu_swarm_module", "_gpu_swarm_arguments", "_gpu_swarm_candidates", "_gpu_swarm_to"}
+OF_BATCH = {"_gpu_swarm_module", "_gpu_swarm_step"}
+AT_THE_ENDS = ("start", "finish")  # where a run starts and ends, its managers may be others than those of the plan
+
+
+def callers():
+    """(the file, the variables) of each task that reads manager/call.yml in."""
+    for path in sorted([*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").rglob("tasks/*.yml")]):
+        for task in _tasks(yaml.safe_load(path.read_text())):
+            file = task.get("ansible.builtin.import_tasks") or task.get("ansible.builtin.include_tasks") or ""
+            if file.endswith("manager/call.yml"):
+                yield path.relative_to(ROOT).as_posix(), task["vars"]
+
+
+def _tasks(items):
+    for item in items or []:
+        yield item
+        for part in ("tasks", "block", "rescue"):
+            yield from _tasks(item.get(part))
+
+
+@pytest.mark.parametrize(("file", "given"), list(callers()))
+def test_a_caller_sets_all_that_decides_what_is_called(file, given):
+    """Else a host could: facts that a module returns are variables too, and come after those of a task."""
+    if given["_gpu_swarm_module"] != "swarm_batch":
+        assert set(given) >= OF_OTHERS
+    else:
+        assert set(given) >= OF_BATCH | ({"_gpu_swarm_candidates"} if given["_gpu_swarm_step"] in AT_THE_ENDS else set())
+        assert given["_gpu_swarm_step"] in STEPS
+
+
+def test_each_step_is_called_from_somewhere():
+    assert {given["_gpu_swarm_step"] for _file, given in callers() if "_gpu_swarm_step" in given} == set(STEPS)
