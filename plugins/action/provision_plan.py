@@ -23,10 +23,10 @@ from ..plugin_utils._plan.provision import hosts_in, in_batches, only_paused, pl
 from ..plugin_utils._plan.reservations import without
 from ..plugin_utils._report import dedicated, provision
 from ..plugin_utils._rollout import ends
-from ..plugin_utils._rollout.durations import restart_waits
 from ..plugin_utils._rollout.eviction import describe
 from ..plugin_utils._rollout.run_identity import left_lease
 from ..plugin_utils._rollout.swarm_answers import read
+from ..plugin_utils._rollout.window import restart_waits
 from ..plugin_utils._settings.check import ReadOnce, as_message, check
 from ..plugin_utils._settings.values import of_run
 

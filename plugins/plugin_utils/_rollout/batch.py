@@ -46,7 +46,7 @@ class Batch(Mapping[str, Mapping[str, Any]]):
     checks: bool = False  # whether this run changes nothing
     ledger: Mapping[str, Any] = field(default_factory=dict)
     lease: Mapping[str, Any] = field(default_factory=dict)
-    settled: bool = False  # whether this step found out who has the lease; else each host goes by what its own batch found
+    lease_known: bool = False  # whether this step found out who has the lease; else each host goes by what its own batch found
     say: Callable[[str], None] = print
     warn: Callable[[str], None] = print
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Batch(Mapping[str, Mapping[str, Any]]):
     def __getitem__(self, name: str) -> Mapping[str, Any]:
         if name not in self._read:
             self._read[name] = self.variables[name]
-        found = {LEASE: self.lease if self.settled else None, FACT: self.outcomes.get(name)}
+        found = {LEASE: self.lease if self.lease_known else None, FACT: self.outcomes.get(name)}
         now = {fact: value for fact, value in found.items() if value is not None}
         return ChainMap(now, self._read[name])  # type: ignore[arg-type]
 
@@ -114,7 +114,7 @@ class Batch(Mapping[str, Mapping[str, Any]]):
         return self._elected(lambda: self.call("swarm_nodes", nodes=updates, **own, **self._keep_label, **more))
 
     def know(self, lease: Answer) -> None:
-        self.lease, self.settled = lease, True
+        self.lease, self.lease_known = lease, True
 
     def answer(self, answered: bool = True) -> Answer:
         return {"answered": answered, "ledger": self.ledger, "lease": self.lease, "outcomes": self.outcomes}

@@ -36,7 +36,7 @@ def is_late(result: Mapping[str, Any]) -> bool:
 
 
 def outcome(name: str, variables: Variables, failure: Failure, failed_as: str | None = None) -> dict[str, Any]:
-    """The state and the reason for the end of the run; ``failed_as`` is the state of a host that answers, if its change is not undone anyway."""
+    """The state and the reason for the end of the run; ``failed_as`` is the state of a host that answers, where nobody undoes its change."""
     known = variables[name].get(FACT)
     if known:  # with run_once a failure is everybody's
         return dict(known)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether this run may change the swarm, for all that writes to it (pure).
+"""Whether this run may change the swarm, for all that writes to it, and for how long it has to (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -10,13 +10,15 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .eviction import NO_REASON
 
 # What playbooks/tasks/manager/call.yml sets.
 FACT = "gpu_swarm_lease"
+# For the change of a node: packages, the restart of dockerd, and until it answers again.
+CHANGE_S = 900
 
 
 def lost_lease(variables: Mapping[str, Any], ledger: Any = None) -> str:
@@ -63,3 +65,23 @@ def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
         f"its turn did not come, since another run changes this swarm: {answer['holder']}{since}. Its lease {left}. Run this again "
         "when it is through; if it is dead, with -e provision_take_lease=true."
     )
+
+
+def lease_seconds(hosts: Iterable[str], plan: Mapping[str, Any], forks: int, maintain: bool = False) -> int:
+    """How long the swarm's lease has to last for this batch of ``hosts``: it is renewed before each, and within one when half of it is over."""
+    if plan["settings"]["provision_lease"]:
+        return plan["settings"]["provision_lease"]
+    settings = [plan["steps"][name]["settings"] for name in hosts if name in plan["steps"]]
+
+    def longest(key: str) -> int:
+        return max((one[key] for one in settings), default=0)
+
+    wait = longest("provision_wait")
+    each = wait + longest("provision_drain_timeout") + CHANGE_S
+    if maintain:
+        # For the user's tasks, until it is back from a reboot, and until it answers. Before a reboot it waits once more.
+        each += wait + 3 * longest("maintain_timeout")
+    # Ansible is at work on so many hosts at a time, and the others come after them.
+    rounds = max(1, -(-min(len(settings), len(plan["to_change"])) // int(forks)))
+    # For tasks it waits once for all hosts, and once more if the manager that answers is lost; then on each host for containers.
+    return 2 * wait + rounds * each

@@ -60,7 +60,7 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
 
     ``pause`` keeps work away from those with which nothing is wrong. ``drain`` has swarm start elsewhere what still runs on
     them, by the ``ledger``. ``former`` gives them back as they were, with their labels as decided, while nothing is there that
-    those could evict; not one that has to wait or was lost, nor one that an earlier run left paused and with which something is wrong
+    those could evict; not one whose outcome keeps it paused, nor one that an earlier run left paused and with which something is wrong
     still, nor one where a finished job would run again. Without ``labels``, only those return that by the ledger are
     still paused or drained by a run. Of a node that was taken off the ledger's list meanwhile nothing is wanted: it would make the call fail
     for all.
@@ -73,7 +73,7 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
         if not node_id or (nodes and node_id not in nodes) or (outcome and (to != FORMER or outcome.stays_paused)):
             continue
         if step.get("left_paused") and outcome and outcome.state in BAD:
-            continue  # other than one that was in service when this run began, and is as it was then
+            continue  # one that was in service when this run began may return, since it is as it was then
         if lost_lease(variables[name], ledger):
             continue  # what is paused there, the run that has the lease may have paused
         if to == DRAIN and not _may_be_drained(name, variables, nodes.get(node_id)):

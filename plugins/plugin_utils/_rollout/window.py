@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...module_utils._ledger.shown import difference
+from .._fleet.model import Step
 from .._fleet.outcome import BAD, State, outcome_of
 from .._fleet.room import Room, newly_pending
 from .._fleet.workload import TASKS, in_words
@@ -45,12 +46,15 @@ CONVERGES_S, REJOINS_S = 60, 15
 HANGS_S = 120
 # For so long tasks that were moved may wait for a place, whatever provision_wait is.
 SETTLE_S = (10, 30)
+# The longest time for which a call says nothing: firewalls on the way forget an idle connection after minutes. No setting, and none's
+# default: whoever gives tasks more time to end gets no longer silence.
+LONGEST_SILENCE_S = 120
 
 # -- emptied -----------------------------------------------------------------------------------------------------------
 
 
 def begin(batch: Batch) -> Answer:
-    """No new tasks for the hosts that may be changed now, and the end of what must not be stopped there."""
+    """No new tasks for the hosts that may be changed now; then it waits for those that must not be stopped there."""
     answer = judge(batch)
     if answer["answered"]:
         return pause(batch)
@@ -63,7 +67,7 @@ def judge(batch: Batch) -> Answer:
     """May these hosts be changed now? Tasks that the batch before has moved get the time to find a place."""
     answered = batch.find() and _settle(batch) and batch.acquire()
     if "nodes" not in batch.ledger:
-        batch.know({"msg": batch.ledger.get("msg")})  # as good as lost
+        batch.know({"msg": batch.ledger.get("msg")})  # counts as lost
     plan = batch.plan
     blocker = rollout_blocker(plan["to_change"], batch, batch.ledger, plan["rooms"], plan["settings"]["provision_max_failed"])
     batch.keep(batch.hosts, State.UNTOUCHED, blocker or lease_blocker(batch.lease))
@@ -131,8 +135,14 @@ def drain(batch: Batch) -> Answer:
     return {**batch.answer(answered), "drained": [name for name, node_id in node_ids(batch.left, batch).items() if node_id in drained]}
 
 
+def restart_waits(step: Step, drain_timeout_s: int, maintain: bool) -> int:
+    """For how long the call that restarts dockerd waits for the drain. Where that is all that is to be done there, the node is out for less
+    long than with a task of its own before it."""
+    return 0 if maintain or "toolkit" in step.needs or drain_timeout_s > LONGEST_SILENCE_S else drain_timeout_s
+
+
 def _renew_if_due(batch: Batch) -> bool:
-    """Before what must not be done twice at a time: what was waited for may have taken long, and a drain may take its time too."""
+    """Before a drain, which two runs must not do at once: what was waited for may have taken long, and a drain may take its time too."""
     drain_s = batch.longest("provision_drain_timeout")
     if not batch.left or not is_due(batch.lease, batch.ledger, batch.clock() + drain_s):
         return True

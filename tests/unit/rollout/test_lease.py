@@ -8,7 +8,7 @@ import pytest
 from fleet_lab import assessed, ledger, member
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.ends import _left_undone
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.lease import is_due, lease_blocker, lost_lease
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.lease import CHANGE_S, is_due, lease_blocker, lease_seconds, lost_lease
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import availability_updates, label_updates, node_ids, to_label
 
 
@@ -112,3 +112,41 @@ def test_what_was_left_undone_for_it_is_reported_of_each_host():
     }
     assert all(OTHER in outcome.reason for outcome in left.values())
     assert _left_undone(steps, hosts, node_ids(hosts, hosts), {**book, "swarm": {}}, "") == {}
+
+
+# --- for how long it is acquired ---------------------------------------------------------------------------------------
+
+
+def planned(*settings, to_change=None, lease=None):
+    usual = {"provision_wait": 300, "provision_drain_timeout": 120, "maintain_timeout": 900}
+    steps = {f"g{number}": {"settings": {**usual, **one}} for number, one in enumerate(settings, 1)}
+    return {"settings": {"provision_lease": lease}, "steps": steps, "to_change": list(steps)[:to_change]}
+
+
+EACH = 300 + 120 + CHANGE_S
+
+
+@pytest.mark.parametrize(
+    ("plan", "forks", "maintain", "seconds"),
+    [
+        (planned({}), 5, False, 2 * 300 + EACH),
+        (planned(*[{}] * 5), 5, False, 2 * 300 + EACH),
+        (planned(*[{}] * 6), 5, False, 2 * 300 + 2 * EACH),
+        (planned(*[{}] * 6, to_change=5), 5, False, 2 * 300 + EACH),  # of the others nothing is changed
+        (planned({}, to_change=0), 5, False, 2 * 300 + EACH),
+        (planned({}), 5, True, 2 * 300 + EACH + 300 + 3 * 900),
+        (planned({"provision_wait": 0}), 5, False, 120 + CHANGE_S),
+        # The slowest host of a batch says how long it lasts, whichever comes first.
+        (planned({"provision_wait": 0}, {"provision_drain_timeout": 600}), 5, False, 2 * 300 + 300 + 600 + CHANGE_S),
+        (planned({}, {"maintain_timeout": 7200}), 5, True, 2 * 300 + EACH + 300 + 3 * 7200),
+        (planned({}, lease=60), 5, True, 60),
+    ],
+)  # fmt: skip
+def test_the_lease_lasts_as_long_as_a_batch_may_take(plan, forks, maintain, seconds):
+    assert lease_seconds(list(plan["steps"]), plan, forks, maintain) == seconds
+
+
+def test_a_lease_is_for_the_hosts_of_its_batch():
+    plan = planned({}, {"provision_wait": 3600})
+    assert lease_seconds(["g1"], plan, 5) == 2 * 300 + EACH
+    assert lease_seconds(["g2"], plan, 5) == 2 * 3600 + 3600 + 120 + CHANGE_S

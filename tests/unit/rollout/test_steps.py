@@ -234,7 +234,7 @@ def test_what_is_written_is_written_under_the_lease(lease, holder):
     made = plan(*"ab")
     for step in made["steps"].values():
         step["labels"] = {}
-    STEPS["unlabel"](batch(manager, made=made, lease=lease, settled=True))
+    STEPS["unlabel"](batch(manager, made=made, lease=lease, lease_known=True))
     [args] = manager.calls_of("swarm_nodes") or [{"nodes": []}]
     assert {key: value for key, value in args.items() if key not in ("nodes", "keep_label")} == holder
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 import pytest
 from fleet_lab import assessed, ledger, member, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.window import blocking_workloads, manager_blocker, not_emptied, rollout_blocker
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Step
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.window import (
+    LONGEST_SILENCE_S,
+    blocking_workloads,
+    manager_blocker,
+    not_emptied,
+    restart_waits,
+    rollout_blocker,
+)
 
 FAILED = {"state": "failed", "reason": "dockerd did not start"}
 LOST = {"state": "lost", "reason": "no route to host"}
@@ -216,3 +224,21 @@ def test_after_a_manager_that_failed_no_other_is_touched():
 def test_without_a_ledger_no_manager_is_touched(book, reason):
     blocker = manager_blocker("a", ["a"], {"a": variables("n1")}, book)
     assert blocker == f"left alone: no manager could be queried who else runs the swarm ({reason}). Fix that and run this again."
+
+
+# --- who waits for a drain ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("needs", "timeout", "maintain", "waits"),
+    [
+        (["restart"], 120, False, 120),
+        (["restart"], 0, False, 0),
+        (["restart"], LONGEST_SILENCE_S, False, LONGEST_SILENCE_S),
+        (["restart"], LONGEST_SILENCE_S + 1, False, 0),  # a task of its own queries again and again
+        (["toolkit", "restart"], 120, False, 0),
+        (["maintain"], 120, True, 0),
+    ],
+)
+def test_the_call_that_restarts_dockerd_waits_where_it_is_all_that_is_done(needs, timeout, maintain, waits):
+    assert restart_waits(Step(needs=needs), timeout, maintain) == waits
