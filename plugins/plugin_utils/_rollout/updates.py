@@ -58,42 +58,52 @@ def step_of(name: str, variables: Variables) -> Mapping[str, Any]:
 def availability_updates(names: Iterable[str], variables: Variables, to: str, ledger: Any = None, labels: bool = True) -> list[dict[str, Any]]:
     """For swarm_nodes: what these hosts are to be for the scheduler.
 
-    ``pause`` keeps work away from those with which nothing is wrong. ``drain`` has swarm start elsewhere what still runs on
-    them, by the ``ledger``. ``former`` gives them back as they were, with their labels as decided, while nothing is there that
-    those could evict; not one whose outcome keeps it paused, nor one that an earlier run left paused and with which something is wrong
-    still, nor one where a finished job would run again. Without ``labels``, only those return that by the ledger are
-    still paused or drained by a run. Of a node that was taken off the ledger's list meanwhile nothing is wanted: it would make the call fail
-    for all.
+    ``pause`` keeps new tasks away. ``drain`` has swarm start elsewhere what still runs there, by the ``ledger``. ``former`` returns hosts to
+    service as they were, with their labels as decided. What is left out of each is in ``_is_changed`` and ``_may_return``.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     updates = []
-    for name in names:
-        step, outcome = step_of(name, variables), outcome_of(variables[name])
-        node_id = node_id_of(variables[name], step)
-        if not node_id or (nodes and node_id not in nodes) or (outcome and (to != FORMER or outcome.stays_paused)):
-            continue
-        if step.get("left_paused") and outcome and outcome.state in BAD:
-            continue  # one that was in service when this run began may return, since it is as it was then
-        if lost_lease(variables[name], ledger):
+    for name, node_id in node_ids(names, variables).items():
+        # One that was taken off the ledger's list meanwhile would make the call fail for all.
+        listed = bool(node_id) and (not nodes or node_id in nodes)
+        if not listed or lost_lease(variables[name], ledger):
             continue  # what is paused there, the run that has the lease may have paused
-        if to == DRAIN and not _may_be_drained(name, variables, nodes.get(node_id)):
-            continue
-        if to == FORMER and not labels and nodes and not nodes[node_id]["former_availability"]:
-            continue
-        if to == FORMER and _runs_a_job_again(name, variables, ledger):
-            continue
-        if to == FORMER and _is_unfit(name, variables) and not _was_left(step, variables[name]):
-            continue
-        update = {"id": node_id, "host": name, "availability": to, "remember": to != FORMER, **_by(to, step)}
-        known = step.get("paused_for") or step.get("fault")
-        if to == FORMER and known:
-            update["paused_for"] = known  # for another one somebody has paused it since
-        if to == FORMER:
-            update.update(_over(decided(variables[name])))
-        if to == FORMER and not (outcome or step.get("left_alone") or step.get("error")):
-            update.update({**(_labels(name, variables, ledger) if labels else {}), **_maintained(name, variables)})
-        updates.append(update if to == PAUSE else {**update, **_evict(name, variables)})  # a pause evicts nothing
+        if to != FORMER and _is_changed(name, variables, to, nodes.get(node_id or "")):
+            evicts = {} if to == PAUSE else _evict(name, variables)  # a pause evicts nothing
+            updates.append({"id": node_id, "host": name, "availability": to, "remember": True, **_by(name, variables), **evicts})
+        if to == FORMER and _may_return(name, variables, ledger, labels, nodes.get(node_id or "")):
+            back = {"id": node_id, "host": name, "availability": to, "remember": False}
+            updates.append({**back, **_as_decided(name, variables, ledger, labels), **_evict(name, variables)})
     return updates
+
+
+def _is_changed(name: str, variables: Variables, to: str, node: Mapping[str, Any] | None) -> bool:
+    """Whether the change of this host goes on, and, of a drain, whether there is anything to move."""
+    return not outcome_of(variables[name]) and (to == PAUSE or _may_be_drained(name, variables, node))
+
+
+def _may_return(name: str, variables: Variables, ledger: Any, labels: bool, node: Mapping[str, Any] | None) -> bool:
+    """Whether it returns to service: nothing keeps it paused, neither what became of it in this run nor a fault, and no finished job would
+    run again there. Without ``labels``, only where by the ledger a run has it paused or drained still."""
+    step, outcome = step_of(name, variables), outcome_of(variables[name])
+    # One that was in service when this run began may return though it failed, since it is as it was then.
+    if outcome and (outcome.stays_paused or (step.get("left_paused") and outcome.state in BAD)):
+        return False
+    if not labels and node and not node["former_availability"]:
+        return False
+    if _runs_a_job_again(name, variables, ledger):
+        return False
+    return not _is_unfit(name, variables) or _was_left(step, variables[name])
+
+
+def _as_decided(name: str, variables: Variables, ledger: Any, labels: bool) -> dict[str, Any]:
+    """What else is written of a host that returns to service."""
+    step = step_of(name, variables)
+    known = step.get("paused_for") or step.get("fault")  # for another one somebody has paused it since
+    written = {**({"paused_for": known} if known else {}), **_over(decided(variables[name]))}
+    if outcome_of(variables[name]) or step.get("left_alone") or step.get("error"):
+        return written
+    return {**written, **(_labels(name, variables, ledger) if labels else {}), **_maintained(name, variables)}
 
 
 def _over(found: Mapping[str, Any]) -> dict[str, str]:
@@ -102,8 +112,9 @@ def _over(found: Mapping[str, Any]) -> dict[str, str]:
     return {"over": label.text(shown._replace(drift=None))} if shown.state == label.FAULT and not found.get("fault") else {}
 
 
-def _by(to: str, step: Mapping[str, Any]) -> dict[str, str]:
-    return {"by": step["by"]} if to != FORMER and step.get("by") else {}
+def _by(name: str, variables: Variables) -> dict[str, str]:
+    by = step_of(name, variables).get("by")
+    return {"by": by} if by else {}
 
 
 def fault_updates(faults: Mapping[str, str], variables: Variables, ledger: Any = None) -> list[dict[str, Any]]:
