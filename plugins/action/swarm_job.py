@@ -13,6 +13,7 @@ from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..plugin_utils._classes import for_job, labelling
 from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.job_file import read
+from ..plugin_utils._controller.managers import reason_of
 from ..plugin_utils._report import jobs as report
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack.patience import patient
@@ -106,7 +107,7 @@ class ActionModule(ActionBase):
         api = {key: value for key, value in self._given.items() if key in CONNECTION_OPTIONS}
         found = self._call("fleet.gpu_swarm.swarm_stack_info", {**api, "stack": self._given["name"]})
         if "nodes" not in found:
-            raise NoManager(f"{self._who}: {found.get('msg') or 'no reason given'}")
+            raise NoManager(reason_of(self._who, found))
         placed = for_job.placed(self._wants, self._given["name"], found["nodes"])
         for line in placed.lines:
             self._display.display(f"  {printable(line)}")
@@ -121,7 +122,7 @@ class ActionModule(ActionBase):
             answer.pop("invocation", None)  # which is shown at -vvv
             return answer
         failure = GpuSwarmError if answer.get("wrong") else NoManager
-        raise failure(f"{self._who}: {answer.get('msg') or 'no reason given'}")
+        raise failure(reason_of(self._who, answer))
 
     def _call(self, module, arguments, checks=False):
         """Answers have no variables in them, but the arguments do."""

@@ -17,6 +17,7 @@ from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..plugin_utils._classes import labelling
 from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.libraries import zip_file, zipped
+from ..plugin_utils._controller.managers import reason_of
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import beforehand, on_nodes, registries, text, verdict
 from ..plugin_utils._stack.document import load
@@ -188,7 +189,7 @@ class ActionModule(ActionBase):
         """Where the files are on the manager: in the arguments of a module, so that with pipelining they are in no file of Ansible's."""
         answer = self._files(state="present", archive=base64.b64encode(zip_file(files)).decode("ascii"))
         if "directory" not in answer:
-            raise NoManager(f"{self._who}: {answer.get('msg') or 'no reason given'}")
+            raise NoManager(reason_of(self._who, answer))
         return answer["directory"]
 
     def _files(self, **options):
@@ -242,7 +243,7 @@ class ActionModule(ActionBase):
     def _read(self, **options):
         answer = self._call("fleet.gpu_swarm.swarm_stack_info", {**self._api, "stack": self._args["name"], **options})
         if "progress" not in answer:
-            raise NoManager(f"{self._who}: {answer.get('msg') or 'no reason given'}")
+            raise NoManager(reason_of(self._who, answer))
         self._absent_libraries, self._last = answer["absent"], answer
         return answer
 

@@ -34,13 +34,14 @@ def called(module: str, result: Mapping[str, Any], manager: str, reasons: Sequen
     answered = any(bool(result.get(key)) if key in TRUE else key in result for key in MODULES[module])
     kept = {key: value for key, value in result.items() if key != "exception"}  # which Ansible would show as if something had failed
     if not answered:
-        tried = [*reasons, _why(manager, str(result.get("msg") or NO_REASON).rstrip("."))]
+        tried = [*reasons, reason_of(manager, result).rstrip(".")]
         why = f"No manager of the swarm answers: {'; '.join(tried)}."
         return {**kept, "failed": False, "answered": False, "manager": "", "reasons": tried, "msg": why}
     wrong = {"msg": result.get("msg") or NO_REASON} if result.get("failed") else {}
     return {**kept, **wrong, "failed": False, "answered": True, "manager": manager}
 
 
-def _why(manager: str, text: str) -> str:
-    """Most messages begin with the host that they are of."""
+def reason_of(manager: str, answer: Mapping[str, Any]) -> str:
+    """Why a module on this ``manager`` failed, with the manager's name once: most messages begin with the host that they are of."""
+    text = str(answer.get("msg") or NO_REASON)
     return text if text.startswith(manager) else f"{manager}: {text}"

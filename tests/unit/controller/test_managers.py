@@ -219,7 +219,7 @@ def test_a_failure_is_an_answer_where_each_manager_would_give_it(played):
 
 def test_arguments_are_shown_at_no_verbosity(played):
     found, output = played
-    assert found["a secret"][1][0]["msg"] == f"No manager of the swarm answers: dead: {DEAD}."
+    assert found["a secret"][1][0]["msg"] == f"No manager of the swarm answers: {DEAD}."
     assert "hush1" not in output
     assert "deprecated" not in output.lower()
 
