@@ -46,7 +46,8 @@ class Unit:
         self.name = name
         self._run = run
         self._acted_at: int | None = None
-        self._restarts = 0
+        # How often systemd had started it by itself when it was last acted on; None where that is to be read after a start that succeeded.
+        self._restarts: int | None = 0
 
     def inspect(self) -> dict[str, Any]:
         """What systemd reports about it now; {} where there is no such unit, or no systemd."""
@@ -82,24 +83,28 @@ class Unit:
         rc, dummy, dummy = self._run(["systemctl", "reset-failed", self.name])
         self._restarts = before.get("restarts", 0) if rc else 0
         with contextlib.suppress(TimedOut):  # what systemd still does is in pending()
-            self._act(["systemctl", "restart", self.name], "did not start", limit_s, before.get("started_at"))
+            # One of systemd's own attempts may have begun in between, 0.1 s after a start that failed: it became this one, and is counted.
+            if self._act(["systemctl", "restart", self.name], "did not start", limit_s, before.get("started_at")):
+                self._restarts = None
 
     def reload(self) -> None:
         """SIGHUP: enough for default-runtime and runtimes, never for node-generic-resources (moby daemon/reload.go)."""
         self._restarts = self.inspect().get("restarts", 0)
         self._act(["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", self.name], "did not take SIGHUP")
 
-    def _act(self, argv: Sequence[str], failed: str, limit_s: float = COMMAND_LIMIT_S, started_at: str | None = None) -> None:
-        """``started_at`` is when it was started before, where that is to be another time by this."""
+    def _act(self, argv: Sequence[str], failed: str, limit_s: float = COMMAND_LIMIT_S, started_at: str | None = None) -> bool:
+        """Whether it is done; False where systemd may be at it still. ``started_at`` is when it was started before, where that is to be another
+        time by this."""
         self._acted_at = int(time.time())
         rc, out, err = self._run(argv, limit_s)
         if rc == 0:
-            return
+            return True
         now = self.inspect()
         # Of a start that failed, the journal says more. systemctl also fails where systemd itself is started anew meanwhile.
         started = started_at is not None and now.get("started_at") != started_at
         if not (self.pending(now) or started):
             raise EngineError("%s %s: %s" % (self.name, failed, (err or out).strip()))
+        return False
 
     def pending(self, now: Mapping[str, Any]) -> str | None:
         """What systemd still does, in words, or None, by what inspect() returned; raises EngineError as soon as a start has failed.
@@ -109,6 +114,8 @@ class Unit:
         """
         if not now:
             return None
+        if self._restarts is None:
+            self._restarts = now["restarts"]
         gave_up = not now["job"] and (now["state"] == "failed" or now["step"] == "auto-restart")
         if gave_up or now["restarts"] > self._restarts:
             raise EngineError("%s did not start: %s" % (self.name, self.reason() or "the journal does not say why"))
@@ -117,9 +124,9 @@ class Unit:
 
     def reason(self) -> str:
         """dockerd's own last error when it did not start, from the journal."""
-        argv = ["journalctl", "--unit", self.name, "--lines", "40", "--output", "cat", "--no-pager"]
-        if self._acted_at is not None:
-            argv += ["--since", "@%d" % self._acted_at]
+        argv = ["journalctl", "--unit", self.name, "--output", "cat", "--no-pager"]
+        # Not both: since a moment, journalctl of Debian 12 (systemd 252) shows the first lines, and it is the last one that says why.
+        argv += ["--lines", "40"] if self._acted_at is None else ["--since", "@%d" % self._acted_at]
         try:
             if self._acted_at is not None:  # systemd reports a start that failed before its last lines are there
                 self._run(["journalctl", "--sync"])

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 
@@ -90,7 +91,10 @@ class Systemd:
             return 0, self.texts.pop(0) if len(self.texts) > 1 else self.texts[0], ""
         self.ran.append(argv)
         if argv[0] == "journalctl":
-            return 0, self.journal, ""
+            lines = self.journal.splitlines(keepends=True)
+            most = int(argv[argv.index("--lines") + 1]) if "--lines" in argv else len(lines)
+            # As of systemd 252: with --since, --lines are the first ones.
+            return 0, "".join(lines[:most] if "--since" in argv else lines[len(lines) - most :]), ""
         if self.hangs and argv[1] == "restart":
             raise TimedOut("'systemctl restart docker.service' timed out", hangs="systemctl")
         return (1, "", self.fails) if self.fails and argv[1] != "reset-failed" else (0, "", "")
@@ -255,6 +259,24 @@ def test_a_restart_that_failed(text):
     option, since = systemd.ran[-1][-2:]
     assert option == "--since"  # not why it failed some other day
     assert before <= int(since[1:]) <= time.time()
+
+
+def test_the_last_line_says_why_however_many_come_before():
+    """More than 40 are usual where dockerd stops in the same second."""
+    talk = "".join(f'time="2026-11-28T05:35:06Z" level=info msg="Subchannel {number}"\n' for number in range(100))
+    it, _systemd = unit(shown(), shown("failed", "failed"), journal=talk + JOURNAL_OF_A_LATE_FAILURE)
+    it.restart(True, 60)
+    with pytest.raises(EngineError, match=f"did not start: {re.escape(NO_BRIDGE)}$"):
+        it.pending(it.inspect())
+
+
+def test_an_attempt_of_systemd_s_own_that_a_restart_took_over_is_no_failure():
+    """After a start that failed it waits for RestartSec, which is 0.1 s on Debian 12, and counts the attempt though the restart became it."""
+    it, _systemd = unit(shown("activating", "auto-restart", NRestarts=0), shown(NRestarts=1), shown(NRestarts=2))
+    it.restart(True, 60)
+    assert it.pending(it.inspect()) is None
+    with pytest.raises(EngineError, match="did not start"):  # it ended after that
+        it.pending(it.inspect())
 
 
 def test_a_restart_that_failed_without_a_word():
