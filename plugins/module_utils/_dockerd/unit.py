@@ -125,7 +125,7 @@ class Unit:
     def reason(self) -> str:
         """dockerd's own last error when it did not start, from the journal."""
         argv = ["journalctl", "--unit", self.name, "--output", "cat", "--no-pager"]
-        # Not both: since a moment, journalctl of Debian 12 (systemd 252) shows the first lines, and it is the last one that says why.
+        # Not both: with --since, journalctl of Debian 12 (systemd 252) shows the first lines, and it is the last one that says why.
         argv += ["--lines", "40"] if self._acted_at is None else ["--since", "@%d" % self._acted_at]
         try:
             if self._acted_at is not None:  # systemd reports a start that failed before its last lines are there

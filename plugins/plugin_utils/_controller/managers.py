@@ -9,6 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,4 +45,4 @@ def called(module: str, result: Mapping[str, Any], manager: str, reasons: Sequen
 def reason_of(manager: str, answer: Mapping[str, Any]) -> str:
     """Why a module on this ``manager`` failed, with the manager's name once: most messages begin with the host that they are of."""
     text = str(answer.get("msg") or NO_REASON)
-    return text if text.startswith(manager) else f"{manager}: {text}"
+    return text if re.match(rf"{re.escape(manager)}(?![\w.-])", text) else f"{manager}: {text}"

@@ -59,26 +59,27 @@ def availability_updates(names: Iterable[str], variables: Variables, to: str, le
     """For swarm_nodes: what these hosts are to be for the scheduler.
 
     ``pause`` keeps new tasks away. ``drain`` has swarm start elsewhere what still runs there, by the ``ledger``. ``former`` returns hosts to
-    service as they were, with their labels as decided. What is left out of each is in ``_is_changed`` and ``_may_return``.
+    service as they were, with their labels as decided. What is left out of each is in ``_leaves_service`` and ``_may_return``.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     updates = []
     for name, node_id in node_ids(names, variables).items():
-        # One that was taken off the ledger's list meanwhile would make the call fail for all.
-        listed = bool(node_id) and (not nodes or node_id in nodes)
-        if not listed or lost_lease(variables[name], ledger):
+        node = nodes.get(node_id or "")
+        if not node_id or (nodes and not node):
+            continue  # one that was taken off the ledger's list meanwhile would make the call fail for all
+        if lost_lease(variables[name], ledger):
             continue  # what is paused there, the run that has the lease may have paused
-        if to != FORMER and _is_changed(name, variables, to, nodes.get(node_id or "")):
+        if to != FORMER and _leaves_service(name, variables, to, node):
             evicts = {} if to == PAUSE else _evict(name, variables)  # a pause evicts nothing
             updates.append({"id": node_id, "host": name, "availability": to, "remember": True, **_by(name, variables), **evicts})
-        if to == FORMER and _may_return(name, variables, ledger, labels, nodes.get(node_id or "")):
+        if to == FORMER and _may_return(name, variables, ledger, labels, node):
             back = {"id": node_id, "host": name, "availability": to, "remember": False}
             updates.append({**back, **_as_decided(name, variables, ledger, labels), **_evict(name, variables)})
     return updates
 
 
-def _is_changed(name: str, variables: Variables, to: str, node: Mapping[str, Any] | None) -> bool:
-    """Whether the change of this host goes on, and, of a drain, whether there is anything to move."""
+def _leaves_service(name: str, variables: Variables, to: str, node: Mapping[str, Any] | None) -> bool:
+    """Whether it is paused or drained: nothing has ended its change, and, for a drain, there is something to move."""
     return not outcome_of(variables[name]) and (to == PAUSE or _may_be_drained(name, variables, node))
 
 

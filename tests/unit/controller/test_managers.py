@@ -57,6 +57,8 @@ def test_a_call_is_no_failure_and_says_why_it_would_be_one():
     [
         ([], {"failed": True, "msg": "m1 cannot be reached: refused."}, "m1 cannot be reached: refused."),
         (["m0: no SDK"], {"failed": True, "msg": "too old"}, "m0: no SDK; m1: too old."),
+        ([], {"failed": True, "msg": "m10 is no manager"}, "m1: m10 is no manager."),
+        ([], {"failed": True, "msg": "m1's clock is wrong"}, "m1's clock is wrong."),
         ([], {"failed": True}, "m1: no reason given."),
         ([], {"failed": True, "msg": "", "manager": "m9", "exception": "Traceback"}, "m1: no reason given."),
     ],
