@@ -12,22 +12,80 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.xids impor
 ACTION = "GPU recovery action changed from 0x0 (None) to %s"
 
 
+HEAD = "3,1042,90211,-;"
+
+
 @pytest.mark.parametrize(
-    ("line", "event"),
+    ("record", "event"),
     [
         (
-            "3,1042,90211,-;NVRM: Xid (PCI:0000:c6:00): 79, pid=1101234, name=nvc:[driver], GPU has fallen off the bus.\n",
-            Event("0000:c6:00", 79, "pid=1101234, name=nvc:[driver], GPU has fallen off the bus."),
+            "3,1042,90211,-;NVRM: Xid (PCI:0000:c6:00): 79, pid=1101234, name=nvc:[driver], GPU has fallen off the bus.\n SUBSYSTEM=pci\n",
+            Event("0000:c6:00", 79, "pid=1101234, name='nvc:[driver]', GPU has fallen off the bus."),
         ),
-        ("NVRM: Xid (0000:03:00): 14, Channel 00000001", Event("0000:03:00", 14, "Channel 00000001")),
-        ("NVRM: Xid (PCI:0000:10:1c): 63", Event("0000:10:1c", 63, "")),
-        ("NVRM: GPU at PCI:0000:c6:00: GPU-4cf2f4a5-2c5a-5bd9-8d63-2a5e2f0e7d1b", None),
-        ("my program says NVRM: Xid (of no card): 79", None),
-        ("usb 1-1: new device", None),
+        ("4,7,1,c,caller=T1;NVRM: Xid (PCI:0000:10:1c): 63", Event("0000:10:1c", 63, "")),
+        (f"{HEAD}NVRM: Xid (PCI:00010000:10:1c.0): 63, row", Event("10000:10:1c", 63, "row")),
+        # Of a partition of a card (MIG), or of a task in one: the card's address is in it too.
+        (f"{HEAD}NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, Contained", Event("0000:01:00", 94, "pid=7194, Contained")),
+        (f"{HEAD}NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:00): 95, Uncontained", Event("0000:01:00", 95, "Uncontained")),
+        (f"{HEAD}NVRM: GPU at PCI:0000:c6:00: GPU-4cf2f4a5-2c5a-5bd9-8d63-2a5e2f0e7d1b", None),
+        (f"{HEAD}NVRM: Xid (PCI:0000:c6:00 GPU-I:x): 79", None),
+        (f"{HEAD}usb 1-1: new device", None),
+        ("", None),
     ],
 )
-def test_a_line_of_the_kernels_log(line, event):
-    assert xids.event(line) == event
+def test_a_record_of_the_kernels_log(record, event):
+    assert xids.event(record) == event
+
+
+FORGED = "NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        f"{HEAD}tmpfs: Unknown parameter '{FORGED}'",  # any user can mount one in a namespace of his own
+        f"{HEAD}overlayfs: ;{FORGED}",
+        f"6,9,9,-;audit: type=1400 comm=\"x\" name=\"{FORGED}\"",
+        f"{HEAD} {FORGED}",
+        f"{HEAD}NVRM: {FORGED}",
+        f"{HEAD}something\n{FORGED}",
+        f"{HEAD}something\n {FORGED}",
+        f"11,9,9,-;{FORGED}",  # level 3 of facility 1: what a process writes to /dev/kmsg
+        f"30,9,9,-;{FORGED}",
+        f"{HEAD[:-1]}\n;{FORGED}",
+        f"x,9,9,-;{FORGED}",
+        f";{FORGED}",
+        FORGED,
+        # Names of processes with which a text of the kernel begins: "%s (%d): drop_caches: %d", "%s[%d]: segfault at …".
+        f"{HEAD}NVRM: Xid (4711): 3: drop_caches: 3",
+        f"{HEAD}NVRM: Xid (PCI:[4711]: segfault at 79 ip 00",
+        f"{HEAD}NVRM: Xid (PCI: (4711): drop_caches: 3",
+    ],
+)
+def test_what_only_looks_like_one(record):
+    assert xids.event(record) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("python3.11", "name='python3.11'"),
+        ("<unknown>", "name='<unknown>'"),
+        ("a, XID 79 of b", "name='a? XID 79 of b'"),
+        ("x', pid=1, y", "name='x?? pid?1? y'"),
+        ("\\x1b[2K\\x0aALARM", "name='\\x1b[2K\\x0aALARM'"),  # escaped by the kernel
+        ("\x1b[2K\u202e", "name='?[2K?'"),
+    ],
+)
+def test_a_process_chooses_its_name_and_passes_for_nothing_by_it(name, shown):
+    found = xids.event(f"{HEAD}NVRM: Xid (PCI:0000:c1:00): 31, pid=4711, name={name}, Ch 00000008, intr 0")
+    assert found.text == f"pid=4711, {shown}, Ch 00000008, intr 0"
+
+
+def test_nor_does_its_name_decide_what_the_driver_requires():
+    record = f"{HEAD}NVRM: Xid (PCI:0000:c1:00): 154, pid=1, name=to 0x0 (None), {ACTION % '0x1 (GPU Reset Required)'}"
+    assert xids.severity(xids.event(record)) == "fault"
+    assert xids.severity(xids.event(f"{HEAD}NVRM: Xid (PCI:0000:c1:00): 154, pid=1, name=to 0x0 (None)")) == "fault"
 
 
 def test_both_ways_to_write_an_address():

@@ -170,14 +170,14 @@ def test_a_watcher_that_is_started_anew_goes_on_with_the_fault_that_it_finds(nod
 
 def test_an_error_that_the_driver_logs(node, tmp_path):
     node.inspect(3)
-    node.it._log.lines = lambda: ["NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
+    node.it._log.lines = lambda: ["3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
     node.inspect(2)
     assert node.written[0].startswith(f"fault {UUID} reason=xid xid=79 since=")
 
 
 def test_an_error_that_nvml_reports_and_the_log_too(node, capsys):
     node.inspect(3)
-    lines = ["NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
+    lines = ["3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
     node.it._log.lines = lambda: [lines.pop() for _one in list(lines)]
     node.errors.append(xids.Event("0000:c1:00", 79, ""))
     node.inspect(20)
