@@ -109,7 +109,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 swarm:
-  description: The machine's own view of its membership, with C(state), C(node_id), C(addr), C(control_available), C(error) and C(managers).
+  description: The machine's own view of its membership, with C(state), C(node_id), C(addr), C(control_available), C(error), C(managers) and
+    C(manager_ids).
   returned: success, and where a join failed
   type: dict
 reachable:

@@ -365,6 +365,7 @@ def swarm_of(info: Mapping[str, Any]) -> dict[str, Any]:
         "control_available": bool(swarm.get("ControlAvailable")),
         "error": swarm.get("Error") or None,
         "managers": sorted(peer["Addr"] for peer in swarm.get("RemoteManagers") or []),
+        "manager_ids": sorted(peer["NodeID"] for peer in swarm.get("RemoteManagers") or [] if peer.get("NodeID")),
         "half_joined": False,
     }
 
@@ -394,7 +395,4 @@ def half_joined(state: str, root_dir: str | None) -> bool:
     if state != "error" or not root_dir:
         return False
     swarm = os.path.join(root_dir, "swarm")
-    return not any(
-        os.path.exists(os.path.join(swarm, *part))
-        for part in (("raft",), ("certificates", "swarm-node.crt"))
-    )
+    return not any(os.path.exists(os.path.join(swarm, *part)) for part in (("raft",), ("certificates", "swarm-node.crt")))

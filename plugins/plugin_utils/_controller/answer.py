@@ -154,7 +154,7 @@ PARTS: dict[str, Judge] = {
     "engine": nullable(record({"running": optional(is_bool), "generic_resources": optional(is_info), "lost_at_reload": optional(is_texts)})),
     "swarm": record({
         "state": is_text, "id": optional(is_text), "node_id": optional(is_text), "control_available": optional(is_bool), "error": optional(is_text),
-        "managers": optional(is_texts), "half_joined": optional(is_bool), "undecided": optional(is_texts),
+        "managers": optional(is_texts), "manager_ids": optional(is_texts), "half_joined": optional(is_bool), "undecided": optional(is_texts),
     }),
     "containers": CONTAINERS,
     "came": CONTAINERS,

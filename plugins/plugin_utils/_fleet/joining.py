@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .membership import Answer, Candidate, Node, find_swarm, membership, swarm_of
+from .membership import Answer, Candidate, Node, find_swarm, membership, swarm_of, unconfirmed_claim
 
 # The answers of a host about itself, the newest last: the roles' assessment, and this role's own, made where there is none yet, and
 # after a change.
@@ -41,6 +41,7 @@ class Survey:
     unanswered: list[str]  # the managers without an answer yet
     coming: list[dict[str, Any]]  # the swarms by the answers of the hosts that are managers before any manager is demoted
     external: list[str] = field(default_factory=list)  # the managers of which only the API is called, and nothing is changed
+    claims: list[str] = field(default_factory=list)  # the hosts that say that they run a swarm, which no manager confirms
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,13 @@ def decide(known: Known, role: str, move: bool) -> Decision:
         needs_sdk=_lacks_sdk(known.answer) and (role == "manager" or known.host == found.manager),
         reacts=_reacts(known.answer),
         would="initialise the swarm" if initialises else WOULD.get(action, "").format(role=role),
-        error=_external(known) or _unlisted(known) or found.error or plan["error"] or _out_of_reach(found),
+        error=_external(known) or _unlisted(known) or found.error or _unconfirmed(known) or plan["error"] or _out_of_reach(found),
     )
+
+
+def _unconfirmed(known: Known) -> str | None:
+    """Why a host that says that it runs a swarm is left out, or None. The others go on without it."""
+    return unconfirmed_claim(known.host) if known.host in known.found.claims else None
 
 
 def _external(known: Known) -> str | None:

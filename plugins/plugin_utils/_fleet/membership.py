@@ -57,22 +57,22 @@ def _why_silent(host: str, answer: Any) -> str:
 
 
 def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Iterable[str]) -> dict[str, Any]:
-    """The hosts that run the swarm, and if nobody does, where it may be initialised, or why not.
+    """The hosts that run the swarm (``live``), and if nobody does, where it may be initialised (``init_on``), or why not (``error``).
 
+    Only a host of ``managers`` is believed when it says that it runs a swarm, and a host that one of these confirms: anyone with root on a
+    worker can say so. ``claims`` are the others, where no manager runs a swarm.
     A swarm is initialised only if every manager of the inventory answered and none of them is in one: a manager that is
     merely down must not come back to find a second swarm. Where they run two, none is chosen.
     """
     managers, playing = list(managers), set(in_play)
     swarms = {host: swarm for host, answer in answers.items() if (swarm := swarm_of(answer)) is not None}
-    order = managers + [host for host in answers if host not in managers]
-    running = [host for host in order if host in swarms and _runs_a_swarm(swarms[host])]
     # A manager that reports an error (such as no quorum) is queried last.
-    running.sort(key=lambda host: (host not in managers, bool(swarms[host].get("error"))))
-    # Half-joined nodes never were in a swarm: their join did not get through.
-    bound = [host for host in managers if host in swarms and swarms[host]["state"] != "inactive" and not swarms[host].get("half_joined")]
-    if any(host in managers for host in running) or (running and bound):
-        return {"live": running, "init_on": None, "error": _why_no_swarm_is_meant([host for host in running if host in managers], swarms)}
-    error = _why_no_swarm_may_be_made(managers, answers, swarms, bound, running)
+    running = sorted((host for host in managers if _runs_a_swarm(swarms.get(host))), key=lambda host: bool(swarms[host].get("error")))
+    strangers = [host for host in answers if host not in managers and _runs_a_swarm(swarms.get(host))]
+    if running:
+        live = [*running, *_confirmed(strangers, running, swarms)]
+        return {"live": live, "init_on": None, "error": _why_no_swarm_is_meant(running, swarms), "claims": []}
+    error = _why_no_swarm_may_be_made(managers, answers, swarms, strangers)
     ready = [host for host in managers if host in playing]
     # One without Docker gets an error of its own; the others go on.
     ready.sort(key=lambda host: _has_no_engine(answers.get(host)))
@@ -82,11 +82,21 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
             f"There is no swarm yet, and none of its managers ({', '.join(managers)}) is in this run. "
             "Run once without --limit, or with one of them in it."
         )
-    return {"live": [], "init_on": init_on, "error": error}
+    return {"live": [], "init_on": init_on, "error": error, "claims": strangers}
 
 
-def _runs_a_swarm(swarm: Mapping[str, Any]) -> bool:
-    return swarm["state"] == "active" and bool(swarm.get("control_available"))
+def _runs_a_swarm(swarm: Mapping[str, Any] | None) -> bool:
+    return swarm is not None and swarm["state"] == "active" and bool(swarm.get("control_available"))
+
+
+def _confirmed(strangers: list[str], running: list[str], swarms: Mapping[str, dict[str, Any]]) -> list[str]:
+    """Those of ``strangers`` that a host of ``running`` knows as managers of its own swarm. A node id that two hosts show is nobody's."""
+    shown = [swarm.get("node_id") for swarm in swarms.values()]
+    known = {(swarms[host].get("id"), node_id) for host in running for node_id in swarms[host].get("manager_ids") or ()}
+    return [
+        host for host in strangers
+        if swarms[host].get("id") and (swarms[host]["id"], swarms[host].get("node_id")) in known and shown.count(swarms[host]["node_id"]) == 1
+    ]  # fmt: skip
 
 
 def _why_no_swarm_is_meant(managers: list[str], swarms: Mapping[str, dict[str, Any]]) -> str | None:
@@ -102,17 +112,16 @@ def _why_no_swarm_is_meant(managers: list[str], swarms: Mapping[str, dict[str, A
 
 
 def _why_no_swarm_may_be_made(
-    managers: list[str],
-    answers: Mapping[str, Any],
-    swarms: Mapping[str, dict[str, Any]],
-    bound: list[str],
-    strangers: list[str],
+    managers: list[str], answers: Mapping[str, Any], swarms: Mapping[str, dict[str, Any]], claims: list[str]
 ) -> str | None:
     if not managers:
         return "No manager is named: put at least one host into the inventory group swarm_managers."
+    # Half-joined nodes never were in a swarm: their join did not get through.
+    bound = [host for host in managers if host in swarms and swarms[host]["state"] != "inactive" and not swarms[host].get("half_joined")]
+    unconfirmed = "".join(f" {unconfirmed_claim(host)}" for host in claims)
     locked = [host for host in bound if swarms[host]["state"] == "locked"]
     if locked:
-        return f"The swarm is locked on {', '.join(locked)}, {LOCKED}, and run this again."
+        return f"The swarm is locked on {', '.join(locked)}, {LOCKED}, and run this again.{unconfirmed}"
     silent = [host for host in managers if host not in swarms]
     reasons = [_why_silent(host, answers.get(host)) for host in silent]
     reasons += [f"{host}: swarm state {swarms[host]['state']}, not a working manager{_complaint(swarms[host])}" for host in bound]
@@ -120,15 +129,18 @@ def _why_no_swarm_may_be_made(
         return (
             "No working swarm manager was found, and a new swarm is only initialised if every manager of the inventory "
             f"answers and none is in a swarm. {'; '.join(reasons)}. "
-            "Bring these hosts back, or take them out of the group swarm_managers."
-        )
-    if strangers:
-        return (
-            f"None of the group swarm_managers is in a swarm, but {', '.join(strangers)} runs one. To keep that swarm, put "
-            f"{strangers[0]} into swarm_managers, at least until the others have joined; if it is worth nothing, run "
-            "'docker swarm leave --force' there."
+            f"Bring these hosts back, or take them out of the group swarm_managers.{unconfirmed}"
         )
     return None
+
+
+def unconfirmed_claim(host: str) -> str:
+    """Why the swarm that ``host`` says it runs is not used, and what to do."""
+    return (
+        f"{host} says that it runs a swarm. No manager of the group swarm_managers confirms that, so no host joins that swarm. If it is the swarm "
+        f"that is meant, put {host} into swarm_managers, at least until the others have joined; if it is worth nothing, run "
+        "'docker swarm leave --force' there."
+    )
 
 
 def _complaint(swarm: Mapping[str, Any]) -> str:

@@ -165,6 +165,7 @@ def test_the_swarm_as_the_node_sees_it():
         "control_available": True,
         "error": None,
         "managers": ["10.0.0.5:2377", "10.0.0.7:2377"],
+        "manager_ids": ["aq1rf5ydlenwi3dvy0mfpwd5j", "vt5h9cpc9198oweazjzwntv63"],
         "half_joined": False,
     }
     outside = {
@@ -175,6 +176,7 @@ def test_the_swarm_as_the_node_sees_it():
         "control_available": False,
         "error": None,
         "managers": [],
+        "manager_ids": [],
         "half_joined": False,
     }
     assert swarm_of(INFO_20) == swarm_of({}) == outside

@@ -45,8 +45,10 @@ STOPPED = said("unknown")
 DEAD = {"unreachable": True, "msg": "No route to host"}
 
 
-def manager(node_id, **more):
-    return said("active", node_id, manages=True, **more)
+def manager(node_id, known=(), **more):
+    """``known`` are the ids of the managers that it knows."""
+    made = said("active", node_id, manages=True, **more)
+    return {**made, "swarm": {**made["swarm"], "id": "s1", "manager_ids": list(known)}}
 
 
 def worker(node_id, **more):
@@ -148,10 +150,8 @@ DECISIONS = {
     "a manager is demoted": (
         Fleet({"m1": manager("i1"), "m2": FRESH, "w1": manager("i2")}, nodes=TWO), "m1", ("demote", False, False, False, False, "become a worker")
     ),
-    "the only manager is demoted after another one was promoted": (
-        Fleet({"m1": worker("i3"), "w1": manager("i1")}, nodes=ONE, managers=("m1",)),
-        "w1",
-        ("demote", False, False, False, False, "become a worker"),
+    "the others go on where a worker says that it runs a swarm": (
+        Fleet({"m1": FRESH, "w1": manager("i1"), "w2": FRESH}, me="w2", managers=("m1",)), "m1", ("join", False, True, False, False, JOIN)
     ),
     "a manager of the swarm that is to be one is queried before one that is not": (
         Fleet({"w1": manager("i1"), "m2": manager("i2"), "w2": FRESH}, me="w2", nodes=TWO), "m2", ("join", False, True, False, False, JOIN)
@@ -193,11 +193,6 @@ DECISIONS = {
         "m1",
         ("unknown", False, False, False, True, "find out whether this node is a member, once the manager has the Docker SDK"),
     ),
-    "the SDK is needed on who is queried, whatever it is to be": (
-        Fleet({"w1": manager("i1", missing=["docker_sdk"]), "m1": worker("i3")}, managers=("m1",)),
-        "w1",
-        ("unknown", False, False, False, True, "find out whether this node is a member, once the manager has the Docker SDK"),
-    ),
     "a member waits for the manager's SDK": (
         Fleet({"m1": manager("i1", missing=["docker_sdk"]), "w1": worker("i3")}),
         "m1",
@@ -237,7 +232,13 @@ REFUSED = {
         Fleet({"m1": manager("i1"), "w1": worker("i3")}, nodes=[node("i1", "manager"), node("i3", host="w2")]), "which belongs to the host w2"
     ),
     "only a host that is to be no manager runs a swarm": (
-        Fleet({"m1": FRESH, "w1": manager("i1")}, managers=("m1",)), "None of the group swarm_managers is in a swarm, but w1 runs one."
+        Fleet({"m1": FRESH, "w1": manager("i1")}, managers=("m1",)), "w1 says that it runs a swarm. No manager of the group swarm_managers confirms"
+    ),
+    "the manager is locked, and a worker says that it runs the swarm": (
+        Fleet({"m1": said("locked", "i1"), "w1": manager("i3"), "w2": FRESH}, me="w2", managers=("m1",), nodes=ONE), "The swarm is locked on m1"
+    ),
+    "a manager of the group is only a worker": (
+        Fleet({"m1": worker("i3"), "w1": manager("i1")}, nodes=ONE, managers=("m1",)), "put w1 into swarm_managers, at least until the others have"
     ),
     "the last manager is to be a worker": (
         Fleet({"m1": DEAD, "w1": manager("i1")}, managers=("m1",), nodes=ONE), "No working swarm manager was found"
@@ -351,6 +352,10 @@ LEAVING = {
     ),
     "one that is in no swarm": (replace(RUNS, me="m2"), Leave(entry="e1", manager="m1")),
     "one that never got in": (Fleet({"m1": manager("i1"), "w1": HALF_JOINED}), Leave(leaves=True, force=True, entry="e1", manager="m1")),
+    "the last manager of the group, which confirms another one": (
+        Fleet({"m1": manager("i1", known=["i1", "i2"]), "w1": manager("i2")}, me="m1", nodes=TWO, managers=("m1",)),
+        Leave(leaves=True, demotes=True, entry="i1", manager="w1"),
+    ),
     "where no swarm is left": (NEW, Leave(entry="e1")),
     "a worker with what was a manager's": (
         Fleet({"m1": manager("i1"), "w1": worker("i3", react={})}, nodes=ONE), Leave(leaves=True, entry="i3", manager="m1", reacts=True)
@@ -371,6 +376,9 @@ def test_how_a_host_leaves(case):
 STAYING = {
     "no manager answered": (
         Fleet({"w1": worker("i3")}, refused="a worker"), True, "No manager of the swarm of w1 answered (managers 192.0.2.1:2377)"
+    ),
+    "only a worker says that it runs the swarm too": (
+        Fleet({"m1": manager("i1"), "w1": manager("i3")}, me="m1", nodes=ONE, managers=("m1",)), True, "m1 is the last manager of its swarm with i3"
     ),
     "no list": (replace(RUNS, nodes=None, refused="timed out"), True, "The manager m1 did not return its list of nodes: timed out. If"),
     "it is in another swarm": (OTHERS, True, "w1 (node id x9) is not in the swarm of m1. Run 'docker swarm leave'"),

@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership 
 )
 
 
-def answer(state="inactive", node_id=None, control=False, half_joined=False, error=None):
+def answer(state="inactive", node_id=None, control=False, half_joined=False, error=None, **more):
     return {
         "swarm": {
             "state": state,
@@ -24,6 +24,7 @@ def answer(state="inactive", node_id=None, control=False, half_joined=False, err
             "half_joined": half_joined,
             "error": error,
             "managers": ["10.0.0.9:2377"],
+            **more,
         }
     }
 
@@ -32,6 +33,9 @@ FRESH = answer()
 RUNS = answer("active", "m1", control=True)
 WORKER = answer("active", "w1")
 DEAD = {"unreachable": True, "msg": "No route to host"}
+# A manager, and a host that it knows as another one.
+VOUCHES = answer("active", "m1", control=True, id="s1", manager_ids=["m1", "x1"])
+VOUCHED = answer("active", "x1", control=True, id="s1", manager_ids=["m1", "x1"])
 BROKEN = {"failed": True, "msg": "live-restore is true\nmore"}
 STOPPED = answer("unknown")
 BARE = FRESH | {"missing": ["engine", "docker_sdk"]}
@@ -57,8 +61,15 @@ FOUND = {
     "on the first that is in the run": ({"a": FRESH, "b": FRESH}, ["a", "b"], ["b"], [], "b"),
     "a manager that runs a swarm is found": ({"a": FRESH, "b": RUNS}, ["a", "b"], ["a"], ["b"], None),
     "a dead one does not matter then": ({"a": DEAD, "b": RUNS}, ["a", "b"], ["a"], ["b"], None),
-    "one that is no manager in the inventory any more counts too": ({"b": WORKER, "x": RUNS}, ["b"], ["b", "x"], ["x"], None),
-    "one that stays a manager is queried first": ({"x": RUNS, "b": RUNS}, ["b"], ["b", "x"], ["b", "x"], None),
+    "one that is no manager in the inventory any more counts after the one that confirms it": (
+        {"x": VOUCHED, "b": VOUCHES}, ["b"], ["b", "x"], ["b", "x"], None
+    ),
+    "one that no manager confirms does not": ({"x": answer("active", "x9", True, id="s1"), "b": VOUCHES}, ["b"], ["b", "x"], ["b"], None),
+    "one with another swarm's id does not": ({"x": answer("active", "x1", True, id="s2"), "b": VOUCHES}, ["b"], ["b", "x"], ["b"], None),
+    "one without the swarm's id does not": (
+        {"x": answer("active", "x1", True), "b": answer("active", "m1", True, manager_ids=["m1", "x1"])}, ["b"], ["b", "x"], ["b"], None
+    ),
+    "nor two that show the id of one node": ({"x": VOUCHED, "y": VOUCHED, "b": VOUCHES}, ["b"], ["b", "x", "y"], ["b"], None),
     "one with a complaint is queried last": (
         {"a": answer("active", "m1", True, error="no leader"), "b": RUNS},
         ["a", "b"],
@@ -83,7 +94,8 @@ FOUND = {
     ),
     "not on a manager that has no Docker": ({"a": BARE, "b": FRESH}, ["a", "b"], ["a", "b"], [], "b"),
     "a half-joined manager was never in a swarm": ({"a": answer("error", half_joined=True)}, ["a"], ["a"], [], "a"),
-}
+    "a worker's word does not keep the others from their swarm": ({"b": FRESH, "x": RUNS}, ["b"], ["b", "x"], [], "b"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", FOUND)
@@ -138,9 +150,29 @@ NOT_FOUND = {
         ["a"],
         "certificate expired",
     ),
-    "a host that is to be no manager runs a swarm of its own": ({"b": FRESH, "x": RUNS}, ["b"], ["b", "x"], "x runs one"),
     "no manager is in the run": ({"a": FRESH, "w": FRESH}, ["a"], ["w"], "--limit"),
 }
+
+
+# What a manager answers that cannot contradict a worker, and the words of the error.
+MUTE = {
+    "locked": (answer("locked", "m1"), "The swarm is locked on a"),
+    "pending": (answer("pending", "m1"), "a: swarm state pending"),
+    "in error": (answer("error", "m1", error="no route"), "a: swarm state error"),
+    "stopped": (STOPPED, "dockerd is not running on a"),
+    "unreachable": (DEAD, "a: No route to host"),
+    # It knows the ids of managers, as each worker does, and not the swarm's: a worker can show both.
+    "a worker": (answer("active", "m1", manager_ids=["x1"]), "a: swarm state active"),
+}
+
+
+@pytest.mark.parametrize("case", MUTE)
+def test_a_worker_that_claims_to_be_a_manager_is_not_believed(case):
+    said, words = MUTE[case]
+    found = find_swarm({"a": said, "x": VOUCHED}, ["a"], ["a", "x", "w"])
+    assert (found["live"], found["init_on"], found["claims"]) == ([], None, ["x"])
+    assert words in found["error"]
+    assert "x says that it runs a swarm. No manager of the group swarm_managers confirms that" in found["error"]
 
 
 @pytest.mark.parametrize("case", NOT_FOUND)

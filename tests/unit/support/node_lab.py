@@ -79,6 +79,7 @@ OUTSIDE = {
     "control_available": False,
     "error": None,
     "managers": [],
+    "manager_ids": [],
     "half_joined": False,
 }
 
