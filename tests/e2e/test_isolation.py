@@ -378,6 +378,7 @@ def built(node: Node, image: str, *, buildkit: bool) -> str:
 
 
 MOUNT = "type=bind,source=/dev/null,target=/var/run/nvidia-container-devices/all"
+NO_SLASH = MOUNT.replace("/all", "all")  # NVIDIA's runtime compares the beginning of the text
 
 
 # jit-cdi is what "auto" stands for, which all other tests have.
@@ -391,19 +392,22 @@ def test_it_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, inventory: P
         for name in NODES:
             takes = b"accept-nvidia-visible-devices-as-volume-mounts = true\n"
             fleet[name].write(CONFIG_TOML, takes + re.sub(rb'(?m)^mode = "\w+"', f'mode = "{mode}"'.encode(), before[name]))
-            assert fleet[name].docker("run", "--rm", "--mount", MOUNT, "lab/task", "sh", "-c", COUNT) == str(ALL)
+            for mount in (MOUNT, NO_SLASH):
+                assert fleet[name].docker("run", "--rm", "--mount", mount, "lab/task", "sh", "-c", COUNT) == str(ALL)
             assert fleet[name].docker("run", "--rm", "lab/cuda", "sh", "-c", COUNT) == str(ALL)
         create(fleet, "reserves", *RESERVES, "--env", "NVIDIA_VISIBLE_DEVICES=all", image="lab/cuda")
         create(fleet, "baked", image="lab/cuda")
         create(fleet, "forges", "--env", f"{VARIABLE}=all")
         create(fleet, "mounts", "--mount", MOUNT)
+        create(fleet, "no-slash", "--mount", NO_SLASH)
         assert [seen(fleet, service) for service in ("reserves", "baked")] == [dict.fromkeys(NODES, number) for number in (1, 0)]
         assert refused(seen(fleet, "forges"), f"it sets {VARIABLE}=all itself")
         assert refused(seen(fleet, "mounts"), "it has a mount at /var/run/nvidia-container-devices/all, by which NVIDIA's runtime would give it GPUs")
+        assert refused(seen(fleet, "no-slash"), "it has a mount at /var/run/nvidia-container-devicesall, by which NVIDIA's runtime")
     finally:
         for name in NODES:
             fleet[name].write(CONFIG_TOML, before[name])
-    removed(fleet, "reserves", "baked", "forges", "mounts")
+    removed(fleet, "reserves", "baked", "forges", "mounts", "no-slash")
 
 
 def test_a_broken_guard_starts_what_requests_no_gpu_and_nothing_else(fleet: Fleet, inventory: Path) -> None:

@@ -21,7 +21,8 @@ VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 # What requests nothing.
 NOTHING = ("", "void", "none")
 _HIDDEN = "void"
-# A mount below these requests a device, and goes before every variable where the toolkit takes it.
+# A mount whose target begins so requests a device, and goes before every variable where the toolkit takes it. NVIDIA's runtime compares texts, not
+# paths: the target needs no slash after this (NCT internal/config/image/cuda_image.go, 1.13.5 to 1.20.0). It looks below /var/run only.
 DEVICE_MOUNTS = ("/var/run/nvidia-container-devices", "/run/nvidia-container-devices")
 _OLD_CUDA = "CUDA_VERSION"  # by which NVIDIA's runtime knows images from before NVIDIA_VISIBLE_DEVICES, and gives them all GPUs
 
@@ -81,7 +82,7 @@ def device_mounts(document: Mapping[str, Any]) -> list[str]:
     """Where it has mounts that request devices."""
     mounts = document.get("mounts")
     found = [str(one.get("destination", "")) for one in mounts if isinstance(one, dict)] if isinstance(mounts, list) else []
-    return [path for path in found if _is_below(posixpath.normpath(path))]
+    return [path for path in found if _cleaned(path).startswith(DEVICE_MOUNTS)]
 
 
 def rewritten(entries: Sequence[str], listed: Collection[str], devices: Sequence[str]) -> list[str]:
@@ -109,5 +110,7 @@ def with_environment(document: dict[str, Any], entries: list[str]) -> dict[str, 
     return {**document, "process": {**document["process"], "env": entries}}
 
 
-def _is_below(path: str) -> bool:
-    return any(path == one or path.startswith(one + "/") for one in DEVICE_MOUNTS)
+def _cleaned(path: str) -> str:
+    """The path as Go's filepath.Clean writes it. normpath keeps two slashes at the beginning."""
+    found = posixpath.normpath(path)
+    return found[1:] if found.startswith("//") else found

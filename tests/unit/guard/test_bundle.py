@@ -103,10 +103,13 @@ def test_what_requests_nothing_gets_nothing_of_nvidias_runtime(entries, mode):
 MOUNTED = [
     Settings("1.20.0", mode=mode, swarm_resource=LISTED[0], mounts=mounts) for mode in ("legacy", "cdi", "jit-cdi") for mounts in (True, False)
 ]
-DESTINATIONS = st.sampled_from(
-    ["/var/run/nvidia-container-devices", "/var/run/nvidia-container-devices/all", f"/var/run//nvidia-container-devices/{A}/", "/var/run/x/../all"]
+SLASHES = st.sampled_from(["/", "//", "///", "/./", "/x/../"])
+DESTINATIONS = st.one_of(
+    st.builds("{}var{}run{}nvidia-container-devices{}{}".format, *3 * [SLASHES], st.just("") | SLASHES, st.sampled_from(["all", A, ""])),
+    st.just("/var/run/x/../all"),
 )
-MOUNTS = st.lists(st.fixed_dictionaries({"source": st.sampled_from(["/dev/null", "/data"]), "destination": DESTINATIONS}), max_size=3)
+SOURCES = st.sampled_from(["/dev/null", "//dev/null", "/dev//null/", "/data"])
+MOUNTS = st.lists(st.fixed_dictionaries({"source": SOURCES, "destination": DESTINATIONS}), max_size=3)
 
 
 @given(entries=ENTRIES, devices=DEVICES, mode=st.sampled_from(MOUNTED), mounts=MOUNTS)
@@ -136,7 +139,12 @@ def test_a_process_without_variables_has_none():
         ("/var/run/nvidia-container-devices", True),
         ("/run/nvidia-container-devices/GPU-a", True),
         ("/var/run/../run/nvidia-container-devices//0", True),
-        ("/var/run/nvidia-container-devices-of-mine", False),
+        ("/var/run/nvidia-container-devicesall", True),
+        ("//var/run/nvidia-container-devices/all", True),
+        ("///var//run/./nvidia-container-devicesall", True),
+        ("/var/run/nvidia-container-devices-of-mine", True),
+        ("/var/run/nvidia-container-device", False),
+        ("/data/var/run/nvidia-container-devices/all", False),
         ("/data", False),
     ],
 )
@@ -144,6 +152,12 @@ def test_a_mount_that_requests_a_device_is_found(destination, wants):
     document = {"mounts": [{"destination": "/proc"}, {"destination": destination}, "odd"]}
     assert bundle.device_mounts(document) == ([destination] if wants else [])
     assert bundle.device_mounts({}) == []
+
+
+def test_two_slashes_at_the_beginning_are_a_request_in_the_stand_in_too():
+    """So that it can show what the guard lets through."""
+    for target in ("//var/run/nvidia-container-devices/all", "/var/run/nvidia-container-devicesall"):
+        assert requested({}, MOUNTED[0], mounts=[{"source": "//dev/null", "destination": target}]) == ["all"]
 
 
 def test_what_go_makes_of_values_that_are_no_text_is_kept():

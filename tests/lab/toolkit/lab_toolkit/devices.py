@@ -72,14 +72,23 @@ def requested(
 
 
 def _by_mounts(mounts: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What is mounted from /dev/null below the directory is named as a device is; those of `cdi/` and `imex/` are names of other kinds."""
+    """What /dev/null is mounted at, where that begins with the directory's name, with a slash after it or without (requestsFromMounts in NVIDIA's
+    cuda_image.go). The rest is named as a device is; `cdi/` and `imex/` are names of other kinds."""
     found = []
     for mount in mounts:
-        device = posixpath.normpath(mount["destination"]).removeprefix(f"{DEVICE_MOUNTS}/")
-        inside = device != posixpath.normpath(mount["destination"])
-        if inside and posixpath.normpath(mount.get("source", "")) == "/dev/null" and not device.startswith(("cdi/", "imex/")):
+        destination = _cleaned(mount["destination"])
+        if _cleaned(mount.get("source", "")) != "/dev/null" or not destination.startswith(DEVICE_MOUNTS):
+            continue
+        device = destination.removeprefix(DEVICE_MOUNTS).strip("/")
+        if device and not device.startswith(("cdi/", "imex/")):
             found.append(device)
     return list(dict.fromkeys(found))
+
+
+def _cleaned(path: str) -> str:
+    """As Go's filepath.Clean."""
+    found = posixpath.normpath(path)
+    return found[1:] if found.startswith("//") else found
 
 
 def _is_old_cuda_image(env: dict[str, str]) -> bool:
