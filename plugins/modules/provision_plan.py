@@ -125,7 +125,7 @@ rooms:
   returned: always
   type: dict
 left_lease:
-  description: Who still has the swarm's lease, though that run has ended or its time is over; empty if nobody.
+  description: Who still has the swarm's lease, though that run has ended or its time seems to be over; empty if nobody.
   returned: always
   type: str
 made:

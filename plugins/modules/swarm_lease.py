@@ -12,8 +12,8 @@ version_added: 0.2.0
 description:
   - Acquires, renews or releases the lease of a swarm. It is kept in the label C(gpu-swarm.lease) of the swarm itself, so that all
     managers show it, and is written as one versioned update. Of two that acquire it at once, one gets it.
-  - A lease ends by itself, by the clock of the manager. Managers' clocks are taken to agree, as they must for swarm's
-    certificates.
+  - A lease ends by itself, by the clock of the swarm's leader, whichever manager is called. If another manager became the leader since,
+    somebody else's lease counts for its whole length again, by the new leader's clock.
   - The module does not fail where somebody else has the lease. Check RV(acquired).
   - A lease that a process of this controller acquired and that has ended since, as a killed run has, is taken over at once.
   - Everything else of the swarm stays as it is. No join token is read.
@@ -26,7 +26,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: Returns what would become of the lease, and acquires nothing.
+    details: Returns what would become of the lease, by the clock of the manager that is called, and acquires nothing.
   diff_mode:
     support: full
   idempotent:
@@ -94,7 +94,7 @@ holder:
   type: str
   sample: alice@controller pid 1234 (run 3f9a2b1c.88123)
 since:
-  description: Since when, in UTC, by the manager's clock; null where nobody does or the label does not have it.
+  description: Since when, in UTC, by the leader's clock; null where nobody does or the label does not have it.
   returned: success
   type: str
   sample: "2026-11-21T02:09:37Z"
@@ -110,9 +110,15 @@ renew_at:
   sample: 1795313827.5
   version_added: 0.2.0
 taken_from:
-  description: Who had the lease, where it had not ended and was acquired all the same; else null.
+  description: Whose lease was replaced, whether it had ended or not; null if nobody else's was. The module warns of it.
   returned: success
   type: str
+taken_after:
+  description: How long ago the lease of RV(taken_from) had ended, in seconds; null if it had not, or if nobody else's was replaced.
+  returned: success
+  type: int
+  sample: 60
+  version_added: 0.3.0
 isolation:
   description: The level of isolation of the swarm by now, or V(unknown) where the label is none of this module. In check mode, what it would be.
   returned: success
@@ -161,7 +167,8 @@ def main():
     except GpuSwarmError as exc:
         module.fail_json(msg=exc.message, **exc.details)
     if result["taken_from"]:
-        module.warn("The lease of this swarm was taken from %s." % result["taken_from"])
+        had = "had not ended" if result["taken_after"] is None else "had ended %d s before" % result["taken_after"]
+        module.warn("The lease of this swarm was taken from %s. It %s." % (result["taken_from"], had))
     module.exit_json(**result)
 
 

@@ -55,7 +55,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._swarm.lease import refuse_another
+from ..module_utils._swarm.lease import unless_another
 from ..module_utils._swarm.manager import connect, until_written
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 
@@ -67,8 +67,7 @@ def run(params, check_mode):
     manager = connect(params)
 
     def attempt():
-        cluster, clock = manager.cluster()
-        refuse_another(cluster["Spec"], clock, params["holder"], "No join token was replaced", AFTER)
+        cluster, dummy = unless_another(manager, params["holder"], "No join token was replaced", AFTER, check_mode)
         if params["rotate"] and not check_mode:
             manager.update_cluster(cluster["Version"]["Index"], cluster["Spec"], params["rotate"])
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
-from .._ledger.tasks import epoch
-from .._swarm.lease import refuse_another
-from .._swarm.manager import Manager
+from .._swarm.lease import unless_another
+from .._swarm.manager import Manager, until_written
 from .._swarm.owned_labels import PREFIX
 from . import finished, logs, removal
 
@@ -46,11 +45,10 @@ def prune(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> Prun
     """Removes what is over. ``params`` are the options of the module."""
     refuse(params)
     age, named = finished.seconds(params["older_than"]), params["services"] or []
-    cluster, clock = manager.cluster()
-    refuse_another(cluster["Spec"], clock, params["holder"], "No job was removed", AFTER)
+    dummy, now = until_written(lambda: unless_another(manager, params["holder"], "No job was removed", AFTER, check_mode))
     found = removal.candidates(manager, removal.Wanted(params["services"], params["labels"], PREFIX))
     rules = finished.Rules(age, params["keep_last"], params["failed"])
-    chosen, kept = finished.chosen(found, named, rules, epoch(clock))
+    chosen, kept = finished.chosen(found, named, rules, now)
     stays = [(one.service, removal.Stays(reason)) for one, reason in kept]
     removed = []
     for one in chosen:

@@ -2,9 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who may change a swarm just now: a lease in a label of the swarm itself, which ends by the manager's clock.
+"""Who may change a swarm just now: a lease in a label of the swarm itself, which ends by the clock of the swarm's leader.
 
-What becomes of it (pure), and writing it as one versioned update, so that of two runs that want it one gets it.
+Clocks of managers may differ by hours. The leader stamps each update of the swarm (UpdatedAt; swarmkit manager/state/store/memory.go, touchMeta), so
+an update that is written and read back shows the leader's time, whichever manager is called.
+
+What becomes of a lease (pure), and writing it as versioned updates: of two runs that want it, one gets it.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,18 +21,26 @@ from typing import Any, Mapping, NamedTuple
 
 from . import isolation
 from .isolation import Isolation
-from .manager import Manager, SwarmError, until_written
+from .manager import Manager, OutOfSequence, SwarmError, until_written
 
 LABEL = "gpu-swarm.lease"
 LAST_RUN = "gpu-swarm.last-run"  # what became of the run that released its lease last
 
 
 class Lease(NamedTuple):
-    """Times are whole seconds since 1970, None where a label has none: it ends only by being taken."""
+    """Times are whole seconds since 1970, None where a label has none: it ends only by being taken.
+
+    ``leader`` is the node id of the leader whose clock they are of. BID: not known yet. None: a label of a former release.
+    """
 
     holder: str
     since: int | None
     until: int | None
+    ttl: int | None = None
+    leader: str | None = None
+
+
+BID = ""  # written before the leader's time is known
 
 
 # As Go writes it. Python before 3.11 reads neither nine digits of a second nor a Z.
@@ -57,7 +68,8 @@ def read(spec: Mapping[str, Any]) -> Lease | None:
         return None
     try:
         kept = json.loads(value)
-        return Lease(str(kept["holder"]), seconds(kept["since"]), seconds(kept["until"]))
+        lease = Lease(str(kept["holder"]), seconds(kept["since"]), seconds(kept["until"]))
+        return lease._replace(ttl=int(kept["ttl"]), leader=str(kept["leader"])) if "leader" in kept else lease
     except (KeyError, TypeError, ValueError):
         return Lease(value, None, None)
 
@@ -66,10 +78,16 @@ def write(spec: dict[str, Any], lease: Lease | None, note: Mapping[str, Any] | N
     """The spec with that lease, or without one; everything else stays. ``note`` takes the place of that of the run before; empty removes it."""
     labels = {key: value for key, value in (spec.get("Labels") or {}).items() if key != LABEL and (key != LAST_RUN or note is None)}
     if lease:
-        labels[LABEL] = json.dumps({"holder": lease.holder, "since": in_words(lease.since), "until": in_words(lease.until)})
+        labels[LABEL] = json.dumps(_label(lease))
     if note:
         labels[LAST_RUN] = json.dumps(note)
     return dict(spec, Labels=labels)
+
+
+def _label(lease: Lease) -> dict[str, Any]:
+    """What the label says. The lease's last two fields are not there where they are None: somebody else's label stays as it was."""
+    label = {"holder": lease.holder, "since": in_words(lease.since), "until": in_words(lease.until), "ttl": lease.ttl, "leader": lease.leader}
+    return {key: value for key, value in label.items() if value is not None or key not in ("ttl", "leader")}
 
 
 def last_run(spec: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -84,7 +102,8 @@ def last_run(spec: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def result(spec: Mapping[str, Any], now: str | None) -> dict[str, Any] | None:
-    """The lease in a swarm's spec as a module's result has it, or None. ``now`` is the manager's clock, as it writes it."""
+    """The lease in a swarm's spec as a module's result has it, or None. ``now`` is the manager's clock, as it writes it: where it differs from the
+    leader's, so does ``expires_in``. Nothing is decided by that."""
     lease = read(spec)
     return lease and {"holder": lease.holder, "since": in_words(lease.since), "expires_in": _left(lease, seconds(now))}
 
@@ -102,13 +121,53 @@ class AnotherRun(SwarmError):
     """Somebody else has the lease: each manager would refuse that."""
 
 
-def refuse_another(spec: Mapping[str, Any], clock: str, holder: str, what: str, remedy: str) -> None:
-    """Raises where somebody else's lease counts. ``clock`` is the manager's, ``what`` says what is not done for it."""
-    lease, now = read(spec), seconds(clock)
+class ByLeader(NamedTuple):
+    """The swarm's own object as it was read back after an update, and the time of the leader that stamped it."""
+
+    cluster: dict[str, Any]
+    now: int
+    leader: str
+
+
+def _stamped(manager: Manager, cluster: Mapping[str, Any], spec: Mapping[str, Any]) -> ByLeader:
+    """Write ``spec`` over ``cluster`` and read it back. Raises OutOfSequence where others wrote first, or the leader changed meanwhile."""
+    leader = manager.leader()
+    manager.update_cluster(cluster["Version"]["Index"], spec)
+    written, dummy = manager.cluster()
+    if manager.leader() != leader:
+        raise OutOfSequence("Could not update the swarm: it was changed by someone else meanwhile. Run this again.")
+    return ByLeader(written, seconds(written["UpdatedAt"]), leader)
+
+
+def _in_time_of(lease: Lease, now: int, leader: str) -> Lease:
+    """The lease by the clock of ``leader``. If it was counted by another clock, how much of it is left is not known: all of it is."""
+    if lease.leader in (None, leader):
+        return lease
+    return lease._replace(until=now + (lease.ttl or 0), leader=leader)
+
+
+def _read_by_leader(manager: Manager, cluster: Mapping[str, Any]) -> ByLeader:
+    """The swarm, with somebody else's lease by the clock of today's leader, so that a later run counts from there."""
+    read_back = _stamped(manager, cluster, cluster["Spec"])
+    lease = read(read_back.cluster["Spec"])
+    counted = lease and _in_time_of(lease, read_back.now, read_back.leader)
+    return read_back if counted == lease else _stamped(manager, read_back.cluster, write(read_back.cluster["Spec"], counted))
+
+
+def unless_another(manager: Manager, holder: str, what: str, remedy: str, check_mode: bool) -> tuple[dict[str, Any], int]:
+    """(the swarm's own object, the time). Raises where somebody else's lease counts; ``what`` says what is not done for it.
+
+    In check mode nothing is written, and the time is that of the manager that is called."""
+    cluster, clock = manager.cluster()
+    lease, now = read(cluster["Spec"]), seconds(clock)
+    if lease and lease.holder != holder and not check_mode:
+        cluster, now, dummy = _read_by_leader(manager, cluster)
+        lease = read(cluster["Spec"])
     if counts(lease, now) and lease.holder != holder:
         left = _left(lease, now)
         ends = "does not end by itself" if left is None else "ends in %d s unless that goes on" % left
         raise AnotherRun("%s, since another run changes this swarm: %s. Its lease %s. %s" % (what, lease.holder, ends, remedy))
+    return cluster, now
 
 
 class Leased:
@@ -138,13 +197,13 @@ class Leased:
         self._checked = time.time()
 
 
-def acquired_by(before: Lease | None, now: int, want: Mapping[str, Any]) -> Lease:
+def acquired_by(before: Lease | None, now: int, want: Mapping[str, Any], leader: str = BID) -> Lease:
     """The lease after ``holder`` tried to acquire it: ``before`` itself where somebody else has it."""
     own = before is not None and before.holder == want["holder"]
     if counts(before, now) and not own and not want["force"] and before.holder not in want["takeover"]:
         return before
-    since = before.since if own and before.since is not None else now
-    return Lease(want["holder"], since, now + want["ttl"])
+    since = before.since if own and before.since is not None and before.leader != BID else now
+    return Lease(want["holder"], since, now + want["ttl"], want["ttl"], leader)
 
 
 def released(before: Lease | None, want: Mapping[str, Any]) -> Lease | None:
@@ -163,22 +222,43 @@ class Settled(NamedTuple):
 
 
 def settle(manager: Manager, want: Mapping[str, Any], check_mode: bool) -> Settled:
-    """Brings the swarm to what is wanted, by one update."""
+    """Brings the swarm to what is wanted: a release by one update, the lease by two, the first of which gets it."""
+    first: list[Lease | None] = []  # before this call wrote anything
 
     def attempt() -> Settled:
         cluster, clock = manager.cluster()
-        spec, now = cluster["Spec"], seconds(clock)
-        before, was = read(spec), isolation.read(spec)
-        after = released(before, want) if want["state"] == "absent" else acquired_by(before, now, want)
-        free = after is None or after.holder == want["holder"]
-        note = _note(want, now) if after is None else None  # not over the lease of another run
-        is_now = isolation.merged(was, want["isolation"], now) if want["isolation"] and free else was
-        if not check_mode and (after != before or note or is_now != was):
-            changed = isolation.write(spec, is_now) if is_now != was else spec
-            manager.update_cluster(cluster["Version"]["Index"], write(changed, after, note))
-        return Settled(before, after, now, was, is_now)
+        first.append(read(cluster["Spec"]))
+        found = ByLeader(cluster, seconds(clock), BID)
+        if want["state"] == "present" and not check_mode:
+            found = _bid(manager, found, want)
+        return _written(manager, found, want, check_mode)._replace(before=first[0])
 
     return until_written(attempt)
+
+
+def _bid(manager: Manager, found: ByLeader, want: Mapping[str, Any]) -> ByLeader:
+    """Acquire the lease if nobody else has it. Either way the time is the leader's by then."""
+    lease = read(found.cluster["Spec"])
+    if lease and lease.holder == want["holder"]:
+        return _stamped(manager, found.cluster, found.cluster["Spec"])
+    if lease:
+        found = _read_by_leader(manager, found.cluster)
+        lease = read(found.cluster["Spec"])
+    after = acquired_by(lease, found.now, want)
+    return found if after == lease else _stamped(manager, found.cluster, write(found.cluster["Spec"], after))
+
+
+def _written(manager: Manager, found: ByLeader, want: Mapping[str, Any], check_mode: bool) -> Settled:
+    spec, now = found.cluster["Spec"], found.now
+    before, was = read(spec), isolation.read(spec)
+    after = released(before, want) if want["state"] == "absent" else acquired_by(before, now, want, found.leader)
+    free = after is None or after.holder == want["holder"]
+    note = _note(want, now) if after is None else None  # not over the lease of another run
+    is_now = isolation.merged(was, want["isolation"], now) if want["isolation"] and free else was
+    if not check_mode and (after != before or note or is_now != was):
+        changed = isolation.write(spec, is_now) if is_now != was else spec
+        manager.update_cluster(found.cluster["Version"]["Index"], write(changed, after, note))
+    return Settled(before, after, now, was, is_now)
 
 
 def _note(want: Mapping[str, Any], now: int) -> dict[str, Any] | None:
@@ -198,7 +278,8 @@ def answer(settled: Settled, want: Mapping[str, Any]) -> dict[str, Any]:
     """The module's result."""
     before, after, now, was, is_now = settled
     acquired = want["state"] == "present" and after.holder == want["holder"]
-    from_other = acquired and counts(before, now) and before.holder != want["holder"]
+    from_other = acquired and before is not None and before.holder != want["holder"]
+    left = _left(before, now)
     return {
         "changed": after != before or bool(want["outcomes"] and after is None) or is_now != was,
         "acquired": acquired,
@@ -206,6 +287,7 @@ def answer(settled: Settled, want: Mapping[str, Any]) -> dict[str, Any]:
         "since": in_words(after.since) if after else None,
         "expires_in": _left(after, now),
         "taken_from": before.holder if from_other else None,
+        "taken_after": -left if from_other and left is not None and left <= 0 else None,
         "isolation": is_now.level,
         "isolation_before": was.level,
         "diff": {"before": _shown(before, was), "after": _shown(after, is_now)},

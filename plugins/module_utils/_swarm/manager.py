@@ -348,6 +348,14 @@ class Manager:
         refuse_unless_manager(info, self._where)
         return info["Swarm"]["Cluster"], info["SystemTime"]
 
+    def leader(self) -> str:
+        """The node id of the manager that leads the swarm, by which each update is stamped."""
+        managers = self._call("list managers", lambda: self._client.nodes(filters={"role": "manager"}))
+        leading = [one["ID"] for one in managers if (one.get("ManagerStatus") or {}).get("Leader")]
+        if not leading:
+            raise SwarmError(NOT_A_MANAGER["lost_leader"].format(where=self._where, error="", known="none known here"), swarm_state="no_quorum")
+        return leading[0]
+
     def join_tokens(self) -> dict[str, str]:
         """The tokens with which machines join, by role."""
         return self._call("read the join tokens", self._client.inspect_swarm)["JoinTokens"]

@@ -43,7 +43,7 @@ def is_gone(holder: str, proc: Path = PROC) -> bool:
 
 
 def left_lease(ledger: Any) -> str:
-    """The holder of the lease that a swarm still has, though its run has ended or its time is over; '' if there is none."""
+    """The holder of the lease that a swarm still has, though its run has ended or its time seems to be over; '' if there is none."""
     lease = ((ledger or {}).get("swarm") or {}).get("lease")
     if not lease:
         return ""

@@ -34,9 +34,9 @@ def start(batch: Batch) -> Answer:
     faults, level = batch.plan["to_pause"], batch.plan["isolation"]["change"]
     if batch.plan["to_change"] or faults or level:
         answered = acquire(batch, **({"isolation": level} if level else {}))["answered"]
-    elif batch.plan["left_lease"]:
-        # A run that was killed after its last change. Whoever has something to change takes the lease over, and releases it.
-        batch.call("swarm_lease", state="absent", holder=batch.plan["left_lease"])
+    elif batch.plan["left_lease"] and batch.call("swarm_lease", ttl=batch.ttl).get("acquired"):
+        # Of a run that was killed after its last change. By the leader's clock its time is over.
+        batch.call("swarm_lease", state="absent")
     if batch.plan["only_paused"] and batch.lease.get("acquired"):
         # The ledger shows the lease of before. What fails is done once more at the end of the run.
         batch.write(availability_updates(batch.plan["only_paused"], batch, FORMER, labels=False))

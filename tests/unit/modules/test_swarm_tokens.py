@@ -20,13 +20,17 @@ class FakeManager:
         self.updates = []
 
     def cluster(self):
-        return cluster(self.labels), "2026-11-21T02:10:00Z"
+        return {**cluster(self.labels), "UpdatedAt": "2026-11-21T02:10:00Z"}, "2026-11-21T03:10:00Z"  # this manager's clock is ahead of the leader's
 
-    def update_cluster(self, version, spec, rotate):
+    def leader(self):
+        return "m1"
+
+    def update_cluster(self, version, spec, rotate=()):
         if self.lost:
             self.lost -= 1
             raise OutOfSequence("changed meanwhile")
-        self.updates.append((version, spec, rotate))
+        if rotate:
+            self.updates.append((version, spec, rotate))
 
 
 def run(manager, monkeypatch, rotate=("worker", "manager"), check_mode=False, holder=None):

@@ -406,7 +406,7 @@ def test_without_a_manager_nothing_is_written():
     [
         ({}, ["swarm_lease"]),
         ({"only_paused": ["a"]}, ["swarm_lease", "swarm_nodes"]),
-        ({"to_change": [], "left_lease": "dead run"}, ["swarm_lease"]),
+        ({"to_change": [], "left_lease": "dead run"}, ["swarm_lease", "swarm_lease"]),
         ({"to_change": []}, []),
         ({"to_pause": {"a": "fault reason=mismatch"}}, ["swarm_lease", "swarm_nodes", "swarm_gpu_info"]),
         # Where nothing else is to be done, no later step would release it.
@@ -418,6 +418,13 @@ def test_a_run_starts_with_the_lease_and_what_is_only_paused(made, calls):
     answer = STEPS["start"](batch(manager, lease={}, made=plan(*"ab", **made)))
     assert [name for name, _args in manager.calls] == calls
     assert (answer["answered"], answer["outcomes"]) == (True, {})
+
+
+def test_a_lease_that_was_left_is_released_only_after_the_leader_says_that_it_has_ended():
+    manager = Manager(swarm_lease={"acquired": False, "holder": "alice"})
+    answer = STEPS["start"](batch(manager, lease={}, made=plan(*"ab", to_change=[], left_lease="alice")))
+    assert [args.get("state", "present") for _name, args in manager.calls] == ["present"]
+    assert (answer["lease"], answer["outcomes"]) == ({}, {})
 
 
 UNKNOWN = {"failed": True, "msg": "No such node", "unknown": ["n-a"]}

@@ -29,7 +29,13 @@ class VersionedServices:
         self.before = lambda call, service_id: None
 
     def cluster(self):
-        return swarm_api.cluster(self._labels), self.time
+        return {**swarm_api.cluster(self._labels), "UpdatedAt": self.time}, self.time
+
+    def update_cluster(self, version, spec):
+        self._labels = spec["Labels"]
+
+    def leader(self):
+        return "m1"
 
     def nodes(self):
         return self._nodes

@@ -149,11 +149,15 @@ class Manager:
         self.kept, self.updates = cluster(labels), 0
 
     def cluster(self):
-        return copy.deepcopy(self.kept), CLOCK
+        return copy.deepcopy({**self.kept, "UpdatedAt": CLOCK}), CLOCK
+
+    def leader(self):
+        return "m1"
 
     def update_cluster(self, version, spec, rotate=()):
         assert version == self.kept["Version"]["Index"]
-        self.kept["Spec"], self.updates = copy.deepcopy(spec), self.updates + 1
+        changed = spec["Labels"].get(isolation.LABEL) != self.kept["Spec"]["Labels"].get(isolation.LABEL)
+        self.kept["Spec"], self.updates = copy.deepcopy(spec), self.updates + changed
 
 
 def settled(manager, check_mode=False, **want):
