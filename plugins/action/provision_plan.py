@@ -15,7 +15,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, left_out
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
 from ..plugin_utils._fleet.room import rooms
-from ..plugin_utils._plan import deprovision, isolation, isolation_label, warnings
+from ..plugin_utils._plan import deprovision, isolation, isolation_label, react, warnings
 from ..plugin_utils._plan.consent import check_reservations, plan_finished_jobs
 from ..plugin_utils._plan.first_manager import where_it_begins
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
@@ -130,6 +130,7 @@ def _warnings(planned, managers, settings, absent):
         *toolkit_warnings(hosts, steps),
         *warnings.together({host.name: host.assessed for host in hosts}),
         *warnings.even_managers(managers, {name: step.needs for name, step in steps.items()}),
+        *react.warnings([] if absent else hosts, swarm),
         *dedicated.warnings(settings[DEDICATED] and not absent, swarm.ledger),
         *warnings.unread_keeps(swarm.nodes.values()),
         *warnings.long_runners({name: step.long_running for name, step in steps.items()}, settings["provision_keep_label"]),

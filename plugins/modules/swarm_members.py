@@ -46,7 +46,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: The nodes in the words of Docker's API, with C(ID), C(Spec), C(Status), C(ManagerStatus) and C(Description.Hostname).
+  description: The nodes in the words of Docker's API, with C(ID), C(Spec), C(Status), C(ManagerStatus) and C(Description.Hostname), and
+    where a node reports the health of its GPUs the label of C(Description.Engine.Labels) by which it does.
   returned: success
   type: list
   elements: dict
@@ -79,6 +80,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._health import label
 from ..module_utils._swarm.manager import connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
 
@@ -98,8 +100,10 @@ def run(params):
 
 
 def _short(node):
-    hostname = (node.get("Description") or {}).get("Hostname", "")
-    return dict({part: node[part] for part in PARTS if part in node}, Description={"Hostname": hostname})
+    description = node.get("Description") or {}
+    labels = (description.get("Engine") or {}).get("Labels") or {}
+    reports = {"Engine": {"Labels": {label.KEY: labels[label.KEY]}}} if label.KEY in labels else {}
+    return dict({part: node[part] for part in PARTS if part in node}, Description=dict({"Hostname": description.get("Hostname", "")}, **reports))
 
 
 def main():

@@ -103,6 +103,21 @@ def test_it_runs_on_each_manager_and_a_second_run_has_nothing_to_do(fleet: Fleet
     assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
 
 
+def test_it_stays_where_the_inventory_lost_its_nodes(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """They report still, and without it nobody would pause them."""
+    misspelt = fleet.playbook(fleet.inventory(swarm_managers=MANAGERS, gpu_node=NODES), *settings())
+    assert misspelt.rc == 2, misspelt.output
+    assert "The inventory has h1, h2, h3 in the group gpu_node, and not in gpu_nodes: write gpu_nodes." in misspelt.output
+    alone = fleet.inventory(swarm_managers=MANAGERS)
+    run = fleet.playbook(alone, *settings())
+    assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
+    assert "so the service gpu-swarm-react stays. Put these nodes into gpu_nodes" in " ".join(run.output.split())
+    role = ("--become", "--module-name", "ansible.builtin.include_role", "--args", "name=fleet.gpu_swarm.swarm_member", "swarm_managers")
+    run = fleet.ansible("ansible", "--inventory", str(alone), *settings(), *role)
+    assert run.rc == 0, run.output
+    assert {name: fleet[name].run("systemctl", "is-active", UNIT) for name in MANAGERS} == dict.fromkeys(MANAGERS, "active")
+
+
 @pytest.mark.rare
 def test_a_mig_device_is_lost_and_a_run_is_there_at_once(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """The service or the run pauses the node, whichever comes first, and neither does it twice."""

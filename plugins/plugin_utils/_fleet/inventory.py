@@ -25,7 +25,7 @@ REACT, REACT_LIMIT, HEALTH = "swarm_member_react", "swarm_member_react_limit", "
 METRICS = "swarm_member_metrics_directory"
 FAILED_BEFORE = "an earlier task of this run failed on this host, so it is left out. Fix that and run this again."
 OF_STEP = (*FOR_TASKS, *FOR_STEPS)
-SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, REACT, REACT_LIMIT, METRICS, *OF_STEP)
+SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, REACT, REACT_LIMIT, HEALTH, METRICS, *OF_STEP)
 
 
 def hosts_of(
@@ -41,10 +41,11 @@ def hosts_of(
     return [_host(task_vars, name, results, settings[name], watched) for name in names]
 
 
-def _is_watched(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> bool:
-    """Whether any GPU node of the inventory, in this run or not, has a watcher: else managers have nothing to react to."""
+def _is_watched(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> bool | None:
+    """Whether any GPU node of the inventory, in this run or not, has a watcher: else managers have nothing to react to. None where the inventory
+    has no GPU node."""
     nodes = [name for name in task_vars["groups"].get(GPU_NODES, []) if name in task_vars["hostvars"]]
-    return any(found[HEALTH] for found in values(task_vars, nodes, (HEALTH,), template).values())
+    return any(found[HEALTH] for found in values(task_vars, nodes, (HEALTH,), template).values()) if nodes else None
 
 
 def current_answer(answer: dict[str, Any] | None, alive: bool) -> dict[str, Any] | None:
@@ -59,11 +60,12 @@ def left_out(hosts: list[Host], alive: Iterable[str]) -> list[Host]:
     return [replace(host, assessed=current_answer(host.assessed, host.name in known)) for host in hosts]
 
 
-def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], settings: Mapping[str, Any], watched: bool) -> Host:
+def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], settings: Mapping[str, Any], watched: bool | None) -> Host:
     groups, raw = task_vars["groups"], task_vars["hostvars"].raw_get(name)
     found = [dict(raw[result]) for result in results if raw.get(result)]
     assessed = next((answer for answer in reversed(found) if not _failed(answer)), found[-1] if found else None)
-    reacts = watched and settings[REACT] and name in groups.get(MANAGERS, [])
+    may_react = settings[REACT] and name in groups.get(MANAGERS, [])
+    keeps = may_react and watched is None and settings[HEALTH]
     return Host(
         name=name,
         gpu=name in groups.get(GPU_NODES, []),
@@ -78,9 +80,10 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], set
         advertise_addr=settings[ADVERTISE] or "",
         kept=bool((assessed or {}).get("kept")),
         settings={key: settings[key] for key in OF_STEP},
-        reacts=settings[REACT_LIMIT] if reacts else None,
+        reacts=settings[REACT_LIMIT] if may_react and watched else None,
+        keeps_reacting=bool(keeps),
         fault_limit=settings[REACT_LIMIT],
-        metrics=settings[METRICS] or "" if reacts else "",
+        metrics=settings[METRICS] or "" if keeps or (may_react and watched) else "",
     )
 
 

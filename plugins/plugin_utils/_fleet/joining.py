@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ...module_utils._health import label
 from .membership import Answer, Candidate, Node, find_swarm, membership, swarm_of, unconfirmed_claim
 
 # The answers of a host about itself, the newest last: the roles' assessment, and this role's own, made where there is none yet, and
@@ -69,6 +70,7 @@ class Decision:
     becomes_manager: bool = False  # by its join or a promotion: the next one has to wait for it
     needs_sdk: bool = False  # it lacks the Docker SDK for Python, which what it does as a manager needs
     reacts: bool = False  # it has the service that pauses nodes with faults
+    reported: bool = False  # nodes of the swarm report to that service
     would: str = ""  # what check mode reports
     error: str | None = None  # why nothing is done
 
@@ -126,6 +128,11 @@ def _reacts(answer: Answer) -> bool:
     return answer.get("react") is not None
 
 
+def _reports(node: Node) -> bool:
+    engine = (node.get("Description") or {}).get("Engine") or {}
+    return bool((engine.get("Labels") or {}).get(label.KEY))
+
+
 # -- what a host has to do -----------------------------------------------------------------------------------------------
 
 WOULD_JOIN = {
@@ -155,6 +162,7 @@ def decide(known: Known, role: str, move: bool) -> Decision:
         becomes_manager=role == "manager" and (joins or action == "promote"),
         needs_sdk=_lacks_sdk(known.answer) and (role == "manager" or known.host == found.manager),
         reacts=_reacts(known.answer),
+        reported=any(map(_reports, known.nodes or ())),
         would="initialise the swarm" if initialises else WOULD.get(action, "").format(role=role),
         error=_external(known) or _unlisted(known) or found.error or _unconfirmed(known) or plan["error"] or _out_of_reach(found),
     )

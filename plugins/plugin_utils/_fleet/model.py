@@ -63,6 +63,7 @@ class Host:
     isolation: str = ""  # the level that it is to have
     settings: dict[str, Any] = field(default_factory=dict)  # those that tasks read, by name
     reacts: int | None = None  # a manager on which a service pauses nodes with faults: so many of a hundred at most
+    keeps_reacting: bool = False  # a manager that keeps this service while nodes report: the inventory has no GPU node that says otherwise
     fault_limit: int = 20  # so many of a hundred GPU nodes a run pauses for a fault at most
     metrics: str = ""  # the directory to which that service writes metrics
 

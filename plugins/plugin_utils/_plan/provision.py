@@ -38,7 +38,8 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: st
     """The step of each host, by name. ``maintain`` describes a maintenance: with it, every member gets a window. ``level`` is the swarm's."""
     nodes = swarm.nodes
     report = watchers.report_of(hosts, swarm)
-    hosts = [_classed(replace(host, report=report, isolation=isolation.wanted(host, level)), swarm) for host in identified(hosts, nodes)]
+    hosts = [react.as_reported(host, swarm) for host in identified(hosts, nodes)]
+    hosts = [_classed(replace(host, report=report, isolation=isolation.wanted(host, level)), swarm) for host in hosts]
     # What is to be a manager is one before another is demoted.
     coming = [host.assessed for host in hosts if host.manager and not host.error]
     steps = {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming, maintain) for host in hosts}

@@ -2,17 +2,48 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a host has the service that pauses nodes with faults as it is to have it (pure).
+"""Whether a host has the service that pauses nodes with faults as it is to have it, and which hosts keep it (pure).
 
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 from ...module_utils._react import code
-from .._fleet.model import Host
+from .._fleet.model import Host, Swarm
+
+_NAMED = 5  # so many nodes the warning names
+
+
+def as_reported(host: Host, swarm: Swarm) -> Host:
+    """The host, which keeps its service while nodes of the swarm report to it although the inventory has no GPU node: those nodes would be left
+    without protection because of a group that is misspelt, or in another inventory."""
+    return replace(host, reacts=host.fault_limit) if _keeps(host) and _reporting(swarm) else host
+
+
+def warnings(hosts: Iterable[Host], swarm: Swarm) -> list[str]:
+    """That managers keep their service for nodes that the inventory does not have."""
+    keep, nodes = [host.name for host in hosts if _keeps(host)], _reporting(swarm)
+    if not keep or not nodes:
+        return []
+    named = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
+    text = (
+        f"{', '.join(keep)}: the inventory has no host in gpu_nodes, and nodes of the swarm report the health of their GPUs ({named}), so the "
+        "service gpu-swarm-react stays. Put these nodes into gpu_nodes; or remove the service with swarm_member_react: false."
+    )
+    return [text]
+
+
+def _keeps(host: Host) -> bool:
+    return host.keeps_reacting and bool((host.assessed or {}).get("react"))
+
+
+def _reporting(swarm: Swarm) -> list[str]:
+    return sorted(node["hostname"] for node in swarm.nodes.values() if node.get("health"))
 
 
 def react_differs(host: Host) -> bool:

@@ -18,7 +18,7 @@ from ansible.errors import AnsibleError
 from ...module_utils._mask import mask
 from .declaration import Setting
 from .judge import as_text, is_template, problem, shown
-from .names import Names, misspelt
+from .names import Names, misspelt, misspelt_groups
 from .roles import ROLES, declared
 
 # The groups of an inventory whose hosts are a fleet.
@@ -61,7 +61,8 @@ def check(task_vars: Mapping[str, Any], names: list[str], template: Callable[[An
     settings = declared(roles)
     known, hostvars = Names(settings), task_vars["hostvars"]
     of_play = _of_play(task_vars, settings)
-    run = [*_previewed(task_vars), *_wrong(of_play, settings, known, lambda key: template(of_play[key]))]
+    run = [*_previewed(task_vars), *misspelt_groups(task_vars.get("groups", {}), GROUPS)]
+    run += _wrong(of_play, settings, known, lambda key: template(of_play[key]))
     found: dict[str, list[str]] = {}
     for name in names:
         raw = hostvars.raw_get(name)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Names of settings, and those that nearly are one (pure).
+"""Names of settings and groups, and those that nearly are one (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -10,12 +10,14 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from .declaration import FACTS, PREFIXES
 
 # How much of the rest of a name has to be the same.
 CLOSE = 0.8
+# So many hosts of a misspelt group are named.
+NAMED = 5
 
 
 class Names:
@@ -55,3 +57,21 @@ def _shortened(name: str) -> set[str]:
 
 def misspelt(name: str, meant: str) -> str:
     return f"{name} is no setting: write {meant}, or give a variable of your own another name."
+
+
+def misspelt_groups(groups: Mapping[str, Sequence[str]], known: Sequence[str]) -> Iterator[str]:
+    """What is wrong with the groups of an inventory that nearly have the name of one of ``known``: their hosts would be left out without a word.
+
+    Upper case and hyphens do not count. A group whose hosts are all in the right one too does no harm, such as ``gpu_nodes1`` below ``gpu_nodes``.
+    """
+    names = Names(known)
+    for group in sorted(groups.keys() - set(known)):
+        plain = group.lower().replace("-", "_")
+        meant = plain if plain in known else names.meant(plain)
+        lost = [host for host in groups[group] if host not in groups.get(meant or "", ())]
+        if meant and lost:
+            named = ", ".join(lost[:NAMED]) + (f" and {len(lost) - NAMED} more" if len(lost) > NAMED else "")
+            yield (
+                f"The inventory has {named} in the group {group}, and not in {meant}: write {meant}. Give a group of your own another name, or put "
+                f"its hosts into {meant} too."
+            )

@@ -205,3 +205,21 @@ def test_managers_react_where_any_gpu_node_is_watched(m1, g1, limit):
     found = hosts_of(shown, ["m1", "g1"], ("gpu_node_assessed",))
     assert [one.reacts for one in found] == [limit, None]
     assert [one.metrics for one in found] == ["" if limit is None else "/var/lib/prometheus/node-exporter", ""]
+    assert not any(one.keeps_reacting for one in found)  # the inventory has GPU nodes, and goes by what they say
+
+
+@pytest.mark.parametrize(
+    ("m1", "groups", "keeps"),
+    [
+        ({}, {}, True),
+        ({}, {"gpu_nodes": []}, True),
+        ({"gpu_node_health": False}, {}, False),
+        ({"swarm_member_react": False}, {}, False),
+    ],
+)
+def test_managers_keep_their_service_where_no_gpu_node_says_otherwise(m1, groups, keeps):
+    variables = {"m1": m1, "w1": {}}
+    shown = {**m1, "inventory_hostname": "m1", "groups": {"swarm_managers": ["m1"], **groups}, "hostvars": HostVars(variables)}
+    found = hosts_of(shown, ["m1", "w1"], ("gpu_node_assessed",))
+    assert [(one.reacts, one.keeps_reacting) for one in found] == [(None, keeps), (None, False)]
+    assert [one.metrics for one in found] == ["/var/lib/prometheus/node-exporter" if keeps else "", ""]

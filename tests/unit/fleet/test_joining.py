@@ -16,6 +16,7 @@ import yaml
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_member_plan import ActionModule
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import label
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.joining import (
     Decision,
     Known,
@@ -213,6 +214,14 @@ def test_what_a_host_has_to_do(case):
 @pytest.mark.parametrize(("react", "reacts"), [({"react": {"running": True}}, True), ({"react": None}, False), ({}, False)])
 def test_whether_it_has_the_service_that_pauses_nodes(react, reacts):
     assert Fleet({"m1": manager("i1"), "w1": worker("i3", **react)}, nodes=ONE).decide().reacts is reacts
+
+
+@pytest.mark.parametrize(
+    ("engine", "reported"), [({"Labels": {label.KEY: "ok"}}, True), ({"Labels": {label.KEY: ""}}, False), ({}, False), (None, False)]
+)
+def test_whether_nodes_report_to_that_service(engine, reported):
+    listed = [ONE[0], {**ONE[1], "Description": {"Hostname": "g1", "Engine": engine}}]
+    assert Fleet({"m1": manager("i1"), "w1": worker("i3")}, nodes=listed).decide().reported is reported
 
 
 REFUSED = {

@@ -11,6 +11,7 @@ from ansible.plugins.action import ActionBase
 from swarm_api import node
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_members import ActionModule
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import label
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import Manager
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_members as module
 
@@ -47,6 +48,15 @@ def test_nodes_with_what_distinguishes_them(monkeypatch):
     assert leader["Status"]["Addr"] == "192.0.2.1"
     assert member["Spec"]["Labels"] == {"gpu-swarm.host": "g2"}
     assert "ManagerStatus" not in member
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"), [({label.KEY: "ok", "rack": "r1"}, {"Labels": {label.KEY: "ok"}}), ({"rack": "r1"}, None), (None, None)]
+)
+def test_a_node_that_reports_its_health_shows_that(labels, shown):
+    made = node("n1")
+    made["Description"]["Engine"] = {"EngineVersion": "26.1.5", "Labels": labels}
+    assert module._short(made)["Description"].get("Engine") == shown
 
 
 def test_tokens_are_read_only_on_request(monkeypatch):

@@ -27,6 +27,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model impor
     Step,
     Swarm,
 )
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import react
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import hosts_in, in_batches, label_change, only_paused, plan, to_pause
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.toolkit import DEFAULT
@@ -245,6 +246,26 @@ def test_the_service_that_pauses_nodes_with_faults(limit, found, needed):
     step = step_of(one, swarm(member(role="manager", labels={})))
     assert (step.needs, step.groups, step.reacts) == (["react"] if needed else [], [JOIN, LABEL, END] if needed else [], limit is not None)
     assert plan([one], swarm(member(role="manager", labels={})), "a new driver")[one.name].needs == ["maintain"]
+
+
+@pytest.mark.parametrize(
+    ("keeps", "found", "health", "needed", "warned"),
+    [
+        (True, REACT, {"state": "ok"}, False, True),
+        (True, {**REACT, "version": "code-0"}, {"state": "ok"}, True, True),  # kept, so kept up to date
+        (True, REACT, None, True, False),  # nobody reports any more: removed
+        (True, None, {"state": "ok"}, False, False),  # it was never there
+        (False, REACT, {"state": "ok"}, True, False),  # a setting says so
+    ],
+)
+def test_the_service_stays_while_nodes_report_that_the_inventory_does_not_have(keeps, found, health, needed, warned):
+    one = replace(host(gpu=False, manager=True, react=found), keeps_reacting=keeps)
+    fleet = swarm(member(role="manager", labels={}), member("n9", hostname="gpu-9", health=health))
+    step = step_of(one, fleet)
+    assert (step.needs, step.reacts) == (["react"] if needed else [], keeps and bool(found and health))
+    texts = react.warnings([one], fleet)
+    assert bool(texts) is warned
+    assert all("no host in gpu_nodes" in text and "(gpu-9)" in text and text.startswith(f"{one.name}: ") for text in texts)
 
 
 # --- what runs there --------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory i
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.check import ROLES, ReadOnce, as_message, check
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import FACTS, PLAYBOOKS, PREFIXES
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.judge import problem
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.names import Names
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.names import Names, misspelt_groups
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import of_roles
 
 CHECKOUT = Path(__file__).parents[3]
@@ -215,6 +215,37 @@ def test_the_level_of_the_swarm_is_that_of_hosts_too_that_the_run_leaves_out():
     found = check(task_vars, ["g1"], lambda value: value)
     only = "gpu_swarm_isolation counts for the whole run, and is 'audit' for g1, and not set for m1."
     assert [text.partition(" Put")[0] for text in found.run] == [only]
+
+
+# The groups of an inventory, and the groups that are named as misspelt with the one that was meant.
+MISSPELT = {
+    "right": ({"swarm_managers": ["m1"], "gpu_nodes": ["g1"], "swarm_workers": ["w1"]}, []),
+    "of the user's own": ({"gpu_nodes": ["g1"], "gpu": ["g2"], "gpu_node_pool": ["g2"], "workers": ["w1"], "swarm": ["w1"]}, []),
+    "a letter is missing": ({"swarm_managers": ["m1"], "gpu_node": ["g1"]}, [("gpu_node", "gpu_nodes")]),
+    "beside the right one": ({"gpu_nodes": ["g1"], "gpu_node": ["g1", "g2"]}, [("gpu_node", "gpu_nodes")]),
+    "an underscore is missing": ({"gpunodes": ["g1"]}, [("gpunodes", "gpu_nodes")]),
+    "a letter too many": ({"swarm_workerss": ["w1"]}, [("swarm_workerss", "swarm_workers")]),
+    "another letter": ({"swarn_managers": ["m1"]}, [("swarn_managers", "swarm_managers")]),
+    "hyphens": ({"swarm-manager": ["m1"], "gpu-nodes": ["g1"]}, [("gpu-nodes", "gpu_nodes"), ("swarm-manager", "swarm_managers")]),
+    "upper case": ({"GPU_Nodes": ["g1"]}, [("GPU_Nodes", "gpu_nodes")]),
+    "parts of the right one": ({"gpu_nodes": ["g1", "g2"], "gpu_nodes1": ["g1"], "gpu_nodes2": ["g2"]}, []),
+    "without a host": ({"gpu_nodes": ["g1"], "gpu_node": []}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISSPELT)
+def test_a_misspelt_group_is_an_error_of_the_run(case):
+    groups, named = MISSPELT[case]
+    task_vars = {"inventory_hostname": "g1", "groups": {"all": ["g1"], "ungrouped": [], **groups}, "hostvars": HostVars({"g1": {}})}
+    found = check(task_vars, ["g1"], lambda value: value)
+    assert [text.startswith("The inventory has ") for text in found.run] == [True] * len(named)
+    assert all(f"in the group {group}, and not in {meant}: write {meant}." in text for text, (group, meant) in zip(found.run, named, strict=True))
+    assert found.hosts == {}
+
+
+def test_of_a_misspelt_group_with_many_hosts_the_first_are_named():
+    (text,) = misspelt_groups({"gpu_node": [f"g{number}" for number in range(8)]}, ["gpu_nodes"])
+    assert text.startswith("The inventory has g0, g1, g2, g3, g4 and 3 more in the group gpu_node, and not in gpu_nodes: write gpu_nodes.")
 
 
 def test_what_is_wrong_for_all_is_reported_once():
