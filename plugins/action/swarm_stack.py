@@ -7,11 +7,13 @@ from __future__ import annotations
 import base64
 import os
 import re
+from collections.abc import Callable
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._mask import mask
 from ..module_utils._printable import printable
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..plugin_utils._classes import labelling
@@ -19,7 +21,7 @@ from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.libraries import zip_file, zipped
 from ..plugin_utils._controller.managers import reason_of
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._stack import beforehand, on_nodes, registries, text, verdict
+from ..plugin_utils._stack import beforehand, on_nodes, registries, secret_values, text, verdict
 from ..plugin_utils._stack.document import load
 from ..plugin_utils._stack.folder import Folder
 from ..plugin_utils._stack.patience import Steadiness, patient, since
@@ -59,6 +61,7 @@ class ActionModule(ActionBase):
         # Whether it makes sense to try another manager.
         result["answered"] = True
         self._deployed = False
+        self._masked: Callable[[str], str] = mask  # takes what is in the stack out of Docker's answers, as soon as that is known
         try:
             self._refuse_arguments()
             change = self._present if self._args["state"] == "present" else self._absent
@@ -87,6 +90,7 @@ class ActionModule(ActionBase):
     def _present(self):
         name, folder = self._args["name"], Folder(self._args["compose"])
         stack = versioned(translate(folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"]), name)
+        self._masked = secret_values.masking(stack.document, stack.files, name)
         for note in stack.notes:
             self._say(f"note: {note}")
         stack, labels, placement = self._on_this_fleet(stack)
@@ -181,8 +185,9 @@ class ActionModule(ActionBase):
             self._task.environment = former
             self._files(state="absent")
         if answer.get("failed"):
-            said = printable(str(answer.get("stderr") or answer.get("msg") or "no reason given"))
-            raise GpuSwarmError(f"{self._who}: the stack {self._args['name']} could not be deployed or removed as a whole: {verdict.failure(said)}")
+            said = str(answer.get("stderr") or answer.get("msg") or "no reason given")
+            why = verdict.failure(said, self._masked)
+            raise GpuSwarmError(f"{self._who}: the stack {self._args['name']} could not be deployed or removed as a whole: {why}")
         return answer
 
     def _carry(self, files):
@@ -243,7 +248,9 @@ class ActionModule(ActionBase):
     def _read(self, **options):
         answer = self._call("fleet.gpu_swarm.swarm_stack_info", {**self._api, "stack": self._args["name"], **options})
         if "progress" not in answer:
-            raise NoManager(reason_of(self._who, answer))
+            raise NoManager(self._masked(reason_of(self._who, answer)))
+        for one in answer["progress"]:
+            one["failed"] = self._masked(one["failed"] or "")
         self._absent_libraries, self._last = answer["absent"], answer
         return answer
 

@@ -10,8 +10,9 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any, Container
+from typing import Any, Container, Iterable, Iterator
 
 MASK = "***"
 
@@ -66,3 +67,21 @@ def _unnamed(found: re.Match[str]) -> str:
 def _hidden(found: re.Match[str]) -> str:
     user = _USER.match(found.group("who"))
     return found.group("scheme") + (user.group() if user else "") + MASK
+
+
+def without(text: str, values: Iterable[str]) -> str:
+    """The text without these values, also where Go or JSON has quoted them, once or twice."""
+    forms = {form for value in values for once in _quoted(value) for form in _quoted(once)}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, MASK)
+    return text
+
+
+def _quoted(value: str) -> Iterator[str]:
+    yield value
+    yield json.dumps(value)[1:-1]
+    plain = json.dumps(value, ensure_ascii=False)[1:-1]
+    yield plain
+    for one, code in (("<", "3c"), (">", "3e"), ("&", "26")):
+        plain = plain.replace(one, "\\u00" + code)
+    yield plain

@@ -29,7 +29,7 @@ services:
     image: lab/task
     restart: unless-stopped
     env_file: own.env
-    command: ["sh", "-c", "echo $$SAYS $$NVIDIA_DRIVER_CAPABILITIES; cat /note /key; nvidia-smi -L; exec sleep 100000"]
+    command: ["sh", "-c", "echo $$SAYS $$NVIDIA_DRIVER_CAPABILITIES; echo $$CHAT $$NODE; cat /note /key; nvidia-smi -L; exec sleep 100000"]
     configs: [{source: note, target: /note}]
     secrets: [{source: key, target: /key}]
     depends_on: {web: {condition: service_started}}
@@ -46,6 +46,14 @@ configs:
   note: {file: note.txt}
 secrets:
   key: {environment: E2E_KEY}
+"""
+
+# What is no field of swarm reaches the container as it stands.
+OWN = """
+SAYS='it costs $5'
+API_KEY='k3y-{{Zq+'
+CHAT='{{ m.role }}'
+NODE='{{.Node.Hostname}}'
 """
 
 
@@ -87,7 +95,7 @@ services:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
-    files = {"compose.yml": COMPOSE, ".env": "REPLICAS=2\nE2E_KEY=first-of-all\n", "own.env": "SAYS='it costs $5'\nAPI_KEY=k3y\n"}
+    files = {"compose.yml": COMPOSE, ".env": "REPLICAS=2\nE2E_KEY=first-of-all\n", "own.env": OWN}
     files["note.txt"] = "carried\n"
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -123,6 +131,7 @@ def test_a_compose_file_runs(fleet: Fleet, inventory: Path, project: Path) -> No
 
     wait_until("both tasks to write", lambda: log().count("GPU-") == 2)
     assert log().count("it costs $5 utility") == log().count("carried") == log().count("first-of-all") == 2
+    assert all(log().count(f"{{{{ m.role }}}} {fleet[name].run('hostname').strip()}") == 1 for name in ("g1", "g2"))
     assert left_behind(fleet) == []
     template = fleet["m1"].docker_json("service", "inspect", f"{STACK}_train")[0]["Spec"]["TaskTemplate"]
     assert (template["ContainerSpec"]["Mounts"][0]["TmpfsOptions"], template["Resources"]["Limits"]) == ({"SizeBytes": 2**24}, {"Pids": 1000})

@@ -22,6 +22,7 @@ from .._ledger.node_match import is_constraint
 from .._mask import mask
 from .._policy.generic_resources import ENV_PREFIX
 from .._printable import printable
+from .._swarm.go_templates import WRITE, is_meant_for_swarm, literal
 from .mounts import mount
 
 # Labels of the services, with the collection's prefix in front.
@@ -34,6 +35,7 @@ OWNER = "gpu-swarm.owner"  # as status shows it, whatever the prefix
 NAME_VARIABLE = "GPU_SWARM_JOB"
 MOST = 1000  # jobs of an array
 SHOWN = 200  # characters of the parameters
+SHORTEST = 6  # characters of a value that no answer of Docker's may repeat
 LONGEST_S = 1000000000  # Docker counts nanoseconds in 63 bits
 
 # docker's own rule for services, of at most 63 characters, with room for the digest.
@@ -198,7 +200,7 @@ def _reservation(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    env = {NAME_VARIABLE: name, **content["env"]}
+    env = {NAME_VARIABLE: name, **_as_swarm_leaves_it(name, content["env"])}
     if not content["gpus"]:
         env.setdefault("NVIDIA_VISIBLE_DEVICES", "void")  # every CUDA image requests all
     made: dict[str, Any] = {"Image": content["image"], "Env": ["%s=%s" % item for item in env.items()]}
@@ -207,6 +209,20 @@ def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
     if content["time_limit"]:
         made["Healthcheck"] = _ends_after(content["time_limit"])
     return made
+
+
+def _as_swarm_leaves_it(name: str, env: Mapping[str, str]) -> dict[str, str]:
+    """Swarm expands templates in variables, and prints the whole value of one that it cannot expand."""
+    wrong = [key for key, value in env.items() if is_meant_for_swarm(value)]
+    if wrong:
+        raise GpuSwarmError("%s of the job %s has one of swarm's fields within another template. %s. %s" % (wrong[0], name, WRITE, NOTHING))
+    return {key: literal(value) for key, value in env.items()}
+
+
+def values(job: Job) -> list[str]:
+    """What variables contain, but for what is short: of that no answer of Docker's says anything."""
+    found = [item.partition("=")[2] for item in job.spec["TaskTemplate"]["ContainerSpec"]["Env"]]
+    return [one for one in found if len(one) >= SHORTEST and one not in (job.spec["Name"], job.spec["TaskTemplate"]["ContainerSpec"]["Image"])]
 
 
 def _ends_after(seconds: int) -> dict[str, Any]:

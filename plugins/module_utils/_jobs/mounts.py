@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._errors import GpuSwarmError
+from .._swarm.go_templates import WRITE, only_fields
 
 TYPES = ("bind", "volume", "tmpfs")
 _KEYS = {"type": "Type", "source": "Source", "src": "Source", "target": "Target", "dst": "Target", "destination": "Target"}
@@ -29,6 +30,8 @@ def mount(name: str, text: str) -> dict[str, Any]:
             made[_KEYS[key]] = value
         else:
             raise _wrong(name, text, "%r is not understood" % part)
+    if not only_fields(text):
+        raise GpuSwarmError("A mount of the job %s has '{{', which swarm would expand as a template. %s. Nothing was submitted." % (name, WRITE))
     if made["Type"] not in TYPES:
         raise _wrong(name, text, "its type is none of %s" % ", ".join(TYPES))
     if not made.get("Target", "").startswith("/"):

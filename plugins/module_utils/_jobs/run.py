@@ -17,9 +17,10 @@ from .._ledger.listed import Listed
 from .._ledger.preflight import preflight
 from .._ledger.stack import with_labels
 from .._ledger.tasks import epoch
+from .._mask import without
 from .._swarm.manager import Manager, NotFound, SwarmError, until_written
 from . import logs, progress
-from .definition import DIGEST, JOB, NOTHING, REMOVING, Job
+from .definition import DIGEST, JOB, NOTHING, REMOVING, Job, values
 
 # Whether a job that is over is run once more.
 NEVER, FAILED, ALWAYS = "never", "failed", "always"
@@ -114,7 +115,7 @@ class Jobs:
         except SwarmError as problem:
             # Another run submits the same; what is not the same is found in the list afterwards.
             if "name conflicts" not in problem.message:
-                raise
+                raise type(problem)(without(problem.message, values(job)), **problem.details) from None
 
     def _advanced(self, service: Mapping[str, Any], retries: int, again: str) -> dict[str, Any]:
         one = self._record(service)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._ledger.node_match import is_constraint
-from . import gpus, keys, mounts, placement
+from . import gpus, keys, mounts, placement, templates
 from .fields import Notes, Reader, kind_of, mapping, only, pairs, text_of, texts
 from .folder import decoded
 from .variables import Variables, read_variables
@@ -56,6 +56,7 @@ def translated(name: str, found: Any, file: str, context: Context) -> dict[str, 
     made.update(_changed(service, where, context))
     mapping(service.get("logging"), f"{where}.logging")
     _find_unreserved(made, where, context.notes)
+    templates.refuse_in_service(made, where)
     return {key: value for key, value in made.items() if value is not None}
 
 
@@ -76,7 +77,7 @@ def _changed(service: dict[str, Any], where: str, context: Context) -> dict[str,
     deploy, requested = _deploy(service, where, context)
     made: dict[str, Any] = {"deploy": deploy}
     if service.get("environment") is not None or service.get("env_file") is not None:
-        made["environment"] = _environment(service, where, context)
+        made["environment"] = templates.environment(_environment(service, where, context), f"{where}.environment", notes)
     if requested.capabilities:  # as Docker's own driver for NVIDIA has it
         made["environment"] = {gpus.DRIVER_VARIABLE: ",".join(requested.capabilities), **made.get("environment", {})}
     if service.get("labels") is not None:

@@ -10,17 +10,18 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import yaml
 
 from ...module_utils._mask import MASK, mask
 from ...module_utils._printable import printable_lines
+from . import secret_values
 
 # Readers of YAML 1.1 and 1.2 agree on these being text without quotes.
 _PLAIN = re.compile(r"[A-Za-z/.][A-Za-z0-9_./@+-]*(?::[A-Za-z0-9_./@+-]+)*")
 _WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
-_SECRET = re.compile(r"(?i)passw(?:or)?d|passphrase|secret|token|api_?key|access_?key|private|credential|authorization|(?:^|_)(?:auth|pwd)(?:_|$)")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -43,19 +44,13 @@ def written(document: dict[str, Any]) -> str:
 
 def shown(document: dict[str, Any]) -> tuple[str, list[str]]:
     """The same for a terminal, and the paths of what it does not show."""
-    hidden: list[str] = []
-    return printable_lines(mask(written(_masked(document, "", hidden)))), hidden
+    places = {*secret_values.hidden(document)}
+    return printable_lines(mask(written(_masked(document, (), places)))), [".".join(place) for place in secret_values.hidden(document)]
 
 
-def _masked(value: Any, path: str, hidden: list[str]) -> Any:
+def _masked(value: Any, path: tuple[str, ...], places: Collection[tuple[str, ...]]) -> Any:
     if isinstance(value, dict):
-        return {key: _masked(item, f"{path}.{key}".lstrip("."), hidden) for key, item in value.items()}
+        return {key: _masked(item, (*path, key), places) for key, item in value.items()}
     if isinstance(value, list):
-        return [_masked(item, path, hidden) for item in value]
-    key = path.rpartition(".")[2]
-    if not isinstance(value, str) or not value:
-        return value
-    if (".environment." in path and _SECRET.search(key)) or mask(value) != value:
-        hidden.append(path)
-        return MASK
-    return value
+        return [_masked(item, (*path, str(number)), places) for number, item in enumerate(value)]
+    return MASK if path in places else value

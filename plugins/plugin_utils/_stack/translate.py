@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import GpuSwarmError
-from . import document, keys, references
+from . import document, keys, references, templates
 from .fields import Notes, Reader, mapping, not_known, only, text_of
 from .folder import decoded
 from .placement import Wanted
@@ -110,6 +110,7 @@ def _own(found: dict[str, Any], known: frozenset[str], where: str, notes: Notes)
 def _volume(found: Any, where: str) -> dict[str, Any]:
     volume = mapping(found, where)
     only(volume, keys.VOLUME, where)
+    templates.refuse_in_volume(volume, where)
     return volume
 
 

@@ -10,7 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 NOTHING = "Nothing was deployed."
@@ -43,8 +43,8 @@ def refusal(stack: str, answer: Mapping[str, Any], specs: Iterable[Mapping[str, 
     return None
 
 
-def failure(said: str) -> str:
-    """What 'docker stack deploy' said, with what to do."""
+def failure(said: str, masked: Callable[[str], str] = str) -> str:
+    """What 'docker stack deploy' said, with what to do. ``masked`` takes the values of the stack out of it."""
     words = " ".join(said.split())
     unchanged = _UNCHANGED.search(words)
     if unchanged:
@@ -53,7 +53,7 @@ def failure(said: str) -> str:
             f"the swarm has a {kind} {name} with another content already, and Docker changes none. Take its name out of the Compose file, which then "
             "has a name for each content, or write another one there. No service was changed."
         )
-    return f"{words.rstrip('.')}. Fix that, and run this again."
+    return f"{' '.join(masked(said).split()).rstrip('.')}. Fix that, and run this again."
 
 
 def _kinds(spec: Mapping[str, Any]) -> list[str]:

@@ -144,3 +144,20 @@ def test_what_is_shown_has_the_names_of_variables_only():
     text = definition.described(made(env={"KEY": "s3cret"}, command=["run", "--token=t0ken"], array=[{"PASSWORD": "p4ss", "LR": 1}]))
     assert "variables: GPU_SWARM_JOB, KEY, LR, PASSWORD" in text
     assert not [word for word in ("s3cret", "t0ken", "p4ss") if word in text]
+
+
+def test_a_variable_reaches_the_container_as_it_stands():
+    """Swarm expands templates in variables, and prints the whole value of one that it cannot expand."""
+    env = {"TOKEN": "s3cr3t-{{Zq", "WHERE": "{{.Node.Hostname}}"}
+    (job,), (before,) = made(env=env), made(env={**env})
+    assert job.spec["TaskTemplate"]["ContainerSpec"]["Env"][1:] == ['TOKEN=s3cr3t-{{"{{"}}Zq', "WHERE={{.Node.Hostname}}"]
+    assert job.digest == before.digest
+    assert definition.values(job) == ['s3cr3t-{{"{{"}}Zq', "{{.Node.Hostname}}"]
+    for wrong in ({"env": {"TOKEN": "s3cr3t-{{if .Task.Slot}}"}}, {"array": [{"TOKEN": "s3cr3t-{{.Node.Name}}"}]}):
+        with pytest.raises(GpuSwarmError, match="TOKEN of the job train has one of swarm's fields within another template") as raised:
+            made(**wrong)
+        assert "s3cr3t" not in raised.value.message
+    with pytest.raises(GpuSwarmError, match="A mount of the job train has '{{', which swarm would expand") as raised:
+        made(mounts=["type=volume,source=s3cr3t-{{x}},target=/data"])
+    assert "s3cr3t" not in raised.value.message
+    assert made(mounts=["type=volume,source=data-{{.Task.Slot}},target=/data"])

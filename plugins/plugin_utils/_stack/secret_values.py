@@ -1,0 +1,125 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What of a stack may be a secret (pure): by the name beside it, by its form, and all that Docker might repeat in an answer.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ...module_utils._mask import mask, without
+from ...module_utils._swarm.go_templates import as_written
+
+# Under these keys stand values of the user's own, each with a name of the user's own.
+_NAMED = frozenset(["environment", "labels", "driver_opts", "options"])
+# Under these stand the words of a command.
+_COMMANDS = frozenset(["command", "entrypoint", "test"])
+_SECRET = re.compile(
+    r"(?i)passw(?:or)?d|passphrase|secret|token|credential|private|authori[sz]ation|bearer|cookie|jwt|webhook|basicauth"
+    r"|(?:^|[_./-])(?:auth|cert|dsn|hmac|keys?|otp|pass|pat|pin|pw|pwd|salt|sas|seed)(?:$|[_./-])|(?:key|pass|pwd|[a-z]Auth)$"
+)
+# Numbers and switches of language models.
+_NO_SECRET = re.compile(r"(?i)tokeni[sz]\w*|(?:max|min|num|new|total|batched|context|completion|prompt)[_-]?tokens?")
+# NAME=value, "name": value, name: value; and an option with its value beside it.
+_ASSIGNED = re.compile(r"""(?<![\w./-])(?P<name>[A-Za-z][\w./-]*)(?:\\*["'])?(?:\s*=\s*|\s*:\s+|(?<=["']):\s*)(?=\S)""")
+_OPTION = re.compile(r"(?<![\w./-])(?P<name>--?[A-Za-z][\w.-]*)(?:=|\s+(?!-))(?=\S)")
+_HEADER = re.compile(r"(?i)(?<![\w-])(?:(?:proxy-)?authorization|cookie|x-[\w-]*(?:key|token|secret|auth)[\w-]*):\s*\S")
+_LOGIN = re.compile(
+    r"(?<!\S)(?:-u|--user|--proxy-user)[\s=]*[^\s:]+:\S|\bredis-cli\b[^|;&\n]*\s-a\s*\S|\b(?:mysql|mariadb)[\w-]*\b[^|;&\n]*\s-p\S|\bsshpass\s+-p\s*\S"
+)
+_FORMS = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY|(?i:\b(?:bearer|basic)\s+[\w.~+/=-]{12,})"
+    r"|\b(?:sk-|hf_|gh[opsru]_|github_pat_|glpat-|nvapi-|xox[abeprs]-)[\w-]{12,}|\bAKIA[0-9A-Z]{12,}|\beyJ[\w-]{8,}\.[\w-]+\."
+)
+SHORTEST = 6
+_PORTS = re.compile(r"[0-9]{1,5}(?::[0-9]{1,5})*(?:/[a-z]+)?")
+
+
+def is_name_of_secret(name: str) -> bool:
+    return bool(_SECRET.search(_NO_SECRET.sub("", name)))
+
+
+def has_secret(text: str) -> bool:
+    """Whether there is one within a text, such as a command in one line."""
+    if mask(text) != text or _HEADER.search(text) or _LOGIN.search(text) or _FORMS.search(text):
+        return True
+    return any(is_name_of_secret(found.group("name")) for form in (_ASSIGNED, _OPTION) for found in form.finditer(text))
+
+
+def hidden(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The places of a stack file whose text may be a secret."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from hidden(item, (*path, key))
+    elif isinstance(value, list):
+        is_login = bool(_COMMANDS.intersection(path[-1:]) and _LOGIN.search(" ".join(map(str, value))))
+        for number, item in enumerate(value):
+            is_secret = bool(number) and _COMMANDS.intersection(path[-1:]) and (is_login or _announces(value[number - 1], item))
+            yield from [(*path, str(number))] if is_secret else hidden(item, (*path, str(number)))
+    elif isinstance(value, (str, int, float)) and not isinstance(value, bool) and value != "":
+        by_name = _NAMED.intersection(path[:-1]) and is_name_of_secret(path[-1])
+        if by_name or (isinstance(value, str) and has_secret(value)):
+            yield path
+
+
+def _announces(word: Any, following: Any) -> bool:
+    """Whether a word of a command says that the next one is a secret."""
+    text = str(word)
+    is_option = text.startswith("-") and "=" not in text and not str(following).startswith("-")
+    return (is_option or text.endswith(":")) and is_name_of_secret(text.rstrip(":"))
+
+
+def masking(document: Mapping[str, Any], files: Mapping[str, bytes], stack: str) -> Callable[[str], str]:
+    """A function that returns Docker's words without the values of this stack."""
+    shown = _names(document, stack)
+    found = {text for one in _values(document, document) for text in (one, as_written(one))}
+    found |= {one.replace("$$", "$") for one in found} | {*_contents(document, files)}
+    values = {one for one in found if len(one) >= SHORTEST and one not in shown and not _PORTS.fullmatch(one) and not _is_host(one, shown)}
+    return lambda text: mask(without(text, values))
+
+
+def _is_host(text: str, shown: set[str]) -> bool:
+    """Whether it is a service and its port."""
+    name, _colon, port = text.partition(":")
+    return name in shown and bool(_PORTS.fullmatch(port))
+
+
+def _values(value: Any, document: Mapping[str, Any]) -> Iterator[str]:
+    """What stands under the user's own names, and what may be a secret elsewhere."""
+    places = {*_named(value), *hidden(value)}
+    for place in places:
+        found: Any = document
+        for key in place:
+            found = found[int(key)] if isinstance(found, list) else found[key]
+        yield str(found)
+
+
+def _named(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _named(item, (*path, str(key)))
+    elif value is not None and not isinstance(value, bool) and _NAMED.intersection(path[:-1]):
+        yield path
+
+
+def _contents(document: Mapping[str, Any], files: Mapping[str, bytes]) -> Iterator[str]:
+    """What is in the secrets that the stack carries, and in each of their lines."""
+    for entry in (document.get("secrets") or {}).values():
+        content = files.get(str(entry.get("file") or "").removeprefix("./"))
+        text = content.decode("utf-8", "replace").strip() if content else ""
+        yield from (text, *(line.strip() for line in text.splitlines()))
+
+
+def _names(document: Mapping[str, Any], stack: str) -> set[str]:
+    """Names and images, which Docker's words need."""
+    found = {stack}
+    for section in ("services", "networks", "volumes", "configs", "secrets"):
+        for name, entry in (document.get(section) or {}).items():
+            found |= {name, f"{stack}_{name}", *(str(entry[key]) for key in ("name", "image", "hostname") if entry and entry.get(key))}
+    return found

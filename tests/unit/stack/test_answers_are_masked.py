@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whatever Docker answers over a stack is shown without the values of the stack."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_stack import ActionModule
+
+S = "s3cr3t-v4lue"
+COMPOSE = f"services: {{a: {{image: lab/task, environment: {{WHATEVER: {S}}}}}}}"
+FITS = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": [], "rivals": [], "stays": False}
+SAID = f'failed to create service s_a: Error response from daemon: rpc error: expanding env "WHATEVER={S}" of lab/task'
+ONE = {"service": "s_a", "job": False, "wanted": 1, "running": 0, "complete": 0, "done": False, "over": True, "update": "", "failures": 1}
+PROGRESS = {**ONE, "failed": f"starting container failed: {S}", "ended": ["t1"], "past": [], "digest": "", "tasks": []}
+ANSWER = {
+    "nodes": [], "kinds": [], "preflight": [FITS], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
+    "not_there": [], "refused": [], "kept": None, "absent": [],
+}  # fmt: skip
+
+
+@pytest.fixture
+def deployed(tmp_path: Any) -> Any:
+    (tmp_path / "compose.yml").write_text(COMPOSE)
+
+    def run(**answers: Any) -> tuple[dict[str, Any], str]:
+        lines: list[str] = []
+        found = {"swarm_stack_info": ANSWER, "swarm_stack_files": {"directory": "/run/x"}, "docker_stack": {"changed": True}, **answers}
+        action = ActionModule.__new__(ActionModule)
+        args = {"name": "s", "compose": str(tmp_path / "compose.yml"), "wait_timeout": 0}
+        action._task = SimpleNamespace(args=args, check_mode=False, diff=False, delegate_to=None, environment=None, no_log=False, async_val=0)
+        action._connection = SimpleNamespace(_play_context=SimpleNamespace(no_log=False), _shell=SimpleNamespace(tmpdir=None))
+        action._display = SimpleNamespace(display=lines.append, warning=lines.append)
+        action._execute_module = lambda module_name, module_args, task_vars: _copied(found[module_name.rpartition(".")[2]])
+        action._templar = None
+        return action.run(task_vars={"inventory_hostname": "m1"}), "\n".join(lines)
+
+    return run
+
+
+def _copied(answer: Any) -> Any:
+    return {
+        key: [dict(one) if isinstance(one, dict) else one for one in value] if isinstance(value, list) else value for key, value in answer.items()
+    }
+
+
+@pytest.mark.parametrize("answer", [{"failed": True, "stderr": SAID}, {"failed": True, "msg": SAID}])
+def test_what_docker_refuses_names_no_value(deployed: Any, answer: dict[str, Any]) -> None:
+    result, lines = deployed(docker_stack=answer)
+    assert 'failed to create service s_a: Error response from daemon: rpc error: expanding env "WHATEVER=***" of lab/task' in result["msg"]
+    assert S not in result["msg"] + lines
+
+
+def test_why_a_task_failed_names_no_value(deployed: Any) -> None:
+    result, lines = deployed(swarm_stack_info={**ANSWER, "progress": [PROGRESS]})
+    assert "starting container failed: ***" in lines
+    assert S not in str(result["progress"]) + lines
+
+
+def test_what_a_manager_complains_of_names_no_value(deployed: Any) -> None:
+    result, lines = deployed(swarm_stack_info={"failed": True, "msg": f"The manager would not read: {S}."})
+    assert "***" in result["msg"]
+    assert S not in str(result) + lines

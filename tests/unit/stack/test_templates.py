@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Swarm expands Go templates in variables, hostname and mounts, and prints the whole value where it cannot. So none of somebody else reaches it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from plugins.module_utils._errors import GpuSwarmError
+from plugins.plugin_utils._stack.text import shown
+from plugins.plugin_utils._stack.translate import Stack, translate
+
+S = "s3cr3t"
+JINJA = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}"
+
+
+def of(service: dict[str, Any], **more: Any) -> Stack:
+    files = {"own.env": f"OF_FILE='{S}-{{{{Zq'\n".encode()}
+    return translate(yaml.safe_dump({"services": {"llm": {"image": "lab/task", **service}}, **more}), "compose.yml", files.get, {})
+
+
+@pytest.mark.parametrize("value", [f"{S}-{{{{Zq+Ul66", JINJA, "{{", "{{{a", "costs ${{'$'}}5"])
+def test_a_value_is_written_so_that_swarm_leaves_it(value: str) -> None:
+    stack = of({"environment": {"TEMPLATE": value.replace("$", "$$"), "PLAIN": "x}}"}})
+    found = stack.document["services"]["llm"]["environment"]
+    assert found["TEMPLATE"].replace('{{"{{"}}', "{{").replace("$$", "$") == value.replace("$$", "$")
+    assert "{{" not in found["TEMPLATE"].replace('{{"{{"}}', "")
+    assert found["PLAIN"] == "x}}"
+    (note,) = stack.notes
+    assert note.startswith("compose.yml: services.llm.environment.TEMPLATE: swarm would expand its '{{' as a template.")
+    assert S not in note
+
+
+def test_so_is_one_of_a_file() -> None:
+    stack = of({"env_file": "own.env"})
+    assert stack.document["services"]["llm"]["environment"] == {"OF_FILE": f'{S}-{{{{"{{{{"}}}}Zq'}
+    assert S in shown(stack.document)[0]  # its name says nothing of a secret
+
+
+def test_swarms_own_fields_are_deployed_as_they_are() -> None:
+    service = {
+        "hostname": "worker-{{.Node.Hostname}}",
+        "environment": ["HOST={{ .Node.Hostname }}", "URL=https://edge.example.org/%s.mp4"],
+        "volumes": ["codecs:/codecs-{{.Task.Slot}}", {"type": "bind", "source": "/srv/{{.Service.Name}}", "target": "/srv"}],
+    }
+    stack = of(service, volumes={"codecs": {"name": "codecs-{{.Task.Slot}}"}})
+    made = stack.document["services"]["llm"]
+    assert made["environment"]["HOST"] == "{{ .Node.Hostname }}"
+    assert {key: made[key] for key in ("hostname", "volumes")} == {key: service[key] for key in ("hostname", "volumes")}
+    assert stack.notes == []
+
+
+REFUSED = {
+    "a field that is used": ({"environment": {"A": "{{if .Task.Slot}}" + S}}, {}, "services.llm.environment.A has one of swarm's fields"),
+    "a field that there is not": ({"environment": ["A={{.Node.Name}}" + S]}, {}, "services.llm.environment.A has one of swarm's fields"),
+    "hostname": ({"hostname": S + "{{x}}"}, {}, "services.llm.hostname has '{{'"),
+    "a volume": ({"volumes": [f"/{S}{{{{x}}}}:/data"]}, {}, "services.llm.volumes[0] has '{{'"),
+    "a mount": ({"volumes": [{"type": "volume", "target": f"/{S}{{{{x}}}}"}]}, {}, "services.llm.volumes[0].target has '{{'"),
+    "a tmpfs": ({"tmpfs": [f"/{S}{{{{x}}}}"]}, {}, "services.llm.volumes[0].target has '{{'"),
+    "a volume's name": ({}, {"volumes": {"v": {"name": S + "{{x}}"}}}, "volumes.v.name has '{{'"),
+    "a volume's option": ({}, {"volumes": {"v": {"driver_opts": {"o": f"password={S}{{{{x"}}}}, "volumes.v.driver_opts.o has '{{'"),
+    "a volume's label": ({}, {"volumes": {"v": {"labels": [f"a={S}{{{{x"]}}}, "volumes.v.labels[0] has '{{'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("service", "more", "message"), REFUSED.values(), ids=REFUSED)
+def test_it_is_one_error_without_the_value(service: dict[str, Any], more: dict[str, Any], message: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        of(service, **more)
+    assert raised.value.message.startswith(f"compose.yml: {message}")
+    assert "Write each of swarm's fields alone" in raised.value.message
+    assert S not in raised.value.message
