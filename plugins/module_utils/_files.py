@@ -27,6 +27,7 @@ Owner = Tuple[int, int]
 TEMPORARY = ".gpu-swarm."  # how the names of files begin that are to take the place of others
 NEW_FILE_MODE = 0o644
 NEW_DIRECTORY_MODE = 0o755
+_OTHERS_WRITE = 0o022
 
 
 class Snapshot:
@@ -95,8 +96,7 @@ def write(path: str, data: bytes, move: Move, mode: int | None = None, owner: Ow
     """
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
-    if not os.path.isdir(folder):
-        os.makedirs(folder, NEW_DIRECTORY_MODE)
+    make_directory(folder)
     handle, temporary = tempfile.mkstemp(prefix=_temporary(path), dir=folder)
     try:
         with naming(path), os.fdopen(handle, "wb") as stream:
@@ -111,6 +111,33 @@ def write(path: str, data: bytes, move: Move, mode: int | None = None, owner: Ow
         if os.path.exists(temporary):
             os.unlink(temporary)
     sync_directory(folder)
+
+
+def make_directory(path: str, mode: int = NEW_DIRECTORY_MODE) -> None:
+    """Makes a directory, and those above it that are missing, which others can enter. The modes are these whatever the umask; what is there stays."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for one in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(one, 0o700)
+            os.chmod(one, mode if one == missing[0] else NEW_DIRECTORY_MODE)
+
+
+def close(path: str) -> None:
+    """Takes from all but its owner the right to write there."""
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    if mode & _OTHERS_WRITE:
+        os.chmod(path, mode & ~_OTHERS_WRITE)
+
+
+def put(path: str, data: bytes) -> None:
+    """Writes a new file of code in a directory that nobody reads yet."""
+    make_directory(os.path.dirname(path))
+    with naming(path), open(path, "wb") as stream:
+        os.fchmod(stream.fileno(), NEW_FILE_MODE)
+        stream.write(data)
 
 
 def _create(temporary: str, path: str, mode: int | None, owner: Owner | None) -> None:

@@ -24,7 +24,7 @@ import zipfile
 from typing import Mapping
 
 from ._errors import GpuSwarmError
-from ._files import naming
+from ._files import make_directory, naming
 
 STATE_DIR = "/var/lib/gpu-swarm"
 # The option of a module through which the controller sends them: no secret, but nothing for a log.
@@ -83,7 +83,7 @@ def install(zip_path: str, state_dir: str = STATE_DIR) -> bool:
     if all(_same(os.path.join(current, name), data) for name, data in files.items()):
         return False
     home = os.path.dirname(current)
-    os.makedirs(home, 0o755, exist_ok=True)
+    make_directory(home)
     unpacked = tempfile.mkdtemp(prefix=".new.", dir=home)
     try:
         _fill(unpacked, current, files)

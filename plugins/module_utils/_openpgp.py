@@ -15,11 +15,14 @@ import base64
 import hashlib
 import re
 import struct
-from typing import Iterable, Iterator, NamedTuple
+from itertools import takewhile
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from ._errors import GpuSwarmError
+from ._openpgp_subkeys import vouched_for
 
-PUBLIC_KEY, OTHERS = 6, (2, 12, 13, 14, 17)  # signature, trust, user id, subkey, user attribute
+SIGNATURE, PUBLIC_KEY, TRUST, SUBKEY = 2, 6, 12, 14
+OTHERS = (SIGNATURE, TRUST, 13, SUBKEY, 17)  # with user id and user attribute
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
 # Those of the RFCs: any other line might be the key's first one to a reader that needs no empty line.
 HEADER = re.compile(r"(?:Version|Comment|Hash|Charset|MessageID): [ -~\ufffd]*\Z")
@@ -33,17 +36,35 @@ class Keys(NamedTuple):
 
     blocks: list[bytes]  # the packets of each block as they are
     armored: bool
-    fingerprints: list[str]  # in capital letters, without those of subkeys, which their key vouches for
+    fingerprints: list[str]  # in capital letters, without those of subkeys, for which their key vouches
 
 
 def parsed(data: bytes) -> Keys:
     """The keys in a file's bytes, of which nothing else may be there."""
     binary = bool(data) and bool(data[0] & 0x80)
     blocks = [data] if binary else list(_dearmored(data.decode("ascii", "replace").split("\n")))
-    found = [_fingerprint(body) for block in blocks for tag, body in _packets(block) if tag == PUBLIC_KEY]
+    packets = [packet for block in blocks for packet in _packets(block)]
+    found = [_fingerprint(body) for tag, body in packets if tag == PUBLIC_KEY]
     if not found:
         raise GpuSwarmError(NO_KEY % "no key is in it")
+    _check_subkeys(packets)
     return Keys(blocks, not binary, found)
+
+
+def _check_subkeys(packets: Sequence[tuple[int, bytes]]) -> None:
+    """Raises GpuSwarmError for one that its key does not vouch for: whoever adds one signs with it, and the fingerprint stays."""
+    key = b""
+    for place, (tag, body) in enumerate(packets):
+        if tag == PUBLIC_KEY:
+            key = body
+        if tag != SUBKEY:
+            continue
+        behind = takewhile(lambda packet: packet[0] in (SIGNATURE, TRUST), packets[place + 1 :])
+        if not vouched_for(key, body, [signature for what, signature in behind if what == SIGNATURE]):
+            raise GpuSwarmError(
+                NO_KEY % "it has a subkey %s that the key does not vouch for, as far as can be checked here (RSA, Ed25519). Take the key from its "
+                "owner anew, or export it without that subkey" % _fingerprint(body)
+            )
 
 
 def encoded(keys: Keys, armored: bool) -> bytes:
@@ -153,6 +174,8 @@ def _old(data: bytes, at: int) -> tuple[int, int, int]:
 
 def _fingerprint(body: bytes) -> str:
     version = body[0] if body else 0
+    if version == 4 and len(body) >= 1 << 16:
+        raise GpuSwarmError(NO_KEY % ("it has a key of %d bytes" % len(body)))
     if version == 4:
         return hashlib.sha1(b"\x99" + struct.pack(">H", len(body)) + body).hexdigest().upper()
     if version == 6:

@@ -13,15 +13,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
+import sys
 import tempfile
 from typing import Any, Callable, Mapping
 
 from . import _files
+from ._errors import GpuSwarmError
 
 Run = Callable[..., Any]  # runs a command, and returns (rc, stdout, stderr)
 # In the directory of a service: the link to the version of its code that runs.
 CURRENT = "current"
 SYSTEMD = "etc/systemd/system"
+# Debian gives the group staff this directory, which is in root's path: who is in it can replace what root runs anyway.
+_OF_STAFF = "/usr/local"
 _STOPPED = ("inactive", "failed", "")  # nothing: where there is no systemd, it has started nothing
 
 
@@ -51,7 +56,7 @@ class Unit:
         if _files.Snapshot.take(self._path).data != text:  # to systemd a file that is written anew is a unit that has changed
             _files.write(self._path, text, self._move, 0o644)
         if not os.path.islink(self._link):
-            os.makedirs(os.path.dirname(self._link), exist_ok=True)
+            _files.make_directory(os.path.dirname(self._link))
             os.symlink(os.path.join("..", self._name), self._link)
         if self._may_reload and self._shows("NeedDaemonReload") == "yes":
             self._run(["systemctl", "daemon-reload"])
@@ -77,16 +82,55 @@ class Unit:
         self._run(["systemctl", "reset-failed", self._name])
 
 
+def require_own_python(program: str | None = None, environment: str | None = None) -> None:
+    """Raises GpuSwarmError where somebody else than root can replace the Python of this process, or its environment: units of root's name it."""
+    for path in (program or sys.executable, environment or sys.prefix):
+        why = _replaceable(path)
+        if why:
+            raise GpuSwarmError(
+                "A service of root would be started with the Python %s, which others than root can replace: %s. Nothing was changed. Set "
+                "ansible_python_interpreter to a Python that only root can change, such as /usr/bin/python3." % (program or sys.executable, why)
+            )
+
+
+def _replaceable(path: str) -> str | None:
+    """The first part of a path, where its links lead too, that somebody else can replace, and how."""
+    at, parts, links = "/", os.path.abspath(path).split("/"), 0
+    while parts and links < 40:
+        at = os.path.normpath(os.path.join(at, parts.pop(0)))
+        why = _who_else(at)
+        if why:
+            return "%s %s" % (at, why)
+        if os.path.islink(at):
+            links += 1
+            parts = [*os.readlink(at).split("/"), *parts]
+            at = "/" if parts[0] == "" else os.path.dirname(at)
+    return None
+
+
+def _who_else(path: str) -> str | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None  # then nothing is started with it either
+    if status.st_uid not in (0, os.geteuid()):
+        return "belongs to user id %d" % status.st_uid
+    if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX:
+        return None
+    if status.st_mode & stat.S_IWOTH:
+        return "can be written by everybody"
+    if status.st_mode & stat.S_IWGRP and status.st_gid not in (0, os.getegid()) and os.path.commonpath([path, _OF_STAFF]) != _OF_STAFF:
+        return "can be written by group id %d" % status.st_gid
+    return None
+
+
 def keep_code(home: str, version: str, files: Mapping[str, bytes]) -> None:
     """Keeps these files in a directory of that name, makes it the current one with one rename of a link, and removes any other."""
     kept = os.path.join(home, version)
     unpacked = tempfile.mkdtemp(prefix=".new.", dir=home)
     try:
         for name, data in files.items():
-            path = os.path.join(unpacked, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as stream:
-                stream.write(data)
+            _files.put(os.path.join(unpacked, name), data)
         shutil.rmtree(kept, ignore_errors=True)
         os.rename(unpacked, kept)
     finally:

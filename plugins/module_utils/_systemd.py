@@ -11,7 +11,12 @@ import os
 import select
 import signal
 import socket
+import sys
 from typing import Sequence
+
+from ._printable import printable
+
+_LONGEST = 4000  # of a line: the journal begins another one after 48 KiB
 
 
 class Lifetime:
@@ -48,3 +53,12 @@ def notify(state: str) -> None:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stream:
             stream.connect("\0" + address[1:] if address.startswith("@") else address)
             stream.send(state.encode("ascii"))
+
+
+def say(words: str) -> None:
+    """A line in the service's journal, and never more than one: hosts and processes choose their names. A journal that takes none ends nothing."""
+    encoding = sys.stdout.encoding or "ascii"
+    line = printable(words)[:_LONGEST].encode(encoding, "backslashreplace").decode(encoding)
+    with contextlib.suppress(OSError):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()

@@ -89,12 +89,12 @@ def keep(home: str) -> None:
         if path is None or not os.path.isfile(path):
             continue
         target = importlib.util.cache_from_source(path)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
         found = os.stat(path)
         header = b"".join(number.to_bytes(4, "little") for number in (0, int(found.st_mtime) & 0xFFFFFFFF, found.st_size & 0xFFFFFFFF))
         # Python fails over one that is cut short, so it is there whole or not at all.
         new = "%s.%d" % (target, os.getpid())
-        with open(new, "wb") as stream:
+        with open(new, "wb", opener=lambda name, flags: os.open(name, flags, 0o644)) as stream:
             stream.write(importlib.util.MAGIC_NUMBER + header + marshal.dumps(code))
         os.replace(new, target)
 

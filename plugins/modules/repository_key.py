@@ -82,20 +82,13 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._files import make_directory
 from ..module_utils._machine.signing_key import checked, fetch, form, installed, pinned, read
 from ..module_utils._mask import mask
 
 
-def make_folder(path):
-    """Readable for all, whatever the umask: apt reads keys as a user of its own."""
-    if not os.path.isdir(path):
-        make_folder(os.path.dirname(path))
-        os.mkdir(path)
-        os.chmod(path, 0o755)
-
-
 def install(module, data):
-    make_folder(os.path.dirname(os.path.abspath(module.params["path"])))
+    make_directory(os.path.dirname(os.path.abspath(module.params["path"])))
     handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
     with os.fdopen(handle, "wb") as file:
         file.write(data)

@@ -71,6 +71,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import logs
 from ..module_utils._jobs.prune import refuse
 from ..module_utils._jobs.timer import Timer
+from ..module_utils._services import require_own_python
 
 SETTINGS = ("older_than", "keep_last", "failed", "log_directory", "log_limit_mib", "docker_socket")
 
@@ -95,6 +96,8 @@ def main():
     changed = not timer.is_current() if present else timer.is_there()
     try:
         refuse(params)
+        if present:
+            require_own_python()
         if changed and not module.check_mode and present:
             timer.install()
         elif changed and not module.check_mode:

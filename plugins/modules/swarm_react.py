@@ -57,6 +57,7 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._react.install import Reactor
+from ..module_utils._services import require_own_python
 
 
 def main():
@@ -77,14 +78,13 @@ def main():
     reactor = Reactor(params["state_dir"], settings, run=run, move=module.atomic_move)
     present = params["state"] == "present"
     changed = not reactor.is_current() if present else reactor.is_there()
-    if changed and not module.check_mode:
-        try:
-            if present:
-                reactor.install()
-            else:
-                reactor.remove()
-        except GpuSwarmError as problem:
-            module.fail_json(msg=problem.message)
+    try:
+        if present:
+            require_own_python()
+        if changed and not module.check_mode:
+            (reactor.install if present else reactor.remove)()
+    except GpuSwarmError as problem:
+        module.fail_json(msg=problem.message)
     module.exit_json(changed=changed)
 
 

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import random
 import re
 from pathlib import Path
 
 import pytest
 import yaml
-from openpgp_keys import ARMORED, BINARY, EVIL, NVIDIA, SMALL, armor, prefixed
+from openpgp_keys import ARMORED, BINARY, EVIL, MIRROR, MIRRORS, NVIDIA, SMALL, armor, packets, prefixed
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._openpgp import encoded, normalized, parsed
@@ -114,6 +116,80 @@ def test_what_is_no_public_key_is_refused(data, words):
 def test_what_others_could_read_otherwise_is_refused(data):
     with pytest.raises(GpuSwarmError):
         parsed(data)
+
+
+KEY, NAME, SELF, SUBKEY, SIGNED, *_MORE = (whole for _kind, whole, _body in packets(BINARY))
+THEIRS, THEIR_NAME, _THEIR_SELF, THEIR_SUBKEY, THEIR_SIGNED = (whole for _kind, whole, _body in packets(MIRRORS))
+
+
+def flipped(packet, place=-1):
+    """One bit of it is another one."""
+    data = bytearray(packet)
+    data[place] ^= 1
+    return bytes(data)
+
+
+@pytest.mark.parametrize(("data", "key"), [(BINARY, NVIDIA), (MIRRORS, MIRROR)], ids=["RSA", "Ed25519"])
+def test_subkeys_for_which_their_key_vouches(data, key):
+    """Also where a reader has put something of its own between them, or a signature more is there."""
+    assert fingerprints(data) == [key]
+    *before, subkey, signed = (whole for _kind, whole, _body in packets(data)[:5])
+    for behind in (b"\xb0\x01\x06" + signed, SELF + signed, signed + SELF):
+        assert fingerprints(b"".join([*before, subkey, behind])) == [key]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        BINARY + THEIR_SUBKEY,
+        BINARY + THEIR_SUBKEY + THEIR_SIGNED,
+        BINARY + THEIR_SUBKEY + SIGNED,
+        BINARY + THEIR_SUBKEY + SELF,
+        KEY + THEIR_SUBKEY + NAME + SELF + SUBKEY + SIGNED,
+        KEY + NAME + SELF + THEIR_SUBKEY + SUBKEY + SIGNED,
+        THEIR_SUBKEY + THEIR_SIGNED + BINARY,
+        THEIRS + THEIR_NAME + SUBKEY + SIGNED,
+        KEY + NAME + SELF + flipped(SUBKEY) + SIGNED,
+        KEY + NAME + SELF + SUBKEY + flipped(SIGNED),
+        KEY + NAME + SELF + SUBKEY + flipped(SIGNED, 7),  # what kind of signature it is
+        KEY + NAME + SELF + SUBKEY + flipped(SIGNED, 12),  # a part that is signed
+        KEY + NAME + SELF + SUBKEY + SIGNED[:3],
+        THEIRS + THEIR_NAME + flipped(THEIR_SUBKEY) + THEIR_SIGNED,
+        THEIRS + THEIR_NAME + THEIR_SUBKEY + flipped(THEIR_SIGNED),
+        THEIRS + THEIR_NAME + THEIR_SUBKEY + flipped(THEIR_SIGNED, -40),
+        BINARY + b"\xb8\x0c" + SMALL,
+        BINARY + b"\xb8\x00",
+        EVIL + b"\xb8\x0c" + SMALL + SIGNED,
+    ],
+)  # fmt: skip
+def test_a_subkey_for_which_the_key_does_not_vouch_is_refused(data):
+    """Whoever adds one to the file signs with it, and the key's fingerprint stays."""
+    for form in (data, armor(data)):
+        with pytest.raises(GpuSwarmError, match="a subkey .* that the key does not vouch for|cut off|version 0"):
+            parsed(form)
+
+
+@pytest.mark.parametrize("packet", [b"\xc6\xff\x00\x01\x00\x00", b"\x9a\x00\x01\x00\x00", b"\xb9\xff\xff", b"\xba\x00\x01\x00\x00"])
+def test_a_key_of_a_size_that_none_has_is_refused(packet):
+    size = 1 << 16 if len(packet) > 3 else (1 << 16) - 1
+    with pytest.raises(GpuSwarmError, match="a key of 65536 bytes|does not vouch"):
+        parsed(BINARY + packet + b"\x04" + bytes(size - 1))
+
+
+def test_whatever_is_in_a_file_it_is_taken_or_refused():
+    """No other error comes out."""
+    source = random.Random(7)
+    for _try in range(400):
+        data = bytearray(source.choice((BINARY, MIRRORS)))
+        for _change in range(source.randint(1, 4)):
+            place = source.randrange(len(data))
+            if source.random() < 0.5:
+                data[place] = source.randrange(256)
+            else:
+                del data[place : place + source.randint(1, 300)]
+                data += b"\x98"
+        with contextlib.suppress(GpuSwarmError):
+            assert parsed(bytes(data)).fingerprints
 
 
 def test_only_what_was_judged_is_written():

@@ -19,7 +19,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _systemd
 WAITS = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-import _systemd
+from module_utils import _systemd
 lifetime = _systemd.Lifetime()
 lifetime.begin()
 {then}
@@ -35,7 +35,7 @@ def start(tmp_path):
         ready.settimeout(20)
 
         def begin(then):
-            command = [sys.executable, "-c", WAITS.format(then=then), os.path.dirname(_systemd.__file__)]
+            command = [sys.executable, "-c", WAITS.format(then=then), os.path.dirname(os.path.dirname(_systemd.__file__))]
             environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
             started.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stdin=subprocess.PIPE))
             assert ready.recv(100) == b"READY=1"
@@ -66,3 +66,22 @@ def test_what_can_be_read_ends_a_wait_and_is_named(start):
 def test_nothing_comes_in_so_many_seconds(start):
     it = start("print(lifetime.wait(0.01), lifetime.wait(-1), lifetime.over)")
     assert it.communicate(timeout=20)[0].split() == [b"[]", b"[]", b"False"]
+
+
+FORGED = "h\n<2>ALARM: node m1 (x) stays in service\r\x1b[2K\u2028"
+
+
+def test_what_a_service_says_is_one_line_whatever_hosts_are_called(capsys):
+    _systemd.say(f"node {FORGED} is paused")
+    assert capsys.readouterr().out == "node h\\n<2>ALARM: node m1 (x) stays in service\\r\\x1b[2K\\u2028 is paused\n"
+
+
+def test_nor_does_a_long_name_begin_another_line(capsys):
+    """The journal cuts a line after 48 KiB, and what follows is a line of its own."""
+    _systemd.say("node " + 49 * 1024 * "x" + "ALARM: another")
+    assert len(capsys.readouterr().out) < 5000
+
+
+def test_a_name_that_the_journal_cannot_take_ends_no_service(start):
+    it = start("sys.stdout.reconfigure(encoding='ascii'); _systemd.say('node \\u00e9'); os.close(1); _systemd.say('node'); os._exit(0)")
+    assert (it.communicate(timeout=20)[0], it.returncode) == (b"node \\xe9\n", 0)

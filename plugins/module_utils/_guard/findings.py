@@ -75,7 +75,10 @@ def _last(of_service: Mapping[str, Any]) -> int:
 
 
 def _say(text: str) -> None:
+    """One line, whatever a container's labels say: only those of a task are swarm's own."""
     import socket  # not on top: most containers are nothing to be reported
+
+    text = "".join(one if one.isprintable() else "?" for one in text)
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stream:
         stream.settimeout(1)

@@ -132,7 +132,8 @@ def _write(folder: str, hold: Hold) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    os.makedirs(folder, 0o700, exist_ok=True)
+    for one in (os.path.dirname(folder), folder):  # a umask says nothing of the mode of what is above
+        os.makedirs(one, 0o700, exist_ok=True)
     with open(os.path.join(folder, ".lock"), "w", encoding="ascii") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

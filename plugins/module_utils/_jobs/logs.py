@@ -15,7 +15,7 @@ import tempfile
 from typing import Any, Iterable, Mapping, NamedTuple
 
 from .._errors import GpuSwarmError
-from .._files import TEMPORARY, naming, sync_directory
+from .._files import TEMPORARY, make_directory, naming, sync_directory
 from .._ledger.tasks import ENDED
 from .._swarm import log_stream
 from .._swarm.manager import Manager
@@ -59,7 +59,7 @@ def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[s
 def _write(path: str, pieces: Iterable[bytes], limit_mib: int) -> None:
     """All of it or nothing, for nobody else to read."""
     folder = os.path.dirname(path)
-    os.makedirs(folder, 0o700, exist_ok=True)
+    make_directory(folder, 0o700)
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=folder)
     try:
         with naming(path), os.fdopen(handle, "wb") as stream:

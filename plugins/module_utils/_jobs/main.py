@@ -14,6 +14,7 @@ import os
 import sys
 
 from .._errors import GpuSwarmError
+from .._printable import printable
 from .._swarm.manager import connect
 from .prune import prune
 
@@ -32,11 +33,11 @@ def main() -> int:
             return 0
         done = prune(manager, {"services": None, "labels": None, "holder": None, **settings}, False)
     except GpuSwarmError as problem:
-        sys.stderr.write("%s\n" % problem.message)
+        sys.stderr.write("%s\n" % printable(problem.message))
         return 1
     for name in done.removed:
-        sys.stdout.write("removed %s\n" % name)
+        sys.stdout.write("removed %s\n" % printable(name))
     for name, stays in done.kept:
         if stays.unsaved:
-            sys.stderr.write("%s stays: %s\n" % (name, stays.reason))
+            sys.stderr.write("%s\n" % printable("%s stays: %s" % (name, stays.reason)))
     return 0

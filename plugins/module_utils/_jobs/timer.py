@@ -105,7 +105,7 @@ class Timer:
         from . import main  # noqa: F401  # pylint: disable=unused-import  # what this machine's Python cannot run is not installed
 
         for directory in (self._state_dir, self._home):
-            os.makedirs(directory, 0o700, exist_ok=True)
+            _files.make_directory(directory, 0o700)
         keep_code(self._home, code.version(), code.sources())
         text = json.dumps(self._settings, indent=1, sort_keys=True) + "\n"
         _files.write(os.path.join(self._home, SETTINGS), text.encode("utf-8"), self._move, 0o600)

@@ -134,8 +134,11 @@ class Guard:
         noted = (read(os.path.join(self.home, _SETTINGS)) or {}).get(_MADE)
         parent = os.path.dirname(self.home)
         made = [parent] if not os.path.isdir(parent) else []
-        os.makedirs(self.home, _PROGRAM, exist_ok=True)
-        return noted if isinstance(noted, list) else made
+        _files.make_directory(self.home, _PROGRAM)
+        made = noted if isinstance(noted, list) else made
+        for folder in [*filter(os.path.isdir, made), self.home]:  # made under another umask by a release before
+            _files.close(folder)
+        return made
 
     def _write(self, name: str, data: bytes, mode: int) -> None:
         _files.write(os.path.join(self.home, name), data, self._move, mode)

@@ -16,6 +16,7 @@ import shutil
 import sys
 import tempfile
 from functools import lru_cache
+from importlib.util import cache_from_source
 from typing import Any
 
 from .. import _files, _sources
@@ -71,9 +72,8 @@ def keep(home: str) -> None:
     try:
         for path, data in sources().items():
             target = os.path.join(new, path)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as stream:
-                stream.write(data)
+            _files.put(target, data)
+            _files.make_directory(os.path.dirname(cache_from_source(target)))
             py_compile.compile(target, dfile=os.path.join(home, name(), path), doraise=True)
         _sync(new)
         shutil.rmtree(os.path.join(home, name()), ignore_errors=True)

@@ -53,7 +53,7 @@ class State:
 
     def prepare(self) -> None:
         """Makes the directory, closed to all but its owner."""
-        os.makedirs(self.directory, DIRECTORY_MODE, exist_ok=True)
+        _files.make_directory(self.directory, DIRECTORY_MODE)
         os.chmod(self.directory, DIRECTORY_MODE)
 
     def is_there(self) -> bool:
@@ -168,7 +168,7 @@ class State:
         for entry in files.values():
             if entry.get("backup") and not os.path.exists(entry["backup"]):
                 original = _files.Snapshot.from_json(entry["original"])
-                os.makedirs(os.path.join(self.directory, BACKUPS), DIRECTORY_MODE, exist_ok=True)
+                _files.make_directory(os.path.join(self.directory, BACKUPS), DIRECTORY_MODE)
                 _files.write(entry["backup"], original.data, self._move, original.mode, original.owner)
 
     def backup_of(self, path: str) -> str:

@@ -32,6 +32,7 @@ from .decision import Decision, decide
 from .guard_seen import GuardSeen
 from .journal import INSERTED, State
 from .observation import Observation
+from .privilege import require_own_python, require_root
 from .react_seen import react_seen
 from .transaction import apply, refuse, validate
 from .watcher_seen import HOME, WatcherSeen, is_wanted
@@ -104,8 +105,9 @@ class Node:
 
     def assess(self) -> dict[str, Any]:
         """What is and what should be; changes nothing. Returns the module's result."""
-        self._needs_root()
+        require_root(self.params)
         seen = self.inspect()
+        require_own_python(self.params)
         decision = decide(self.params, seen)
         result = self._result(seen, decision, changed=decision.changed)
         # A plan lists it before it is done; it is a warning when it is done.
@@ -114,7 +116,7 @@ class Node:
 
     def converge(self) -> dict[str, Any]:
         """Makes the node what was decided, in one transaction. Returns the module's result."""
-        self._needs_root()
+        require_root(self.params)
         with self.state.lock(self.params["timeout"]):
             installed = self._install_libraries()
             seen, decision = self._decided()
@@ -156,6 +158,7 @@ class Node:
     def _decided(self) -> tuple[Observation, Decision]:
         """What was found and what it is to become; where a restart is due, once a drain has ended what that would stop."""
         seen = self.inspect()
+        require_own_python(self.params)
         decision = decide(self.params, seen)
         due = decision.act == "restart" and self.params["restart"] == "if_needed" and not decision.refused
         if due and self.params["drain_timeout"] and any(item["service"] for item in seen.containers):
@@ -349,10 +352,6 @@ class Node:
         return fault.of_node(seen.gpus, fault.expected(record, path), seen.watcher.errors)
 
     # -- small parts ---------------------------------------------------------------------------------------------
-
-    def _needs_root(self) -> None:
-        if self.params["restart"] != "never" and os.geteuid() != 0:
-            raise GpuSwarmError("this needs root on the node, and the task runs as user id %d. Add 'become: true'." % os.geteuid())
 
     def _install_libraries(self) -> bool:
         """Keeps what the action plugin carried, so that the next call need not carry it again."""

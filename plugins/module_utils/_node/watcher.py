@@ -119,7 +119,7 @@ class Watcher:
     def install(self) -> None:
         """Puts it there, and starts it anew."""
         self._load()  # what this node's Python cannot run is not installed
-        os.makedirs(self.home, 0o700, exist_ok=True)
+        _files.make_directory(self.home, 0o700)
         watcher_code.install(self.home)
         settings = json.dumps(self._settings(), indent=1, sort_keys=True) + "\n"
         _files.write(self._settings_path(), settings.encode("utf-8"), self._move, FILE_MODE)

@@ -97,8 +97,8 @@ class Reactor:
                 "swarm_member_react: false to do without the service that pauses nodes with faults." % (sys.executable, SDK_ERROR)
             )
         code.load()
-        os.makedirs(self._state_dir, 0o700, exist_ok=True)
-        os.makedirs(self._home, 0o700, exist_ok=True)
+        for directory in (self._state_dir, self._home):
+            _files.make_directory(directory, 0o700)
         self._remove_metrics(but=self._settings["metrics_directory"])
         self._link_metrics()
         keep_code(self._home, code.version(), code.sources())

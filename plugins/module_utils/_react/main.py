@@ -11,8 +11,9 @@ import os
 import sys
 
 from .._metrics.keeper import Keeper
+from .._systemd import say
 from .leader_claims import LeaderClaims
-from .service import Service, say
+from .service import Service
 
 
 def main() -> None:

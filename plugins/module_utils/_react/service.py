@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from typing import Any, Callable, Mapping, Sequence
 
@@ -21,7 +20,7 @@ from .._node_spec.updates import plan_one
 from .._swarm.lease import in_words
 from .._swarm.manager import Manager, OutOfSequence, SwarmError, connect
 from .._swarm.owned_labels import PREFIX
-from .._systemd import Lifetime, notify
+from .._systemd import Lifetime, notify, say
 from .decide import RETURNED, Memory, decide
 from .events import Bell
 
@@ -155,8 +154,3 @@ def _handled() -> dict[str, str]:
 
 def _name(node: Mapping[str, Any]) -> str:
     return "%s (%s)" % (node.get("Description", {}).get("Hostname", ""), node["ID"])
-
-
-def say(words: str) -> None:
-    sys.stdout.write(words + "\n")
-    sys.stdout.flush()

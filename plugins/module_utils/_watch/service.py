@@ -19,7 +19,7 @@ from typing import Any, Mapping
 
 from .._health import pace, verdict, xids
 from .._health.label import FAULT, KEY, OK, Label, parse, text
-from .._systemd import Lifetime, notify
+from .._systemd import Lifetime, notify, say
 from . import driver
 from .bookkeeper import Bookkeeper
 from .events import Events, Log
@@ -71,7 +71,7 @@ class Service:
         self._lifetime.begin()
         standing = self._events.standing()
         if standing:
-            _say(standing)
+            say(standing)
         while not self._lifetime.over:
             self._inspect()
             _alive()
@@ -106,11 +106,11 @@ class Service:
             return
         failure = self._books.compare(reading["error"] is None, self._written.read())
         if failure:
-            _say(failure)
+            say(failure)
         self._gpus = reading["gpus"] or self._gpus
         errors, self._errors = self._errors + self._new_errors(), []
         for error in self._events.add(errors, self._gpus, self._settings):
-            _say("the driver reports XID %d of %s%s" % (error.xid, error.pci, ": " + error.text if error.text else ""))
+            say("the driver reports XID %d of %s%s" % (error.xid, error.pci, ": " + error.text if error.text else ""))
         written = self._written.read()
         found = verdict.judge(reading, written.expected, self._events.read())
         self._there |= verdict.here(reading)
@@ -158,9 +158,9 @@ class Service:
         self._blocked, self._waits = came.get("blocked"), came.get("waits")
         if self._blocked or self._waits:
             if self._blocked or self._waits != before:
-                _say("the managers do not see %r yet: %s" % (text(label), self._blocked or self._waits))
+                say("the managers do not see %r yet: %s" % (text(label), self._blocked or self._waits))
             return
-        _say("the managers see %r" % text(label))
+        say("the managers see %r" % text(label))
         self._shown, self._at = label, now
 
     def _patience(self, label: Label) -> int:
@@ -225,8 +225,3 @@ def _uptime() -> float:
 
 def _alive() -> None:
     notify("WATCHDOG=1")
-
-
-def _say(words: str) -> None:
-    sys.stdout.write(words + "\n")
-    sys.stdout.flush()

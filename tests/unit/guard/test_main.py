@@ -108,6 +108,18 @@ def test_a_refusal_names_the_service_and_the_container(guard, level, tmp_path):
     assert words.endswith(" Its container is aaaaaaaaaaaa")
 
 
+def test_what_it_says_in_the_journal_is_one_line_whatever_a_label_says(guard, tmp_path, monkeypatch):
+    """Of a container that is of no task, whoever starts it writes them."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
+        journal.bind(str(tmp_path / "journal"))
+        monkeypatch.setattr(findings, "_JOURNAL", str(tmp_path / "journal"))
+        guard("a\n<2>gpu-swarm-guard[1]: forged\x1b[2K", "audit")
+        journal.settimeout(20)
+        said = journal.recv(10000).decode()
+    assert "service a?<2>gpu-swarm-guard[1]: forged?[2K: " in said
+    assert said.isprintable()
+
+
 def test_a_restore_that_is_refused_names_the_container(guard, tmp_path, monkeypatch):
     guard("train", "exclusive")
     monkeypatch.setattr(sys, "argv", [word if word != "create" else "restore" for word in sys.argv])

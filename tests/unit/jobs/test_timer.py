@@ -133,11 +133,11 @@ def test_only_the_leader_removes_what_is_over(leads, monkeypatch, tmp_path, caps
 
 def test_what_stays_for_its_log_is_said_in_the_journal_and_nothing_else_that_stays(monkeypatch, tmp_path, capsys):
     def full(*_arguments):
-        raise GpuSwarmError("no room for it")
+        raise GpuSwarmError("no room\nfor it")
 
     tasks = [task("t1", state="complete", restart="none"), task("t2", service="s2", state="failed", restart="none")]
     manager = VersionedServices([once("s1", "train-1"), once("s2", "other-1")], tasks, nodes=[node("n1", leader=True)])
     starts(manager, monkeypatch, tmp_path)
     monkeypatch.setattr(logs, "save", full)
     assert (main.main(), manager.removed) == (0, [])
-    assert tuple(capsys.readouterr()) == ("", "train-1 stays: no room for it\n")
+    assert tuple(capsys.readouterr()) == ("", "train-1 stays: no room\\nfor it\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 
 import pytest
 from node_lab import UUIDS, gpu, node
@@ -58,6 +59,60 @@ def advertising(tmp_path, **options):
     it.converge()
     assert not home(it).exists()
     return it
+
+
+def open_to_others(folder):
+    """What somebody else than its owner may write there, links left out, and /run, where systemd makes the watcher's directory."""
+    found = {path.relative_to(folder) for path in folder.rglob("*") if not path.is_symlink() and path.stat().st_mode & 0o022}
+    return {str(path) for path in found if path.parts[0] != "run"}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_what_is_made_on_a_node_has_its_modes_whatever_the_umask(tmp_path, umask):
+    """The guard and the watcher, and the directories above them, which others need too."""
+    former = os.umask(0)
+    try:
+        it = advertising(tmp_path)
+        lab = open_to_others(it.home)
+        os.umask(umask)
+        it.option(isolation="reserved", health=True, health_faults=[], health_ignored=[]).converge()
+    finally:
+        os.umask(former)
+    assert open_to_others(it.home) == lab
+    assert [folder.stat().st_mode & 0o777 for folder in (home(it), home(it).parent)] == [0o755, 0o755]
+    assert os.access(guard(it), os.X_OK)
+
+
+@pytest.fixture
+def python_of_others(tmp_path_factory, monkeypatch):
+    """The module runs with a Python that everybody can replace."""
+    folder = tmp_path_factory.mktemp("python")
+    (folder / "python3").touch(0o755)
+    folder.chmod(0o777)
+    monkeypatch.setattr(sys, "executable", str(folder / "python3"))
+    return folder
+
+
+@pytest.mark.parametrize("wanted", [{"isolation": "reserved"}, {"health": True, "health_faults": [], "health_ignored": []}])
+def test_what_root_is_to_start_is_no_program_of_others(tmp_path, python_of_others, wanted):
+    """A service of root's and the guard outlast the run. A node that gets neither may be changed with any Python."""
+    it = advertising(tmp_path)
+    it.option(**wanted)
+    before = it.everything()
+    for act in (it.assess, it.converge):
+        with pytest.raises(GpuSwarmError, match=f"others than root can replace: {python_of_others} can be written by everybody"):
+            act()
+    assert it.everything() == before
+
+
+def test_a_directory_that_was_made_open_to_all_is_closed(tmp_path):
+    it = advertising(tmp_path)
+    it.option(isolation="reserved").converge()
+    for folder in (home(it), home(it).parent):
+        folder.chmod(0o777)
+    (home(it) / "nvidia-guard").unlink()
+    it.converge()
+    assert [folder.stat().st_mode & 0o777 for folder in (home(it), home(it).parent)] == [0o755, 0o755]
 
 
 def test_it_comes_by_a_reload_and_goes_by_one_without_a_trace(tmp_path):

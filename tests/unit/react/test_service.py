@@ -203,6 +203,22 @@ def test_beyond_the_limit_it_only_alarms_and_each_once(start, capsys):
     assert "2 of the 4 GPU nodes are paused" in said
 
 
+@pytest.mark.parametrize("limit", [20, 1])
+def test_a_host_chooses_its_name_and_forges_no_line_by_it(start, capsys, limit):
+    """Paused, in an alarm, and where the pause fails."""
+    nodes = [faulty(f"g{number}") for number in range(4)]
+    for node in nodes:
+        node["Description"]["Hostname"] = "h\nALARM: node m1 (m1) is paused\r\x1b[2K"
+    swarm = Swarm(*nodes)
+    swarm.before_write = lambda node_id: swarm.failing.append(SwarmError("g9\nALARM: x")) if node_id == "g1" else None
+    start(swarm).poll()
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) == 4
+    assert not [line for line in said.split("\n") if line.startswith("ALARM: node m1")]
+    assert said.isascii()
+    assert said.replace("\n", "").isprintable()
+
+
 def test_who_else_goes_by_the_nodes_gets_them_once_a_poll(start):
     seen: list = []
     start(Swarm(faulty()), observers=[lambda manager, nodes, leads: seen.append((manager.node_id, len(nodes), leads))]).poll()

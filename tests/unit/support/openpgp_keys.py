@@ -16,6 +16,27 @@ BINARY = base64.b64decode(re.sub(rb"-----.*?-----|\n=.{4}\n", b"", ARMORED))
 # The smallest body that a key can have.
 SMALL = b"\x04\x00\x00\x00\x00\x01\x00\x01\x01\x00\x01\x01"
 EVIL = b"\x98\x0c" + SMALL
+# A key of Ed25519 with one subkey that signs, as gpg 2.2 makes and exports them.
+MIRROR = "EAD7EB9C31D10C943605E595A20AC3A68C3BCB39"
+MIRRORS = base64.b64decode(
+    "mDMEawqzBRYJKwYBBAHaRw8BAQdAVb3OHIk7Ql4BnSNyQYO2xoOSiDF9rocl+rF4sm7x9ty0Bm1pcnJvcoiQBBMWCAA4FiEE6tfrnDHRDJQ2BeWVogrDpow7yzkFAmsKsw"
+    "UCGwMFCwkIBwIGFQoJCAsCBBYCAwECHgECF4AACgkQogrDpow7yzkL6QD/X2GuCqf5CFEUbt6UzYq5s1YRwikWud3bba4sClQaeBAA+wRYLUAFgAvdjbEGmhElE7DvaJOS"
+    "GuVWkpARF8hRy54HuDMEawqzBRYJKwYBBAHaRw8BAQdAtJvvXkon8Oubrcj4Z1PHMc53L0pql2QXfRv8/4C+sxqI7wQYFggAIBYhBOrX65wx0QyUNgXllaIKw6aMO8s5BQ"
+    "JrCrMFAhsCAIEJEKIKw6aMO8s5diAEGRYIAB0WIQR7FiWkHR9sh/OpAdQL7dyRyyR4nQUCawqzBQAKCRAL7dyRyyR4nU+QAQCraTX9g4LK13nbARHdfs1GdoKeXoanPRpL"
+    "lEl2EVNZMwD9FrtDSY8YgOLzN77XCZJlrUo1uGvFJjGP/nQB+u7D5wSktgEA+H/rSPaABqaPh5wH9CCplSfBfNVisqboL9VP0NELsy8A/jPSZpr6LTAmIDgJ7tm8l1Ioj+"
+    "Zj/eGma2bsk1inOtAA"
+)
+
+
+def packets(data):
+    """Those of a file as gpg writes them, each with its head: (type, the whole, its body)."""
+    found = []
+    while data:
+        kind, size = (data[0] & 0x3C) >> 2, 1 << (data[0] & 3)
+        end = 1 + size + int.from_bytes(data[1 : 1 + size], "big")
+        found.append((kind, data[:end], data[1 + size : end]))
+        data = data[end:]
+    return found
 
 
 def armor(data, head="PUBLIC KEY", headers=""):

@@ -1,0 +1,29 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a call on a node needs: root's rights, and a Python that is root's where that is to run on after the call.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping
+
+from .._errors import GpuSwarmError
+from . import guard_seen, watcher_seen
+
+
+def require_root(params: Mapping[str, Any]) -> None:
+    if params["restart"] != "never" and os.geteuid() != 0:
+        raise GpuSwarmError("this needs root on the node, and the task runs as user id %d. Add 'become: true'." % os.geteuid())
+
+
+def require_own_python(params: Mapping[str, Any]) -> None:
+    """Where a watcher or a guard is wanted: both are started with the Python of this process."""
+    if watcher_seen.is_wanted(params) or guard_seen.may_be_wanted(params):
+        from .. import _services  # not on top: most calls are of nodes without them, and need not load this
+
+        _services.require_own_python()

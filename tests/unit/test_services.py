@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a service of root is started with: nobody but root can replace it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import module_process
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._services import require_own_python
+
+SOMEBODY = 4711
+
+
+@pytest.fixture
+def owned(monkeypatch):
+    """Has a path belong to somebody, or to a group, without a right to give it away."""
+    others = {}
+    really = os.lstat
+
+    def lstat(path, **more):
+        found = list(really(path, **more))
+        uid, gid, mode = others.get(str(path), (found[4], found[5], found[0]))
+        return os.stat_result([mode, *found[1:4], uid, gid, *found[6:]])
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    return others
+
+
+@pytest.fixture
+def python(tmp_path):
+    """venv/bin/python is a link to opt/python, by another one."""
+    for folder in ("venv/bin", "opt"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "opt/python3.12").touch(0o755)
+    (tmp_path / "opt/python3").symlink_to("../opt/python3.12")
+    (tmp_path / "venv/bin/python").symlink_to(tmp_path / "opt/python3")
+    return tmp_path / "venv/bin/python"
+
+
+def require(python):
+    require_own_python(str(python), str(python.parents[1]))
+
+
+def test_one_of_root_is_taken(python):
+    require(python)
+
+
+def test_one_that_loops_or_is_not_there_is_for_others_to_report(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("loop", "none"):
+        require_own_python(str(tmp_path / name), str(tmp_path))
+
+
+@pytest.mark.parametrize("part", ["venv", "venv/bin", "venv/bin/python", "opt", "opt/python3", "opt/python3.12"])
+def test_each_part_of_its_path_is_roots_where_links_lead_too(python, tmp_path, owned, part):
+    owned[str(tmp_path / part)] = (SOMEBODY, 0, os.lstat(tmp_path / part).st_mode)
+    with pytest.raises(GpuSwarmError) as raised:
+        require(python)
+    assert f"the Python {python}, which others than root can replace: {tmp_path / part} belongs to user id 4711. " in raised.value.message
+    assert "Set ansible_python_interpreter to a Python that only root can change" in raised.value.message
+
+
+@pytest.mark.parametrize(("mode", "group", "words"), [(0o757, 0, "written by everybody"), (0o775, SOMEBODY, "written by group id 4711")])
+def test_nor_can_others_write_there(python, tmp_path, owned, mode, group, words):
+    owned[str(tmp_path / "opt")] = (os.geteuid(), group, stat.S_IFDIR | mode)
+    with pytest.raises(GpuSwarmError, match=words):
+        require(python)
+    # As in /tmp, where each may only replace what is his own.
+    owned[str(tmp_path / "opt")] = (os.geteuid(), group, stat.S_IFDIR | stat.S_ISVTX | mode)
+    require(python)
+
+
+def test_an_environment_of_somebody_is_not_taken_either(python, tmp_path, owned):
+    """Python loads what is in it."""
+    (tmp_path / "env").mkdir()
+    owned[str(tmp_path / "env")] = (SOMEBODY, 0, stat.S_IFDIR | 0o755)
+    with pytest.raises(GpuSwarmError, match="belongs to user id 4711"):
+        require_own_python(str(python), str(tmp_path / "env"))
+
+
+def test_debians_group_of_usr_local_is_as_good_as_root(owned):
+    owned["/usr/local"] = (0, 50, stat.S_IFDIR | 0o2775)
+    require_own_python("/usr/local", "/usr/local")
+
+
+@pytest.mark.parametrize("module", ["swarm_react", "swarm_job_timer"])
+@pytest.mark.parametrize("check", [True, False])
+def test_a_manager_gets_no_service_of_such_a_python(tmp_path, module, check):
+    (tmp_path / "python3").touch(0o755)
+    tmp_path.chmod(0o777)
+    before = f"import sys; sys.executable = {str(tmp_path / 'python3')!r}"
+    done = module_process.run(module, {"state_dir": str(tmp_path / "state"), "_ansible_check_mode": check}, before=before)
+    assert f"others than root can replace: {tmp_path} can be written by everybody" in json.loads(done.stdout)["msg"]
+    assert not (tmp_path / "state").exists()
