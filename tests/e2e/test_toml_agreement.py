@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from plugins.module_utils._config import runtime_toml
+from plugins.module_utils._guard import toolkit_config
 
 from .conftest import Loud
 from .fleet import CONFIG_TOML, Fleet
@@ -56,6 +57,14 @@ LAYOUTS = {
     "an inline table": 'disable-require = false\nnvidia-ctk = {path = "nvidia-ctk"}\n',
     "literal and long strings": "disable-require = false\nx = 'C:\\y'\ny = '''\nswarm-resource = \"no\"\n[no]\n'''\n",
     "not only ASCII": '"ü" = "größer"\n' + SHIPPED,
+    "a list over several lines before it": "x = [\n  1, # ]\n  2,\n]\n" + LINE + SHIPPED,
+    "a string over several lines before it": 'x = """\n[no]\n""\\"\n"""\n' + LINE + SHIPPED,
+    "an escape": SHIPPED.replace("#" + LINE, LINE.replace("OCKER", "\\u004FCKER")),
+    "a long string": SHIPPED.replace("#" + LINE, LINE.replace('"', '"""')),
+    "a long string that begins on the next line": SHIPPED.replace("#" + LINE, LINE.replace('= "', '= """\n').replace('"\n', '"""\n')),
+    "a long literal string": SHIPPED.replace("#" + LINE, LINE.replace('"', "'''")),
+    "a quoted name": SHIPPED.replace("#swarm-resource", '"swarm\\u002dresource"'),
+    "a list and blanks": SHIPPED.replace("#" + LINE, 'swarm-resource = "A ,\\tB,,A"\n'),
 }
 WANTS = {
     "one kind": runtime_toml.Want("DOCKER_RESOURCE_NVIDIA-GPU"),
@@ -79,6 +88,15 @@ def test_every_layout_is_read_alike(text: str, want: runtime_toml.Want) -> None:
     assert read.get("swarm-resource", "") == want.swarm_resource
     if want.mode:
         assert read["nvidia-container-runtime"]["mode"] == want.mode
+
+
+@pytest.mark.parametrize("text", LAYOUTS.values(), ids=LAYOUTS)
+def test_the_guard_reads_every_layout_alike(text: str) -> None:
+    """Without a parser, before each container that requests a GPU. A name that it misses would be a way past it."""
+    if text.count(LINE) > 1:
+        text = text.replace(LINE, "", 1)  # NVIDIA's tools refuse a key that stands twice
+    read = as_nvidia_reads_it(text.encode()).get("swarm-resource", "")
+    assert list(toolkit_config.listed(text)) == list(dict.fromkeys(name.strip() for name in read.split(",") if name.strip()))
 
 
 def test_the_files_of_a_fleet_are_read_alike(fleet: Fleet, first: Loud) -> None:

@@ -18,7 +18,8 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from .._errors import TOO_DEEP, ConfigError, GpuSwarmError
 from .._policy import generic_resources
-from . import toml_text
+from . import toml_statements, toml_text
+from .toml_statements import plain
 
 # What parses TOML: text to a document.
 Loads = Callable[[str], Dict[str, Any]]
@@ -68,21 +69,32 @@ def toml_parser() -> Loads:
 
 def get(content: bytes | None) -> dict[str, str | None]:
     """``{"swarm_resource": …, "mode": …}`` as the active lines say, None where there is none. Needs no parser."""
+    found = raw_values(content)
+    swarm, mode = (found.get(name) for name in (SWARM, MODE))
+    return {"swarm_resource": None if swarm is None else plain(swarm), "mode": None if mode is None else plain(mode)}
+
+
+def raw_values(content: bytes | None) -> dict[tuple[str, ...], str]:
+    """The values of all keys as they are written, by the parts of their names, inside braces too. Needs no parser.
+
+    NVIDIA's decoder also takes a name in capitals, where it is not there as documented (keysToTry in go-toml 1.9, marshal.go).
+    """
     text = (content or b"").decode("utf-8", "replace")
     found: dict[tuple[str, ...], str] = {}
-    for one in toml_text.statements(text):
-        if one.what == "key" and one.name in (SWARM, MODE):
-            found.setdefault(one.name, toml_text.plain(text[one.value_at : one.value_end]))
-    return {"swarm_resource": found.get(SWARM), "mode": found.get(MODE)}
+    for one in toml_statements.keys(text):
+        found.setdefault(one.name, text[one.value_at : one.value_end])
+    for name in list(found):
+        found.setdefault(tuple(part.lower() if part.isupper() else part for part in name), found[name])
+    return found
 
 
 def enforces(content: bytes | None, version: str | None) -> bool | None:
     """Whether this toolkit refuses a task whose image requires another driver: in legacy mode only. None where that is not known. Needs no parser."""
-    text, mode = (content or b"").decode("utf-8", "replace"), get(content)["mode"] or DEFAULT_MODE
+    mode = get(content)["mode"] or DEFAULT_MODE
     if version is None:
         return None
     before_cdi = tuple(int(part) for part in version.split(".")[:2]) < AUTO_IS_CDI
-    return (before_cdi if mode == DEFAULT_MODE else mode == "legacy") and _raw(text, REQUIRES_NOTHING) != "true"
+    return (before_cdi if mode == DEFAULT_MODE else mode == "legacy") and raw_values(content).get(REQUIRES_NOTHING) != "true"
 
 
 def says(content: bytes | None, want: Want) -> bool:
@@ -92,13 +104,8 @@ def says(content: bytes | None, want: Want) -> bool:
 
 
 def _value(text: str, name: tuple[str, ...]) -> str | None:
-    raw = _raw(text, name)
-    return None if raw is None else toml_text.plain(raw)
-
-
-def _raw(text: str, name: tuple[str, ...]) -> str | None:
     found = toml_text.find(text, name)
-    return text[found[0].value_at : found[0].value_end] if found else None
+    return plain(text[found[0].value_at : found[0].value_end]) if found else None
 
 
 # --- editing --------------------------------------------------------------------------------------------------------
@@ -111,6 +118,7 @@ def edit(content: bytes | None, path: str, want: Want, loads: Loads | None = Non
     original = _decode(content, path)
     text = _tidy(original, path, notes)
     before = _parse(text if notes else original, path, loads)
+    _check_capitals(before, path)
     for name, value in want.values().items():
         text = _set(text, name, value)
     _confirm(text, before, want, path, loads)
@@ -141,6 +149,16 @@ def _parse(text: str, path: str, loads: Loads) -> dict[str, Any]:
     raise ConfigError(f"{path}: it is not TOML: {reason}. Fix the file, and run this again.")
 
 
+def _check_capitals(doc: Mapping[str, Any], path: str) -> None:
+    """Refuses this collection's keys in capitals: NVIDIA's tools read such a key or table as well, until there is one in small letters."""
+    tables = [(doc, SWARM[0]), (doc, MODE[0]), (doc.get(MODE[0]), MODE[1])]
+    for table, name in tables:
+        if isinstance(table, dict) and name.upper() in table:
+            raise ConfigError(
+                f"{path}: it has {name.upper()}, which NVIDIA's tools take for {name}. Write it in small letters, and run this again."
+            )
+
+
 def _tidy(text: str, path: str, notes: list[str]) -> str:
     """Without the lines that recipes leave behind: the same line again, or in a table, where nobody reads it."""
     active = toml_text.find(text, SWARM)
@@ -148,7 +166,7 @@ def _tidy(text: str, path: str, notes: list[str]) -> str:
     if len(active) > 1:
         notes.append(f"{path}: {SWARM[0]} stood {len(active)} times at the top level; one line was kept.")
     for one in astray:
-        value = generic_resources.shorten(toml_text.plain(text[one.value_at : one.value_end]))
+        value = generic_resources.shorten(plain(text[one.value_at : one.value_end]))
         notes.append(
             f"{path}: {SWARM[0]} = {value} stood in the table [{'.'.join(one.name[:-1])}], where nobody reads it;"
             " it was taken out there."

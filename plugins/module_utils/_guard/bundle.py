@@ -85,11 +85,13 @@ def device_mounts(document: Mapping[str, Any]) -> list[str]:
     return [path for path in found if _cleaned(path).startswith(DEVICE_MOUNTS)]
 
 
-def rewritten(entries: Sequence[str], listed: Collection[str], devices: Sequence[str]) -> list[str]:
-    """The variables with which it gets these devices and no others; without devices, with which it gets none."""
+def rewritten(entries: Sequence[str], listed: Collection[str], devices: Sequence[str], without: Collection[str] = ()) -> list[str]:
+    """The variables with which it gets these devices and no others; without devices, with which it gets none. Those in ``without`` are left out."""
     found = []
     for entry in entries:
         name = name_of(entry)
+        if name in without and name not in listed:
+            continue
         if name == VISIBLE or (name in listed and devices):
             found.append("%s=%s" % (name, ",".join(devices) or _HIDDEN))
         elif name not in listed:

@@ -45,9 +45,9 @@ _REMEDY = {
 
 
 # What a node goes by. allow: names of services; label:KEY or label:KEY=VALUE for labels of containers. devices: those of the node's
-# that have a name of their own in what it advertises. kinds: the kinds of named resources. listed: the variables that swarm-resource names. map: by
-# kind and value (reservation.AMOUNT where the kind is an amount) the devices of all else; mib, how much of their memory; and together, whether a task
-# may have several on one device only. card_mib: the memory of the cards. overhead_mib: what CUDA takes of it for each process.
+# that have a name of their own in what it advertises. kinds: the kinds of named resources. listed: the variables in which NVIDIA's runtime may look.
+# map: by kind and value (reservation.AMOUNT where the kind is an amount) the devices of all else; mib, how much of their memory; and together,
+# whether a task may have several on one device only. card_mib: the memory of the cards. overhead_mib: what CUDA takes of it for each process.
 Settings = namedtuple(
     "Settings", ["level", "allow", "devices", "kinds", "listed", "map", "card_mib", "overhead_mib"], defaults=[(), (), (), (), {}, {}, 0]
 )
@@ -55,8 +55,9 @@ Settings = namedtuple(
 # TaskRecord or None. unread: why that could not be read.
 Container = namedtuple("Container", ["labels", "entries", "mounts", "task", "unread"], defaults=[None])
 # devices: what it is to see; None: it goes on as it is. refused: why, for whoever inspects its task. found: name to text, of what is to be counted
-# and reported. holds: what its task has, whatever it sees. variables: what it is to know besides, by their names.
-Verdict = namedtuple("Verdict", ["devices", "refused", "found", "holds", "variables"], defaults=[None, {}, (), {}])
+# and reported. holds: what its task has, whatever it sees. variables: what it is to know besides, by their names. without: those that it is not
+# to have.
+Verdict = namedtuple("Verdict", ["devices", "refused", "found", "holds", "variables", "without"], defaults=[None, {}, (), {}, ()])
 
 
 def service_of(labels: Mapping[str, str]) -> str:
@@ -87,7 +88,8 @@ def decide(settings: Settings, container: Container) -> Verdict:
     wants = bundle.requests(container.entries, settings.listed)
     if not devices and wants and OLD not in notes:
         notes[HIDDEN] = "its image requests %s, and it has no reservation" % _requested(settings, container)
-    return _at(settings, Verdict(devices, None, notes, _holds(parts), share.variables), parts)
+    without = _not_reserved(settings, parts)
+    return _at(settings, Verdict(devices, None, notes, _holds(parts), share.variables, without), parts)
 
 
 def held(settings: Settings, container: Container) -> tuple[str, ...]:
@@ -107,6 +109,12 @@ def _mapped(settings: Settings, container: Container) -> Verdict:
 
 def _devices(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(device for part in parts for device in part.devices))
+
+
+def _not_reserved(settings: Settings, parts: Sequence[reservation.Part]) -> tuple[str, ...]:
+    """The variables of amounts that swarm did not give it. This collection lists none, but an image may set one, and somebody may have listed it."""
+    reserved = {part.kind for part in parts}
+    return tuple(reservation.variable(kind) for kind, values in settings.map.items() if reservation.AMOUNT in values and kind not in reserved)
 
 
 def _at(settings: Settings, verdict: Verdict, parts: Sequence[reservation.Part]) -> Verdict:
@@ -163,7 +171,7 @@ def _refusal(settings: Settings, container: Container, parts: Sequence[reservati
         return UNKNOWN, "it requests %s, which this node does not advertise." % ", ".join(foreign)
     own = container.task.environment if container.task else ()
     for name in sorted({bundle.name_of(one) for one in own}):
-        if name in settings.listed or any(name == reservation.variable(kind) for kind in settings.kinds):
+        if name in settings.listed:
             beyond = [word for word in bundle.requested(own, name) if word not in _names(parts)]
             if beyond:
                 return FORGED, "it sets %s=%s itself, and %s." % (name, ",".join(beyond), _reserved(parts))
@@ -189,13 +197,18 @@ def _requested(settings: Settings, container: Container) -> str:
 
 
 def from_json(read: Any, listed: Collection[str]) -> Settings:
-    """The settings as they are written; raises ValueError where they are not that."""
+    """The settings as they are written; raises ValueError where they are not that.
+
+    ``listed`` are the variables that config.toml names now. Those of the last run count too, which a parser of TOML has read, and those of each kind.
+    So a layout that this guard and NVIDIA's runtime read differently opens nothing. A run before 0.3.0 wrote no list.
+    """
     if not isinstance(read, dict) or read.get("level") not in LEVELS:
         raise ValueError("no level of isolation in it")
-    allow, devices, kinds = (read.get(name, []) for name in ("allow", "devices", "kinds"))
-    if not all(isinstance(one, list) and all(isinstance(word, str) for word in one) for one in (allow, devices, kinds)):
+    allow, devices, kinds, written = (read.get(name, []) for name in ("allow", "devices", "kinds", "listed"))
+    if not all(isinstance(one, list) and all(isinstance(word, str) for word in one) for one in (allow, devices, kinds, written)):
         raise ValueError("its lists are not of texts")
-    return Settings(read["level"], allow, devices, kinds, listed, _map(read.get("map", {})), *_memory(read))
+    names = tuple(dict.fromkeys([*listed, *written, *map(reservation.variable, kinds)]))
+    return Settings(read["level"], allow, devices, kinds, names, _map(read.get("map", {})), *_memory(read))
 
 
 def _memory(read: Mapping[str, Any]) -> tuple[dict[str, int], int]:

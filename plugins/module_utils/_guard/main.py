@@ -98,7 +98,8 @@ def _guard(made: Call, given: Given) -> None:
     if verdict.holds:
         _hold(made, given, labels, root, verdict.holds)
     if verdict.devices is not None:
-        entries = bundle.with_values(bundle.rewritten(container.entries, settings.listed, verdict.devices), verdict.variables)
+        entries = bundle.rewritten(container.entries, settings.listed, verdict.devices, verdict.without)
+        entries = bundle.with_values(entries, verdict.variables)
         if entries != container.entries:
             _write(path, bundle.with_environment(document, entries))
 

@@ -15,8 +15,8 @@ from typing import Any, Mapping, NamedTuple
 from .._config import daemon_json, engine_labels, runtime_path
 from .._dockerd.engine import ROOT_DIR
 from .._errors import GpuSwarmError
+from .._guard import bundle, front, reservation, toolkit_config
 from .._guard import decision as levels
-from .._guard import front, reservation, toolkit_config
 from .._guard.call import PASS_THROUGH
 from .._policy import generic_resources
 from .guard_seen import BEFORE, before, is_named, is_run, is_there, is_wanted
@@ -61,6 +61,7 @@ def _wanted(case: Case, edits: Mapping[str, Edit], program: str) -> GuardWanted:
         "allow": list(params.get("isolation_allow") or []),
         "devices": sorted({one for kind, values in named.items() for one in values if one not in advertisement["map"].get(kind, {})}),
         "kinds": sorted(named),
+        "listed": list(_listed(case, edits)),
         "map": advertisement["map"],
         "card_mib": advertisement["card_mib"],
         "overhead_mib": params.get("cuda_overhead_mib") or 0,
@@ -69,7 +70,7 @@ def _wanted(case: Case, edits: Mapping[str, Edit], program: str) -> GuardWanted:
     }
     seen = case.seen.guard
     # A task that reserved memory requests a GPU too, though NVIDIA's runtime knows nothing of that.
-    requests = (*_listed(case, edits), *map(reservation.variable, sorted(set(advertisement["map"]) - set(named))))
+    requests = (*_listed(case, edits), *map(reservation.variable, sorted({*advertisement["map"], *named})))
     node = front.Front(program, seen.home, seen.code, seen.python, requests, refuses=level not in levels.LENIENT)
     return GuardWanted(front.text(node).encode("utf-8"), settings)
 
@@ -80,9 +81,12 @@ def _data_root(case: Case) -> str:
 
 
 def _listed(case: Case, edits: Mapping[str, Edit]) -> tuple[str, ...]:
+    """The variables that config.toml is to name, which a parser has confirmed where this collection writes it, and what the guard reads in it."""
     path = case.params["runtime_config"]
     content = edits[path].content if path in edits else case.seen.runtime.data
-    return toolkit_config.listed((content or b"").decode("utf-8", "replace"))
+    read = toolkit_config.listed((content or b"").decode("utf-8", "replace"))
+    written = bundle.words(case.advertisement["swarm_resource"]) if path in edits else []
+    return tuple(dict.fromkeys([*written, *read]))
 
 
 # -- what differs ----------------------------------------------------------------------------------------------------

@@ -13,8 +13,9 @@ from dockerd_lab import document
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import daemon_json, runtime_toml
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import daemon_json, runtime_toml, toml_statements
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import toolkit_config
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import generic_resources
 
 examples = settings(max_examples=100)
@@ -352,3 +353,42 @@ def test_toml_edit_keeps_every_other_line(text):
     assert len(owned) == 1
     lines.remove(owned[0])
     assert lines == text.splitlines()
+
+
+BLANKS = st.text("ab,\u00fc \t#[]{}=.", max_size=4)
+INSIDE = st.lists(st.one_of(BLANKS, st.sampled_from([r"\"", r"\\", r"\n", r"\u0041", r"\U0001F600", r"\t", r"\b"])), max_size=4).map("".join)
+STRINGS = st.one_of(
+    st.builds('"{}"'.format, INSIDE),
+    st.builds("'{}'".format, BLANKS),
+    st.builds('"""{}{}{}"""'.format, st.sampled_from(["", "\n", "\r\n"]), INSIDE, st.sampled_from(["", "\n[t]\nx = 1", "\\\n   c", "\\  \n\n d"])),
+    st.builds("'''{}{}{}'''".format, st.sampled_from(["", "\n", "\r\n"]), BLANKS, st.sampled_from(["", "\nswarm-resource = 1", '"'])),
+)
+
+
+@examples
+@given(STRINGS, st.sampled_from(["swarm-resource", '"swarm-resource"', "'swarm-resource'", '"swarm\\u002dresource"']), toml_texts(recipes=False))
+def test_a_string_of_whatever_form_is_read_as_a_parser_reads_it(value, key, text):
+    """The guard of the GPUs reads config.toml so, on each Python and without a parser."""
+    text = f"{key} = {value}\nother = {value}\n{text}" if "swarm-resource" not in tomli.loads(text) else text
+    read = tomli.loads(text)["swarm-resource"]
+    assert list(toolkit_config.listed(text)) == list(dict.fromkeys(word.strip() for word in read.split(",") if word.strip()))
+
+
+@examples
+@given(toml_texts(recipes=False))
+def test_every_key_is_found_with_its_text_also_inside_braces(text):
+    text = f'top = {{a = "1", b = {{c = [1, {{d = 2}}], "e.f" = \'x,y\'}}, g.h = """\n}}"""}}\n{text}'
+    found = {one.name: toml_statements.plain(text[one.value_at : one.value_end]) for one in toml_statements.keys(text)}
+    for name, value in _flat(tomli.loads(text)):
+        if isinstance(value, str):
+            assert found[name].replace("\r\n", "\n") == value, name
+        else:
+            assert name in found
+
+
+def _flat(doc, before=()):
+    for key, value in doc.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, (*before, key))
+        elif not isinstance(value, dict):
+            yield (*before, key), value

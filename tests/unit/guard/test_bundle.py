@@ -40,6 +40,11 @@ def test_every_variable_of_a_request_gets_the_answer(before, devices, after):
     assert bundle.rewritten(before, LISTED, devices) == after
 
 
+def test_a_variable_that_it_is_not_to_have_is_taken_out_unless_it_gets_the_answer():
+    before = ["DOCKER_RESOURCE_VRAM=all", "X=1", f"{LISTED[0]}=all"]
+    assert bundle.rewritten(before, LISTED, [A], ["DOCKER_RESOURCE_VRAM", LISTED[0]]) == ["X=1", f"{LISTED[0]}={A}", f"{VISIBLE}={A}"]
+
+
 NAMES = st.sampled_from([VISIBLE, *LISTED, "PATH", "CUDA_VERSION", "DOCKER_RESOURCE_SSD", "NVIDIA_VISIBLE_DEVICES_", ""])
 VALUES = st.one_of(st.sampled_from(["", "all", "void", "none", "0", "0,1", A, f"{A},{B}", "all,void"]), st.text(max_size=20))
 ENTRIES = st.lists(st.one_of(st.builds("{}={}".format, NAMES, VALUES), NAMES), max_size=12)
@@ -177,7 +182,19 @@ def test_what_go_makes_of_values_that_are_no_text_is_kept():
         ('[t]\nswarm-resource = "A"\n', []),
         ("", []),
         ('swarm-resource = ""\n', []),
+        ("x = [\n  1,\n]\nswarm-resource = 'A'\n", ["A"]),
+        ('x = [ # [t]\n"]",\n[2]]\nswarm-resource = "A"\n', ["A"]),
+        ('x = """\n[t]\nswarm-resource = "B"\n"""\nswarm-resource = "A"\n', ["A"]),
+        ("x = '''\n[t]\n'''\nswarm-resource = 'A'\n", ["A"]),
+        ('swarm-resource = "\\u0041,\\U00000042"\n', ["A", "B"]),
+        ('"swarm\\u002dresource" = "A"\n', ["A"]),
+        ('swarm-resource = """A"""\n', ["A"]),
+        ('swarm-resource = """\nA,\\\n   B"""\n', ["A", "B"]),
+        ("swarm-resource = '''\r\nA'''\r\n", ["A"]),
+        ('\ufeffswarm-resource = "A"\n', ["A"]),
+        ('SWARM-RESOURCE = "A"\n', ["A"]),
     ],
 )
 def test_the_variables_that_swarm_resource_names(text, listed):
+    """As NVIDIA's tools find them, in whatever layout. Their decoder takes the key in capitals too, and skips a mark of the byte order."""
     assert list(toolkit_config.listed(text)) == listed

@@ -107,6 +107,33 @@ def test_a_task_that_reserved_memory_sees_the_card_of_its_kind_and_leaves_the_re
     assert (verdict.devices, verdict.refused, verdict.holds) == (devices, None, ())
 
 
+@pytest.mark.parametrize(
+    ("it", "without"),
+    [
+        pytest.param(of_memory([("VRAM-C1", 8000)]), {"VRAM", "ODD"}, id="of each kind that it did not reserve"),
+        pytest.param(container([A]), {"VRAM-C1", "VRAM", "ODD"}, id="of a task with a whole card"),
+        pytest.param(of_memory([("VRAM-C1", "all")], task=None, unread="torn"), {"VRAM-C1", "VRAM", "ODD"}, id="of what is no amount"),
+    ],
+)
+def test_the_variable_of_an_amount_stays_only_where_swarm_gave_the_amount(it, without):
+    """An image may set one, and somebody may have listed it in config.toml."""
+    assert set(decide(settings(map=MEMORY), it).without) == {f"DOCKER_RESOURCE_{kind}" for kind in without}
+    assert decide(settings("audit", map=MEMORY), it).devices is None
+
+
+@pytest.mark.parametrize(("written", "names"), [({}, [VARIABLE]), ({"listed": ["SITE", VARIABLE]}, ["SITE", VARIABLE]), ({"kinds": []}, [])])
+def test_the_variables_are_those_of_the_file_those_of_the_run_and_those_of_the_kinds(written, names):
+    read = {"level": "reserved", "kinds": ["nvidia-gpu"], **written}
+    assert list(decision.from_json(read, ()).listed) == names
+    assert list(decision.from_json(read, ("FILE",)).listed) == ["FILE", *names]
+
+
+@pytest.mark.parametrize("listed", ["A", [1], None, {}])
+def test_a_list_of_variables_that_is_none_is_an_error(listed):
+    with pytest.raises(ValueError, match="not of texts"):
+        decision.from_json({"level": "reserved", "listed": listed}, ())
+
+
 def test_a_card_of_which_nothing_is_known_is_refused():
     assert "it requests ODD, which this node does not advertise." in decide(settings(map=MEMORY), of_memory([("ODD", 1)])).refused
     assert "swarm gave it VRAM-C1=8000." in decide(settings(map=MEMORY), of_memory([("VRAM-C1", 8000)], own=[f"{VARIABLE}={A}"])).refused
@@ -268,8 +295,9 @@ def test_a_reservation_of_something_else_is_none():
 
 
 def test_a_kind_counts_also_where_somebodys_tool_took_it_out_of_swarm_resource():
-    assert decide(settings(listed=[]), container([A])).devices == (A,)
-    assert decide(settings(listed=[]), container(own=[f"{VARIABLE}=all"])).refused
+    read = decision.from_json({"level": "reserved", "devices": [A, B], "kinds": ["NVIDIA-GPU"]}, ())
+    assert decide(read, container([A])).devices == (A,)
+    assert decide(read, container(own=[f"{VARIABLE}=all"])).refused
 
 
 @pytest.mark.parametrize(

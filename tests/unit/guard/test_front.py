@@ -19,6 +19,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import front
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_code
+from tests.pages import rooms
 
 DATA = Path(__file__).parents[1] / "data" / "guard" / "tasks-26.1.5.db.gz"
 WITH_GPU, UUID, FORGES = "os4h3yhd38lmqy77fykgvxym7", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b", "sznzfnmgku8fpv6rmqqbwynu1"
@@ -127,6 +128,17 @@ def node(tmp_path):
     return Node(tmp_path)
 
 
+def test_the_files_are_what_the_guard_imports():
+    graph, found = rooms.imports(), set()
+    left = [rooms.PLUGINS / "module_utils/_guard/main.py"]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            left += graph[path]
+    assert sorted(path.relative_to(rooms.PLUGINS / "module_utils").as_posix() for path in found) == list(guard_code.FILES)
+
+
 def test_a_task_gets_what_it_reserved_and_the_runtime_the_same_arguments(node):
     node.container("c1", CUDA, f"{VARIABLE}={UUID}", task=WITH_GPU)
     assert node.create("c1") == 0
@@ -139,6 +151,17 @@ def test_a_task_without_a_reservation_gets_none(node):
     assert node.create("c1") == 0
     assert node.env("c1") == ["PATH=/bin", "NVIDIA_VISIBLE_DEVICES=void"]
     assert node.found() == {"service-c1": ["old-task"]}
+
+
+@pytest.mark.parametrize("settings", [{}, {"listed": ["SITE.GPU"]}], ids=["of an older run", "of this version"])
+@pytest.mark.parametrize("config", ["", f'swarm-resource = [{VARIABLE!r}]\n', "swarm-resource"], ids=["none listed", "a list", "no TOML"])
+def test_a_variable_of_each_known_name_is_taken_out_whatever_this_guard_reads_in_config_toml(node, settings, config):
+    """What the run wrote counts, and each kind of the node: a layout that the guard and NVIDIA's runtime read differently opens nothing."""
+    (node.home / "config.toml").write_text(config)
+    node.set(**settings)
+    node.container("c1", CUDA, f"{VARIABLE}=all", *(f"{name}=all" for name in settings.get("listed", ())), task="unknown")
+    assert node.create("c1") == 0
+    assert node.env("c1") == ["PATH=/bin", "NVIDIA_VISIBLE_DEVICES=void"]
 
 
 def test_a_forged_variable_is_refused_where_its_owner_sees_it(node):

@@ -125,6 +125,7 @@ def test_it_comes_by_a_reload_and_goes_by_one_without_a_trace(tmp_path):
     assert (result["changed"], result["restarted"], result["reloaded"], program(it)) == (True, False, True, (guard(it), guard(it)))
     assert settings(it)["level"] == "reserved"
     assert (settings(it)["devices"], settings(it)["kinds"]) == (UUIDS[:2], ["NVIDIA-GPU"])
+    assert settings(it)["listed"] == ["DOCKER_RESOURCE_NVIDIA-GPU"]
     assert os.access(guard(it), os.X_OK)
     assert f"runtime={PLAIN}\n" in (home(it) / "nvidia-guard").read_text()
     assert [path.name for path in home(it).glob("code-*/**/__pycache__/main.*.pyc")] != []

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What stands in TOML text: its statements, where they begin and end, and the text of a string (pure).
+
+This is no parser. It has to find in each valid file what NVIDIA's tools find there (pelletier/go-toml 1.9). The guard of the GPUs reads config.toml
+with it before each container that requests one, so it loads little: no typing, no json.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+
+TYPE_CHECKING = False  # as in the guard
+if TYPE_CHECKING:
+    from typing import Iterator
+
+# Strings are matched whole, so that nothing inside of one is taken for a bracket, a comment or the end of a line.
+_ATOM = re.compile(
+    r'''
+      (?P<string> """[^"\\]*(?:(?:\\[\s\S]|"(?!""))[^"\\]*)*"{3,5}
+                | \'\'\'[^']*(?:'(?!\'\')[^']*)*'{3,5}
+                | "[^"\\\n]*(?:\\.[^"\\\n]*)*"
+                | '[^'\n]*' )
+    | (?P<comment> \#[^\n]* )
+    | (?P<newline> \n )
+    | (?P<open> [\[{] )
+    | (?P<close> [\]}] )
+    | [^"'\#\n\[\]{}]+
+    | .
+    ''',
+    re.VERBOSE,
+)
+_PART = r"""(?:[A-Za-z0-9_-]+|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\n]*')"""
+_NAME = rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*"
+_TABLE = re.compile(rf"\[\[?[ \t]*({_NAME})[ \t]*\]")
+_ASSIGNMENT = re.compile(rf"({_NAME})[ \t]*=[ \t]*")
+_ONE_PART = re.compile(_PART)
+BLANK = re.compile(r"[ \t]*")
+# The escapes of a basic string; in one of several lines also a line's end, with all blanks after it.
+_ESCAPE = r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2})|([btnfre\"\\])|[ \t]*\r?\n\s*)"
+_ONE = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", '"': '"', "\\": "\\"}
+_BOM = "\ufeff"
+
+_Statement = namedtuple("_Statement", ["what", "table", "key", "start", "end", "value_at", "value_end"])
+
+
+class Statement(_Statement):
+    """``what`` is "table", "key" or "comment". ``start`` is the beginning of its line, ``end`` stands after its newline.
+
+    ``table`` and ``key`` are the parts of their names. ``key`` is empty for a table's header and for a comment on a line of its own; these belong to
+    ``table`` as keys do.
+    """
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        return self.table + self.key
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """All statements and whole-line comments in order."""
+    table: tuple[str, ...] = ()
+    start = 0
+    while start < len(text):
+        here = BLANK.match(text, start + text.startswith(_BOM, start)).end()
+        end, last = _extent(text, here)
+        header, assignment = _TABLE.match(text, here), _ASSIGNMENT.match(text, here)
+        if header:
+            table = _parts(header.group(1))
+            yield Statement("table", table, (), start, end, here, last)
+        elif assignment:
+            yield Statement("key", table, _parts(assignment.group(1)), start, end, assignment.end(), last)
+        elif text.startswith("#", here):
+            yield Statement("comment", table, (), start, end, here, end)
+        start = end
+
+
+def _extent(text: str, start: int) -> tuple[int, int]:
+    """(where the statement's last line ends, where its last character is)."""
+    depth, last = 0, start
+    for atom in _ATOM.finditer(text, start):
+        kind = atom.lastgroup
+        if kind == "newline" and depth <= 0:
+            return atom.end(), last
+        depth += (kind == "open") - (kind == "close")
+        if kind not in ("comment", "newline") and atom.group().strip():
+            last = atom.start() + len(atom.group().rstrip())
+    return len(text), last
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    return tuple(plain(part) for part in _ONE_PART.findall(name))
+
+
+def keys(text: str) -> Iterator[Statement]:
+    """All keys with a value, those in inline tables too."""
+    for one in statements(text):
+        if one.what == "key":
+            yield one
+            yield from in_braces(text, one)
+
+
+def in_braces(text: str, table: Statement) -> Iterator[Statement]:
+    """The keys of an inline table, such as ``{mode = "cdi"}``, and of those inside it. Yields nothing for a key with another value."""
+    if not text.startswith("{", table.value_at):
+        return
+    here, depth, last = table.value_at + 1, 0, table.value_at + 1
+    for atom in _ATOM.finditer(text, here):
+        kind, comma = atom.lastgroup, -1
+        if kind is None and depth == 0:
+            comma = text.find(",", atom.start(), atom.end())
+        while comma >= 0:
+            yield from _in_brace(text, table, here, comma)
+            here = comma + 1
+            comma = text.find(",", here, atom.end())
+        depth += (kind == "open") - (kind == "close")
+        if depth < 0:
+            yield from _in_brace(text, table, here, atom.start())
+            return
+        last = atom.end()
+    yield from _in_brace(text, table, here, last)
+
+
+def _in_brace(text: str, table: Statement, start: int, end: int) -> Iterator[Statement]:
+    assignment = _ASSIGNMENT.match(text, start + len(text[start:end]) - len(text[start:end].lstrip()), end)
+    if assignment:
+        one = Statement("key", table.name, _parts(assignment.group(1)), table.start, table.end, assignment.end(), len(text[:end].rstrip()))
+        yield one
+        yield from in_braces(text, one)
+
+
+def plain(raw: str) -> str:
+    """The text of a string as written; what is no string comes back as it is."""
+    for quotes in ('"""', "'''", '"', "'"):
+        if raw.startswith(quotes) and len(raw) >= 2 * len(quotes) and raw.endswith(quotes):
+            inside = raw[len(quotes) : -len(quotes)]
+            if len(quotes) == 3:
+                inside = re.sub(r"\A\r?\n", "", inside)
+            return re.sub(_ESCAPE, _unescaped, inside) if quotes[0] == '"' and "\\" in inside else inside
+    return raw
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    digits = found.group(1) or found.group(2) or found.group(3)
+    if digits:
+        return chr(int(digits, 16)) if int(digits, 16) <= 0x10FFFF else found.group()
+    return _ONE.get(found.group(4), "")
