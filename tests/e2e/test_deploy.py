@@ -27,6 +27,7 @@ name: another
 services:
   train:
     image: lab/task
+    container_name: train
     restart: unless-stopped
     env_file: own.env
     command: ["sh", "-c", "echo $$SAYS $$NVIDIA_DRIVER_CAPABILITIES; echo $$CHAT $$NODE; cat /note /key; nvidia-smi -L; exec sleep 100000"]
@@ -41,7 +42,15 @@ services:
         limits: {pids: 1000}
         reservations:
           devices: [{driver: nvidia, count: 1, capabilities: [gpu, utility]}]
-  web: {image: lab/task, command: ["sleep", "100000"], stop_grace_period: 1s}
+  web:
+    image: lab/task
+    command: ["sleep", "100000"]
+    stop_grace_period: 1s
+    restart: "no"
+    network_mode: host
+    shm_size: 32m
+    mem_limit: 64m
+    pids_limit: 100
 configs:
   note: {file: note.txt}
 secrets:
@@ -116,7 +125,7 @@ def test_a_compose_file_runs(fleet: Fleet, inventory: Path, project: Path) -> No
     arguments = ["-e", f"compose={project / 'compose.yml'}", "-e", f"stack={STACK}", "--diff"]
     checked = fleet.playbook(inventory, "--check", *arguments, playbook=PLAYBOOK)
     assert checked.rc == 0, checked.output
-    assert "services.train.restart has no meaning on Swarm" in checked.output
+    assert "services.train.container_name has no meaning on Swarm" in checked.output
     assert "kind: NVIDIA-GPU" in checked.output
     assert "k3y" not in checked.output
     assert not fleet["m1"].docker("service", "ls", "--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}").strip()
@@ -135,8 +144,20 @@ def test_a_compose_file_runs(fleet: Fleet, inventory: Path, project: Path) -> No
     assert left_behind(fleet) == []
     template = fleet["m1"].docker_json("service", "inspect", f"{STACK}_train")[0]["Spec"]["TaskTemplate"]
     assert (template["ContainerSpec"]["Mounts"][0]["TmpfsOptions"], template["Resources"]["Limits"]) == ({"SizeBytes": 2**24}, {"Pids": 1000})
+    check_translated(fleet)
     again = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
     assert (again.rc, again.changed()["m1"]) == (0, 0), again.output
+
+
+def check_translated(fleet: Fleet) -> None:
+    """Keys of one machine are what means the same on a swarm, as its containers see it."""
+    template = fleet["m1"].docker_json("service", "inspect", f"{STACK}_web")[0]["Spec"]["TaskTemplate"]
+    assert (template["RestartPolicy"]["Condition"], template["Resources"]["Limits"]) == ("none", {"MemoryBytes": 2**26, "Pids": 100})
+    tasks = {name: fleet[name].docker("ps", "--quiet", "--filter", f"name={STACK}_web").split() for name in ("m1", "g1", "g2")}
+    (where, task), *others = [(name, one) for name, ids in tasks.items() for one in ids]
+    assert others == []
+    assert fleet[where].docker("inspect", "--format", "{{.HostConfig.NetworkMode}}", task).strip() == "host"
+    assert "size=32768k" in fleet[where].docker("exec", task, "grep", " /dev/shm ", "/proc/mounts")
 
 
 @pytest.mark.rare

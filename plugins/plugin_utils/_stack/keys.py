@@ -48,7 +48,24 @@ SERVICE = frozenset(
     ]
 )
 # Made into something else.
-TRANSLATED = frozenset(["env_file", "gpus", "depends_on", "tmpfs"])
+TRANSLATED = frozenset(
+    [
+        "cpu_period",
+        "cpu_quota",
+        "cpus",
+        "depends_on",
+        "env_file",
+        "gpus",
+        "mem_limit",
+        "mem_reservation",
+        "network_mode",
+        "pids_limit",
+        "restart",
+        "scale",
+        "shm_size",
+        "tmpfs",
+    ]
+)
 DEPLOY = frozenset(["mode", "endpoint_mode", "replicas", "labels", "rollback_config", "update_config", "resources", "restart_policy", "placement"])
 LIMITS = frozenset(["cpus", "memory", "pids"])
 RESERVATIONS = frozenset(["cpus", "memory", "generic_resources"])
@@ -79,12 +96,9 @@ INSTEAD = {
     "container_name": "swarm names each task's container itself; other services reach it by the name of the service",
     "cpu_count": _LIMIT.format("cpus"),
     "cpu_percent": _LIMIT.format("cpus"),
-    "cpu_period": _LIMIT.format("cpus"),
-    "cpu_quota": _LIMIT.format("cpus"),
     "cpu_rt_period": _LIMIT.format("cpus"),
     "cpu_rt_runtime": _LIMIT.format("cpus"),
     "cpu_shares": "deploy.resources.reservations.cpus",
-    "cpus": _LIMIT.format("cpus"),
     "cpuset": _LIMIT.format("cpus"),
     "develop": "swarm watches no sources: build the image again, and deploy",
     "device_cgroup_rules": "swarm passes no devices; reserve GPUs with deploy.resources.reservations.devices",
@@ -94,28 +108,21 @@ INSTEAD = {
     "expose": "services of one network reach all ports of each other",
     "external_links": "put both services into one network, external if need be",
     "group_add": 'write user: "uid:gid", or make the group in the image',
-    "ipc": "for more shared memory mount a tmpfs at /dev/shm: {type: tmpfs, target: /dev/shm, tmpfs: {size: 8589934592}}",
-    "links": "services of one network reach each other by name",
+    "ipc": "for more shared memory write shm_size",
+    "links": "services of one network reach each other by name; further names are aliases of a network",
     "mac_address": "swarm chooses it",
-    "mem_limit": _LIMIT.format("memory"),
-    "mem_reservation": "deploy.resources.reservations.memory",
     "mem_swappiness": "swarm has no such option; set it in the kernel of the nodes",
     "memswap_limit": _LIMIT.format("memory"),
-    "network_mode": "write networks; for the network of the host make an external network with the name host",
     "oom_kill_disable": _LIMIT.format("memory"),
     "oom_score_adj": _LIMIT.format("memory"),
     "pid": "swarm gives each task process ids of its own",
-    "pids_limit": _LIMIT.format("pids"),
     "platform": f"{_NODE}: node.platform.arch==x86_64",
     "post_start": "run it as part of the command",
     "pre_stop": "run it as part of the command, on its stop_signal",
     "privileged": "swarm has no privileged tasks; name what it needs under cap_add",
     "pull_policy": "each node pulls the image that the manager has resolved, once",
     "pull_refresh_after": "each node pulls the image that the manager has resolved, once",
-    "restart": "deploy.restart_policy: without it swarm starts a task again whenever it ends, as restart: always",
-    "scale": "deploy.replicas",
-    "security_opt": "swarm has no such option; set it for dockerd on the nodes",
-    "shm_size": "mount a tmpfs at /dev/shm: {type: tmpfs, target: /dev/shm, tmpfs: {size: 8589934592}}",
+    "security_opt": "swarm has no such option, and a task has the default profiles of its node",
     "storage_opt": "swarm has no such option; set it for dockerd on the nodes",
     "userns_mode": "swarm has no such option; set userns-remap in daemon.json of the nodes",
     "uts": "swarm gives each task a name of its own; write hostname",

@@ -90,10 +90,14 @@ def is_path(source: str) -> bool:
     return source.startswith((".", "/", "~")) or bool(_WINDOWS.match(source))
 
 
+def targets(found: list[Any]) -> list[str]:
+    return [target.rstrip("/") for one in found if (target := _target(one))]
+
+
 def refuse_same_target(found: list[Any], where: str) -> None:
     """Refuses what swarm would refuse once other parts of the stack are made (validateMounts in swarmkit's manager/controlapi)."""
-    targets = [target.rstrip("/") for one in found if (target := _target(one))]
-    twice = [target for number, target in enumerate(targets) if target in targets[:number]]
+    there = targets(found)
+    twice = [target for number, target in enumerate(there) if target in there[:number]]
     if twice:
         raise GpuSwarmError(f"{where} mounts two things at {twice[0] or '/'}, under volumes or tmpfs. Take one of them out.")
 
@@ -110,6 +114,10 @@ def _target(mount: Any) -> str:
 def _options(options: dict[str, Any], known: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:
     if "subpath" in options:
         raise GpuSwarmError(f"{where}.subpath: swarm mounts whole volumes. Mount it whole, and have the service use the directory in it.")
+    if options.get("recursive") in ("disabled", "readonly"):
+        raise GpuSwarmError(
+            f"{where}.recursive: swarm mounts what is mounted below it as well, writable. Take it out, and mount a directory without mounts below it."
+        )
     for key in sorted(options.keys() - known):
         notes.left_out(where, key, "prepare the directory on the nodes, or in the image")
     return {key: value for key, value in options.items() if key in known}
@@ -142,13 +150,13 @@ def _port(item: Any, where: str, notes: Notes) -> Any:
         text = str(item)
         *address, _published, _target = ["", *text.split(":")] if text.count(":") < 2 else text.rsplit(":", 2)
         if any(address):
-            _no_address(where, address[-1], notes)
+            _refuse_address(where, ":".join(address))
             return text.removeprefix(f"{':'.join(address)}:")
         return text
     if not isinstance(item, dict):
         raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as published:target, or as a mapping.")
     if item.get("host_ip"):
-        _no_address(where, str(item["host_ip"]), notes)
+        _refuse_address(where, str(item["host_ip"]))
     for key in ("name", "app_protocol"):
         if key in item:
             notes.left_out(where, key, "nothing: it says what the port is for")
@@ -161,5 +169,10 @@ def _port(item: Any, where: str, notes: Notes) -> Any:
     return made
 
 
-def _no_address(where: str, address: str, notes: Notes) -> None:
-    notes.add(f"{where}: swarm publishes a port on all addresses of the nodes, not on {address} alone; keep others out with a firewall")
+def _refuse_address(where: str, address: str) -> None:
+    """Refuses one that not everybody reaches: what is kept from others on one machine would be open to all of them."""
+    if address.strip("[]") not in ("0.0.0.0", "::", ""):
+        raise GpuSwarmError(
+            f"{where} is published on {address} alone, and swarm publishes a port on all addresses of the nodes. Take the address out if others may "
+            "reach it; or take the port out: services of one network reach each other without."
+        )

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._ledger.node_match import is_constraint
-from . import gpus, keys, mounts, placement, templates
+from . import by_other_means, equivalents, gpus, keys, mounts, placement, protection, templates
 from .fields import Notes, Reader, kind_of, mapping, only, pairs, text_of, texts
 from .folder import decoded
 from .variables import Variables, read_variables
@@ -31,6 +31,7 @@ class Context:
     def __init__(self, kind: str, variables: Variables, read: Reader, notes: Notes) -> None:
         self.kind, self.variables, self.read, self.notes = kind, variables, read, notes
         self.wanted: dict[str, placement.Wanted] = {}  # by service what it wants under x-gpu
+        self.networks: dict[str, Any] = {}  # as the file declares them, and that of the node where a service uses it
 
 
 def translated(name: str, found: Any, file: str, context: Context) -> dict[str, Any] | None:
@@ -41,6 +42,7 @@ def translated(name: str, found: Any, file: str, context: Context) -> dict[str, 
         context.notes.add(f"{where} is left out: it has profiles, and Compose starts it only on request. Take profiles out to have it deployed")
         return None
     _refuse(service, where)
+    service = equivalents.under_deploy(service, where)
     want = placement.wanted(service.get("x-gpu"), f"{where}.x-gpu")
     if want:
         context.wanted[name] = want
@@ -69,6 +71,8 @@ def _refuse(service: dict[str, Any], where: str) -> None:
     known = keys.SERVICE | keys.TRANSLATED | keys.INSTEAD.keys() | {"profiles", "runtime"}
     # What begins with x- is somebody's own, but for x-gpu.
     only([key for key in service if not key.startswith("x-")], known, where)
+    protection.refuse(service, where)
+    by_other_means.refuse(service, where)
 
 
 def _changed(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:
@@ -86,11 +90,11 @@ def _changed(service: dict[str, Any], where: str, context: Context) -> dict[str,
         made["volumes"] = mounts.volumes(service["volumes"], f"{where}.volumes", notes)
     if service.get("tmpfs"):
         made["volumes"] = [*made.get("volumes", []), *mounts.tmpfs(service["tmpfs"], f"{where}.tmpfs", notes)]
+    shared = equivalents.shared_memory(service.get("shm_size"), mounts.targets(made.get("volumes", [])), where, notes)
+    if shared:
+        made["volumes"] = [*made.get("volumes", []), *shared]
     mounts.refuse_same_target(made.get("volumes", []), where)
-    if service.get("ports") is not None:
-        made["ports"] = mounts.ports(service["ports"], f"{where}.ports", notes)
-    if service.get("networks") is not None:
-        made["networks"] = _networks(service["networks"], f"{where}.networks", notes)
+    made.update(_connected(service, where, context))
     if service.get("healthcheck") is not None:
         made["healthcheck"] = _healthcheck(service["healthcheck"], f"{where}.healthcheck", notes)
     if service.get("depends_on"):
@@ -166,6 +170,25 @@ def _env_file(entry: Any, where: str, context: Context) -> dict[str, str | None]
             return {}
         raise GpuSwarmError(f"{where}: there is no file {path}. Make it, or write required: false beside its path.")
     return read_variables(decoded(content, path), path, context.variables.values, raw=form == "raw")
+
+
+def _connected(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:
+    """Its networks and ports."""
+    notes = context.notes
+    made: dict[str, Any] = {}
+    if service.get("ports") is not None:
+        made["ports"] = mounts.ports(service["ports"], f"{where}.ports", notes)
+    if service.get("networks") is not None:
+        made["networks"] = _networks(service["networks"], f"{where}.networks", notes)
+    host = equivalents.network_of_host(service, context.networks, where)
+    if host:
+        context.networks.update({key: {"external": True, "name": "host"} for key in host})
+        if made.get("ports"):
+            notes.left_out(where, "ports", "nothing: with the network of its node a task uses the ports of the node itself, as without a swarm")
+        made.update({"networks": host, "ports": None})
+    elif service.get("network_mode"):
+        notes.left_out(where, "network_mode", "nothing: the service is in the network default of its stack")
+    return made
 
 
 def _networks(found: Any, where: str, notes: Notes) -> Any:

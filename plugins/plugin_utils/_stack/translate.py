@@ -51,13 +51,14 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
     _refuse(found, name)
     notes.texts += [f"{name}: the variable {one} is not set, and counts as empty" for one in variables.unset]
     context = Context(kind, variables, read, notes)
+    context.networks = dict(_section(found, "networks", name))
     services = {key: translated(key, value, name, context) for key, value in mapping(found.get("services"), f"{name}: services").items()}
     made: dict[str, Any] = {"version": VERSION, "services": {key: value for key, value in services.items() if value is not None}}
     if any("pids" in ((one.get("deploy") or {}).get("resources") or {}).get("limits", {}) for one in made["services"].values()):
         made["version"] = VERSION_OF_PIDS
     if not made["services"]:
         raise GpuSwarmError(f"{name} has no services to deploy. Write at least one under services.")
-    made["networks"] = {key: _network(value, f"{name}: networks.{key}", notes) for key, value in _section(found, "networks", name)}
+    made["networks"] = {key: _network(value, f"{name}: networks.{key}", notes) for key, value in context.networks.items()}
     made["volumes"] = {key: _volume(value, f"{name}: volumes.{key}") for key, value in _section(found, "volumes", name)}
     files: dict[str, bytes] = {}
     for section in ("configs", "secrets"):

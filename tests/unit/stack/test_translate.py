@@ -242,17 +242,16 @@ def test_aliases_of_aliases_are_bounded() -> None:
 def test_what_has_no_meaning_is_left_out_and_named() -> None:
     service, notes = of_service("""
         container_name: t
-        restart: unless-stopped
-        shm_size: 8gb
+        memswap_limit: 8g
         ipc: host
         build: .
-        mem_limit: 4g
+        cpuset: 0-3
         x-own: 1
         stop_signal: SIGINT
     """)
     assert service == {"stop_signal": "SIGINT"}
-    assert [note.split(" ")[1].rpartition(".")[2] for note in notes] == ["container_name", "restart", "shm_size", "ipc", "build", "mem_limit"]
-    assert notes[-1] == "compose.yml: services.train.mem_limit has no meaning on Swarm and is left out; instead: deploy.resources.limits.memory"
+    assert [note.split(" ")[1].rpartition(".")[2] for note in notes] == ["container_name", "memswap_limit", "ipc", "build", "cpuset"]
+    assert notes[-1] == "compose.yml: services.train.cpuset has no meaning on Swarm and is left out; instead: deploy.resources.limits.cpus"
 
 
 def test_what_has_no_meaning_on_a_network_of_a_service() -> None:
@@ -388,7 +387,7 @@ def test_values_have_the_types_of_compose() -> None:
         services:
           train:
             image: lab/task
-            ports: [22:22, '80', 127.0.0.1:8080:80, {target: 80, published: "${P}", host_ip: 0.0.0.0, name: web}]
+            ports: [22:22, '80', '0.0.0.0:8080:80', '[::]:8081:80', {target: 80, published: "${P}", host_ip: 0.0.0.0, name: web}]
             init: ${I}
             environment: {ON: on, DATE: 2026-01-02}
             deploy: {replicas: "${P}", resources: {limits: {cpus: 1.5, memory: 2g}}}
@@ -398,7 +397,7 @@ def test_values_have_the_types_of_compose() -> None:
         volumes: {data: }
     """, P="3", I="true")  # fmt: skip
     service = stack.document["services"]["train"]
-    assert service["ports"] == ["22:22", "80", "8080:80", {"target": 80, "published": 3}]
+    assert service["ports"] == ["22:22", "80", "8080:80", "8081:80", {"target": 80, "published": 3}]
     assert service["init"] is True
     assert service["environment"] == {"ON": "on", "DATE": "2026-01-02"}
     assert service["deploy"] == {"replicas": 3, "resources": {"limits": {"cpus": "1.5", "memory": "2g"}}}

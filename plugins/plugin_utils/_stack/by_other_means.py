@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""GPUs that a service requests by other means than a number of them (pure): device nodes, CDI names, mounts. Swarm passes on none of these.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ...module_utils._errors import GpuSwarmError
+
+# NVIDIA's device nodes, also those of Jetson and of WSL; its CDI names; and the folder by which its toolkit takes mounts for requests.
+_DEVICE = re.compile(r"/+dev/+(?:nvidia|nvhost-|nvmap|nvgpu|dxg)")
+_CDI = re.compile(r"(?:[\w.-]+\.)?nvidia\.com/[\w.-]+(?:=|\Z)")
+_REQUEST = re.compile(r"/*(?:var/+)?run/+nvidia-container-devices")
+_RULE = re.compile(r"[ca]\s+195:")  # the major number of NVIDIA's device nodes
+INSTEAD = (
+    "Swarm allocates GPUs by number: take it out, and write {driver: nvidia, count: 1, capabilities: [gpu]} under deploy.resources.reservations."
+    "devices."
+)
+
+
+def refuse(service: dict[str, Any], where: str) -> None:
+    """Refuses a service that would run without the GPUs that it requests, or with others than it is allocated."""
+    found = next(_requests(service), None)
+    if found is not None:
+        place, what = found
+        raise GpuSwarmError(f"{where}.{place} requests GPUs by {what}, which swarm does not pass on. {INSTEAD}")
+
+
+def _requests(service: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for number, entry in enumerate(_list(service.get("devices"))):
+        source = str(entry.get("source") if isinstance(entry, dict) else entry).strip()
+        if _DEVICE.match(source) or _CDI.match(source):
+            yield f"devices[{number}]", _first(source)
+    for number, entry in enumerate(_list(service.get("volumes"))):
+        parts = [str(entry.get("source")), str(entry.get("target"))] if isinstance(entry, dict) else str(entry).split(":")
+        if _DEVICE.match(parts[0]) or any(_REQUEST.match(part) for part in parts):
+            yield f"volumes[{number}]", next(part for part in parts if _DEVICE.match(part) or _REQUEST.match(part))
+    for number, rule in enumerate(_list(service.get("device_cgroup_rules"))):
+        if _RULE.match(str(rule).strip()):
+            yield f"device_cgroup_rules[{number}]", "the rule for major number 195"
+    found = service.get("annotations")
+    for text in [str(one) for one in (found.values() if isinstance(found, dict) else _list(found))]:
+        if "nvidia.com/" in text:
+            yield "annotations", "a CDI name"
+
+
+def _list(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []
+
+
+def _first(text: str) -> str:
+    return text.partition(":")[0]

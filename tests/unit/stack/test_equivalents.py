@@ -1,0 +1,283 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Keys that a stack does not have: translated where another one means the same, an error where the task would be less protected, or run without
+the GPUs that it requests, and otherwise a note."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+from typing import Any
+
+import pytest
+
+from plugins.module_utils._errors import GpuSwarmError
+from plugins.plugin_utils._stack import by_other_means
+from plugins.plugin_utils._stack.specification import specifications
+from plugins.plugin_utils._stack.translate import Stack, translate
+
+HOST = {"host": {"external": True, "name": "host"}}
+
+
+def of(text: str, more: str = "") -> Stack:
+    service = indent(dedent(text).strip(), "    ")
+    return translate(f"services:\n  a:\n    image: lab/cuda\n{service}\n{dedent(more)}", "compose.yml", lambda _path: None, {})
+
+
+def made(text: str, more: str = "") -> tuple[dict[str, Any], list[str]]:
+    stack = of(text, more)
+    return {key: value for key, value in stack.document["services"]["a"].items() if key != "image"}, stack.notes
+
+
+def shared(size: int) -> dict[str, Any]:
+    return {"volumes": [{"type": "tmpfs", "target": "/dev/shm", "tmpfs": {"size": size}}]}
+
+
+def limits(**of_deploy: Any) -> dict[str, Any]:
+    return {"deploy": {"resources": {"limits": of_deploy}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('restart: "no"', {"deploy": {"restart_policy": {"condition": "none"}}}),
+        ("restart: no", {"deploy": {"restart_policy": {"condition": "none"}}}),
+        ("restart: on-failure", {"deploy": {"restart_policy": {"condition": "on-failure"}}}),
+        ("restart: on-failure:3", {"deploy": {"restart_policy": {"condition": "on-failure", "max_attempts": 3}}}),
+        ("restart: on-failure:0", {"deploy": {"restart_policy": {"condition": "on-failure"}}}),
+        # What swarm does by itself.
+        ("restart: always", {}),
+        ("restart: unless-stopped", {}),
+        ("restart:", {}),
+        # Compose looks at it only if there is no policy.
+        ("restart: always\ndeploy: {restart_policy: {condition: none}}", {"deploy": {"restart_policy": {"condition": "none"}}}),
+        ("restart: 'no'\ndeploy: {restart_policy: {delay: 5s}}", {"deploy": {"restart_policy": {"delay": "5s"}}}),
+        ("restart: 'no'\ndeploy: {mode: replicated-job}", {"deploy": {"mode": "replicated-job", "restart_policy": {"condition": "none"}}}),
+        ("scale: 3", {"deploy": {"replicas": 3}}),
+        ("scale: 0", {"deploy": {"replicas": 0}}),
+        ("cpus: 0.5", limits(cpus="0.5")),
+        ("cpus: '0.5'\ndeploy: {resources: {limits: {cpus: 0.50}}}", limits(cpus="0.5")),
+        ("cpu_quota: 50000", limits(cpus="0.500")),
+        ("cpu_quota: 50000\ncpu_period: 25000", limits(cpus="2.000")),
+        ("cpu_quota: -1", {}),
+        ("cpus: 1\ncpu_quota: 50000", limits(cpus="1")),
+        ("mem_limit: 512m", limits(memory=str(2**29))),
+        ("mem_limit: 1073741824", limits(memory=str(2**30))),
+        ("mem_reservation: 0.5g", {"deploy": {"resources": {"reservations": {"memory": str(2**29)}}}}),
+        ("mem_limit: 1024m\ndeploy: {resources: {limits: {memory: 1g}}}", limits(memory="1g")),
+        ("mem_limit: 1g\npids_limit: 100", limits(memory=str(2**30), pids=100)),
+        ("mem_limit: 0\npids_limit: 0\ncpus: 0", {}),
+        ("pids_limit: -1", {}),
+        ("pids_limit: 100\ndeploy: {resources: {limits: {cpus: 2}}}", limits(cpus="2", pids=100)),
+        ("shm_size: 8gb", shared(2**33)),
+        ("shm_size: 67108864", shared(2**26)),
+        ("shm_size: 0", {}),
+        ("shm_size: 1g\nvolumes: [/data]", {"volumes": ["/data", *shared(2**30)["volumes"]]}),
+    ],
+)  # fmt: skip
+def test_it_is_translated_without_a_word(text: str, wanted: dict[str, Any]) -> None:
+    assert made(text) == (wanted, [])
+
+
+def test_a_limit_of_processes_needs_the_version_that_has_it() -> None:
+    assert of("pids_limit: 100").document["version"] == "3.9"
+
+
+def test_what_is_translated_counts_for_the_scheduler() -> None:
+    (one,) = specifications(of("mem_reservation: 1g\nscale: 2").document, "s")
+    assert (one["Mode"], one["TaskTemplate"]["Resources"]["Reservations"]) == ({"Replicated": {"Replicas": 2}}, {"MemoryBytes": 2**30})
+
+
+def test_a_mount_at_the_place_of_shared_memory_goes_before_it() -> None:
+    service, (note,) = made("shm_size: 1g\nvolumes: ['/dev/shm:/dev/shm']")
+    assert service == {"volumes": ["/dev/shm:/dev/shm"]}
+    assert "services.a.shm_size" in note
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ("", "host"),
+        ("networks: {host: {external: true, name: host}}", "host"),
+        ("networks: {host: {external: true}, other: }", "host"),
+        ("networks: {host: }", "network_of_the_node"),
+        ("networks: {host: {external: true, name: mine}}", "network_of_the_node"),
+    ],
+)
+def test_the_network_of_the_host(more: str, name: str) -> None:
+    stack = of("network_mode: host", more)
+    assert (stack.document["services"]["a"]["networks"], stack.notes) == ([name], [])
+    assert stack.document["networks"][name] == HOST["host"]
+    specifications(stack.document, "s")
+
+
+def test_with_the_network_of_the_host_no_port_is_published() -> None:
+    """Docker leaves them out as well, with a warning."""
+    service, (note,) = made("network_mode: host\nports: ['80:80']")
+    assert service == {"networks": ["host"]}
+    assert "services.a.ports has no meaning on Swarm and is left out; instead: nothing: with the network of its node" in note
+
+
+@pytest.mark.parametrize("mode", ["bridge", "default"])
+def test_the_bridge_of_a_machine_is_the_network_of_the_stack(mode: str) -> None:
+    service, (note,) = made(f"network_mode: {mode}")
+    assert service == {}
+    assert "services.a.network_mode has no meaning on Swarm" in note
+
+
+LOOSENS = [
+    "seccomp=unconfined", "seccomp:unconfined", "apparmor=unconfined", "apparmor:unconfined", "label=disable", "label:disable",
+    "systempaths=unconfined", "no-new-privileges:false", "writable-cgroups=true",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("option", LOOSENS)
+def test_what_gives_a_task_more_is_a_note(option: str) -> None:
+    service, (note,) = made(f"security_opt: ['{option}']")
+    assert service == {}
+    assert note.startswith("compose.yml: services.a.security_opt has no meaning on Swarm and is left out")
+
+
+@pytest.mark.parametrize(("key", "value"), [("cgroup", "host"), ("userns_mode", "host"), ("pid", "host"), ("ipc", "host"), ("privileged", "true")])
+def test_so_is_what_shares_something_of_the_node(key: str, value: str) -> None:
+    assert [note.split(" ")[1] for note in made(f"{key}: {value}")[1]] == [f"services.a.{key}"]
+
+
+PROTECTS = [
+    ("network_mode: none", "services.a.network_mode is none, and swarm gives each task a network: the task would get one that it is to be without."),
+    ("network_mode: service:other", "services.a.network_mode is 'service:other', and swarm gives each task a network of its own"),
+    ("network_mode: container:other", "services.a.network_mode is 'container:other'"),
+    ("network_mode: mine", "services.a.network_mode is 'mine'"),
+    ("network_mode: host\nnetworks: [default]", "services.a has both network_mode and networks. Take one of them out."),
+    ("security_opt: [no-new-privileges]", "services.a.security_opt: no-new-privileges cannot be passed on to swarm, and the task would run without"),
+    ("security_opt: ['no-new-privileges:true']", "services.a.security_opt: no-new-privileges cannot"),
+    ("security_opt: ['no-new-privileges=true']", "services.a.security_opt: no-new-privileges cannot"),
+    ("security_opt: ['apparmor=unconfined', 'seccomp=./profile.json']", "services.a.security_opt: seccomp cannot"),
+    ("security_opt: ['apparmor:mine']", "services.a.security_opt: apparmor cannot"),
+    ("security_opt: ['label:type:svirt_apache_t']", "services.a.security_opt: label cannot"),
+    ("security_opt: ['mask=/proc/x']", "services.a.security_opt: mask cannot"),
+    ("cgroup: private", "services.a.cgroup: private cannot be passed on to swarm"),
+    ("userns_mode: 'auto:size=65536'", "services.a.userns_mode: auto cannot be passed on to swarm"),
+    ("ports: ['127.0.0.1:5432:5432']", "services.a.ports[0] is published on 127.0.0.1 alone"),
+    ("ports: ['[::1]:5432:5432']", "services.a.ports[0] is published on [::1] alone"),
+    ("ports: [{target: 80, published: 80, host_ip: 10.0.0.1}]", "services.a.ports[0] is published on 10.0.0.1 alone"),
+    ("volumes: [{type: bind, source: /a, target: /a, bind: {recursive: readonly}}]", "services.a.volumes[0].bind.recursive: swarm mounts"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), PROTECTS)
+def test_a_key_whose_absence_takes_protection_away_is_an_error(text: str, message: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        of(text)
+    assert raised.value.message.startswith(f"compose.yml: {message}")
+    assert raised.value.message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("restart: never", "services.a.restart is 'never', and has to be no, always, on-failure or unless-stopped"),
+        ("restart: false", "services.a.restart is False"),
+        ("restart: on-failure:x", "services.a.restart is 'on-failure:x'"),
+        ("scale: 3\ndeploy: {replicas: 2}", "services.a.scale and deploy.replicas have two values"),
+        ("mem_limit: 1g\ndeploy: {resources: {limits: {memory: 2g}}}", "services.a.mem_limit and deploy.resources.limits.memory have"),
+        ("pids_limit: 5\ndeploy: {resources: {limits: {pids: x}}}", "services.a.pids_limit and"),
+        ("mem_limit: big", "services.a.mem_limit is 'big', and has to be a size"),
+        ("mem_limit: 1g\ndeploy: {resources: [x]}", "services.a.deploy.resources is a list, and has to be a mapping"),
+        ("pids_limit: many", "limits.pids is 'many'"),
+        ("shm_size: [x]", "services.a.shm_size is ['x']"),
+        ("cpu_quota: 50ms", "services.a.cpu_quota is '50ms', and has to be a whole number of microseconds"),
+    ],
+)
+def test_what_cannot_be_translated_is_one_error(text: str, message: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        of(text)
+    assert message in raised.value.message
+
+
+BY_OTHER_MEANS = {
+    "device nodes": ("devices: ['/dev/nvidia0:/dev/nvidia0', /dev/nvidiactl]", "devices[0] requests GPUs by /dev/nvidia0,"),
+    "not the first": ("devices: ['/dev/fuse', '/dev/nvidia-uvm:/dev/nvidia-uvm']", "devices[1] requests GPUs by /dev/nvidia-uvm,"),
+    "a mapping": ("devices: [{source: /dev/nvidia-caps/nvidia-cap1, target: /x}]", "devices[0] requests GPUs by /dev/nvidia-caps/nvidia-cap1,"),
+    "of Jetson": ("devices: [/dev/nvhost-gpu]", "devices[0]"),
+    "of WSL": ("devices: [/dev/dxg]", "devices[0]"),
+    "a CDI name": ("devices: ['nvidia.com/gpu=all']", "devices[0] requests GPUs by nvidia.com/gpu=all,"),
+    "a CDI name of the toolkit": ("devices: ['runtime.nvidia.com/gpu=0']", "devices[0]"),
+    "a CDI name as a mapping": ("devices: [{source: 'nvidia.com/gpu=0'}]", "devices[0]"),
+    "a bind mount": ("volumes: ['/dev/nvidia0:/dev/nvidia0', '/dev/nvidiactl:/dev/nvidiactl']", "volumes[0] requests GPUs by /dev/nvidia0,"),
+    "a bind mount as a mapping": ("volumes: [/x, {type: bind, source: /dev/nvidiactl, target: /dev/nvidiactl}]", "volumes[1]"),
+    "a mount that the toolkit reads": ("volumes: ['/dev/null:/var/run/nvidia-container-devices/all']", "volumes[0]"),
+    "one as a mapping": ("volumes: [{type: volume, source: v, target: /run/nvidia-container-devices/0}]", "volumes[0]"),
+    "a rule for device nodes": ("device_cgroup_rules: ['c 195:* rwm']", "device_cgroup_rules[0] requests GPUs by the rule"),
+    "an annotation": ("annotations: {cdi.k8s.io/x: nvidia.com/gpu=0}", "annotations requests GPUs by a CDI name,"),
+    "beside a reservation": ("gpus: [{count: 1}]\ndevices: [/dev/nvidia0]", "devices[0]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), BY_OTHER_MEANS.values(), ids=BY_OTHER_MEANS)
+def test_gpus_that_are_requested_by_other_means_are_an_error(text: str, message: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        of(text)
+    assert raised.value.message.startswith(f"compose.yml: services.a.{message}")
+    assert raised.value.message.endswith(by_other_means.INSTEAD)
+    assert "count: 1" in by_other_means.INSTEAD
+
+
+@pytest.mark.parametrize(
+    "text", ["devices: [/dev/dri, /dev/infiniband]", "devices: [vendor.com/net=1]", "device_cgroup_rules: ['c 189:* rw']", "annotations: [a=b]"]
+)
+def test_devices_that_are_no_gpu_of_nvidia_are_a_note(text: str) -> None:
+    service, (note,) = made(text)
+    assert service == {}
+    assert "has no meaning on Swarm and is left out" in note
+
+
+# Files as people write them, each with what it becomes.
+RAY = """
+services:
+  head:
+    image: ${IMG:-lab/cuda}
+    entrypoint: /bin/bash
+    command: >
+      -c "ray start --head --block --port=$PORT --dashboard-host=$${HOSTNAME}"
+    networks: [host]
+    shm_size: ${SHM_SIZE:-10g}
+    ipc: host
+    ulimits: {memlock: -1, stack: 67108864}
+    cap_add: [IPC_LOCK]
+    devices: ["/dev/infiniband:/dev/infiniband"]
+    deploy:
+      replicas: ${N:-1}
+      placement: {constraints: [node.role == manager]}
+      resources: {reservations: {generic_resources: [{discrete_resource_spec: {kind: NVIDIA-GPU, value: "${GPUS:-2}"}}]}}
+networks: {host: {name: host, external: true}}
+"""
+MEDIA = """
+services:
+  worker:
+    image: lab/cuda
+    hostname: "worker-{{.Node.Hostname}}"
+    environment: {VERSION: docker, PUID: 1000, NVIDIA_VISIBLE_DEVICES: all}
+    devices: [/dev/dri:/dev/dri]
+    volumes: ["codecs:/codecs", {type: volume, source: shows, target: /config, volume: {nocopy: true}}]
+volumes:
+  codecs: {name: "codecs-{{.Task.Slot}}"}
+  shows: {driver: local, driver_opts: {type: nfs, o: "addr=192.0.2.2,rw", device: ":/srv"}}
+"""
+
+
+def test_a_ray_cluster() -> None:
+    stack = translate(RAY, "compose.yml", lambda _path: None, {})
+    service = stack.document["services"]["head"]
+    assert service["volumes"] == shared(10 * 2**30)["volumes"]
+    assert service["deploy"]["resources"]["reservations"]["generic_resources"][0]["discrete_resource_spec"] == {"kind": "NVIDIA-GPU", "value": 2}
+    assert stack.document["networks"] == {"host": {"external": True, "name": "host"}}
+    assert [note.split(" ")[1] for note in stack.notes] == ["the", "services.head.ipc", "services.head.devices"]
+
+
+def test_a_media_server() -> None:
+    stack = translate(MEDIA, "compose.yml", lambda _path: None, {})
+    assert stack.document["services"]["worker"]["hostname"] == "worker-{{.Node.Hostname}}"
+    assert stack.document["volumes"]["codecs"] == {"name": "codecs-{{.Task.Slot}}"}
+    assert [note.split(" ")[1] for note in stack.notes] == ["services.worker.devices", "services.worker"]
