@@ -295,6 +295,43 @@ def test_a_check_run_finds_a_version_that_is_not_there_on_nodes_that_know_no_rep
     assert {name: fleet[name].run("find", "/tmp", "-name", "gpu-swarm-packages-*") for name in wanted} == dict.fromkeys(wanted, "")
 
 
+SOURCES = "/etc/apt/sources.list.d"
+# The same as the role's, in other words.
+ANOTHER = b"Types: deb\nURIs: http://lab-repo/libnvidia-container\nSuites: stable/deb/amd64/\nTrusted: yes\n"
+
+
+def sources(node: Node) -> dict[str, bytes | None]:
+    """The package sources that apt reads."""
+    return {name: node.read(f"{SOURCES}/{name}") for name in node.run("ls", SOURCES).splitlines() if not name.endswith("~")}
+
+
+def test_another_definition_of_the_repository(fleet: Fleet) -> None:
+    """Where two of them differ, apt reads nothing at all: none is left that it refuses, and what was there is restored where it does."""
+    node, playbook = fleet["x5"], str(Path(__file__).with_name("toolkit.yml"))
+    hosts = fleet.inventory(swarm_workers=["x5"])
+    node.write(f"{SOURCES}/company.list", b"# its own\ndeb [trusted=yes] http://lab-repo/libnvidia-container/stable/deb/amd64 /\n")
+    node.write(f"{SOURCES}/another.sources", ANOTHER)
+    try:
+        before = sources(node)
+        refused = fleet.playbook(hosts, playbook=playbook)
+        after = sources(node)
+        node.run("rm", f"{SOURCES}/another.sources")
+        shown = fleet.playbook(hosts, "--check", "--diff", playbook=playbook)
+        done = fleet.playbook(hosts, playbook=playbook)
+        company, copies = node.read(f"{SOURCES}/company.list"), node.run("sh", "-c", f"cat {SOURCES}/company.list.*~").splitlines()
+        node.run("apt-get", "check")
+    finally:
+        node.run("sh", "-c", f"rm -f {SOURCES}/company.list* {SOURCES}/another.sources {SOURCES}/nvidia-container-toolkit.list")
+        node.run("apt-get", "purge", "--yes", "*nvidia-container*")
+    assert (refused.rc, shown.rc, done.rc) == (2, 0, 0), refused.output + shown.output + done.output
+    (text,) = refused.failures("x5")[-1:]
+    assert text.startswith("apt refuses its package sources, and the definition of the repository was left as it was: E: Conflicting values")
+    assert f"Remove the other definition of it ({SOURCES}/another.sources), or" in text
+    assert after == before
+    assert "-deb [trusted=yes] http://lab-repo/libnvidia-container/stable/deb/amd64 /" in shown.output
+    assert (company, copies[-1][:20]) == (b"# its own\n", "deb [trusted=yes] ht")
+
+
 def test_without_become(fleet: Fleet, first: Loud) -> None:
     run = fleet.module("g1", "fleet.gpu_swarm.gpu_node", {}, "--extra-vars", "ansible_user=nobody")
     assert run.rc != 0

@@ -117,6 +117,48 @@ def test_only_sections_of_nvidia_are_taken_out(family, before, after):
     assert re.sub(entry, "", before) == after
 
 
+DEB = "deb [trusted=yes] http://{user}mirror.example.org/nvidia/stable/deb/{arch} /\n"
+MIRROR = "http://alice:s3cret@mirror.example.org/nvidia"
+DEBIAN_S = "deb http://mirror.example.org/nvidia/stable/deb/amd64/more /\n# deb http://mirror.example.org/nvidia/stable/deb/amd64 /\n"
+STANZA = "Types: deb\nURIs: http://mirror.example.org/nvidia/stable/deb/$(ARCH)/\nSuites: /\nTrusted: yes\n"
+SECTION = "[internal]\nbaseurl = http://mirror.example.org/nvidia/stable/rpm/x86_64/\ngpgcheck=0\n"
+
+
+@pytest.mark.parametrize(
+    ("family", "before", "after"),
+    [
+        ("Debian", DEBIAN_S + DEB.format(user="", arch="$(ARCH)"), DEBIAN_S),
+        ("Debian", DEB.format(user="bob:x@", arch="amd64/") + DEBIAN_S, DEBIAN_S),
+        ("Debian", "deb http://mirror.example.org/nvidia stable/deb/amd64/\n" + DEBIAN_S, DEBIAN_S),
+        ("Debian", "Types: deb\nURIs: http://deb.example.org\n\n" + STANZA, "Types: deb\nURIs: http://deb.example.org\n\n"),
+        ("RedHat", OWN + SECTION, OWN),
+        ("Suse", SECTION.replace("x86_64/", "$basearch") + OWN, OWN),
+    ],
+)
+def test_other_definitions_of_a_mirror_are_taken_out(family, before, after):
+    """Its address may have a password, which is not in the texts of the tasks."""
+    mirror = {"nvidia_container_toolkit_repository": MIRROR}
+    line, entry = (toolkit(f"_nvidia_container_toolkit_stale_{name}", family, **mirror) for name in ("line", "entry"))
+    assert "s3cret" not in line + entry
+    assert any(re.match(line, one) for one in before.splitlines())
+    assert not any(re.match(line, one) for one in after.splitlines())
+    assert re.sub(entry, "", before) == after
+
+
+def test_in_a_layout_of_its_own_too():
+    settings = {"nvidia_container_toolkit_repository": "http://mirror.example.org/nvidia", "nvidia_container_toolkit_repository_path": "flat/"}
+    entry = toolkit("_nvidia_container_toolkit_stale_entry", **settings)
+    assert re.sub(entry, "", "deb [trusted=yes] http://mirror.example.org/nvidia/flat ./\ndeb http://mirror.example.org/nvidia/ flat/\n") == ""
+
+
+def test_in_a_layout_of_its_own_a_mirror_may_have_more_than_the_toolkit():
+    mirror, debian = "http://mirror.example.org/debian", "deb http://mirror.example.org/debian bookworm main\n"
+    settings = {"nvidia_container_toolkit_repository": mirror, "nvidia_container_toolkit_repository_path": "bookworm nvidia"}
+    entry = toolkit("_nvidia_container_toolkit_stale_entry", **settings)
+    assert re.sub(entry, "", debian) == debian
+    assert re.sub(entry, "", "deb https://nvidia.github.io/libnvidia-container/stable/deb/amd64 /\n") == ""
+
+
 @pytest.mark.parametrize(
     ("family", "version", "directory", "first"),
     [
