@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import signal
@@ -62,3 +63,23 @@ def say(words: str) -> None:
     with contextlib.suppress(OSError):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
+
+
+def publish(path: str, document: object) -> str:
+    """Writes a status file in the service's runtime directory, as JSON. Returns why that failed, or ''.
+
+    A reader sees a whole file or none. Where there is no room, the file of before goes: what it says is over, and its room may be enough.
+    """
+    new, failure = path + ".new", ""
+    for _try in range(2):
+        try:
+            with open(new, "w", encoding="utf-8") as stream:
+                json.dump(document, stream)
+            os.replace(new, path)
+            return ""
+        except OSError as problem:
+            failure = "%s: %s" % (path, problem.strerror)
+            for left in (new, path):
+                with contextlib.suppress(OSError):
+                    os.unlink(left)
+    return failure

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import signal
 import socket
@@ -85,3 +87,33 @@ def test_nor_does_a_long_name_begin_another_line(capsys):
 def test_a_name_that_the_journal_cannot_take_ends_no_service(start):
     it = start("sys.stdout.reconfigure(encoding='ascii'); _systemd.say('node \\u00e9'); os.close(1); _systemd.say('node'); os._exit(0)")
     assert (it.communicate(timeout=20)[0], it.returncode) == (b"node \\xe9\n", 0)
+
+
+def full(path, *_more, **_options):
+    raise OSError(errno.ENOSPC, "No space left on device", path)
+
+
+def test_a_status_is_written_as_a_whole(tmp_path):
+    path = tmp_path / "status.json"
+    for status in ({"a": 1}, {}):
+        assert _systemd.publish(str(path), status) == ""
+        assert (json.loads(path.read_text()), [one.name for one in tmp_path.iterdir()]) == (status, ["status.json"])
+
+
+def test_where_there_is_no_room_what_is_over_is_gone_too(tmp_path, monkeypatch):
+    """Whoever reads it would take it for what is so now."""
+    path = tmp_path / "status.json"
+    path.write_text("{}")
+    with monkeypatch.context() as patched:
+        patched.setattr(_systemd, "open", full, raising=False)
+        assert _systemd.publish(str(path), {"a": 1}) == f"{path}: No space left on device"
+    assert list(tmp_path.iterdir()) == []
+    assert _systemd.publish(str(tmp_path / "none" / "status.json"), {}).endswith("No such file or directory")
+
+
+def test_the_room_of_the_one_before_may_be_enough(tmp_path):
+    path = tmp_path / "status.json"
+    path.write_text("{}")
+    (tmp_path / "status.json.new").symlink_to("/dev/full")
+    assert _systemd.publish(str(path), {"a": 1}) == ""
+    assert (json.loads(path.read_text()), path.is_symlink()) == ({"a": 1}, False)

@@ -153,7 +153,13 @@ def _hold(made: Call, given: Given, labels: dict[str, str], root: str, devices: 
     service, front, folder = decision.service_of(labels), os.getppid(), os.path.join(given.run, "holds")
     mine = holds.Hold(made.container, service, labels[decision.TASK], devices, front, holds.started(front) or 0, made.root)
     refuses = given.settings.level == decision.EXCLUSIVE
-    holder = holds.claim(folder, mine, given.patience_s, lambda one: _stays(root, one.task)) if refuses else holds.share(folder, mine)
+    try:
+        holder = holds.claim(folder, mine, given.patience_s, lambda one: _stays(root, one.task)) if refuses else holds.share(folder, mine)
+    except OSError as problem:  # /run is full, say: what is held twice is then counted nowhere
+        if refuses:
+            raise
+        findings.add(given.run, service, {BROKEN: "%s: %s" % (problem.filename or folder, problem.strerror)})
+        return
     if holder:
         findings.add(given.run, service, {TWICE: _held(holder, devices)})
     if holder and refuses:

@@ -41,15 +41,14 @@ _UNIT = """\
 [Unit]
 Description=Reports faults of this node's GPUs to the managers of its Docker swarm
 After=docker.service
-StartLimitIntervalSec=300
-StartLimitBurst=5
+StartLimitIntervalSec=0
 
 [Service]
 Type=notify
 ExecStart={command} watch
 ExecStopPost={command} stopped
 Restart=always
-RestartSec=2
+RestartSec=10
 WatchdogSec=180
 KillMode=mixed
 TimeoutStopSec=60

@@ -20,7 +20,7 @@ from .._node_spec.updates import plan_one
 from .._swarm.lease import in_words
 from .._swarm.manager import Manager, OutOfSequence, SwarmError, connect
 from .._swarm.owned_labels import PREFIX
-from .._systemd import Lifetime, notify, say
+from .._systemd import Lifetime, notify, publish, say
 from .decide import RETURNED, Memory, decide
 from .events import Bell
 
@@ -49,6 +49,7 @@ class Service:
         self._refused: dict[str, str] = {}  # why a node could not be paused, as it was said last
         self._failure: str | None = None
         self._published: object = None
+        self._unpublished = ""
         self._lifetime = Lifetime()
         self._bell = Bell(lambda: self._connected().node_events())
 
@@ -133,10 +134,11 @@ class Service:
         found = {"pid": os.getpid(), "handled": dict(self._memory.handled)}
         if found == self._published:
             return
-        with open(STATUS + ".new", "w", encoding="utf-8") as stream:
-            json.dump(found, stream)
-        os.replace(STATUS + ".new", STATUS)
-        self._published = found
+        before, self._unpublished = self._unpublished, publish(STATUS, found)
+        if not self._unpublished:
+            self._published = found
+        elif self._unpublished != before:
+            say("the status of this service cannot be written, and nodes are paused all the same: %s" % self._unpublished)
 
 
 def rest_s(took_s: float) -> float:

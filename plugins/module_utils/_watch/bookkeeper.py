@@ -9,13 +9,12 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from .._guard.decision import is_allowed
 from .._health.books import Finding, as_lists, text_of
+from .._systemd import publish
 from . import processes
 from .books import Books, Held, Snapshot, Use, holdings
 from .containers import Container, Containers, cards_of
@@ -112,7 +111,7 @@ class Bookkeeper:
         lists = as_lists(found)
         if lists == self._published:
             return
-        with open(PATH + ".new", "w", encoding="utf-8") as stream:
-            json.dump({"found": lists}, stream)
-        os.replace(PATH + ".new", PATH)
+        failure = publish(PATH, {"found": lists})
+        if failure:
+            raise OSError(failure)
         self._published = lists

@@ -16,25 +16,39 @@ from typing import Any, Mapping, Sequence
 
 from .._health import pace, xids
 from .._health.label import OK
+from .written import stamp
 
 LOG = "/dev/kmsg"
 _RECORD = 8192  # bytes: the kernel refuses to put a record into less
 
 
 class Events:
-    """The errors that count on this node."""
+    """The errors that count on this node. They are kept in memory, and in a file where that can be written; to remove the file ends them."""
 
     def __init__(self, home: str) -> None:
         self._path = os.path.join(home, pace.EVENTS)
         with open(pace.BOOT_ID, encoding="ascii") as stream:
             self._boot = stream.read().strip()
+        self._events: list[dict[str, Any]] = []
+        self._stamp: object = None  # of the file as it was read or written last
+        self._is_written = True
+        self.failure = ""  # why they are not in the file
 
     def read(self) -> list[dict[str, Any]]:
+        now = stamp(self._path)
+        if now != self._stamp:
+            self._stamp, self._is_written = now, True
+            self._load()
+        return list(self._events)
+
+    def _load(self) -> None:
         try:
             with open(self._path, encoding="utf-8") as stream:
-                return pace.kept(json.load(stream), self._boot)
+                self._events = pace.kept(json.load(stream), self._boot)
         except (FileNotFoundError, ValueError, AttributeError):
-            return []
+            self._events = []
+        except OSError as problem:  # such as a disk that fails: what is known still counts
+            self.failure = "%s: %s" % (self._path, problem.strerror)
 
     def add(self, found: Sequence[xids.Event], gpus: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[xids.Event]:
         """Keeps what was found of these GPUs, and returns what was not known: both channels report the same error."""
@@ -49,7 +63,9 @@ class Events:
             events = pace.with_event(events, uuids[one.pci], one.xid, state)
             new += [one] if len(events) > known or one.text else []
         if events != before:
-            self._write(events)
+            self._events, self._is_written = events, False
+        if not self._is_written:
+            self._write()
         return new
 
     def standing(self) -> str:
@@ -57,10 +73,18 @@ class Events:
         found = ", ".join("XID %d of %s" % (one["xid"], one["uuid"]) for one in self.read())
         return "what the driver logged before counts until this node reboots: %s. After a reset, remove %s." % (found, self._path) if found else ""
 
-    def _write(self, events: Sequence[Mapping[str, Any]]) -> None:
-        with open(self._path + ".new", "w", encoding="utf-8") as stream:
-            json.dump({"boot": self._boot, "events": events}, stream)
-        os.replace(self._path + ".new", self._path)
+    def _write(self) -> None:
+        """Where there is no room the next call tries it again."""
+        new = self._path + ".new"
+        try:
+            with open(new, "w", encoding="utf-8") as stream:
+                json.dump({"boot": self._boot, "events": self._events}, stream)
+            os.replace(new, self._path)
+            self._stamp, self._is_written, self.failure = stamp(self._path), True, ""
+        except OSError as problem:
+            self.failure = "%s: %s" % (self._path, problem.strerror)
+            with contextlib.suppress(OSError):
+                os.unlink(new)
 
 
 class Log:

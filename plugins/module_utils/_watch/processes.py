@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+import time
 from typing import Callable, NamedTuple, Sequence
 
 from .. import _bounded
@@ -23,6 +24,8 @@ _STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted behind the name in p
 _SHORT = 1 << 14
 _GETENT_S = 5
 _USERS = 200
+# What takes longer is a directory elsewhere, into which no more than this share of the time goes.
+_FAST_S, _SHARE = 0.1, 0.05
 
 
 class Process(NamedTuple):
@@ -72,20 +75,32 @@ def _file(path: str) -> bytes:
 class Users:
     """The names of users, each looked up once: not in this process, since a directory that does not answer would stop it."""
 
-    def __init__(self, run: Callable[..., tuple[int, str, str]] = _bounded.run) -> None:
+    def __init__(self, run: Callable[..., tuple[int, str, str]] = _bounded.run, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
+        self._clock = clock
         self._known: dict[int, str] = {}
+        self._next = 0.0  # before that none is looked up
 
     def name(self, uid: int) -> str:
-        if uid not in self._known:
-            if len(self._known) >= _USERS:
-                self._known.clear()
-            self._known[uid] = text_of(self._looked_up(uid) or "user %d" % uid)
+        """Its number while the directory is slow: systemd ends a watcher that is busy with something else for three minutes."""
+        number = "user %d" % uid
+        if uid in self._known:
+            return self._known[uid]
+        began = self._clock()
+        if began < self._next:
+            return number
+        try:
+            found = self._looked_up(uid) or number
+        except GpuSwarmError:  # it took too long
+            return number
+        finally:
+            took = self._clock() - began
+            self._next = began + took / _SHARE if took > _FAST_S else 0.0
+        if len(self._known) >= _USERS:
+            self._known.clear()
+        self._known[uid] = text_of(found)
         return self._known[uid]
 
     def _looked_up(self, uid: int) -> str:
-        try:
-            rc, out, dummy = self._run(["getent", "passwd", str(uid)], _GETENT_S)
-        except GpuSwarmError:
-            return ""
+        rc, out, dummy = self._run(["getent", "passwd", str(uid)], _GETENT_S)
         return out.partition(":")[0] if rc == 0 else ""

@@ -19,7 +19,7 @@ from typing import Any, Mapping
 
 from .._health import pace, verdict, xids
 from .._health.label import FAULT, KEY, OK, Label, parse, text
-from .._systemd import Lifetime, notify, say
+from .._systemd import Lifetime, notify, publish, say
 from . import driver
 from .bookkeeper import Bookkeeper
 from .events import Events, Log
@@ -62,6 +62,7 @@ class Service:
         self._driver: object = None
         self._renewed = time.monotonic()
         self._status: dict[str, Any] | None = None
+        self._unpublished = self._unkept = ""
         self._lifetime = Lifetime()
         self._place: int | None = None
 
@@ -111,6 +112,9 @@ class Service:
         errors, self._errors = self._errors + self._new_errors(), []
         for error in self._events.add(errors, self._gpus, self._settings):
             say("the driver reports XID %d of %s%s" % (error.xid, error.pci, ": " + error.text if error.text else ""))
+        before, self._unkept = self._unkept, self._events.failure
+        if self._unkept and self._unkept != before:
+            say("errors of cards count as long as this service runs, since they cannot be kept: %s" % self._unkept)
         written = self._written.read()
         found = verdict.judge(reading, written.expected, self._events.read())
         self._there |= verdict.here(reading)
@@ -154,6 +158,7 @@ class Service:
         if not pace.due(self._shown, label, None if self._at is None else now - self._at):
             return
         self._tried = now
+        _alive()
         before, came = self._waits, self._write(text(label))
         self._blocked, self._waits = came.get("blocked"), came.get("waits")
         if self._blocked or self._waits:
@@ -184,10 +189,11 @@ class Service:
         found = {"pid": os.getpid(), "blocked": None, "waits": None, "report": self._settings["health_report"], **status}
         if found == self._status:
             return
-        with open(STATUS + ".new", "w", encoding="utf-8") as stream:
-            json.dump(found, stream)
-        os.replace(STATUS + ".new", STATUS)
-        self._status = found
+        before, self._unpublished = self._unpublished, publish(STATUS, found)
+        if not self._unpublished:
+            self._status = found
+        elif self._unpublished != before:
+            say("the status of this service cannot be written, and the GPUs are watched all the same: %s" % self._unpublished)
 
 
 def alone(home: str) -> int:

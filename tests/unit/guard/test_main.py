@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import json
 import os
@@ -106,6 +107,31 @@ def test_a_refusal_names_the_service_and_the_container(guard, level, tmp_path):
     words = json.loads(line)["msg"]
     assert words.startswith("gpu-swarm: the service train is refused on this node (isolation: %s): it requests all" % level)
     assert words.endswith(" Its container is aaaaaaaaaaaa")
+
+
+@pytest.mark.parametrize(
+    ("level", "status"), [("audit", call.GOES_ON), ("reserved", call.GOES_ON), ("exclusive", call.BROKEN)]
+)
+def test_where_run_is_full_a_task_gets_what_it_reserved(guard, tmp_path, monkeypatch, level, status):
+    """Who holds what is then not known. Only exclusive depends on that."""
+    def full(*_arguments, **_options):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "run"))
+
+    guard("train", level)
+    path = tmp_path / "home" / "settings.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "devices": ["GPU-1"]}))
+    record = main.engine_record.TaskRecord((("NVIDIA-GPU", "GPU-1"),), (), ())
+    monkeypatch.setattr(main.engine_record, "task", lambda root, name: record)
+    (tmp_path / "bundle" / "config.json").write_text(json.dumps({"process": {"env": ["%s=GPU-1" % VARIABLE, "NVIDIA_VISIBLE_DEVICES=all"]}}))
+    for module in (main.holds, findings):
+        monkeypatch.setattr(module.os, "makedirs", full)
+    assert main.main() == status
+    if level == "reserved":
+        entries = json.loads((tmp_path / "bundle" / "config.json").read_text())["process"]["env"]
+        assert [one for one in entries if one.startswith(VARIABLE)] == ["%s=GPU-1" % VARIABLE]
+        assert "NVIDIA_VISIBLE_DEVICES=all" not in entries
+    if level == "exclusive":
+        assert "No space left on device" in (tmp_path / "log").read_text()
 
 
 def test_what_it_says_in_the_journal_is_one_line_whatever_a_label_says(guard, tmp_path, monkeypatch):

@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 
 import pytest
 import swarm_api as api
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _systemd
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react import service
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
 
@@ -223,6 +225,24 @@ def test_who_else_goes_by_the_nodes_gets_them_once_a_poll(start):
     seen: list = []
     start(Swarm(faulty()), observers=[lambda manager, nodes, leads: seen.append((manager.node_id, len(nodes), leads))]).poll()
     assert seen == [("m1", 2, True)]
+
+
+def test_a_full_run_keeps_no_node_from_being_paused(start, monkeypatch, capsys):
+    def full(path, *_more, **_options):
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    swarm = Swarm(faulty())
+    one = start(swarm)
+    with monkeypatch.context() as patched:
+        patched.setattr(_systemd, "open", full, raising=False)
+        one._publish()  # as it begins
+        for _time in range(3):
+            one.poll()
+    assert swarm.spec("g1")["Availability"] == "pause"
+    assert capsys.readouterr().out.count("No space left on device") == 1
+    one.poll()
+    with open(service.STATUS, encoding="utf-8") as stream:
+        assert json.load(stream)["handled"] == {"g1": LOST}
 
 
 def test_its_status_is_for_who_assesses_this_machine(start):

@@ -111,9 +111,33 @@ def test_a_user_is_looked_up_once_and_a_directory_that_does_not_answer_holds_not
         return {"1": (0, "al\x1bice:x:1:1::/:/bin/sh\n", "")}.get(argv[-1], (2, "", ""))
 
     users = processes.Users(getent)
-    assert [users.name(uid) for uid in (1, 2, 3, 1, 2, 3)] == ["al\\x1bice", "user 2", "user 3"] * 2
+    assert [users.name(uid) for uid in (1, 2, 3, 1, 2)] == ["al\\x1bice", "user 2", "user 3", "al\\x1bice", "user 2"]
     assert calls == ["1", "2", "3"]
     assert processes.Users().name(0) == "root"
+
+
+@pytest.mark.parametrize(("takes_s", "answers", "spent_s"), [(5, False, 10), (4, True, 8), (0.01, True, 10)])
+def test_all_look_ups_together_take_little_of_the_time(takes_s, answers, spent_s):
+    """Of a thousand users, and a directory that is slow or hangs: systemd ends a watcher that has not been heard for three minutes."""
+    clock = [1000.0]
+    calls = []
+
+    def getent(argv, limit_s):
+        calls.append(argv[-1])
+        clock[0] += takes_s
+        if not answers:
+            raise TimedOut("late", hangs="getent")
+        return 0, "name%s:x\n" % argv[-1], ""
+
+    users = processes.Users(getent, lambda: clock[0])
+    for _minute in range(2):
+        began = clock[0]
+        for uid in range(1000):
+            users.name(uid)
+        assert clock[0] - began <= spent_s
+        clock[0] += 100
+    names = {users.name(int(uid)) for uid in calls[-3:]}
+    assert names == ({"name%s" % uid for uid in calls[-3:]} if answers else {"user %s" % uid for uid in calls[-3:]})
 
 
 # -- what a task has ---------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 
 import pytest
@@ -55,6 +56,59 @@ def test_what_both_channels_report_counts_once(tmp_path, boot, nvml_first):
     second = it.add(of_log if nvml_first else of_nvml, GPUS, SETTINGS)
     assert second == (of_log if nvml_first else [])  # the log has more words
     assert it.read() == [{"uuid": UUID, "xid": 79, "state": "fault"}]
+
+
+@pytest.fixture
+def full(monkeypatch):
+    """Has what is written fail, as long as it says so."""
+    disk = {"full": True}
+
+    def opened(path, mode="r", **more):
+        if disk["full"] and "w" in mode:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        return open(path, mode, **more)
+
+    monkeypatch.setattr(events, "open", opened, raising=False)
+    return disk
+
+
+def test_what_a_full_disk_does_not_take_counts_and_is_written_once_there_is_room(tmp_path, boot, full):
+    it = events.Events(str(tmp_path))
+    assert [event.xid for event in it.add(errors(LINE % 79), GPUS, SETTINGS)] == [79]
+    assert it.failure == f"{tmp_path}/events.json: No space left on device"
+    assert it.read() == [{"uuid": UUID, "xid": 79, "state": "fault"}]
+    it.add(errors(LINE % 95), GPUS, SETTINGS)
+    assert [one["xid"] for one in it.read()] == [79, 95]
+    assert list(tmp_path.glob("events*")) == []
+    full["full"] = False
+    assert it.add([], GPUS, SETTINGS) == []
+    assert (it.failure, events.Events(str(tmp_path)).read()) == ("", it.read())
+
+
+def test_what_somebody_removes_is_over_also_where_the_disk_is_full(tmp_path, boot, full):
+    full["full"] = False
+    it = events.Events(str(tmp_path))
+    it.add(errors(LINE % 79), GPUS, SETTINGS)
+    full["full"] = True
+    it.add(errors(LINE % 95), GPUS, SETTINGS)
+    assert [one["xid"] for one in it.read()] == [79, 95]
+    (tmp_path / "events.json").unlink()
+    assert it.read() == []
+    full["full"] = False
+    it.add([], GPUS, SETTINGS)
+    assert it.read() == events.Events(str(tmp_path)).read() == []
+
+
+def test_a_disk_that_cannot_be_read_takes_nothing_away(tmp_path, boot, monkeypatch):
+    it = events.Events(str(tmp_path))
+    it.add(errors(LINE % 79), GPUS, SETTINGS)
+    (tmp_path / "events.json").write_text("changed")
+
+    def broken(path, *_more, **_options):
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    monkeypatch.setattr(events, "open", broken, raising=False)
+    assert [one["xid"] for one in it.read()] == [79]
 
 
 @pytest.mark.parametrize("broken", ["", "[]", "{", '{"boot": "one"}'])

@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 
 import pytest
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _systemd
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, xids
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import events, reader, service
 
@@ -215,6 +217,28 @@ def test_while_a_fault_stands_the_reader_is_renewed_each_minute(node):
     node.reading = LOST
     node.inspect(20)
     assert 2 <= len(ends) <= 4
+
+
+def test_a_full_run_and_a_full_disk_end_nothing_and_each_is_said_once(node, monkeypatch, capsys):
+    def full(path, mode="r", **more):
+        if "w" in mode:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        return open(path, mode, **more)
+
+    node.inspect(3)
+    with monkeypatch.context() as patched:
+        for module in (_systemd, events):
+            patched.setattr(module, "open", full, raising=False)
+        lines = ["3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
+        node.it._log.lines = lambda: [lines.pop() for _one in list(lines)]
+        node.inspect(20)
+        assert [label.split(" since")[0] for label in node.written] == [f"fault {UUID} reason=xid xid=79"]
+        assert not node.status.exists()
+        assert capsys.readouterr().out.count("No space left on device") == 2
+    node.inspect(2)
+    assert json.loads(node.status.read_text())["label"].startswith(f"fault {UUID} reason=xid")
+    assert len(node.written) == 1
+    assert events.Events(node.it._home).read()[0]["xid"] == 79
 
 
 def test_reasons_are_in_the_status(node):
