@@ -22,20 +22,64 @@ MOST_VALUES = 100_000
 _PLAIN_BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _PLAIN_INT = re.compile(r"[-+]?(?:0o?[0-7]+|0x[0-9a-fA-F]+|0|[1-9][0-9]*)")
 _PLAIN_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
+_MERGE = "tag:yaml.org,2002:merge"
 _RESOLVED = ("bool", "int", "float", "timestamp")
 
 
-class _Loader(yaml.SafeLoader):
+class _Merging(yaml.SafeLoader):
+    """Counts what merge keys (``<<``) add: PyYAML copies it for each alias, and once more for each level of them."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._left = MOST_VALUES
+        self._merged: dict[int, Any] = {}
+
+    def flatten_mapping(self, node: Any) -> None:
+        if id(node) not in self._merged:  # else an anchor, once more
+            self._merged[id(node)] = node
+            self._merge(node)
+            super().flatten_mapping(node)
+
+    def _merge(self, node: Any) -> None:
+        """Each key once: of what is merged the last one counts, and before it what the mapping has itself."""
+        own = [pair for pair in node.value if pair[0].tag != _MERGE]
+        found: dict[Any, Any] = {}
+        for source in [one for key, value in node.value if key.tag == _MERGE for one in reversed(self._sources(node, value))]:
+            self.flatten_mapping(source)
+            self._count(len(source.value), node)
+            found.update((_identity(key), (key, item)) for key, item in source.value)
+        if len(own) < len(node.value):
+            node.value = list({**found, **{_identity(key): (key, item) for key, item in own}}.values())
+
+    def _sources(self, node: Any, value: Any) -> list[Any]:
+        found = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        if not all(isinstance(one, yaml.MappingNode) for one in found):
+            raise yaml.constructor.ConstructorError(None, None, "a merge key (<<) takes mappings alone", node.start_mark)
+        return list(found)
+
+    def _count(self, number: int, node: Any) -> None:
+        self._left -= number
+        if self._left < 0:
+            raise yaml.constructor.ConstructorError(None, None, f"merge keys (<<) add more than {MOST_VALUES} values", node.start_mark)
+
+
+def _identity(key: Any) -> Any:
+    return (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else id(key)
+
+
+class _Loader(_Merging):
     """Without the types of YAML 1.1, and with each key once."""
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        if isinstance(node, yaml.MappingNode):
-            seen: set[str] = set()
-            for key, _value in node.value:
-                if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                    raise yaml.constructor.ConstructorError(None, None, f"the key {key.value} stands there twice", key.start_mark)
-                seen.add(key.value if isinstance(key.value, str) else repr(key.value))
-        return super().construct_mapping(node, deep)
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """Here a node has the keys that are written there: those of merge keys come later."""
+        node = super().compose_mapping_node(anchor)
+        seen: set[str] = set()
+        for key, _value in node.value:
+            name = key.value if isinstance(key.value, str) else repr(key.value)
+            if name in seen and key.tag != _MERGE:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {name} stands there twice", key.start_mark)
+            seen.add(name)
+        return node
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -71,7 +115,7 @@ def load(text: str, name: str) -> dict[str, Any]:
     return found
 
 
-def bounded(text: str, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
+def bounded(text: str, name: str, loader: type[yaml.SafeLoader] = _Merging) -> Any:
     """What the text is, by YAML 1.1's rules without another loader. Aliases are written out, so that nothing in it is shared."""
     try:
         found = yaml.load(text, Loader=loader)

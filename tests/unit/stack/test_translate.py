@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from textwrap import dedent, indent
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 import yaml
 
 from plugins.module_utils._errors import GpuSwarmError
+from plugins.plugin_utils._stack.document import bounded, load
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.text import shown, written
 from plugins.plugin_utils._stack.translate import Stack, translate
@@ -237,6 +240,61 @@ def test_aliases_of_aliases_are_bounded() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
     with pytest.raises(GpuSwarmError, match="more than 100000 values"):
         of_file(bomb)
+
+
+@pytest.mark.parametrize("read", [load, bounded])
+def test_merge_keys_are_bounded(read: Callable[[str, str], Any]) -> None:
+    """PyYAML copies a mapping for each alias, ten times more at each of these levels."""
+    keys, ten = ", ".join(f"k{n}: 1" for n in range(10)), "[{}]".format
+    levels = "".join(f"a{n}: &a{n} {{<<: {ten(', '.join([f'*a{n - 1}'] * 10))}}}\n" for n in range(1, 30))
+    began = time.process_time()
+    assert read(f"a0: &a0 {{{keys}}}\n{levels}", "c.yml")["a29"] == dict.fromkeys([f"k{n}" for n in range(10)], 1)
+    assert time.process_time() - began < 1
+    keys = ", ".join(f"k{n}: 1" for n in range(3000))
+    many = f"a0: &a0 {{{keys}}}\n" + "".join(f"a{n}: &a{n} {{<<: *a{n - 1}, z{n}: 1}}\n" for n in range(1, 60))
+    with pytest.raises(GpuSwarmError, match=r"c\.yml is no YAML that can be read: line 35, column 6: merge keys \(<<\) add more than 100000 values"):
+        read(many, "c.yml")
+
+
+MERGED = """
+a: &a {x: 1, y: 2}
+b: &b {<<: *a, x: 3}
+c: {<<: *b, y: 9}
+d: *b
+e: {<<: [*b, *a], z: 1}
+f: {<<: *a, <<: {y: 5}, x: 4}
+"""
+
+
+def test_what_overrides_an_anchor_is_no_second_key() -> None:
+    """Also where a merge of the same anchor was built before, which has PyYAML see all keys in one mapping."""
+    b, c, e = {"x": 3, "y": 2}, {"x": 3, "y": 9}, {"x": 3, "y": 2, "z": 1}
+    assert load(MERGED, "c.yml") == {"a": {"x": 1, "y": 2}, "b": b, "c": c, "d": b, "e": e, "f": {"x": 4, "y": 5}}
+    stack = of_file("""
+        x-base: &base {image: lab/cuda, environment: {A: "1"}}
+        services:
+          a: &a {<<: *base, profiles: [never], environment: {A: "2"}}
+          b: {<<: *a, profiles: []}
+          c: {<<: *base, image: lab/task}
+    """)
+    assert {name: (one["image"], one["environment"]["A"]) for name, one in stack.document["services"].items()} == {
+        "b": ("lab/cuda", "2"), "c": ("lab/task", "1"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: {<<: 1}", "a merge key (<<) takes mappings alone"),
+        ("a: {<<: [1]}", "a merge key (<<) takes mappings alone"),
+        ("a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}", "line 2, column 19: the key y stands there twice"),
+        ("a: &a {b: &b {<<: *a}, <<: *b}", "contains itself"),
+    ],
+)
+def test_a_merge_that_is_none(text: str, message: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        load(text, "c.yml")
+    assert message in raised.value.message
 
 
 def test_what_has_no_meaning_is_left_out_and_named() -> None:
