@@ -127,15 +127,23 @@ def _open_checked(content: bytes | None, path: str) -> _File:
         if runtimes:
             inner = json_text.scan(file.text, runtimes.value_at)
             _refuse_twice(inner, (RUNTIME,), path, RUNTIMES + ".")
+            entry = inner.find(RUNTIME)
+            if entry:
+                box = json_text.scan(file.text, entry.value_at)
+                _refuse_twice(box, ("path", "runtimeType"), path, f"{RUNTIMES}.{RUNTIME}.", any_case=True)
     return file
 
 
-def _refuse_twice(box: json_text.Container, keys: Sequence[str], path: str, prefix: str) -> None:
+def _refuse_twice(box: json_text.Container, keys: Sequence[str], path: str, prefix: str, any_case: bool = False) -> None:
+    """``any_case``: dockerd takes these keys in whatever case, as all below a runtime's name."""
     for key in keys:
-        if sum(item.key == key for item in box.items) > 1:
+        alike = [item.key for item in box.items if item.key == key or (any_case and str(item.key).lower() == key.lower())]
+        if len(alike) > 1:
             raise ConfigError(
                 f"{path}: {prefix}{key} stands more than once; dockerd takes the last. Keep one of them, and run this again."
             )
+        if alike and alike[0] != key:
+            raise ConfigError(f"{path}: dockerd takes {prefix}{alike[0]} for {prefix}{key}. Write it as {key}, and run this again.")
 
 
 def _check_types(doc: Mapping[str, Any], path: str) -> None:

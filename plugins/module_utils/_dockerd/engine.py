@@ -193,7 +193,6 @@ class Engine:
             "generic_resources": info.get("GenericResources") or [],
             "live_restore": bool(info.get("LiveRestoreEnabled")),
             "flags": unit.get("flags", []),
-            "unit_flags": unit.get("unit_flags", []),
             "unit_files": unit.get("files", []),
             "needs_reload": unit.get("needs_reload", False),
             "started_at": unit.get("started_at"),
@@ -213,7 +212,7 @@ class Engine:
             return {
                 "running": False, "version": None, "api_version": None, "unit": self.unit, "socket": self.socket_path,
                 "flavour": "docker", "root_dir": None, "default_runtime": None, "runtimes": {},
-                "generic_resources": [], "live_restore": False, "flags": [], "unit_flags": unit["unit_flags"],
+                "generic_resources": [], "live_restore": False, "flags": [],
                 "unit_files": unit["files"], "needs_reload": unit["needs_reload"], "started_at": None, "pid": None,
                 "labels": [], "swarm": unknown_swarm(),
             }  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any, Container, Iterable, Mapping, NamedTuple, Sequence
 
 from .._config.daemon_json import RUNTIME, RUNTIME_PATH
 from .._errors import ConfigError
-from . import unit_text
+from . import environment_text, unit_text
 
 # As in the units of the packages. Not unix:///run/docker.sock, though that is the same socket: a dockerd that opened it
 # itself has unlinked the one of docker.socket, and after a restart with fd:// nobody would reach it.
@@ -28,8 +28,12 @@ _MISPRINT, _MEANT = "fdd://", "fd://"
 _RESOURCES = ("--node-generic-resource", "--node-generic-resources")
 _DEFAULT_RUNTIME = "--default-runtime"
 _ADD_RUNTIME = "--add-runtime"
-_EXEC = "ExecStart"
-_VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?\Z")
+_SERVICE, _EXEC, _ENVIRONMENT = "Service", "ExecStart", "Environment"
+# As a word of its own it becomes the words of its value; the other form stays one word, and may be within one.
+_VARIABLE = re.compile(r"\$([^{$].*)\Z", re.DOTALL)
+_WITHIN = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+# What may stand before the program in ExecStart; with a colon, variables stay as they are.
+_PREFIXES, _AS_IT_IS = "@-:+!|", ":"
 
 UNIT, DROP_IN, ENVIRONMENT = "unit", "drop-in", "environment"
 
@@ -41,6 +45,7 @@ class UnitFile(NamedTuple):
     kind: str
     content: bytes | None
     editable: bool
+    comments_go_on: bool = False  # in an environment file, see environment_text
 
 
 class Flag(NamedTuple):
@@ -75,7 +80,7 @@ class Taken(NamedTuple):
 
 def take(files: Sequence[UnitFile]) -> Taken:
     """Takes this collection's options out of the files, which come in the order in which systemd reads them."""
-    texts = {one.path: _decode(one) for one in files if one.content is not None}
+    texts = {one.path: decoded(one) for one in files if one.content is not None}
     edited, words, resources = dict(texts), {}, []
     notes: list[str] = []
     used = _variables_used(files, texts)
@@ -105,38 +110,76 @@ def kind_of(path: str) -> str:
 def started_with(files: Sequence[UnitFile], contents: Mapping[str, bytes | None]) -> list[str]:
     """What systemd starts once the files have ``contents`` ({path: bytes, or None where there is none})."""
     there = {one.path: one for one in files}
-    there.update((path, UnitFile(path, kind_of(path), content, True)) for path, content in contents.items())
+    for path, content in contents.items():
+        there[path] = there.get(path, UnitFile(path, kind_of(path), None, True))._replace(content=content)
     known = [one for one in there.values() if one.content is not None]
     order = (UNIT, DROP_IN, ENVIRONMENT)
     known.sort(key=lambda one: (order.index(one.kind), os.path.basename(one.path)))
-    return command(known, {one.path: _decode(one) for one in known})
+    return command(known, {one.path: decoded(one) for one in known})
 
 
 def restore(content: bytes | None, kind: str, taken: Iterable[Mapping[str, Any]]) -> tuple[bytes, list[str]]:
     """(the file with the words that were taken out of it, those for which there is no place any more)."""
     text, unplaced = (content or b"").decode("utf-8", "replace"), []
     for part in taken:
-        fitting = [line for line in _lines(text, kind == ENVIRONMENT) if line.variable == part["variable"] and (line.words or line.variable)]
+        lines = _lines(text, UnitFile("", kind, None, True))
+        fitting = [line for line in lines if line.variable_name == part["variable"] and (line.words or line.variable)]
         if not fitting:
             unplaced += part["words"]
             continue
         line = fitting[-1]
         added = [one for one in dict.fromkeys(part["words"]) if one not in [flag.text for flag in flags(line.words)]]
         if added:
-            text = unit_text.append(text, line.words, added) if line.words else unit_text.fill(text, line.setting, added)
+            text = unit_text.append(text, line.words, added) if line.words else unit_text.fill(text, line.variable, added)
     return text.encode("utf-8"), unplaced
 
 
 def command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> list[str]:
     """The program and the words that systemd would start with these texts of the files, variables in their place."""
-    argv, values = [], {}
+    argv, variables = unit_command(files, texts)
     for one in files:
-        for line in _lines(texts[one.path], one.kind == ENVIRONMENT) if one.path in texts else []:
+        if one.kind == ENVIRONMENT and one.path in texts:  # read when dockerd is started, after all others
+            variables.update((line.variable.name, line.variable.value) for line in _lines(texts[one.path], one) if line.variable)
+    if argv and _AS_IT_IS in _prefix(argv[0]):
+        return argv
+    return [part for word in argv for part in _expanded(word, variables)]
+
+
+def unit_command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> tuple[list[str], dict[str, unit_text.Value]]:
+    """What the units themselves say: the words of ExecStart, as they stand there, and the variables of Environment."""
+    argv: list[str] = []
+    variables: dict[str, unit_text.Value] = {}
+    for one in files:
+        for line in _lines(texts[one.path], one) if one.path in texts and one.kind != ENVIRONMENT else []:
             if line.variable:
-                values[line.variable] = [word.text for word in line.words]
-            elif line.setting.name == _EXEC:
+                variables[line.variable.name] = line.variable.value
+            elif line.clears_variables:
+                variables.clear()
+            else:
                 argv = [word.text for word in line.words]  # an empty one clears what stood before
-    return [part for word in argv for part in _expanded(word, values)]
+    return argv, variables
+
+
+def program_words(argv: Sequence[str]) -> list[str]:
+    """The words that the program gets as its arguments, its own name first, with nothing of what systemd takes for itself."""
+    if not argv:
+        return []
+    prefix = _prefix(argv[0])
+    return list(argv[1:]) if "@" in prefix else [argv[0][len(prefix) :], *argv[1:]]
+
+
+def command_file(files: Sequence[UnitFile], texts: Mapping[str, str]) -> str:
+    """The file whose ExecStart counts, or else the unit itself."""
+    units = [one for one in files if one.path in texts and one.kind != ENVIRONMENT]
+    found = [one.path for one in units if any(line.is_command for line in _lines(texts[one.path], one))]
+    return (found or [files[0].path])[-1]
+
+
+def variable_file(files: Sequence[UnitFile], texts: Mapping[str, str], name: str) -> str:
+    """The file whose Environment sets this variable, or else the one whose ExecStart counts."""
+    units = [one for one in files if one.path in texts and one.kind != ENVIRONMENT]
+    found = [one.path for one in units if any(line.variable_name == name for line in _lines(texts[one.path], one))]
+    return found[-1] if found else command_file(files, texts)
 
 
 def flags(words: Sequence[unit_text.Word]) -> list[Flag]:
@@ -183,35 +226,59 @@ def is_managed(flag: Flag) -> bool:
 
 
 class _Line(NamedTuple):
-    """A command line, or the value of a variable with its name."""
+    """A command line, or a variable with the words of its value."""
 
-    setting: unit_text.Setting
-    variable: str | None
     words: Sequence[unit_text.Word]
+    variable: unit_text.Variable | None = None
+    clears_variables: bool = False
+
+    @property
+    def is_command(self) -> bool:
+        return self.variable is None and not self.clears_variables
+
+    @property
+    def variable_name(self) -> str | None:
+        return self.variable.name if self.variable else None
 
 
-def _lines(text: str, environment: bool = False) -> list[_Line]:
+def _lines(text: str, one: UnitFile) -> list[_Line]:
+    """What of this text decides how dockerd is started, if it is that of the file."""
+    if one.kind == ENVIRONMENT:
+        return [_variable_line(variable) for variable in environment_text.variables(text, one.comments_go_on)]
     found = []
     for setting in unit_text.settings(text):
-        if environment:
-            found.append(_Line(setting, setting.name, unit_text.variable(text, setting)))
-        elif setting.section == "Service" and setting.name == _EXEC:
-            found.append(_Line(setting, None, unit_text.words(text, setting)))
-        elif setting.section == "Service" and setting.name == "Environment":
-            found += [_Line(setting, name, words) for name, words in unit_text.variables(text, setting).items()]
+        if (setting.section, setting.name) == (_SERVICE, _EXEC):
+            found.append(_Line(unit_text.words(setting)))
+        elif (setting.section, setting.name) == (_SERVICE, _ENVIRONMENT):
+            found += [_variable_line(variable) for variable in unit_text.variables(text, setting)]
+            found += [] if setting.value.text else [_Line((), clears_variables=True)]
     return found
 
 
-def _decode(one: UnitFile) -> str:
+def _variable_line(variable: unit_text.Variable) -> _Line:
+    return _Line(unit_text.words_of(variable), variable)
+
+
+def decoded(one: UnitFile) -> str:
+    """The file's text; raises ConfigError where it is none."""
     try:
         return one.content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError("%s: it is not UTF-8 text (byte %d). Fix the file, and run this again." % (one.path, error.start)) from error
 
 
-def _expanded(word: str, values: Mapping[str, list[str]]) -> list[str]:
-    name = _VARIABLE.match(word)
-    return values.get(name.group(1), []) if name else [word]
+def _expanded(word: str, variables: Mapping[str, unit_text.Value]) -> list[str]:
+    """The words that a word of ExecStart becomes; a variable within a word that no file sets stays, since systemd's own may have it."""
+    whole = _VARIABLE.match(word)
+    if whole:
+        name = whole.group(1)
+        return [part.text for part in unit_text.words_of(unit_text.Variable(name, variables[name], 0, False))] if name in variables else []
+
+    def value(found: re.Match[str]) -> str:
+        name = found.group(1)
+        return "$" if name is None else variables[name].text if name in variables else found.group()
+
+    return [_WITHIN.sub(value, word)]
 
 
 # -- taking out ------------------------------------------------------------------------------------------------------
@@ -219,7 +286,7 @@ def _expanded(word: str, values: Mapping[str, list[str]]) -> list[str]:
 
 def _corrected(text: str, one: UnitFile, notes: list[str]) -> str:
     """The text without the misprint that keeps dockerd from starting."""
-    for line in reversed(_lines(text, one.kind == ENVIRONMENT)):
+    for line in reversed(_lines(text, one)):
         for flag in reversed(flags(line.words)):
             if flag.name in _HOST and flag.value == _MISPRINT:
                 word = flag.words[-1]
@@ -231,7 +298,7 @@ def _corrected(text: str, one: UnitFile, notes: list[str]) -> str:
 
 def _variables_used(files: Sequence[UnitFile], texts: Mapping[str, str]) -> set[str]:
     """The names of the variables that any ExecStart passes to dockerd, also one that another file hides now."""
-    lines = [line for one in files if one.path in texts and one.kind != ENVIRONMENT for line in _lines(texts[one.path]) if not line.variable]
+    lines = [line for one in files if one.path in texts and one.kind != ENVIRONMENT for line in _lines(texts[one.path], one) if not line.variable]
     found = [_VARIABLE.match(word.text) for line in lines for word in line.words]
     return {name.group(1) for name in found if name}
 
@@ -239,13 +306,13 @@ def _variables_used(files: Sequence[UnitFile], texts: Mapping[str, str]) -> set[
 def _without_managed(text: str, one: UnitFile, used: Container[str]) -> tuple[str, list[tuple[str | None, list[Flag]]]]:
     """(the text, [(variable or None, the flags that were taken out)])."""
     taken: list[tuple[str | None, list[Flag]]] = []
-    for line in reversed(_lines(text, one.kind == ENVIRONMENT)):
-        if line.variable and line.variable not in used:
+    for line in reversed(_lines(text, one)):
+        if line.variable and line.variable.name not in used:
             continue
         mine = [flag for flag in flags(line.words) if is_managed(flag) and not _is_opaque(text, flag)]
         if mine:
             text = unit_text.remove(text, line.words, [word for flag in mine for word in flag.words])
-            taken.insert(0, (line.variable, mine))
+            taken.insert(0, (line.variable_name, mine))
     return text, taken
 
 
@@ -258,7 +325,7 @@ def _is_opaque(text: str, flag: Flag) -> bool:
 def _is_redundant(one: UnitFile, files: Sequence[UnitFile], edited: Mapping[str, str]) -> bool:
     """Whether dockerd would be started the same without this drop-in."""
     settings = unit_text.settings(edited[one.path])
-    if any((setting.section, setting.name) != ("Service", _EXEC) for setting in settings):
+    if any((setting.section, setting.name) != (_SERVICE, _EXEC) for setting in settings):
         return False
     rest = {path: text for path, text in edited.items() if path != one.path}
     without = command(files, rest)
@@ -272,4 +339,8 @@ def _meaning(argv: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _program(argv: Sequence[str]) -> str:
-    return os.path.basename(argv[0].lstrip("@-:+!"))
+    return os.path.basename(argv[0][len(_prefix(argv[0])) :])
+
+
+def _prefix(word: str) -> str:
+    return word[: len(word) - len(word.lstrip(_PREFIXES))]

@@ -25,7 +25,7 @@ from .flags import DROP_IN, ENVIRONMENT, UNIT
 Run = Callable[..., Tuple[int, str, str]]
 
 PROPERTIES = (
-    "LoadState,ActiveState,SubState,Job,NRestarts,MainPID,ExecStart,ActiveEnterTimestampMonotonic,"
+    "LoadState,ActiveState,SubState,Job,NRestarts,MainPID,ActiveEnterTimestampMonotonic,"
     "FragmentPath,DropInPaths,EnvironmentFiles,NeedDaemonReload"
 )
 # A unit whose files contradict themselves, as a drop-in that adds an ExecStart, is one all the same.
@@ -63,9 +63,8 @@ class Unit:
             "restarts": _number(shown.get("NRestarts")),
             "pid": _number(shown.get("MainPID")),
             "started_at": shown.get("ActiveEnterTimestampMonotonic"),
-            # Both: a unit can have been edited since its start, and hide flags behind a variable.
+            # Not those of its files, which can have been edited since its start.
             "flags": running_flags(_number(shown.get("MainPID"))),
-            "unit_flags": exec_start_flags(shown.get("ExecStart", "")),
             "files": unit_files(self.name, shown, [value for name, value in lines if name == "EnvironmentFiles"]),
             "needs_reload": shown.get("NeedDaemonReload") == "yes",
         }
@@ -177,12 +176,6 @@ def unit_files(unit: str, shown: Mapping[str, str], environment: Sequence[str]) 
 
 def _paths(text: str) -> list[str]:
     return [part.replace("\\x20", " ") for part in text.split()]
-
-
-def exec_start_flags(shown: str) -> list[str]:
-    """The same of what systemd would start."""
-    match = re.search(r"argv\[\]=(.*?) ;", shown)
-    return match.group(1).split()[1:] if match else []
 
 
 def process_started(pid: int) -> float | None:

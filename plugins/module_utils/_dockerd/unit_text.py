@@ -2,85 +2,126 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Command lines in systemd's unit files and environment files, as words with their places (pure).
+"""Unit files as systemd reads them, each word with its place in the file (pure).
 
-Only what is needed to take single words out and to put them back: everything else stays byte for byte.
-Private to this collection: no stability is promised to others.
+The rules are those of systemd 252 to 257 (src/shared/conf-parser.c, src/basic/extract-word.c). A backslash at the end of a line goes on with the
+next line, a comment between two such lines is skipped, and a byte order mark is too. Only what is needed to take single words out and to put
+them back: everything else stays byte for byte. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Iterable, Iterator, NamedTuple, Sequence
+from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, Tuple
 
-_LINE = re.compile(r"(?:[^\n\\]|\\\n|\\.)*(?:\n|\Z)")
-_SECTION = re.compile(r"\s*\[([^\]]*)\]")
-_SETTING = re.compile(r"[ \t]*([A-Za-z0-9_]+)[ \t]*=[ \t]*")
-_GAP = r"(?:\s|\\\n)"
-_QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
-_WORD = re.compile(r"(?:[^\s\"'\\]|\\[^\n]|%s)+" % _QUOTED)
-_PLAIN_WORD = re.compile(r"[^\s\\]+")
-_ASSIGNED = re.compile(r"[\"']?([A-Za-z_][A-Za-z0-9_]*)=")
+BLANKS = " \t\n\r"
+QUOTES = "\"'"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_LINE = re.compile(r"([^\n\r\0]*)(\n\r?|\r\n?|\0|\Z)")
+_COMMENT = re.compile(r"[ \t]*[#;]")
+_BOM = "\ufeff"
+_GAP = re.compile(r"[ \t\n\r\\]*")
+# Between two commands of one setting, and the same as a word.
+_SEPARATOR, _SEMICOLON = re.compile(r";(?=[ \t\n\r]|\Z)"), re.compile(r"\\;(?=[ \t\n\r]|\Z)")
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " ", "\\": "\\", '"': '"', "'": "'"}
+_CODE = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-7]{3})")
+
+# escape(text, at of a backslash): what it stands for and how many characters that takes; None where systemd takes no such escape.
+Escape = Callable[[str, int], Optional[Tuple[str, int]]]
+
+
+class Value(NamedTuple):
+    """A text as systemd reads it, and for each of its characters from where to where it stands in the file."""
+
+    text: str
+    places: Sequence[tuple[int, int]]
 
 
 class Setting(NamedTuple):
-    """``NAME=value`` in a file: from ``start`` to ``end`` with its line break, the value from ``at`` to ``to``."""
+    """``NAME=value`` in a section of a file."""
 
     section: str
     name: str
-    start: int
-    end: int
-    at: int
-    to: int
+    value: Value
 
 
 class Word(NamedTuple):
-    """One word of a command line; ``text`` without its quotes."""
+    """One word of a command line: its place in the file, its text without quotes and escapes, and the place of each character."""
 
     start: int
     end: int
     text: str
+    places: Sequence[tuple[int, int]] = ()
+
+
+class Variable(NamedTuple):
+    """A variable that a file sets. ``at`` is where its first word can be put; ``quoted`` says whether that is between quotes."""
+
+    name: str
+    value: Value
+    at: int
+    quoted: bool
 
 
 def settings(text: str) -> list[Setting]:
-    """Every assignment of a unit file or an environment file, in order. Comments and blank lines are none."""
-    found, section, at = [], "", 0
-    while at < len(text):
-        line = _LINE.match(text, at)
-        end = max(line.end(), at + 1)
-        head = _SECTION.match(text, at, end)
-        setting = _SETTING.match(text, at, end)
-        if head:
-            section = head.group(1)
-        elif setting:
-            found.append(Setting(section, setting.group(1), at, end, setting.end(), at + len(text[at:end].rstrip())))
-        at = end
-    return [one._replace(to=max(one.to, one.at)) for one in found]
+    """Every assignment of a unit file, in order. systemd reads no further than a section whose bracket is not closed."""
+    found, section = [], ""
+    for line in _lines(text):
+        stripped = _stripped(line)
+        if stripped.text.startswith("["):
+            if not stripped.text.endswith("]"):
+                break
+            section = stripped.text[1:-1]
+            continue
+        name, equals, _value = stripped.text.partition("=")
+        if equals:
+            found.append(Setting(section, name.strip(BLANKS), _stripped(_from(stripped, len(name) + 1))))
+    return found
 
 
-def words(text: str, setting: Setting) -> list[Word]:
-    """The words of a command line."""
-    return [Word(one.start(), one.end(), _unquoted(one.group())) for one in _WORD.finditer(text, setting.at, setting.to)]
+def words(setting: Setting) -> list[Word]:
+    """The words of a command, up to the semicolon that ends it; those of before where systemd cannot read the rest."""
+    value, here = setting.value, 0
+    found: list[Word] = []
+    while True:
+        here = _skipped(value.text, here)
+        if here == len(value.text) or _SEPARATOR.match(value.text, here):
+            return found
+        if _SEMICOLON.match(value.text, here):
+            came = Word(value.places[here][0], value.places[here + 1][1], ";", value.places[here : here + 1]), here + 2
+        else:
+            came = _word(value, here, _c_escape) or _word(value, here, _lenient)
+        if came is None:
+            return found
+        found.append(came[0])
+        here = came[1]
 
 
-def variables(text: str, setting: Setting) -> dict[str, Sequence[Word]]:
-    """{name: its words} of what an ``Environment=`` sets."""
-    return {name: _inside(text, start, end) for name, start, end in _assignments(text, setting)}
+def variables(text: str, setting: Setting) -> list[Variable]:
+    """What an ``Environment=`` sets."""
+    found = []
+    for word in _split(setting.value, _c_escape):
+        name, equals, value = word.text.partition("=")
+        if equals and NAME.match(name):
+            at, quoted = word.places[len(name)][1], text[word.start] in QUOTES
+            opened = not quoted and at < word.end and text[at] in QUOTES
+            found.append(Variable(name, Value(value, word.places[len(name) + 1 :]), at + opened, quoted or opened))
+    return found
 
 
-def variable(text: str, setting: Setting) -> Sequence[Word]:
-    """The words of a variable that an environment file sets."""
-    start, end = _within_quotes(text, setting.at, setting.to)
-    return _inside(text, start, end)
+def words_of(variable: Variable) -> list[Word]:
+    """The words that ``$NAME`` becomes in a command."""
+    return list(_split(variable.value, _plain, relaxed=True))
 
 
 def remove(text: str, line: Sequence[Word], chosen: Iterable[Word]) -> str:
-    """The text without the ``chosen`` of the words ``line``, and without the blanks before each of them."""
+    """The text without the ``chosen`` of the words ``line``, and without the blanks before each of them. Comments between them stay."""
     for here in sorted((line.index(one) for one in chosen), reverse=True):
-        start = line[here - 1].end if here else line[here].start
-        end = line[here].end
-        if not here:
-            end = re.compile(r"%s*" % _GAP).match(text, end, line[1].start).end() if len(line) > 1 else end
+        start, end = line[here].start, line[here].end
+        if here and _is_gap(text, line[here - 1].end, start):
+            start = line[here - 1].end
+        elif not here and len(line) > 1 and _is_gap(text, end, line[1].start):
+            end = line[1].start
         text = text[:start] + text[end:]
     return text
 
@@ -90,30 +131,119 @@ def append(text: str, line: Sequence[Word], added: Iterable[str]) -> str:
     return text[: line[-1].end] + "".join(" " + one for one in added) + text[line[-1].end :]
 
 
-def fill(text: str, setting: Setting, added: Iterable[str]) -> str:
+def fill(text: str, variable: Variable, added: Iterable[str]) -> str:
     """The text with the words ``added`` as the value of a variable that has none."""
-    start, end = _within_quotes(text, setting.at, setting.to)
     value = " ".join(added)
-    return text[:start] + (value if start > setting.at else '"%s"' % value) + text[end:]
+    return text[: variable.at] + (value if variable.quoted else '"%s"' % value) + text[variable.at :]
 
 
-def _unquoted(raw: str) -> str:
-    return re.sub(r"\\(.)", r"\1", re.sub(r"[\"']", "", raw)) if re.search(r"[\"'\\]", raw) else raw
+def _is_gap(text: str, start: int, end: int) -> bool:
+    """Whether nothing but blanks is between them, over whatever number of lines."""
+    return bool(_GAP.fullmatch(text, start, end))
 
 
-def _assignments(text: str, setting: Setting) -> Iterator[tuple[str, int, int]]:
-    for one in _WORD.finditer(text, setting.at, setting.to):
-        name = _ASSIGNED.match(one.group())
-        if name:
-            # Either quote: "NAME=a b" or NAME="a b".
-            quoted = one.group()[0] in "\"'"
-            start, end = one.start() + name.end(), one.end() - quoted
-            yield (name.group(1),) + (_within_quotes(text, start, end) if not quoted else (start, end))
+# -- lines -----------------------------------------------------------------------------------------------------------
 
 
-def _within_quotes(text: str, start: int, end: int) -> tuple[int, int]:
-    return (start + 1, end - 1) if end - start > 1 and text[start] in "\"'" and text[end - 1] == text[start] else (start, end)
+def _lines(text: str) -> Iterator[Value]:
+    """Each line with those that it goes on with."""
+    parts: list[Value] = []
+    marked = False
+    for match in _LINE.finditer(text):
+        start, end = match.span(1)
+        if _COMMENT.match(text, start, end):
+            continue
+        if not marked and text.startswith(_BOM, start):
+            start, marked = start + 1, True
+        line = text[start:end]
+        continued = (len(line) - len(line.rstrip("\\"))) % 2
+        parts.append(Value(line[:-1] + " " if continued else line, _places(start, end)))
+        if not continued:
+            yield _joined(parts)
+            parts = []
+    if parts:
+        yield _joined(parts)
 
 
-def _inside(text: str, start: int, end: int) -> Sequence[Word]:
-    return [Word(one.start(), one.end(), one.group()) for one in _PLAIN_WORD.finditer(text, start, end)]
+def _joined(parts: Sequence[Value]) -> Value:
+    return parts[0] if len(parts) == 1 else Value("".join(one.text for one in parts), [place for one in parts for place in one.places])
+
+
+def _places(start: int, end: int) -> list[tuple[int, int]]:
+    return list(zip(range(start, end), range(start + 1, end + 1)))
+
+
+def _from(value: Value, at: int) -> Value:
+    return Value(value.text[at:], value.places[at:])
+
+
+def _stripped(value: Value) -> Value:
+    start, end = _skipped(value.text, 0), len(value.text.rstrip(BLANKS))
+    return Value(value.text[start:end], value.places[start:end])
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+def _split(value: Value, escape: Escape, relaxed: bool = False) -> Iterator[Word]:
+    """The words of a text, up to the first that systemd cannot read. ``relaxed``: a quote need not be closed."""
+    here = _skipped(value.text, 0)
+    while here < len(value.text):
+        came = _word(value, here, escape, relaxed)
+        if came is None:
+            return
+        yield came[0]
+        here = _skipped(value.text, came[1])
+
+
+def _word(value: Value, begin: int, escape: Escape, relaxed: bool = False) -> tuple[Word, int] | None:
+    """The word that begins there, and where it ends; None where systemd cannot read it."""
+    found: list[tuple[str, tuple[int, int]]] = []
+    here, quote = begin, ""
+    while here < len(value.text):
+        char, taken = value.text[here], 1
+        if char == "\\":
+            came = escape(value.text, here)
+            if came is None:
+                return None
+            taken = came[1]
+            found += [(one, (value.places[here][0], value.places[here + taken - 1][1])) for one in came[0]]
+        elif char == quote:
+            quote = ""
+        elif quote or char not in BLANKS + QUOTES:
+            found.append((char, value.places[here]))
+        elif char in QUOTES:
+            quote = char
+        else:
+            break
+        here += taken
+    if quote and not relaxed:
+        return None
+    text = "".join(char for char, dummy_place in found)
+    return Word(value.places[begin][0], value.places[here - 1][1], text, [place for dummy_char, place in found]), here
+
+
+def _c_escape(text: str, at: int) -> tuple[str, int] | None:
+    char, code = text[at + 1 : at + 2], _CODE.match(text, at + 1)
+    if char in _ESCAPES:
+        return _ESCAPES[char], 2
+    if code is None:
+        return None
+    number = int(code.group(code.lastindex), 8 if code.lastindex == 4 else 16)
+    return (chr(number), 1 + len(code.group())) if 0 < number < 0x110000 else None
+
+
+def _lenient(text: str, at: int) -> tuple[str, int]:
+    """As in a command that has an unknown escape: that one stays as it is."""
+    return _c_escape(text, at) or (text[at : at + 2], len(text[at : at + 2]))
+
+
+def _plain(text: str, at: int) -> tuple[str, int]:
+    """As in the value of a variable: whatever comes after the backslash."""
+    return text[at + 1 : at + 2], len(text[at : at + 2])
+
+
+def _skipped(text: str, at: int) -> int:
+    while at < len(text) and text[at] in BLANKS:
+        at += 1
+    return at

@@ -128,7 +128,7 @@ def _mode(case: Case) -> str | None:
 def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:
     """What keeps the daemon from starting with the file, by the flags that it runs with and those of its next start."""
     seen, taken = case.seen, case.taken
-    found = daemon_json.problems(doc, path)
+    found = daemon_json.problems(doc, path) + ([seen.misread] if seen.misread else [])
     if seen.engine:
         flags = taken.command[1:] if taken.command else seen.engine["unit_flags"]
         found += [text for text in _of_flags(doc, path, flags) if text not in found]

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
 
 from .. import _libraries
 from .._config import engine_labels
+from .._dockerd import flags as dockerd_flags
+from .._dockerd import loaded_unit
 from .._dockerd.engine import SBIN, Engine, half_joined, swarm_without_engine
 from .._dockerd.flags import UnitFile
 from .._dockerd.unit import EngineError, Run
@@ -172,7 +174,7 @@ class Node:
         began = time.monotonic()
         validate(self, decision)
         self.engine.await_drain(self.params["drain_timeout"])
-        units = self._units({"unit_files": self.engine.unit_files()})  # a drop-in may have come, whose flags contradict the file
+        units = loaded_unit.read(self.engine.unit_files(), self._run)  # a drop-in may have come, whose flags contradict the file
         same = units == seen.units and all(Snapshot.take(one.path).data == one.data for one in seen.files)
         if same and time.monotonic() - began < RECENT_S:
             with contextlib.suppress(EngineError):
@@ -188,7 +190,7 @@ class Node:
             self.params = {**self.params, "isolation": self._level_there()}
         missing: list[str] = []
         self._use_libraries()
-        engine = self._engine(missing)
+        engine, units = self._engine(missing)
         read = self._gpus(missing)
         if _libraries.carried("tomli", self.params["library_path"]):
             missing.append("toml_parser")
@@ -196,7 +198,6 @@ class Node:
         daemon = Snapshot.take(self.params["daemon_config"])
         runtime = Snapshot.take(self.params["runtime_config"])
         missing += self._lacking(version, runtime)
-        units = self._units(engine)
         others = [Snapshot.take(path) for path in self._other_paths(units)]
         record = self.state.record_of([daemon, runtime, *others])
         own = [one for one in others if one.path in _own(units) or restore.is_unit(record.get(one.path))]
@@ -215,6 +216,7 @@ class Node:
             system_memory_mib=hardware.system_memory_mib() if read["gpus"] else None,
             cpu=hardware.cpu() if read["gpus"] else None,
             units=units,
+            misread=loaded_unit.misread(units, engine, self._run) if engine and self.params["state"] == "present" else None,
             own=own,
             held=packages.held(self.root) if version else [],
             unfinished=self.params["state"] != "gathered" and self.state.unfinished(),
@@ -268,23 +270,21 @@ class Node:
             lacking.append("docker_sdk")
         return lacking
 
-    def _units(self, engine: Mapping[str, Any] | None) -> list[UnitFile]:
-        """The files that decide how dockerd is started."""
-        listed = engine["unit_files"] if engine else []
-        return [UnitFile(path, kind, Snapshot.take(path).data, editable) for path, kind, editable in listed]
-
     def _other_paths(self, units: Iterable[UnitFile]) -> list[str]:
         """The files that may be written besides those of the options: an administrator's units, and what is on record."""
         options = [os.path.realpath(self.params[name]) for name in ("daemon_config", "runtime_config")]
         known = [path for path in self.state.known() if os.path.realpath(path) not in options]
         return list(dict.fromkeys(_own(units) + known))
 
-    def _engine(self, missing: list[str]) -> dict[str, Any] | None:
+    def _engine(self, missing: list[str]) -> tuple[dict[str, Any] | None, list[UnitFile]]:
+        """The engine, and the files that decide how it is started."""
         engine = self.engine.inspect()
         if engine is None:
             missing.append("engine")
             self.facts = {"engine": None, "swarm": swarm_without_engine(), "containers": []}
-            return None
+            return None, []
+        units = loaded_unit.read(engine["unit_files"], self._run)
+        engine["unit_flags"] = dockerd_flags.started_with(units, {})[1:]
         swarm = engine["swarm"]
         swarm["half_joined"] = half_joined(swarm["state"], engine["root_dir"])
         self.facts = {
@@ -297,7 +297,7 @@ class Node:
             "containers": self.engine.containers() if engine["running"] else [],
         }
         swarm["undecided"] = self._undecided(engine)
-        return engine
+        return engine, units
 
     def _undecided(self, engine: Mapping[str, Any]) -> list[str]:
         """Where a swarm may begin, the addresses between which Docker could not choose."""

@@ -34,6 +34,7 @@ class Observation(NamedTuple):
     system_memory_mib: int | None = None  # which cards without memory of their own share; None where there is no GPU
     cpu: dict[str, Any] | None = None  # as the kernel reports it; None where there is no GPU
     units: Sequence[UnitFile] = ()  # what decides how dockerd is started
+    misread: str | None = None  # why it is not known what that starts, in a sentence
     own: Sequence[Snapshot] = ()  # of those of the units that may be written
     held: Sequence[str] = ()  # the toolkit's packages that the package manager keeps at their version
     unfinished: bool = False  # whether a run that was killed has left its journal

@@ -303,7 +303,6 @@ def test_inspect_docker_20(tmp_path, daemon):
         "generic_resources": [],
         "live_restore": False,
         "flags": [],
-        "unit_flags": ["-H", "fd://", "--containerd=/run/containerd/containerd.sock", "$DOCKER_OPTS"],
         "unit_files": [],
         "needs_reload": False,
         "started_at": "81234567",
@@ -323,7 +322,7 @@ def test_inspect_docker_26(tmp_path, daemon):
     assert view["swarm"]["node_id"] == "vt5h9cpc9198oweazjzwntv63"
 
 
-def test_the_flags_of_the_process_that_runs_and_those_of_the_unit(tmp_path, daemon):
+def test_the_flags_of_the_process_that_runs(tmp_path, daemon):
     daemon(info=INFO_26)
     program, pipe = "print(flush=True); input()", subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", program, "--default-runtime=x", ""], stdin=pipe, stdout=pipe) as process:
@@ -331,7 +330,6 @@ def test_the_flags_of_the_process_that_runs_and_those_of_the_unit(tmp_path, daem
         view = engine(tmp_path, show=SHOWN.replace("MainPID=0", f"MainPID={process.pid}"))[0].inspect()
         process.stdin.write(b"\n")
     assert view["flags"] == ["-c", program, "--default-runtime=x"]
-    assert view["unit_flags"][:2] == ["-H", "fd://"]
 
 
 def test_without_a_unit_of_systemd(tmp_path, daemon):
@@ -344,7 +342,6 @@ def test_without_a_unit_of_systemd(tmp_path, daemon):
 def test_a_daemon_that_is_down(tmp_path, daemon):
     view = engine(tmp_path)[0].inspect()
     assert (view["running"], view["unit"], view["generic_resources"]) == (False, "docker.service", [])
-    assert view["unit_flags"][:2] == ["-H", "fd://"]
     assert view["swarm"] == unknown_swarm() == dict(swarm_of({}), state="unknown")
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(tmp_path / "docker.sock"))  # a socket that nobody listens on any more

@@ -29,6 +29,33 @@ ExecStart=/usr/sbin/dockerd \\
     --default-runtime nvidia \\
     --log-level=debug
 """
+# What others write: flags in a variable over several lines, and comments between the lines of one command.
+KUBESPRAY = """\
+[Service]
+Environment="DOCKER_OPTS=\\
+    --registry-mirror=http://mirror.example \\
+    --default-runtime=nvidia \\
+    --data-root=/srv/docker"
+ExecStart=
+ExecStart=/usr/bin/dockerd $DOCKER_OPTS
+"""
+COMMENTED = """\
+[Service]
+ExecStart=
+ExecStart=/usr/bin/dockerd \\
+    -H fd:// \\
+    # --node-generic-resource gpu=GPU-1 --live-restore \\
+    --default-runtime=nvidia \\
+    --log-level=warn
+"""
+COMMENTED_VARIABLE = """\
+[Service]
+Environment="DOCKER_OPTS=--default-runtime=nvidia \\
+    # --live-restore
+    --log-level=warn"
+ExecStart=
+ExecStart=/usr/bin/dockerd $DOCKER_OPTS
+"""
 
 
 def files(drop_in=None, environment=None, unit=None):
@@ -102,6 +129,31 @@ CASES = {
         {OVERRIDE: drop_in("-H fd://")},
         ["gpu=GPU-c143e771"],
     ),
+    "a quoted variable over several lines, as Kubespray writes it": (
+        files(KUBESPRAY),
+        {OVERRIDE: KUBESPRAY.replace(" \\\n    --default-runtime=nvidia", "")},
+        [],
+    ),
+    "a comment within a continued line is no flag, and stays": (
+        files(COMMENTED),
+        {OVERRIDE: COMMENTED.replace("--default-runtime=nvidia", "")},
+        [],
+    ),
+    "a comment within a variable": (
+        files(COMMENTED_VARIABLE),
+        {OVERRIDE: COMMENTED_VARIABLE.replace("--default-runtime=nvidia", "")},
+        [],
+    ),
+    "a byte order mark and line ends of Windows": (
+        files("\ufeff[Service]\r\nExecStart=\r\nExecStart=/usr/bin/dockerd --debug \\\r\n  --default-runtime=nvidia\r\n"),
+        {OVERRIDE: "\ufeff[Service]\r\nExecStart=\r\nExecStart=/usr/bin/dockerd --debug\r\n"},
+        [],
+    ),
+    "a variable that stays one word cannot become empty": (
+        files("[Service]\nEnvironment=RUNTIME=--default-runtime=nvidia\nExecStart=\nExecStart=/usr/bin/dockerd ${RUNTIME}\n"),
+        {},
+        [],
+    ),
     "what only a shell can compute": (files(drop_in("--node-generic-resource gpu=${GPU_ID} --debug")), {}, []),
 }
 
@@ -154,6 +206,8 @@ def test_what_was_done_is_reported():
 def test_what_systemd_starts_then():
     assert dockerd_flags.take(files(ARTICLE)).command == ["/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock"]
     assert dockerd_flags.take(files(environment='DOCKER_OPTS="--debug --default-runtime=nvidia"')).command[-1] == "--debug"
+    assert dockerd_flags.take(files(KUBESPRAY)).command[1:] == ["--registry-mirror=http://mirror.example", "--data-root=/srv/docker"]
+    assert dockerd_flags.take(files(COMMENTED)).command[1:] == ["-H", "fd://", "--log-level=warn"]
     given = dockerd_flags.take(files(drop_in("--node-generic-resource gpu=${GPU_ID}"))).command
     assert given == ["/usr/bin/dockerd", "--node-generic-resource", "gpu=${GPU_ID}"]
     assert dockerd_flags.take([]).command == []
@@ -178,24 +232,14 @@ def test_is_dockerd(argv, is_it):
     assert dockerd_flags.is_dockerd(argv) is is_it
 
 
+def test_words_come_back_into_a_variable_that_has_lines_of_its_own_and_nothing_else():
+    emptied = '[Service]\nEnvironment="DOCKER_OPTS=\\\n    " A=b\nExecStart=\nExecStart=/usr/bin/dockerd $DOCKER_OPTS\n'
+    back, unplaced = dockerd_flags.restore(emptied.encode(), DROP_IN, [{"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}])
+    assert (dockerd_flags.take(files(back.decode())).command, unplaced) == (["/usr/bin/dockerd"], [])
+    assert dockerd_flags.take(files(back.decode())).words == {OVERRIDE: [{"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}]}
+
+
 # --- text -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("ExecStart=a b", ["a", "b"]),
-        ("  ExecStart = a \\\n   b\\\n c ", ["a", "b", "c"]),
-        ("ExecStart=a \"b c\" 'd'e f\\ g", ["a", "b c", "de", "f g"]),
-        ("ExecStart=", []),
-        ("ExecStart=a", ["a"]),
-    ],
-)
-def test_words(line, words):
-    text = "[Service]\n" + line + "\n[Install]\nWantedBy=x"
-    setting, other = unit_text.settings(text)
-    assert [word.text for word in unit_text.words(text, setting)] == words
-    assert (setting.section, other.section, other.name) == ("Service", "Install", "WantedBy")
 
 
 def test_comments_are_no_settings():

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import TimedOut
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import unit as dockerd_unit
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.unit import EngineError, Unit, exec_start_flags, reason_from_journal
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.unit import EngineError, Unit, reason_from_journal
 
 # --- why dockerd did not start --------------------------------------------------------------------------------------
 
@@ -68,12 +68,6 @@ def test_why_dockerd_gave_up(journal, reason):
 
 # --- what systemd says ----------------------------------------------------------------------------------------------
 
-EXEC = (
-    "{ path=/usr/sbin/dockerd ; argv[]=/usr/sbin/dockerd -H fd:// $DOCKER_OPTS ; ignore_errors=no ; start_time=[n/a] ; "
-    "stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }"
-)
-
-
 def shown(state="active", step="running", **more):
     return "".join(f"{name}={value}\n" for name, value in dict(LoadState="loaded", ActiveState=state, SubState=step, **more).items())
 
@@ -106,7 +100,7 @@ def unit(*texts, **options):
 
 
 def test_inspect():
-    it, _systemd = unit(shown(Job="", NRestarts=2, MainPID=0, ExecStart=EXEC, ActiveEnterTimestampMonotonic=7))
+    it, _systemd = unit(shown(Job="", NRestarts=2, MainPID=0, ActiveEnterTimestampMonotonic=7))
     assert it.inspect() == {
         "state": "active",
         "step": "running",
@@ -115,15 +109,9 @@ def test_inspect():
         "pid": 0,
         "started_at": "7",
         "flags": [],
-        "unit_flags": ["-H", "fd://", "$DOCKER_OPTS"],
         "files": [],
         "needs_reload": False,
     }
-
-
-@pytest.mark.parametrize(("answer", "flags"), [(EXEC, ["-H", "fd://", "$DOCKER_OPTS"]), ("", []), ("{ path=x ; argv[]=x ; }", [])])
-def test_flags_of_the_unit(answer, flags):
-    assert exec_start_flags(answer) == flags
 
 
 def test_files_of_the_unit(tmp_path, monkeypatch):

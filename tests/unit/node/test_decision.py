@@ -129,10 +129,12 @@ FOR_THE_USER = {
         ["--default-runtime=runc", DAEMON, "remove the flag from its unit"],
     ),
     "a file that the unit got since": ({"unit_flags": ["--config-file=/opt/d.json"]}, ["dockerd reads /opt/d.json"]),
+    "a unit that systemd reads otherwise": ({"misread": "/etc/x.conf: systemd read ExecStart"}, ["/etc/x.conf: systemd read ExecStart"]),
     "no config.toml": ({"toml": None}, [RUNTIME, "does not exist", "1.20.0", "nvidia-ctk config --in-place"]),
     "a list": ({"daemon": b"[]"}, [DAEMON, "a list", "Fix the file"]),
     "garbage at the end": ({"daemon": b"{} x"}, [DAEMON, "not JSON", "Fix the file"]),
     "runtimes is no object": ({"daemon": b'{"runtimes": []}'}, [DAEMON, "runtimes is a list", "an object"]),
+    "a path twice": ({"daemon": b'{"runtimes": {"nvidia": {"path": "a", "path": "b"}}}'}, [DAEMON, "runtimes.nvidia.path stands more than once"]),
     "resources are no list": ({"daemon": b'{"node-generic-resources": "GPU=1"}'}, [DAEMON, "is a string", "a list such as"]),
     "not TOML": ({"toml": b"a = = b"}, [RUNTIME, "not TOML", "Fix the file"]),
     "others' resources mixed": (

@@ -181,7 +181,6 @@ class Daemon(Engine):
             "generic_resources": process.get("shown", []),
             "live_restore": False,
             "flags": process.get("flags", []),
-            "unit_flags": self._argv(),
             "unit_files": self.unit_files(),
             "needs_reload": self.needs_reload(),
             "started_at": "1",

@@ -1,0 +1,113 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The unit of dockerd as systemd has loaded it, beside what this collection reads in its files.
+
+``systemctl show`` loses quotes, so this queries the bus, which gives each word by itself. Private to this collection: no stability is promised to
+others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from .._errors import GpuSwarmError
+from .._files import Snapshot
+from . import environment_text
+from .flags import ENVIRONMENT, UnitFile, command_file, decoded, program_words, unit_command, variable_file
+from .unit import Run
+
+_NAME = "org.freedesktop.systemd1"
+_SPECIFIER = re.compile(r"%(.)", re.DOTALL)
+
+
+class Loaded(NamedTuple):
+    """The words of ExecStart without their variables' values, and what Environment sets."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+
+
+def read(listed: Iterable[tuple[str, str, bool]], run: Run) -> list[UnitFile]:
+    """The files that decide how dockerd is started; ``listed`` is as of unit.unit_files."""
+    return by_release([UnitFile(path, kind, Snapshot.take(path).data, editable) for path, kind, editable in listed], run)
+
+
+def by_release(files: Sequence[UnitFile], run: Run) -> list[UnitFile]:
+    """The files with what the node's release of systemd makes of comments in environment files."""
+    texts = {one.path: decoded(one) for one in files if one.kind == ENVIRONMENT and one.content is not None}
+    if not any(map(environment_text.depends_on_release, texts.values())):
+        return list(files)
+    release = re.match(r"[0-9]+", _of_systemd(run).get("Version", ""))
+    go_on = release is not None and int(release.group()) < environment_text.COMMENTS_END
+    return [one._replace(comments_go_on=go_on) if one.kind == ENVIRONMENT else one for one in files]
+
+
+def misread(files: Sequence[UnitFile], engine: Mapping[str, Any], run: Run) -> str | None:
+    """Why what dockerd is started with is not known, in a sentence: systemd has read something else in the same files. It is queried only where
+    an administrator has written any of them."""
+    if engine["needs_reload"] or not any(one.editable and one.kind != ENVIRONMENT for one in files):
+        return None
+    loaded = _loaded(engine["unit"], run)
+    found = difference(files, loaded) if loaded else None
+    if found is None or not _are_older(files, run):
+        return None
+    path, setting = found
+    return (
+        "%s: systemd read %s otherwise than this collection does, so what dockerd is started with is not known. Write it in one line, without "
+        "quotes and backslashes where that can be, and run 'systemctl daemon-reload' in a maintenance window. Then run this again." % (path, setting)
+    )
+
+
+def difference(files: Sequence[UnitFile], loaded: Loaded) -> tuple[str, str] | None:
+    """(the file, the setting) in which both differ."""
+    texts = {one.path: decoded(one) for one in files if one.content is not None}
+    argv, variables = unit_command(files, texts)
+    words = program_words(argv)
+    if len(words) != len(loaded.argv) or not all(map(_is_same, words, loaded.argv)):
+        return command_file(files, texts), "ExecStart"
+    for name in [*variables, *loaded.environment]:
+        if not (name in variables and name in loaded.environment and _is_same(variables[name].text, loaded.environment[name])):
+            return variable_file(files, texts, name), "the variable %s of Environment" % name
+    return None
+
+
+def _is_same(word: str, loaded: str) -> bool:
+    """Whether systemd can have made this of the word; of a specifier that can be anything."""
+    parts = _SPECIFIER.split(word)
+    pattern = "".join(("%" if part == "%" else ".*") if number % 2 else re.escape(part) for number, part in enumerate(parts))
+    return re.compile(pattern, re.DOTALL).fullmatch(loaded) is not None
+
+
+def _loaded(unit: str | None, run: Run) -> Loaded | None:
+    """None where systemd does not say it, as one without --json, or the unit has not one command."""
+    if not unit:
+        return None
+    path = "/org/freedesktop/systemd1/unit/" + re.sub(r"[^A-Za-z0-9]|^[0-9]", lambda found: "_%02x" % ord(found.group()), unit)
+    argv = ["busctl", "--json=short", "get-property", _NAME, path, _NAME + ".Service", "ExecStart", "Environment"]
+    with contextlib.suppress(GpuSwarmError, OSError, ValueError, LookupError, TypeError):
+        rc, out, dummy = run(argv)
+        command, environment = [json.loads(line)["data"] for line in out.splitlines()]
+        if rc == 0 and len(command) == 1:
+            return Loaded(command[0][1], dict(entry.split("=", 1) for entry in environment))
+    return None
+
+
+def _are_older(files: Sequence[UnitFile], run: Run) -> bool:
+    """Whether systemd has read its units since any of the files changed. Environment files are read when dockerd is started."""
+    read_at = _of_systemd(run).get("UnitsLoadTimestamp", "")
+    if not re.fullmatch(r"@[0-9]+", read_at):
+        return False
+    with contextlib.suppress(OSError):
+        return all(os.stat(one.path).st_ctime < int(read_at[1:]) for one in files if one.kind != ENVIRONMENT)
+    return False
+
+
+def _of_systemd(run: Run) -> dict[str, Any]:
+    rc, out, dummy = run(["systemctl", "show", "--timestamp=unix", "--property", "Version,UnitsLoadTimestamp"])
+    return dict(line.split("=", 1) for line in out.splitlines() if "=" in line) if rc == 0 else {}
