@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import GpuSwarmError
@@ -39,6 +40,7 @@ def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Re
     reservations = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
     below = f"{where}.deploy.resources.reservations"
     own = [_generic(item, f"{below}.generic_resources[{number}]") for number, item in enumerate(_list(reservations, "generic_resources", below))]
+    _refuse_cut(_list(reservations, "devices", below), f"{below}.devices")
     devices = [_device(item, f"{below}.devices[{number}]", None, notes) for number, item in enumerate(_list(reservations, "devices", below))]
     gpus = _gpus(service.get("gpus"), f"{where}.gpus", notes)
     if devices and gpus:
@@ -59,6 +61,14 @@ def _list(reservations: dict[str, Any], key: str, where: str) -> list[Any]:
     if found is not None and not isinstance(found, list):
         raise GpuSwarmError(f"{where}.{key} is {_shown(found)}, and has to be a list. Begin each entry with '- '.")
     return found or []
+
+
+def _refuse_cut(found: list[Any], where: str) -> None:
+    """Refuses one device that hyphens cut into two entries, each with a part of its keys."""
+    for number, (one, following) in enumerate(itertools.pairwise(found), 1):
+        if isinstance(one, dict) and isinstance(following, dict) and following and one and not one.keys() & following.keys():
+            key = next(iter(following))
+            raise GpuSwarmError(f"{where}[{number}]: {key} belongs to the device before it. Remove the hyphen before {key}.")
 
 
 def _generic(item: Any, where: str) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from . import keys
 from .fields import Notes, kind_of, only, texts
 
 _RELATIVE = re.compile(r"\.{1,2}(?:/|\Z)|~|[^/]+/")
+_OWN_FOLDER = re.compile(r"\$\{?(?:PWD|HOME)\b[^:]*")
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([bkmgtp]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 IN_BYTES = "write it in bytes, such as size=64m; without a size it may take half of the node's memory"
@@ -131,12 +132,32 @@ def size(value: Any, where: str) -> int:
     return int(Decimal(found.group(1)) * _UNITS[found.group(2).lower()])
 
 
-def _refuse_relative(source: str, where: str) -> None:
-    if _RELATIVE.match(source):
+def _refuse_relative(source: str, where: str, form: re.Pattern[str] = _RELATIVE) -> None:
+    found = form.match(source)
+    if found:
+        path = found.group() if form is _OWN_FOLDER else source
         raise GpuSwarmError(
-            f"{where}: the path {source} is on your machine, and a task may run on any node. Write a full path that all nodes have, such as that of "
+            f"{where}: the path {path} is on your machine, and a task may run on any node. Write a full path that all nodes have, such as that of "
             "a shared file system, or a named volume; what is only a file goes into configs."
         )
+
+
+def refuse_own_folders(found: dict[str, Any], name: str) -> None:
+    """Refuses paths that begin with a folder of yours, before variables are replaced: afterwards they look like any other."""
+    for key, service in (found["services"].items() if isinstance(found.get("services"), dict) else ()):
+        volumes = service.get("volumes") if isinstance(service, dict) else None
+        for number, item in enumerate(volumes if isinstance(volumes, list) else ()):
+            _refuse_relative(str(item.get("source") if isinstance(item, dict) else item), f"{name}: services.{key}.volumes[{number}]", _OWN_FOLDER)
+    for key, volume in (found["volumes"].items() if isinstance(found.get("volumes"), dict) else ()):
+        options = volume.get("driver_opts") if isinstance(volume, dict) else None
+        _refuse_relative(str(options.get("device") if isinstance(options, dict) else ""), f"{name}: volumes.{key}.driver_opts.device", _OWN_FOLDER)
+
+
+def refuse_relative_device(volume: dict[str, Any], where: str) -> None:
+    """Refuses a volume that is a folder of your machine."""
+    options = volume.get("driver_opts")
+    if isinstance(options, dict) and "bind" in str(options.get("o") or "").split(","):
+        _refuse_relative(str(options.get("device") or ""), f"{where}.driver_opts.device")
 
 
 def ports(found: Any, where: str, notes: Notes) -> list[Any]:

@@ -31,6 +31,8 @@ class Context:
     def __init__(self, kind: str, variables: Variables, read: Reader, notes: Notes) -> None:
         self.kind, self.variables, self.read, self.notes = kind, variables, read, notes
         self.wanted: dict[str, placement.Wanted] = {}  # by service what it wants under x-gpu
+        self.chosen = {one.strip() for one in variables.values.get("COMPOSE_PROFILES", "").split(",")}
+        self.profiles: list[str] = []  # of services that are left out
         self.networks: dict[str, Any] = {}  # as the file declares them, and that of the node where a service uses it
 
 
@@ -38,8 +40,10 @@ def translated(name: str, found: Any, file: str, context: Context) -> dict[str, 
     """The service as a stack takes it; None for one that Compose does not start by default either."""
     where = f"{file}: services.{name}"
     service = mapping(found, where)
-    if service.get("profiles"):
-        context.notes.add(f"{where} is left out: it has profiles, and Compose starts it only on request. Take profiles out to have it deployed")
+    profiles = texts(service.get("profiles"), f"{where}.profiles")
+    if profiles and not context.chosen.intersection([*profiles, "*"]):
+        context.profiles += profiles
+        context.notes.add(f"{where} is left out: Compose starts it only with COMPOSE_PROFILES={profiles[0]}. Set that, or take profiles out")
         return None
     _refuse(service, where)
     service = equivalents.under_deploy(service, where)

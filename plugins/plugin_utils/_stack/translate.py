@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import GpuSwarmError
-from . import document, keys, references, templates
+from . import document, keys, mounts, references, templates
 from .fields import Notes, Reader, mapping, not_known, only, text_of
 from .folder import decoded
 from .placement import Wanted
@@ -47,7 +47,9 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
     of_file = {} if own is None else read_variables(decoded(own, ENV), ENV, environment)
     values = {**{key: value for key, value in of_file.items() if value is not None}, **environment}
     variables = Variables(values)
-    found = resolved(document.load(text, name), variables, name)
+    read_in = document.load(text, name)
+    mounts.refuse_own_folders(read_in, name)
+    found = resolved(read_in, variables, name)
     _refuse(found, name)
     notes.texts += [f"{name}: the variable {one} is not set, and counts as empty" for one in variables.unset]
     context = Context(kind, variables, read, notes)
@@ -56,8 +58,7 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
     made: dict[str, Any] = {"version": VERSION, "services": {key: value for key, value in services.items() if value is not None}}
     if any("pids" in ((one.get("deploy") or {}).get("resources") or {}).get("limits", {}) for one in made["services"].values()):
         made["version"] = VERSION_OF_PIDS
-    if not made["services"]:
-        raise GpuSwarmError(f"{name} has no services to deploy. Write at least one under services.")
+    _refuse_none(made["services"], context, name)
     made["networks"] = {key: _network(value, f"{name}: networks.{key}", notes) for key, value in context.networks.items()}
     made["volumes"] = {key: _volume(value, f"{name}: volumes.{key}") for key, value in _section(found, "volumes", name)}
     files: dict[str, bytes] = {}
@@ -74,6 +75,16 @@ def _refuse(found: dict[str, Any], name: str) -> None:
             raise GpuSwarmError(f"{name}: {key} has no meaning on Swarm: {keys.TOP_REFUSED[key]}.")
         if key not in keys.TOP | {"version", "name"} and not key.startswith("x-"):
             raise not_known(f"{name}: {key}")
+
+
+def _refuse_none(services: dict[str, Any], context: Context, name: str) -> None:
+    if context.profiles and not services:
+        raise GpuSwarmError(
+            f"{name}: each service has a profile, and Compose starts none of them by default. Choose one in .env or your environment, such as "
+            f"COMPOSE_PROFILES={context.profiles[0]}; there are {', '.join(dict.fromkeys(context.profiles))}."
+        )
+    if not services:
+        raise GpuSwarmError(f"{name} has no services to deploy. Write at least one under services.")
 
 
 def _section(found: dict[str, Any], key: str, name: str) -> list[tuple[str, Any]]:
@@ -111,6 +122,7 @@ def _own(found: dict[str, Any], known: frozenset[str], where: str, notes: Notes)
 def _volume(found: Any, where: str) -> dict[str, Any]:
     volume = mapping(found, where)
     only(volume, keys.VOLUME, where)
+    mounts.refuse_relative_device(volume, where)
     templates.refuse_in_volume(volume, where)
     return volume
 

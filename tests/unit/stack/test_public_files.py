@@ -1,0 +1,140 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Compose files as people publish them: profiles, anchors, devices that a hyphen cuts in two, and folders of one machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plugins.module_utils._errors import GpuSwarmError
+from plugins.plugin_utils._stack.specification import specifications
+from plugins.plugin_utils._stack.translate import Stack, translate
+
+
+def of(text: str, **environment: str) -> Stack:
+    stack = translate(text, "compose.yml", lambda _path: None, environment)
+    specifications(stack.document, "s")
+    return stack
+
+
+GPU = "deploy: {resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}"
+BY_PROFILE = f"""
+x-model: &model
+  image: lab/cuda
+  container_name: model
+  networks: [demo]
+  restart: unless-stopped
+  ports: [11434:11434]
+services:
+  model-cpu: {{<<: *model, profiles: [cpu]}}
+  model-gpu:
+    <<: *model
+    profiles: [gpu-nvidia, all]
+    {GPU}
+  app: {{image: lab/cuda, networks: [demo], environment: [DB_USER, KEY], depends_on: {{model-gpu: {{condition: service_started}}}}}}
+networks: {{demo: }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "services"),
+    [
+        ({}, ["app"]),
+        ({"COMPOSE_PROFILES": ""}, ["app"]),
+        ({"COMPOSE_PROFILES": "gpu-nvidia"}, ["model-gpu", "app"]),
+        ({"COMPOSE_PROFILES": "other, cpu"}, ["model-cpu", "app"]),
+        ({"COMPOSE_PROFILES": "*"}, ["model-cpu", "model-gpu", "app"]),
+    ],
+)
+def test_a_profile_chooses_services(chosen: dict[str, str], services: list[str]) -> None:
+    stack = of(BY_PROFILE, **chosen)
+    assert list(stack.document["services"]) == services
+    assert len([note for note in stack.notes if "COMPOSE_PROFILES" in note]) == 3 - len(services)
+    gpus = [name for name, one in stack.document["services"].items() if "deploy" in one]
+    assert gpus == [name for name in services if name == "model-gpu"]
+
+
+def test_where_each_service_has_a_profile_one_is_to_be_chosen() -> None:
+    text = "x-base: &base {image: lab/cuda}\nservices:\n  a: &a {<<: *base, profiles: [auto], tty: true}\n  b: {<<: *a, profiles: [auto-cpu]}"
+    with pytest.raises(GpuSwarmError, match=r"compose\.yml: each service has a profile, .*COMPOSE_PROFILES=auto; there are auto, auto-cpu\."):
+        of(text)
+    assert list(of(text, COMPOSE_PROFILES="auto-cpu").document["services"]) == ["b"]
+
+
+def devices(*entries: str) -> str:
+    lines = "".join(f"\n            - {entry}" for entry in entries)
+    return f"services:\n  a:\n    image: lab/cuda\n    deploy:\n      resources:\n        reservations:\n          devices:{lines}"
+
+
+@pytest.mark.parametrize(
+    ("entries", "place", "key"),
+    [
+        (["driver: nvidia\n              count: 1", "capabilities: [gpu]"], 1, "capabilities"),
+        (["driver: nvidia", "count: 1", "capabilities: [gpu]"], 1, "count"),
+        (["capabilities: [gpu]", "count: 1"], 1, "count"),
+        (["{count: 1, capabilities: [gpu]}", "{count: 1}", "capabilities: [gpu]"], 2, "capabilities"),
+    ],
+)
+def test_a_hyphen_that_cuts_a_device_in_two(entries: list[str], place: int, key: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        of(devices(*entries))
+    assert f"devices[{place}]: {key} belongs to the device before it. Remove the hyphen before {key}" in raised.value.message
+
+
+def test_without_the_hyphen_it_is_one_gpu() -> None:
+    reserved: Any = of(devices("driver: nvidia\n              count: 1\n              capabilities: [gpu]")).document["services"]["a"]["deploy"]
+    assert reserved["resources"]["reservations"]["generic_resources"] == [{"discrete_resource_spec": {"kind": "NVIDIA-GPU", "value": 1}}]
+
+
+SERVICE = "services: {{a: {{image: lab/cuda, volumes: [{}]}}}}".format
+VOLUME = "services: {{a: {{image: lab/cuda, volumes: ['v:/v']}}}}\nvolumes: {{v: {{driver_opts: {{type: none, o: '{}', device: '{}'}}}}}}".format
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "path"),
+    [
+        (SERVICE("'${PWD}/models:/models'"), "services.a.volumes[0]", "${PWD}/models"),
+        (SERVICE("'$PWD/models:/models'"), "services.a.volumes[0]", "$PWD/models"),
+        (SERVICE("/a, '${HOME}/.cache/hub:/root/.cache/hub'"), "services.a.volumes[1]", "${HOME}/.cache/hub"),
+        (SERVICE("{type: bind, source: '${HOME}', target: /h}"), "services.a.volumes[0]", "${HOME}"),
+        (VOLUME("bind", "${PWD}/models"), "volumes.v.driver_opts.device", "${PWD}/models"),
+        (VOLUME("bind,ro", "./models"), "volumes.v.driver_opts.device", "./models"),
+    ],
+)
+def test_a_folder_of_your_machine_is_a_relative_path(text: str, place: str, path: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        of(text, PWD="/work", HOME="/root")
+    assert raised.value.message.startswith(f"compose.yml: {place}: the path {path} is on your machine, and a task may run on any node.")
+
+
+@pytest.mark.parametrize("text", [SERVICE("'${DATA}/models:/models', '/root/a:/b'"), VOLUME("bind", "/storage"), VOLUME("addr=192.0.2.2,rw", ":/srv")])
+def test_a_path_that_nodes_have_is_one(text: str) -> None:
+    assert of(text, DATA="/srv", PWD="/work", HOME="/root").notes == []
+
+
+MERGED = """
+x-gpu: &gpu {deploy: {resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}}
+x-env: &env {LOG: info}
+x-log: &log {logging: {driver: json-file, options: {max-size: "10m"}}}
+services:
+  a:
+    <<: [*gpu, *log]
+    image: lab/cuda
+    environment:
+      <<: *env
+      K: v
+      NUM: 1.10
+      BOOL: yes
+      NULLED:
+"""
+
+
+def test_lists_of_anchors_are_merged() -> None:
+    service = of(MERGED).document["services"]["a"]
+    assert service["environment"] == {"LOG": "info", "K": "v", "NUM": "1.1", "BOOL": "yes"}
+    assert service["logging"] == {"driver": "json-file", "options": {"max-size": "10m"}}
+    assert service["deploy"]["resources"]["reservations"]["generic_resources"][0]["discrete_resource_spec"]["value"] == 1
