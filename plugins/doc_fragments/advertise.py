@@ -147,6 +147,13 @@ options:
       - C(docs/TRAPS.md) lists all of them, with what goes wrong.
     type: list
     elements: str
-    choices: [kind-gpu-line-is-dropped, discrete-tasks-rejected]
+    choices:
+      - kind-gpu-line-is-dropped
+      - mode-ignores-swarm-resource
+      - config-toml-refused
+      - variables-not-accepted
+      - no-cgroups
+      - capabilities-not-supported
+      - discrete-tasks-rejected
     default: []
 """

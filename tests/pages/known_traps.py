@@ -55,6 +55,12 @@ ISOLATION = (
         _NODE + "every_gpu_stands_in_daemon_json_with_its_full_uuid",
     ),
     BY_ID["jit-cdi-ignores-swarm-resource"],
+    BY_ID["mode-ignores-swarm-resource"],
+    BY_ID["config-toml-refused"],
+    BY_ID["variables-not-accepted"],
+    BY_ID["no-cgroups"],
+    BY_ID["capabilities-not-supported"],
+    BY_ID["hooks-disabled"],
     BY_ID["kind-gpu-line-is-dropped"],
     Trap(
         "ctk-set-splits-lists", "toolkit", "all versions up to 1.20.0",

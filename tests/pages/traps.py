@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from . import toolkit_keys
 from .blocks import table
 
 HEAD = """\
@@ -27,8 +28,18 @@ What goes wrong with GPUs on Docker Swarm, and what this collection does about i
 COLUMNS = ("name", "affected", "what goes wrong", "answer", "what is done, or to do", "proof", "reference")
 
 
+KEYS = """\
+## Keys of config.toml
+
+Every key of the NVIDIA Container Toolkit's configuration from 1.13.5 to 1.20.0, what it can do to tasks and their GPUs, and what is decided about it.
+A value of another form than the key's is a refusal (`config-toml-refused`): NVIDIA's runtime starts nothing with such a file.
+
+"""
+
+
 def page(titles: Iterable[tuple[str, Iterable[Any]]]) -> str:
-    return "\n".join([HEAD, *(f"## {title}\n\n" + table(COLUMNS, map(_row, traps)) for title, traps in titles)])
+    parts = [f"## {title}\n\n" + table(COLUMNS, map(_row, traps)) for title, traps in titles]
+    return "\n".join([HEAD, *parts, KEYS + table(("key", "form", "what it can do", "answer", "why"), toolkit_keys.rows())])
 
 
 def _row(trap: Any) -> tuple[str, ...]:

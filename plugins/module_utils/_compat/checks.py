@@ -14,6 +14,7 @@ from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Seq
 
 from .._errors import GpuSwarmError
 from .._policy import generic_resources
+from . import runtime_config
 from .issues import HANDLED, REFUSAL, TRAPS, WARNING, Trap, Version
 
 # The row whose answer is a line in config.toml.
@@ -21,7 +22,11 @@ LEGACY_MODE = "jit-cdi-ignores-swarm-resource"
 
 
 class Facts(NamedTuple):
-    """Versions as their components report them, None where there is none; kinds by what they are."""
+    """Versions as their components report them, None where there is none; kinds by what they are.
+
+    ``gpus``: whether any GPU is advertised. ``values``: those of config.toml, as runtime_config has them, and ``file`` its path; ``integrated``:
+    whether all GPUs are those of a Jetson.
+    """
 
     engine: str | None = None
     toolkit: str | None = None
@@ -30,6 +35,10 @@ class Facts(NamedTuple):
     discrete_kinds: Sequence[str] = ()
     memory_kinds: Sequence[str] = ()
     finished_jobs: bool = False
+    gpus: bool = False
+    values: Mapping[str, Any] = {}
+    file: str = "config.toml"
+    integrated: bool = False
 
 
 class Finding(NamedTuple):
@@ -39,16 +48,38 @@ class Finding(NamedTuple):
     text: str
 
 
-_CONDITIONS: dict[str, Callable[[Facts], bool]] = {
+# Each is true, or the setting of config.toml in words, where the issue is there.
+_CONDITIONS: dict[str, Callable[[Facts], Any]] = {
     "named": lambda facts: bool(facts.gpu_kinds),
     "discrete": lambda facts: bool(facts.discrete_kinds),
     "memory": lambda facts: bool(facts.memory_kinds),
     "finished_jobs": lambda facts: facts.finished_jobs,
     # A list of two is not the built-in default, and stays.
     "only_kind_gpu": lambda facts: [kind.upper() for kind in facts.gpu_kinds] == ["GPU"],
+    "replaced_mode": lambda facts: facts.gpu_kinds and runtime_config.is_replaced(*_configured(facts)),
+    "other_mode": lambda facts: facts.gpu_kinds and runtime_config.ignores_swarm_resource(*_configured(facts)),
+    "refused_by_nvidia": lambda facts: _has_gpus(facts) and runtime_config.refused_by_nvidia(facts.values, parse_version(facts.toolkit)),
+    "no_variables": lambda facts: _has_gpus(facts) and runtime_config.ignores_variables(facts.values),
+    "no_cgroups": lambda facts: _has_gpus(facts) and runtime_config.without_cgroups(facts.values, _mode(facts)),
+    "no_capabilities": lambda facts: _has_gpus(facts) and runtime_config.without_capabilities(facts.values, _mode(facts)),
+    "no_hooks": lambda facts: _has_gpus(facts) and runtime_config.without_hooks(facts.values, _mode(facts)),
 }
 BY_ID = {trap.id: trap for trap in TRAPS}
 LOWERABLE = tuple(trap.id for trap in TRAPS if trap.when and trap.answer == REFUSAL)
+
+
+def _configured(facts: Facts) -> tuple[Mapping[str, Any], Version | None, bool]:
+    return facts.values, parse_version(facts.toolkit), facts.integrated
+
+
+def _has_gpus(facts: Facts) -> bool:
+    return bool(facts.gpu_kinds) or facts.gpus
+
+
+def _mode(facts: Facts) -> str | None:
+    """What the runtime's mode comes to, once this collection has set the one that swarm-resource needs."""
+    replaced = bool(_CONDITIONS[BY_ID[LEGACY_MODE].when or ""](facts)) and affects(LEGACY_MODE, facts.toolkit)
+    return runtime_config.LEGACY if replaced else runtime_config.mode_of(*_configured(facts))
 
 
 def check(facts: Facts, accepted: Collection[str] = ()) -> list[Finding]:
@@ -99,9 +130,11 @@ def _is_hit(trap: Trap, facts: Facts) -> bool:
 
 
 def _finding(trap: Trap, facts: Facts, accepted: Collection[str]) -> Finding:
-    version = getattr(facts, trap.component, None)
+    version, setting = getattr(facts, trap.component, None), _CONDITIONS[trap.when or ""](facts)
     name = {"engine": "Docker Engine", "toolkit": "NVIDIA Container Toolkit", "leader": "the swarm's leader, Docker Engine"}[trap.component]
     subject = "%s %s" % (name, version) if trap.versions else name
+    if isinstance(setting, str):
+        subject = "%s, %s has %s" % (subject, facts.file, setting)
     lowered = trap.answer == REFUSAL and trap.id in accepted
     text = "%s: %s %s (%s; %s)" % (subject, trap.wrong, trap.remedy, trap.id, trap.reference)
     if trap.answer == REFUSAL and not lowered:

@@ -49,7 +49,7 @@ TRAPS = (
         "NVIDIA/nvidia-container-toolkit#1599, #1600",
         HANDLED, "config.toml gets mode = \"legacy\" in [nvidia-container-runtime]. Toolkit 1.19.0 or newer needs no such line.",
         _POLICIES + "a_task_gets_the_thing_of_its_kind",
-        "named", ((1, 18, 0), (1, 19, 0)),
+        "replaced_mode", ((1, 18, 0), (1, 19, 0)),
     ),
     Trap(
         "kind-gpu-line-is-dropped", "toolkit", "1.19.1 and older",
@@ -59,6 +59,57 @@ TRAPS = (
         REFUSAL, "Use another kind, such as NVIDIA-GPU, or toolkit 1.20.0 or newer.",
         _U + "compat/test_checks.py::test_check",
         "only_kind_gpu", ((0, 0, 0), (1, 20, 0)),
+    ),
+    Trap(
+        "mode-ignores-swarm-resource", "toolkit", "before 1.19.0, with mode = \"cdi\" or \"csv\", or on a Jetson",
+        "This mode ignores swarm-resource: a task gets the GPUs that its image names, and every CUDA image names all. Only the hook of the legacy"
+        " mode reads it.",
+        "NVIDIA/nvidia-container-toolkit internal/modifier/cdi.go, csv.go at 1.14.6, 1.17.8, 1.18.2",
+        REFUSAL, "Upgrade to toolkit 1.19.0 or newer (nvidia_container_toolkit_version), which reads it in all modes. Or set mode = \"auto\", if"
+        " nothing needs the one that is set.",
+        _U + "compat/test_runtime_config.py::test_a_mode_that_somebody_chose_is_never_replaced",
+        "other_mode", ((0, 0, 0), (1, 19, 0)),
+    ),
+    Trap(
+        "config-toml-refused", "toolkit", "any version",
+        "NVIDIA's runtime refuses such a file, and starts no container.",
+        "NVIDIA/nvidia-container-toolkit api/config/v1/toml.go, internal/runtime/runtime_factory.go at 1.20.0",
+        REFUSAL, "Correct the setting in config.toml. Its values and their forms: nvidia-ctk config default.",
+        _U + "compat/test_runtime_config.py::test_each_key_with_a_value_of_another_form_is_refused",
+        "refused_by_nvidia",
+    ),
+    Trap(
+        "variables-not-accepted", "toolkit", "any version",
+        "NVIDIA's runtime ignores the variables of tasks, those that swarm sets too: no task gets a GPU.",
+        "NVIDIA/nvidia-container-toolkit internal/config/image/cuda_image.go; seen with 1.20.0",
+        REFUSAL, "Remove that line from config.toml, or set it to true. What a task sees is limited by gpu_swarm_isolation.",
+        _U + "compat/test_runtime_config.py::test_a_whole_file_of_somebody",
+        "no_variables",
+    ),
+    Trap(
+        "no-cgroups", "toolkit", "any version, in the legacy mode",
+        "NVIDIA's hook does not let a container open its devices, which dockerd denies to it: no task can use a GPU. The setting is for rootless"
+        " containers, which cannot be in a swarm.",
+        "NVIDIA/nvidia-container-toolkit cmd/nvidia-container-runtime-hook/main.go",
+        REFUSAL, "Remove no-cgroups from config.toml, or set it to false.",
+        _U + "compat/test_runtime_config.py::test_what_the_legacy_mode_alone_reads",
+        "no_cgroups",
+    ),
+    Trap(
+        "capabilities-not-supported", "toolkit", "any version, in the legacy mode",
+        "A task whose image requests compute or utility, as every CUDA image does, does not start, or finds no libraries of the driver.",
+        "NVIDIA/nvidia-container-toolkit cmd/nvidia-container-runtime-hook/container_config.go, hook_config.go",
+        REFUSAL, "Remove supported-driver-capabilities from config.toml, or let it name compute and utility, and names that NVIDIA documents only.",
+        _U + "compat/test_runtime_config.py::test_what_the_legacy_mode_alone_reads",
+        "no_capabilities",
+    ),
+    Trap(
+        "hooks-disabled", "toolkit", "1.20.0 and newer, in the modes with CDI",
+        "Containers do not find the libraries of the driver, unless their image looks for them itself.",
+        "NVIDIA/nvidia-container-toolkit internal/discover/hooks.go at 1.20.0",
+        WARNING, "Take these names out of nvcdi-disable-hooks in config.toml.",
+        _U + "compat/test_runtime_config.py::test_hooks_that_a_container_needs",
+        "no_hooks", ((1, 20, 0), (99, 0, 0)),
     ),
     Trap(
         "no-reservation-sees-all", "toolkit", "any version",

@@ -88,6 +88,19 @@ def raw_values(content: bytes | None) -> dict[tuple[str, ...], str]:
     return found
 
 
+def values(content: bytes | None) -> dict[str, Any]:
+    """All values by their dotted names: a text, a bool, a tuple of texts, or None for any other form. Needs no parser."""
+    return {".".join(name): _typed(raw) for name, raw in raw_values(content).items()}
+
+
+def _typed(raw: str) -> str | bool | tuple[str, ...] | None:
+    if raw[:1] in ('"', "'"):
+        return plain(raw)
+    if raw in ("true", "false"):
+        return raw == "true"
+    return tuple(map(plain, toml_statements.texts_in(raw))) if raw.startswith("[") else None
+
+
 def enforces(content: bytes | None, version: str | None) -> bool | None:
     """Whether this toolkit refuses a task whose image requires another driver: in legacy mode only. None where that is not known. Needs no parser."""
     mode = get(content)["mode"] or DEFAULT_MODE

@@ -134,6 +134,11 @@ def _in_brace(text: str, table: Statement, start: int, end: int) -> Iterator[Sta
         yield from in_braces(text, one)
 
 
+def texts_in(raw: str) -> list[str]:
+    """The strings in a list, as they are written."""
+    return [atom.group() for atom in _ATOM.finditer(raw) if atom.lastgroup == "string"]
+
+
 def plain(raw: str) -> str:
     """The text of a string as written; what is no string comes back as it is."""
     for quotes in ('"""', "'''", '"', "'"):

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
 
-from .._compat import checks
-from .._config import daemon_json
+from .._compat import checks, runtime_config
+from .._config import daemon_json, runtime_toml
 from .._dockerd import flags as dockerd_flags
 from .._health.label import SHRINK
 from .._policy import advertise, generic_resources, shrink
@@ -230,7 +230,17 @@ def _facts(params: Mapping[str, Any], seen: Observation, advertisement: Mapping[
         gpu_kinds=advertisement["gpu_kinds"],
         discrete_kinds=[kind for kind, value in decided.items() if isinstance(value, int)],
         memory_kinds=[] if by_card else [kind for kind in advertisement["memory_kinds"] if kind in decided],
+        gpus=bool(advertisement["advertised"]),
+        values=_chosen(params, seen),
+        file=params["runtime_config"],
+        integrated=runtime_config.is_integrated([gpu.get("name") or "" for gpu in seen.gpus]),
     )
+
+
+def _chosen(params: Mapping[str, Any], seen: Observation) -> dict[str, Any]:
+    """What config.toml says, with the runtime's mode as somebody chose it."""
+    found, mode = runtime_toml.values(seen.runtime.data), file_edits.chosen_mode(params, seen)
+    return {**found, runtime_config.MODE: mode} if mode is not None else {key: value for key, value in found.items() if key != runtime_config.MODE}
 
 
 def _shrunk(case: Case) -> list[dict[str, str]]:

@@ -119,10 +119,21 @@ def _mode(case: Case) -> str | None:
     """The runtime's mode where a toolkit needs one, its former one where that is needed no more, else None."""
     if any(finding.id == checks.LEGACY_MODE for finding in case.findings):
         return _LEGACY
-    seen, entry = case.seen, case.seen.record.get(case.params["runtime_config"])
-    if entry is None or entry[INSERTED].get("mode") != _LEGACY or runtime_toml.get(seen.runtime.data)["mode"] != _LEGACY:
+    if not _is_replaced(case.params, case.seen):
         return None
-    return runtime_toml.get(Snapshot.from_json(entry["original"]).data)["mode"] or runtime_toml.DEFAULT_MODE
+    return chosen_mode(case.params, case.seen) or runtime_toml.DEFAULT_MODE
+
+
+def chosen_mode(params: Mapping[str, Any], seen: Observation) -> str | None:
+    """The runtime's mode as somebody chose it: the former one where this collection replaced it. None where the file says none."""
+    data = Snapshot.from_json(seen.record[params["runtime_config"]]["original"]).data if _is_replaced(params, seen) else seen.runtime.data
+    return runtime_toml.get(data)["mode"]
+
+
+def _is_replaced(params: Mapping[str, Any], seen: Observation) -> bool:
+    """Whether the mode of the file is the one that this collection wrote in the place of another."""
+    entry = seen.record.get(params["runtime_config"])
+    return bool(entry) and entry[INSERTED].get("mode") == _LEGACY and runtime_toml.get(seen.runtime.data)["mode"] == _LEGACY
 
 
 def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:

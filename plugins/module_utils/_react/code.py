@@ -17,6 +17,7 @@ from .. import _sources
 FILES = (
     "_compat/checks.py",
     "_compat/issues.py",
+    "_compat/runtime_config.py",
     "_errors.py",
     "_gpu/record.py",
     "_health/books.py",

@@ -127,7 +127,7 @@ def test_legacy_mode_is_set_for_the_toolkits_that_need_it():
     made = decide(params(), seen(toolkit="1.18.1"))
     assert runtime_toml.get(made.writes[RUNTIME]) == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
     assert made.inserted[RUNTIME] == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
-    assert "1.18.1: The default mode (jit-cdi) ignores swarm-resource" in made.warnings[-1]
+    assert 'config.toml has mode = "auto" in [nvidia-container-runtime]: The default mode (jit-cdi) ignores swarm-resource' in made.warnings[-1]
 
 
 def test_legacy_mode_ends_with_the_toolkit_that_needs_it():

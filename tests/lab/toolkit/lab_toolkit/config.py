@@ -65,6 +65,19 @@ def load(path: Path = PATH) -> dict[str, Any]:
         raise ConfigError(f"failed to load specified config file: {error}") from error
 
 
+def checked(tree: dict[str, Any], version: str) -> dict[str, Any]:
+    """As it is; raises ConfigError for what the real one does not decode."""
+    for name in _keys(tree):
+        known = get(DEFAULTS, name, COMMENTED.get(name))
+        if known is not None and not isinstance(get(tree, name), type(known)):
+            raise ConfigError(f"failed to unmarshal config: Can't convert {get(tree, name)} to {type(known).__name__}")
+    ldconfig = get(tree, "nvidia-container-cli.ldconfig", "@")
+    inside = get(tree, "features.allow-ldconfig-from-container", False)
+    if does(version, "refuses-ldconfig-of-the-container") and not ldconfig.startswith("@") and not inside:
+        raise ConfigError(f'nvidia-container-cli.ldconfig value "{ldconfig}" is not host-relative (does not start with a \'@\')')
+    return tree
+
+
 def get(tree: dict[str, Any], dotted: str, default: Any = None) -> Any:
     *tables, key = dotted.split(".")
     for table in tables:

@@ -39,6 +39,7 @@ class Settings:
     accept_unprivileged: bool = True
     requires_nothing: bool = False
     mounts: bool = False  # whether mounts request devices
+    cgroups: bool = True  # whether the legacy mode lets a container open its devices
 
     @property
     def legacy(self) -> bool:
@@ -47,7 +48,7 @@ class Settings:
     @property
     def preferred(self) -> list[str]:
         """The variables that go before NVIDIA_VISIBLE_DEVICES."""
-        if not self.legacy and does(self.version, "jit-cdi-ignores-swarm-resource"):
+        if not self.legacy and does(self.version, "only-legacy-reads-swarm-resource"):
             return []
         return [name.strip() for name in self.swarm_resource.split(",") if name.strip()]
 

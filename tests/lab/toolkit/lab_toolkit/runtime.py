@@ -18,6 +18,7 @@ from . import config, nvml, requirement, versions
 from .devices import Gpu, Refused, Settings, requested, resolve
 
 NVIDIA_MAJOR, CONTROL_MINOR = 195, 255
+MODES = ("auto", "legacy", "csv", "cdi", "jit-cdi")
 NVML_CONF = Path("/etc/gpu-lab/nvml.conf")
 LOADED = Path("/run/gpu-lab/config.toml")
 
@@ -44,6 +45,7 @@ def settings_of(tree: dict[str, Any], version: str) -> Settings:
         requires_nothing=config.get(tree, "disable-require", False),
         accept_unprivileged=config.get(tree, "accept-nvidia-visible-devices-envvar-when-unprivileged", True),
         mounts=config.get(tree, "accept-nvidia-visible-devices-as-volume-mounts", False),
+        cgroups=not config.get(tree, "nvidia-container-cli.no-cgroups", False),
     )
 
 
@@ -59,7 +61,8 @@ def inject(spec: dict[str, Any], gpus: list[Gpu], settings: Settings, conf: Path
     rules = (linux.setdefault("resources", {}).get("devices")) or []
     for path, minor in nodes:
         devices.append({"path": path, "type": "c", "major": NVIDIA_MAJOR, "minor": minor, "fileMode": 0o666})
-        rules.append({"allow": True, "type": "c", "major": NVIDIA_MAJOR, "minor": minor, "access": "rwm"})
+        if settings.cgroups or not settings.legacy:
+            rules.append({"allow": True, "type": "c", "major": NVIDIA_MAJOR, "minor": minor, "access": "rwm"})
     linux["devices"], linux["resources"]["devices"] = devices, rules
     for source, destination in mounts(conf):
         # A user namespace may not take away what the source is mounted with.
@@ -132,7 +135,7 @@ def main(argv: list[str]) -> int:
     if "--version" in argv or "-v" in argv:
         print(f"NVIDIA Container Runtime version {version}", flush=True)
     try:
-        tree = config.load()
+        tree = config.checked(config.load(), version)
     except config.ConfigError as error:
         return fail(argv, f"error loading config: {error}")
     names = config.get(tree, "nvidia-container-runtime.runtimes", ["runc", "crun"])
@@ -142,6 +145,9 @@ def main(argv: list[str]) -> int:
     remember(runtime)
     if is_create(argv):
         settings = settings_of(tree, version)
+        if settings.mode not in MODES or (settings.mode == "jit-cdi" and not versions.does(version, "auto-is-jit-cdi")):
+            why = f"failed to construct OCI spec modifier: invalid runtime mode: {settings.mode}"
+            return fail(argv, f"failed to create NVIDIA Container Runtime: {why}")
         try:
             modify(Path(options(argv, "--bundle", "-b") or "."), settings)
         except Refused as refused:

@@ -12,8 +12,10 @@ INSTALLED = "/usr/lib/gpu-lab/toolkit/version"
 BEHAVIOUR: dict[str, tuple[str | None, str | None]] = {
     # mode = "auto" means jit-cdi; before, it meant legacy.
     "auto-is-jit-cdi": ("1.18.0", None),
-    # jit-cdi does not use swarm-resource: NVIDIA_VISIBLE_DEVICES decides for every task (NCT#1599).
-    "jit-cdi-ignores-swarm-resource": ("1.18.0", "1.18.2"),
+    # Only the legacy mode's hook uses swarm-resource; in the others NVIDIA_VISIBLE_DEVICES decides for every task (NCT#1599).
+    "only-legacy-reads-swarm-resource": (None, "1.18.2"),
+    # A file with an ldconfig of the container's is refused.
+    "refuses-ldconfig-of-the-container": ("1.17.3", None),
     # A rewrite of config.toml comments out a value that equals the default, also where the user has set it.
     "comments-out-set-defaults": (None, "1.19.1"),
     # The post-install script runs `systemctl daemon-reload`.

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every key of config.toml of the NVIDIA Container Toolkit, and what is decided about it, in the order of docs/TRAPS.md.
+
+Keys and forms are those of plugins/module_utils/_compat/runtime_config.py. A test compares them, and with what the package writes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from plugins.module_utils._compat.runtime_config import BOOLS, LISTS, TEXTS
+from tests.lab.toolkit.lab_toolkit import config
+
+REFUSED, HANDLED, WARNED, LEFT = "refusal", "handled", "warning", "left alone"
+
+
+class Key(NamedTuple):
+    key: str
+    can: str  # what it can do to a task and its GPUs
+    answer: str
+    why: str = ""
+    trap: str | None = None
+
+
+_C, _R, _H, _F = "nvidia-container-cli.", "nvidia-container-runtime.", "nvidia-container-runtime-hook.", "features."
+_LIBRARIES = "where the driver is looked for; with a wrong one no container with a GPU starts"
+_SHOWN = "some machines need it; `verify` starts a task on each GPU, and reports the toolkit's words"
+_OTHER_DEVICES = "it is about other devices than GPUs"
+
+KEYS = (
+    Key(
+        "swarm-resource", "which variables decide what a task sees", HANDLED,
+        "written from the kinds that are advertised", "swarm-resource-mismatch",
+    ),
+    Key(
+        "accept-nvidia-visible-devices-envvar-when-unprivileged", "with false no variable counts: no task gets a GPU", REFUSED,
+        "", "variables-not-accepted",
+    ),
+    Key(
+        "accept-nvidia-visible-devices-as-volume-mounts", "with true a mount of a service gives it any GPU", LEFT,
+        "the guard refuses such a service; without it a variable gives the same", "no-reservation-sees-all",
+    ),
+    Key(
+        "disable-require", "with true an image starts on a driver that is too old for it", LEFT,
+        "deploy then does not promise that the node refuses it",
+    ),
+    Key(
+        "supported-driver-capabilities", "legacy mode: without compute and utility no CUDA image starts", REFUSED,
+        "in that mode", "capabilities-not-supported",
+    ),
+    Key(_C + "no-cgroups", "legacy mode: with true a container may not open its devices", REFUSED, "in that mode", "no-cgroups"),
+    Key(_C + "ldconfig", "since 1.17.3 a path of the container's, without @, keeps all containers from starting", REFUSED, "", "config-toml-refused"),
+    Key(_C + "root", _LIBRARIES, LEFT, _SHOWN),
+    Key(_C + "path", "legacy mode: the program that makes the devices", LEFT, _SHOWN),
+    Key(_C + "ldcache", _LIBRARIES, LEFT, _SHOWN),
+    Key(_C + "user", "legacy mode: as whom that program runs", LEFT, _SHOWN),
+    Key(_C + "environment", "legacy mode: the environment of that program", LEFT, _SHOWN),
+    Key(
+        _C + "load-kmods", "legacy mode: with false nobody loads nvidia-uvm", LEFT,
+        "the module may be loaded at boot; `verify` shows it where it is not",
+    ),
+    Key(_C + "no-pivot", "how that program enters a container", LEFT, "it changes no device"),
+    Key(_C + "debug", "where a log goes", LEFT),
+    Key("nvidia-ctk.path", "the program of the hooks", LEFT, _SHOWN),
+    Key(
+        _R + "mode", "below 1.19.0 only legacy reads swarm-resource; an unknown mode starts no container", REFUSED,
+        "cdi and csv below 1.19.0, and unknown modes; auto and jit-cdi become legacy with 1.18", "mode-ignores-swarm-resource",
+    ),
+    Key(_R + "runtimes", "the program that starts containers; none is there, none starts", LEFT, _SHOWN),
+    Key(_R + "debug", "where a log goes", LEFT),
+    Key(_R + "log-level", "what is logged", LEFT),
+    Key(_R + "modes.csv.mount-spec-path", "mode csv: what is mounted", LEFT, _SHOWN),
+    Key(_R + "modes.csv.compat-container-root", "mode csv: where older libraries are", LEFT, _SHOWN),
+    Key(_R + "modes.cdi.default-kind", "mode cdi: in which specification a GPU is looked for", LEFT, _SHOWN),
+    Key(_R + "modes.cdi.spec-dirs", "mode cdi: where specifications are", LEFT, _SHOWN),
+    Key(_R + "modes.cdi.annotation-prefixes", "mode cdi: annotations that request devices", LEFT, "no service of a swarm can set annotations"),
+    Key(_R + "modes.jit-cdi.nvcdi-feature-flags", "details of devices and libraries", LEFT, "none adds a GPU or takes one away"),
+    Key(_R + "modes.jit-cdi.nvcdi-disable-hooks", "containers may not find the driver's libraries", WARNED, "of three hooks", "hooks-disabled"),
+    Key(_R + "modes.legacy.cuda-compat-mode", "legacy mode: which libcuda a container uses", LEFT, "it changes no device"),
+    Key(_H + "path", "legacy mode: the program of the hook", LEFT, _SHOWN),
+    Key(_H + "skip-mode-detection", "what `docker run --gpus` does", LEFT, "no service of a swarm can request GPUs so"),
+    Key(_F + "allow-cuda-compat-libs-from-container", "which libcuda a container uses", LEFT, "it changes no device"),
+    Key(_F + "allow-ldconfig-from-container", "runs a program of the image as root", LEFT, "no way to a GPU; whoever sets it trusts the images"),
+    Key(
+        _F + "allow-unknown-oci-spec-fields", "drops what it does not know of a container's description", LEFT,
+        "the guard writes nothing but variables",
+    ),
+    Key(_F + "disable-cuda-compat-lib-hook", "which libcuda a container uses", LEFT, "it changes no device"),
+    Key(_F + "disable-imex-channel-creation", "IMEX channels", LEFT, _OTHER_DEVICES),
+    Key(_F + "ignore-imex-channel-requests", "IMEX channels", LEFT, _OTHER_DEVICES),
+    Key(
+        _F + "no-additional-gids-for-device-nodes", "groups of a container's user", LEFT,
+        "NVIDIA's driver lets every user open its devices by default",
+    ),
+)  # fmt: skip
+
+
+def shipped() -> list[str]:
+    """The keys of the file that the package writes."""
+    return [*_flat(config.DEFAULTS), *config.COMMENTED]
+
+
+def _flat(tree: dict[str, object], before: str = "") -> list[str]:
+    return [name for key, value in tree.items() for name in (_flat(value, f"{before}{key}.") if isinstance(value, dict) else [before + key])]
+
+
+def rows() -> list[tuple[str, ...]]:
+    return [(f"`{one.key}`", _form(one.key), one.can, f"**{one.answer}**" + (f" (`{one.trap}`)" if one.trap else ""), one.why) for one in KEYS]
+
+
+def _form(key: str) -> str:
+    return next((word for names, word in ((BOOLS, "bool"), (LISTS, "list"), (TEXTS, "text")) if key in names), "text")
