@@ -19,7 +19,7 @@ from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._health.label import KEY
 from . import loaded
-from .journal import INSERTED, KILLED, Record, State, taken_over
+from .journal import INSERTED, KILLED, LABEL, RUN, Record, State, taken_over
 from .watcher_seen import NOTED
 
 SHOWN_WITHIN_S = 15
@@ -61,6 +61,7 @@ class Channel:
     # -- parts -------------------------------------------------------------------------------------------------
 
     def _change(self, edit: Callable[[bytes | None], bytes | None], label: str | None) -> str | None:
+        self._finish_killed()
         current, engine = Snapshot.take(self._path), self._engine.inspect()
         if self._state.record().get(current.path) is None:
             return "%s is not on record: run fleet.gpu_swarm.provision" % self._path
@@ -75,13 +76,27 @@ class Channel:
             return str(problem)
         return None
 
+    def _finish_killed(self) -> None:
+        """Ends what a label's writer had begun that was killed, so that its journal keeps nobody from writing. A run's stays for the next run."""
+        kind = self._state.journal_kind()
+        if kind == LABEL:
+            current = Snapshot.take(self._path)
+            record = self._state.record_of([current])
+            if self._state.is_of_journal(current):
+                # It began with a file that dockerd had loaded, and put in no more than the label.
+                record[current.path] = loaded.noted(record[current.path], current.data)
+            self._finish(record)
+        if kind != RUN:
+            self._state.sweep()
+            _files.sweep(self._path)
+
     def _put(self, current: Snapshot, content: bytes | None, label: str | None) -> None:
         """All of it or nothing, with the node's journal, so that a run after a kill goes on from the file as it was."""
         record = self._state.record()
         earlier = record[current.path]
         inserted = {**earlier[INSERTED], NOTED: KEY}
         record[current.path] = taken_over(current, inserted, content, earlier)
-        self._state.open_journal([current], {current.path: (content, record[current.path])})
+        self._state.open_journal([current], {current.path: (content, record[current.path])}, LABEL)
         try:
             _files.write(current.path, content, self._move, current.mode, current.owner)
             self._engine.reload()

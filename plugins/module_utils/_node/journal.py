@@ -34,6 +34,8 @@ BACKUPS = "backup"
 INSERTED = "ours"
 # What is said where a journal is there, and no run that has it.
 KILLED = "a run that was killed has left its journal"
+# Who made a journal: a run, which may be about to change anything on the node, or what writes the health label into daemon.json and does no more.
+RUN, LABEL = "run", "label"
 
 # By path, of each file that this collection changed: what it was, what was put in and what was written.
 Record = Dict[str, Dict[str, Any]]
@@ -92,7 +94,9 @@ class State:
 
     # -- journal -----------------------------------------------------------------------------------------------
 
-    def open_journal(self, before: Iterable[_files.Snapshot], intended: Mapping[str, tuple[bytes | None, Mapping[str, Any] | None]]) -> None:
+    def open_journal(
+        self, before: Iterable[_files.Snapshot], intended: Mapping[str, tuple[bytes | None, Mapping[str, Any] | None]], kind: str = RUN
+    ) -> None:
         """Notes the files as they are before a change, and what each is about to become.
 
         ``intended`` is ``{path: (new bytes, what is on record of the file once it has them)}``. Where runs were killed
@@ -104,7 +108,11 @@ class State:
             data, record = intended[item.path]
             earlier = steps if noted and noted.sha256 == item.sha256 else []
             entries.append(dict(item.to_json(), steps=earlier + [{"sha256": _files.digest(data), "record": record}]))
-        self._write(self._journal, {"version": 1, "before": entries})
+        self._write(self._journal, {"version": 1, "kind": kind, "before": entries})
+
+    def journal_kind(self) -> str | None:
+        """Who made the journal that is there; None where there is none."""
+        return self._read(self._journal).get("kind", RUN) if os.path.exists(self._journal) else None
 
     def starting_point(self, current: _files.Snapshot) -> _files.Snapshot:
         """The file as it was before the change: ``current``, or what a run that was killed had noted of it.
@@ -112,11 +120,14 @@ class State:
         The note counts only while the file has the bytes that the killed run found or meant to write; anything else
         is somebody's edit since then, which must not be lost.
         """
-        noted, steps = self._noted(current.path)
+        noted, dummy_steps = self._noted(current.path)
         finished = self.record().get(current.path, {}).get("written") == current.sha256
-        if noted and not finished and current.sha256 in [noted.sha256] + [step["sha256"] for step in steps]:
-            return noted
-        return current
+        return noted if noted and not finished and self.is_of_journal(current) else current
+
+    def is_of_journal(self, current: _files.Snapshot) -> bool:
+        """Whether the file has the bytes that a run found or meant to write whose journal is there, so that nobody has edited it since."""
+        noted, steps = self._noted(current.path)
+        return noted is not None and current.sha256 in [noted.sha256] + [step["sha256"] for step in steps]
 
     def _noted(self, path: str) -> tuple[_files.Snapshot | None, list[dict[str, Any]]]:
         for entry in self._read(self._journal).get("before", []):

@@ -16,6 +16,7 @@ from node_lab import DAEMON_JSON, UUIDS, gpu, node
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import channel, watcher
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import State
 
 OK = "fleet.gpu-swarm.health=ok"
 FAULT = "fault xid=79"
@@ -258,6 +259,84 @@ def test_a_run_that_was_killed_comes_first(tmp_path):
     it.converge()
     (tmp_path / "state" / "journal.json").write_text("{}")
     assert "a run that was killed" in it.channel.write(FAULT)
+
+
+class Killed(BaseException):
+    """No handler sees it, as of a SIGKILL."""
+
+
+def kill(monkeypatch, it, where, after):
+    """The next call of that name, of what ``it`` has on the way, ends the process: before it does anything, or right after."""
+    owners = {"write_record": State, "close_journal": State, "open_journal": State, "write": channel._files, "reload": it.engine, "wait": it.engine}
+    owner = owners[where]
+    real = getattr(owner, where)
+
+    def killed(*given, **named):
+        if after:
+            real(*given, **named)
+        raise Killed
+
+    monkeypatch.setattr(owner, where, killed)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("where", ["open_journal", "write", "reload", "wait", "write_record", "close_journal"])
+def test_a_writer_that_is_killed_leaves_nothing_that_keeps_the_next_one_from_its_work(tmp_path, monkeypatch, where, after):
+    it = watched(tmp_path)
+    it.converge()
+    before = it.content()
+    with monkeypatch.context() as patched:
+        if where == "write":  # of daemon.json; the journal is written by the same function of another module's
+            real = channel._files.write
+
+            def write(path, *given):
+                if path != it.params["daemon_config"]:
+                    return real(path, *given)
+                if after:
+                    real(path, *given)
+                raise Killed
+
+            patched.setattr(channel._files, "write", write)
+        else:
+            kill(patched, it, where, after)
+        with pytest.raises(Killed):
+            it.channel.write(FAULT)
+    (tmp_path / "state" / ".gpu-swarm.journal.json.x1").write_text("{")  # of a write that was cut off
+    config = Path(it.params["daemon_config"])
+    (config.parent / ".gpu-swarm.daemon.json.x1").write_text("{")
+    assert it.channel.write("warning reason=degraded") is None
+    assert (shown(it), it.state_files()) == (["fleet.gpu-swarm.health=warning reason=degraded"], ["health", "record.json"])
+    assert not list(config.parent.glob(".gpu-swarm.*"))
+    assert it.converge()["changed"] is False
+    assert it.channel.write("ok") is None
+    assert it.content() == before
+    it.option(state="absent").converge()
+    assert it.content() == DAEMON_JSON
+
+
+def test_a_writer_killed_while_it_undoes_what_dockerd_did_not_take_is_gone_on_from(tmp_path, monkeypatch):
+    it = watched(tmp_path)
+    it.converge()
+    it.engine.shows_nothing = True
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        kill(patched, it, "write_record", False)
+        it.channel.write(FAULT)
+    it.engine.shows_nothing = False
+    assert (it.channel.write(FAULT), shown(it)) == (None, ["fleet.gpu-swarm.health=" + FAULT])
+
+
+def test_an_edit_after_a_writer_was_killed_stays_and_is_what_the_next_one_reports(tmp_path, monkeypatch):
+    it = watched(tmp_path)
+    it.converge()
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        kill(patched, it, "reload", False)
+        it.channel.write(FAULT)
+    edited = it.content().replace(b'"log-driver"', b'"debug": true, "log-driver"')
+    it.put("daemon_config", edited)
+    assert "was changed since dockerd loaded it" in it.channel.write(FAULT)
+    assert (it.content(), it.state_files()) == (edited, ["health", "record.json"])
+    it.option(state="absent").converge()
+    assert it.doc() == {**json.loads(DAEMON_JSON), "debug": True}
 
 
 def test_a_busy_node_keeps_it_where_the_change_is_refused(tmp_path):
