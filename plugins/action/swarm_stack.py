@@ -21,7 +21,7 @@ from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.libraries import zip_file, zipped
 from ..plugin_utils._controller.managers import reason_of
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._stack import beforehand, on_nodes, registries, secret_values, text, verdict
+from ..plugin_utils._stack import beforehand, on_nodes, registries, replaced, secret_values, text, verdict
 from ..plugin_utils._stack.document import load
 from ..plugin_utils._stack.folder import Folder
 from ..plugin_utils._stack.patience import Steadiness, patient, since
@@ -96,8 +96,12 @@ class ActionModule(ActionBase):
         stack, labels, placement = self._on_this_fleet(stack)
         specs = specifications(stack.document, name)
         wanted = beforehand.queries(stack.document, name, self._access(), self._args["query_registries"])
-        before = self._read(services=specs, labels=labels, prune=self._args["prune"], **wanted)
-        for line in verdict.fitting(before):
+        options = {"labels": labels, "prune": self._args["prune"]}
+        before = self._read(services=specs, **options, **wanted)
+        specs = self._marked(stack, specs, before)
+        if replaced.starts_first(specs):  # whether the tasks of that are replaced was not known before
+            before = {**before, "preflight": self._read(services=specs, **options)["preflight"]}
+        for line in verdict.fitting(before, specs):
             self._say(line)
         result = {**self._described(stack, before), "placement": placement}
         orphans = verdict.orphans(before, specs)
@@ -137,6 +141,10 @@ class ActionModule(ActionBase):
         for line in made.lines:
             self._say(line)
         return stack._replace(document=made.document), made.labels, made.placement
+
+    def _marked(self, stack, specs, before):
+        former = None if before["kept"] is None else load("\n".join(before["kept"]), "the deployed stack file")
+        return replaced.marked(specs, self._args["name"], stack.document, former, [one["service"] for one in before["progress"]])
 
     def _access(self):
         """The logins that the task was given; without any, nodes may get those of the manager."""

@@ -79,7 +79,7 @@ class Swarm:
 
 CHOICES: dict[str, list[dict[str, Any]]] = {
     "reserves": [
-        {}, {"gpus": 1}, {"gpus": 1, "cpus": 0.5}, {"gpus": 2}, {"gpus": 3}, {"gpus": 4}, {"gpus": 5}, {"cpus": 1}, {"cpus": 1.5},
+        {}, {"gpus": 0}, {"gpus": 1}, {"gpus": 1, "cpus": 0.5}, {"gpus": 2}, {"gpus": 3}, {"gpus": 4}, {"gpus": 5}, {"cpus": 1}, {"cpus": 1.5},
         {"cpus": 64}, {"gib": 1}, {"gib": 4096},
     ],
     "constraints": [
@@ -258,6 +258,22 @@ def test_why_a_service_is_pending(fleet: Fleet, inventory: Path, swarm: Swarm) -
         assert [(row["node"], row["task"], row["owner"]) for row in found["holders"]] == [("g2", "holder.1", "alice")]
     finally:
         swarm.remove(big)
+
+
+def test_a_service_that_reserves_0_is_named(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
+    """It has the three GPUs of g2 that were free."""
+    spec = spec_of("greedy", {"gpus": 0, "constraints": ["node.hostname==g2"]}, 1)
+    greedy = swarm.create(spec)
+    try:
+        wait_until("it to run", lambda: _states(swarm, greedy) == ["running"], shown=lambda: _shown(swarm, greedy))
+        run = shown(fleet, inventory)
+        swarm.scale(greedy, spec, 2)
+        wait_until("the scheduler", lambda: any(status.get("Err") for status in _shown(swarm, greedy)))
+        pending = shown(fleet, inventory, "service=greedy")
+    finally:
+        swarm.remove(greedy)
+    assert "service greedy has 3 NVIDIA-GPU on node g2" in run.output, run.output
+    assert "needs 1 or more NVIDIA-GPU, and all that are free (value: 0) on one node: g2 has 0 NVIDIA-GPU free" in pending.output, pending.output
 
 
 def as_a_run_does(fleet: Fleet, availability: str) -> None:

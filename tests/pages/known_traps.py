@@ -79,6 +79,7 @@ ISOLATION = (
     ),
     BY_ID["no-reservation-sees-all"],
     BY_ID["variable-set-by-hand"],
+    BY_ID["zero-takes-all"],
     BY_ID["new-leader-claims-again"],
     Trap(
         "no-cdi-for-services", "engine", "all versions up to 29.7.2",

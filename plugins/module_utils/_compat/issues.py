@@ -129,6 +129,14 @@ TRAPS = (
         _U + "ledger/test_findings.py::test_who_sees_gpus_without_a_reservation",
     ),
     Trap(
+        "zero-takes-all", "swarm", "any version",
+        "A task that reserves 0 of a named kind (value: 0, NVIDIA-GPU=0) takes every one that is free on its node. It needs at least one; of a"
+        " counted kind, such as VRAM, 0 takes nothing.",
+        "swarmkit api/genericresource/resource_management.go, seen with 26.1.5",
+        WARNING, "Write the number that one task is to have, such as value: 1. For a service that needs no GPU remove the reservation.",
+        _U + "ledger/test_findings.py::test_who_takes_all_since_it_reserves_0",
+    ),
+    Trap(
         "new-leader-claims-again", "leader", "any version",
         "A new leader counts running tasks anew, from the front of its list: a GPU can be given to two tasks, and one that is free to none.",
         "swarmkit manager/scheduler/nodeinfo.go",

@@ -45,4 +45,4 @@ def _is_large_enough(wants: Mapping[str, float], node: Mapping[str, Any], record
     if not wants:
         return True
     total = pending.place(node, record, {}).total
-    return all(total.get(kind, 0) >= amount for kind, amount in wants.items())
+    return all(total.get(kind, 0) >= pending.least(amount) for kind, amount in wants.items())

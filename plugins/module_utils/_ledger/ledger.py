@@ -18,7 +18,7 @@ from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple
 from .._compat import checks
 from .._policy import generic_resources
 from .._swarm.isolation import ENFORCED
-from . import claims, elsewhere, findings, health, on_gpu_nodes, pending, unreserved
+from . import claims, elsewhere, findings, health, on_gpu_nodes, pending, takes_all, unreserved
 from . import reservations as service_reservations
 from .availability import FORMER, is_set_by_run, paused_for, read_mark, set_at, set_by
 from .census import Census
@@ -40,6 +40,7 @@ class Reading(NamedTuple):
     waiting: pending.Waiting  # groups of tasks that no node was found for (of pending)
     reserving: service_reservations.Reserving  # groups of tasks that reserve generic resources (of reservations)
     census: Census | None  # what services are explained by, where any are
+    taking: takes_all.Taking  # of tasks that reserve 0 of a kind (of takes_all)
 
 
 @contextlib.contextmanager
@@ -78,7 +79,8 @@ def ledger(
         "reservations": service_reservations.records(reading.reserving, nodes),
         "pending": pending.pending(reading.waiting, nodes, records, reading.reserved, now),
     }
-    found["findings"] = findings.findings(found, leader, _are_guarded(records, levels or {}))
+    greedy = takes_all.in_words(reading.taking, {record["id"]: record["hostname"] for record in records}) if reading.taking else []
+    found["findings"] = findings.findings(found, leader, _are_guarded(records, levels or {}), greedy)
     if reading.census:
         from . import explain  # only here: to load it takes a hundredth of a second
 
@@ -97,7 +99,7 @@ def _are_guarded(records: Iterable[Mapping[str, Any]], levels: Mapping[str, str]
 
 def _read(listed: Listed, census: Census | None) -> Reading:
     services = {service["ID"]: service for service in listed.services}
-    reading = Reading({}, {}, {}, {}, Restarts(), {}, {}, census)
+    reading = Reading({}, {}, {}, {}, Restarts(), {}, {}, census, {})
     for task in listed.tasks:
         state, service = task["Status"]["State"], services.get(task.get("ServiceID"))
         service_name = service["Spec"]["Name"] if service else task.get("ServiceID")
@@ -144,7 +146,8 @@ def _read_live(reading: Reading, task: Mapping[str, Any], service_name: str, mov
         "holding": allocated,
     }
     reading.tasks.setdefault(node_id, []).append(record)
-    _read_reserved(reading, task, node_id)
+    reserved = _read_reserved(reading, task, node_id)
+    takes_all.add(reading.taking, reserved, allocated, service_name, node_id)
     for kind, given in allocated.items():
         named = isinstance(given, list)
         for value in given if named else [given]:
@@ -162,12 +165,13 @@ def _read_live(reading: Reading, task: Mapping[str, Any], service_name: str, mov
     return record
 
 
-def _read_reserved(reading: Reading, task: Mapping[str, Any], node_id: str) -> None:
+def _read_reserved(reading: Reading, task: Mapping[str, Any], node_id: str) -> Mapping[str, Any]:
     reserved = reservations(task.get("Spec") or {})
     if reserved:
         sums = reading.reserved.setdefault(node_id, [0, 0])
         sums[0] += reserved.get("NanoCPUs", 0)
         sums[1] += reserved.get("MemoryBytes", 0)
+    return reserved
 
 
 # -- nodes -----------------------------------------------------------------------------------------------------------

@@ -102,6 +102,12 @@ def place(node: Mapping[str, Any], record: Mapping[str, Any], reserved: Mapping[
     return Place(node, record, total, free)
 
 
+def least(amount: float) -> float:
+    """How much has to be free for the scheduler: at least one, also for a task that reserves 0. Of named resources 0 takes all that are free, of
+    counted ones nothing."""
+    return amount or 1
+
+
 def wanted_by(spec: Mapping[str, Any]) -> dict[str, Any]:
     reserved = reservations(spec)
     wants = dict(generic_resources.from_info(reserved.get("GenericResources")))  # swarmkit takes amounts alone here
@@ -173,13 +179,13 @@ def _too_large(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
     found = []
     for kind, amount in wants.items():
         most, hostname = max((place.total.get(kind, 0), place.record["hostname"]) for place in places)
-        if most < amount:
+        if most < least(amount):
             found.append("wants %s; the most that a node has: %s" % (amount_of(kind, amount, unit=True), _at(kind, most, hostname)))
     return found
 
 
 def _not_now(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
-    roomy = [place for place in places if all(place.free.get(kind, 0) >= amount for kind, amount in wants.items())]
+    roomy = [place for place in places if all(place.free.get(kind, 0) >= least(amount) for kind, amount in wants.items())]
     opened = [place for place in places if is_open(place.record)]
     if any(is_open(place.record) for place in roomy):
         return []  # it has just come, or waits for what is not checked here
@@ -195,7 +201,7 @@ def _short(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
     found = []
     for kind, amount in wants.items():
         most, hostname = max((place.free.get(kind, 0), place.record["hostname"]) for place in places)
-        if most < amount:
+        if most < least(amount):
             everywhere = amount_of(kind, sum(place.free.get(kind, 0) for place in places))
             words = (amount_of(kind, amount, unit=True), _at(kind, most, hostname), everywhere)
             found.append("wants %s; most free on one node: %s; %s in all" % words)
@@ -206,7 +212,9 @@ def _short(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
 
 
 def amount_of(kind: str, amount: float, unit: bool = False) -> str:
-    """An amount as people write it, of CPUs and memory in whole units."""
+    """An amount as people write it, of CPUs and memory in whole units; with the unit, 0 as what it means (see least)."""
+    if unit and not amount:
+        return "1 or more %s, and all that are free (value: 0)" % kind
     number = "%d" % amount if kind not in UNITS else ("%.2f" % (amount / UNITS[kind])).rstrip("0").rstrip(".")
     return "%s %s" % (number, kind.lstrip("=")) if unit else number
 

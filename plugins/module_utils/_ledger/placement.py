@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence, Tuple
 
 from . import node_match
 from .census import Census, Port, host_ports
-from .pending import CPUS, MEMORY, Place, is_open, wanted_by
+from .pending import CPUS, MEMORY, Place, is_open, least, wanted_by
 
 READY, RESOURCES, PLUGINS, CONSTRAINTS = "ready", "resources", "plugins", "constraints"
 PLATFORM, PORTS, REPLICAS = "platform", "ports", "replicas"
@@ -83,6 +83,7 @@ def failed(demand: Demand, spot: Spot) -> list[str]:
 def room(demand: Demand, spot: Spot) -> int | None:
     """How many such tasks fit at once on a node that no filter excludes; None for any number."""
     limits = [int(spot.place.free.get(kind, 0) // amount) for kind, amount in demand.wants.items() if amount]
+    limits += [1] if any(takes_all(kind, amount, spot.place.record) for kind, amount in demand.wants.items()) else []
     if demand.max_replicas:
         limits.append(demand.max_replicas - spot.replicas)
     if demand.ports:
@@ -93,8 +94,13 @@ def room(demand: Demand, spot: Spot) -> int | None:
 def short(demand: Demand, free: Mapping[str, float]) -> dict[str, float]:
     """How much is missing of each kind. A kind of which nothing is left is not there for the scheduler, even where nothing is reserved of it."""
     # Where anything is reserved, CPUs and memory are compared as well: a node can have less than nothing left.
-    least = {CPUS: 0, MEMORY: 0, **{kind: amount or 1 for kind, amount in demand.wants.items()}} if demand.wants else {}
-    return {kind: amount - free.get(kind, 0) for kind, amount in least.items() if free.get(kind, 0) < amount}
+    all_least = {CPUS: 0, MEMORY: 0, **{kind: least(amount) for kind, amount in demand.wants.items()}} if demand.wants else {}
+    return {kind: amount - free.get(kind, 0) for kind, amount in all_least.items() if free.get(kind, 0) < amount}
+
+
+def takes_all(kind: str, amount: float, record: Mapping[str, Any]) -> bool:
+    """Whether a task that reserves so much takes all that is free on a node: 0 of a named kind (swarmkit api/genericresource)."""
+    return not amount and (record["resources"].get(kind) or {}).get("type") == "named"
 
 
 def lacking(demand: Demand, node: Mapping[str, Any]) -> list[Plugin]:

@@ -14,11 +14,14 @@ from __future__ import annotations
 from math import ceil, inf
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
+from .._policy import generic_resources
+from . import start_first
 from .ledger import ledger
 from .listed import Listed
 from .placement import Demand, demand_of
 from .shortage import size_of
 from .stack import of_stack
+from .start_first import Beside
 from .tasks import is_global, is_job_service, reservations
 
 NEW = "new-"
@@ -32,6 +35,7 @@ class Part(NamedTuple):
     service: Mapping[str, Any]
     demand: Demand
     alone: Mapping[str, Any]  # as explained
+    beside: Beside | None = None  # what of it runs on until new tasks do
 
     @property
     def name(self) -> str:
@@ -60,30 +64,46 @@ def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, pr
     """The ledger as it is without what of this stack is placed anew, with its services explained beside each other.
 
     Tasks stay where they are if the service needs what it needed before, or is not among ``specs`` any more and nobody prunes it. What other tasks
-    of the stack have counts as free: swarm ends the old task before it starts the new one.
+    of the stack have counts as free: swarm ends the old task before it starts the new one. With ``order: start-first`` it does not (start_first).
     """
     specs = list(specs)
     own = {service["Spec"]["Name"]: service for service in of_stack(stack, listed.services)}
-    wanted = [_kept(own.get(spec["Name"]), spec) or {"ID": NEW + spec["Name"], "Spec": spec} for spec in specs]
+    updates = {spec["Name"]: own[spec["Name"]] for spec in specs if _starts_first(own.get(spec["Name"]), spec)}
+    wanted = [_wanted(own.get(spec["Name"]), spec, spec["Name"] in updates) for spec in specs]
     kept = {service["ID"] for service in wanted}
     names = {spec["Name"] for spec in specs}
-    anew = {service["ID"] for name, service in own.items() if name in names or prune} - kept
+    anew = {service["ID"] for name, service in own.items() if name in names - set(updates) or (prune and name not in names)} - kept
     free = listed._replace(
-        tasks=[task for task in listed.tasks if task.get("ServiceID") not in anew],
+        tasks=start_first.without_stuck([task for task in listed.tasks if task.get("ServiceID") not in anew], [one["ID"] for one in own.values()]),
         services=[service for service in listed.services if service["ID"] not in anew | kept],
     )
     found: dict[str, Any] = ledger(free._replace(services=[*free.services, *wanted]), prefix, [service["ID"] for service in wanted])
     by_id = {one["id"]: one for one in found.get("explained") or []}
-    parts = [Part(service, demand_of(service), by_id[service["ID"]]) for service in wanted]
+    parts = [_part(service, by_id[service["ID"]], updates.get(service["Spec"]["Name"]), free, prefix) for service in wanted]
     explained = _together(parts, free, prefix)
     for one in explained:
         part = next(part for part in parts if part.name == one["service"])
         if one["fits"]:  # where the others of the stack will be is not known
             one["feasible"] = part.alone["feasible"]
-        one["stays"] = not part.is_new and not part.alone["needed"]
+        one["stays"] = not part.is_new and not part.alone["needed"] and part.beside is None
+        one["beside"] = part.beside is not None
         one["rivals"] = rivals(part, parts) if one["fits"] else []
         del one["rooms"]
     return dict(found, explained=sorted(explained, key=lambda one: one["service"]))
+
+
+def _wanted(service: Mapping[str, Any] | None, spec: Mapping[str, Any], is_updated: bool) -> Mapping[str, Any]:
+    """The service as it is to be, with the id of the one that has tasks which stay."""
+    if service is not None and is_updated:
+        return start_first.updated(service, spec, NEW + spec["Name"])
+    return _kept(service, spec) or {"ID": NEW + spec["Name"], "Spec": spec}
+
+
+def _starts_first(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
+    """Whether its tasks are replaced by others that start before they end."""
+    if service is None or not start_first.applies(service, spec) or list(service["Spec"]["Mode"]) != list(spec["Mode"]):
+        return False
+    return start_first.is_replaced(spec) or not _needs_the_same(service, spec)
 
 
 def _kept(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -92,10 +112,36 @@ def _kept(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> Mapping
         return None
     if (size_of(service).wanted or 0) > (size_of({"Spec": spec}).wanted or 0):
         return None  # which of its tasks end is not known
+    return dict(service, Spec=dict(service["Spec"], Mode=spec["Mode"])) if _needs_the_same(service, spec) else None
+
+
+def _needs_the_same(service: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     new, old = demand_of(dict(service, Spec=spec)), demand_of(service)
-    if new._replace(platforms=(), plugins=()) != old._replace(platforms=(), plugins=(), constraints=list(old.constraints)):
-        return None
-    return dict(service, Spec=dict(service["Spec"], Mode=spec["Mode"]))
+    return new._replace(platforms=(), plugins=()) == old._replace(platforms=(), plugins=(), constraints=list(old.constraints))
+
+
+def _part(service: Mapping[str, Any], one: Mapping[str, Any], former: Mapping[str, Any] | None, free: Listed, prefix: str) -> Part:
+    """``former``: what an update with new tasks first is of, None if it is none."""
+    part = Part(service, demand_of(service), one)
+    old = start_first.places(free.tasks, former["ID"]) if former else {}
+    if former and is_global(service) and old:
+        part = part._replace(beside=Beside(sum(old.values())))
+    elif former and old:
+        wanted, number, larger = size_of(service).wanted or 0, sum(old.values()), start_first.grows(part.demand, demand_of(former))
+        others = free._replace(tasks=[task for task in free.tasks if task.get("ServiceID") != former["ID"]], services=[*free.services, service])
+        (alone,) = ledger(others, prefix, [service["ID"]])["explained"]
+        rooms = ({node_id: _number(room) for node_id, room in found["rooms"].items()} for found in (one, alone))
+        part = part._replace(beside=Beside(number, wanted if larger else start_first.needed(wanted, old, *rooms), larger, max(0, wanted - number)))
+    return part._replace(alone=_judged(part, one))
+
+
+def _judged(part: Part, one: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is explained of the service, with what its update needs."""
+    if part.beside is None:
+        return dict(one, fits=bool(one["fits"]) or (not one["needed"] and not is_global(part.service)))  # of no task there is none to place
+    needed = one["needed"] if part.beside.needed is None else part.beside.needed
+    fits = one["fits"] if part.beside.needed is None else _number(one["room"]) >= needed
+    return dict(one, needed=needed, fits=fits, text=one["text"] if fits else start_first.why(one, part.beside))
 
 
 def _together(parts: Sequence[Part], free: Listed, prefix: str) -> list[dict[str, Any]]:
@@ -106,7 +152,7 @@ def _together(parts: Sequence[Part], free: Listed, prefix: str) -> list[dict[str
         if all(one["fits"] for one in found):
             return found
         first = first or found
-        if not all(_fits(part.alone, part.service) for part in parts):
+        if not all(part.alone["fits"] for part in parts):
             break  # no order helps
     return first
 
@@ -127,15 +173,11 @@ def _placed_in_order(parts: Sequence[Part], free: Listed, prefix: str, tight: bo
         if part.is_new:
             services.append(part.service)
         now = ledger(free._replace(tasks=tasks, services=services), prefix, [part.service["ID"]])
-        (one,) = now["explained"]
-        found.append(dict(one, fits=_fits(one, part.service)))
+        one = _judged(part, *now["explained"])
+        found.append(dict(one))
         nodes = _tight(one, parts[number + 1 :]) if tight else _spread(one)
         tasks += _placed(part.service, one, now["nodes"], nodes)
     return found
-
-
-def _fits(one: Mapping[str, Any], service: Mapping[str, Any]) -> bool:
-    return bool(one["fits"]) or (not one["needed"] and not is_global(service))  # of no task there is none to place
 
 
 # -- where the tasks of one service are ------------------------------------------------------------------------------
@@ -165,8 +207,7 @@ def _placed(
     """Its tasks as they would be."""
     by_id = {record["id"]: record for record in records}
     left = {node_id: _free(by_id[node_id]) for node_id in one["feasible"]}
-    generic = reservations(service["Spec"]["TaskTemplate"]).get("GenericResources") or []
-    wants = {item["DiscreteResourceSpec"]["Kind"]: item["DiscreteResourceSpec"]["Value"] for item in generic}
+    wants = generic_resources.from_info(reservations(service["Spec"]["TaskTemplate"]).get("GenericResources"))
     chosen = one["feasible"] if is_global(service) else nodes[: one["needed"]]
     return [
         _task(service, slot, node_id, {kind: _taken(left[node_id], kind, amount) for kind, amount in wants.items()})
@@ -182,7 +223,8 @@ def _free(record: Mapping[str, Any]) -> dict[str, Any]:
 def _taken(free: dict[str, Any], kind: str, amount: int) -> Any:
     if not isinstance(free[kind], list):
         return amount
-    given, free[kind] = free[kind][:amount], free[kind][amount:]
+    taken = amount or len(free[kind])  # 0 of a named kind takes all
+    given, free[kind] = free[kind][:taken], free[kind][taken:]
     return given
 
 
@@ -247,5 +289,5 @@ def _each(part: Part, other: Part) -> int:
     """How many tasks of the part lose their room to one of the other on the same node."""
     if part.demand.ports & other.demand.ports:
         return 1  # there is room for one anyway
-    shared = [ceil(other.demand.wants[kind] / amount) for kind, amount in part.demand.wants.items() if amount and other.demand.wants.get(kind)]
-    return max(shared, default=0)
+    both = [(amount, other.demand.wants[kind]) for kind, amount in part.demand.wants.items() if kind in other.demand.wants]
+    return max((ceil(taken / amount) if taken and amount else 1 if taken else ANY_NUMBER for amount, taken in both), default=0)

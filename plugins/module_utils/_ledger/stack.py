@@ -92,6 +92,7 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
         "job": job,
         "wanted": wanted,
         "running": len(running),
+        "former": len(old),  # still run as they were specified before
         "complete": len(complete),
         "update": state,
         "failed": _why(last["Status"]) if last else "",

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...module_utils._gpu.record import devices_of
+from ...module_utils._ledger.pending import least
 from ...module_utils._policy import generic_resources
 
 # By node id and kind, how much there is of it.
@@ -37,13 +38,25 @@ def losses(ledger: Any, changes: Mapping[str, Mapping[str, int]], joining: Seque
     then = {**now, **{node_id: changed for node_id, changed in changes.items() if node_id in now}}
     # Whether a node that is yet to join meets a constraint is not known.
     coming = {f"joining {number}": found for number, found in enumerate(joining)}
-    groups = (ledger or {}).get("reservations") or []
+    groups = [_at_least(group, _named(ledger)) for group in (ledger or {}).get("reservations") or []]
     found = []
     for group in groups:
         why = _why(group, now, then, coming) or _too_little(group, groups, now, {**then, **coming})
         if why:
             found.append(Loss(group["service"], f"service {group['service']} ({_tasks(group['tasks'])}): {why}", frozenset(group["wants"])))
     return found
+
+
+def _named(ledger: Any) -> set[str]:
+    """The kinds whose resources have names."""
+    nodes = (ledger or {}).get("nodes") or []
+    return {kind for node in nodes for kind, entry in node["resources"].items() if entry["type"] == "named"}
+
+
+def _at_least(group: Mapping[str, Any], named: set[str]) -> dict[str, Any]:
+    """The group with what each of its tasks has at least: one where it reserves 0 of a named kind, and so takes all that are free."""
+    wants = {kind: amount or (1 if kind in named else 0) for kind, amount in group["wants"].items()}
+    return {**group, "wants": wants, "or_more": [kind for kind in wants if not group["wants"][kind]]}
 
 
 def decided_totals(assessed: Mapping[str, Any], node: Mapping[str, Any] | None) -> dict[str, int]:
@@ -106,12 +119,12 @@ def _why(group: Mapping[str, Any], now: Totals, then: Totals, coming: Totals) ->
     wants, able = group["wants"], group["able"]
     if group["nodes"] is not None:
         lost = [node for node in group["nodes"] if node in now and _fits(wants, now[node]) and not _fits(wants, then[node])]
-        return f"{_tasks(len(lost))} would have no {_in_words(wants)} on {'its node' if len(lost) == 1 else 'their nodes'}" if lost else None
+        return f"{_tasks(len(lost))} would have no {_in_words(group)} on {'its node' if len(lost) == 1 else 'their nodes'}" if lost else None
     nodes = [node for node in now if able is None or node in able]
     after = [then[node] for node in nodes] + (list(coming.values()) if able is None else [])
     if not any(_fits(wants, now[node]) for node in nodes) or any(_fits(wants, one) for one in after):
         return None
-    return f"no node that it may run on would have {_in_words(wants)}"
+    return f"no node that it may run on would have {_in_words(group)}"
 
 
 def _too_little(group: Mapping[str, Any], groups: Iterable[Mapping[str, Any]], now: Totals, then: Totals) -> str | None:
@@ -124,11 +137,12 @@ def _too_little(group: Mapping[str, Any], groups: Iterable[Mapping[str, Any]], n
 
 
 def _fits(wants: Mapping[str, int], found: Mapping[str, int]) -> bool:
-    return all(found.get(kind, 0) >= amount for kind, amount in wants.items())
+    """Of a kind with nothing left there is none, also for a task that reserves 0."""
+    return all(found.get(kind, 0) >= least(amount) for kind, amount in wants.items())
 
 
-def _in_words(wants: Mapping[str, int]) -> str:
-    return " and ".join(f"{amount} {kind}" for kind, amount in wants.items())
+def _in_words(group: Mapping[str, Any]) -> str:
+    return " and ".join(kind if kind in group["or_more"] else f"{amount} {kind}" for kind, amount in group["wants"].items())
 
 
 def _tasks(count: int) -> str:

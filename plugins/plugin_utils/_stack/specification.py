@@ -41,6 +41,7 @@ def _service(name: str, service: dict[str, Any], document: dict[str, Any]) -> di
         "Name": name,
         "Mode": _mode(deploy, name),
         "EndpointSpec": {"Ports": [port for one in service.get("ports") or [] if (port := _port(one))]},
+        "UpdateConfig": _update(deploy.get("update_config") or {}),
         "TaskTemplate": {
             "ContainerSpec": {"Mounts": [mount for one in service.get("volumes") or [] if (mount := _mount(one, document))]},
             "Resources": {"Reservations": _reservations(resources.get("reservations") or {}, name)},
@@ -80,6 +81,11 @@ def _mode(deploy: dict[str, Any], name: str) -> dict[str, Any]:
         raise GpuSwarmError(f"{name}: deploy.replicas stands beside mode: {mode}, which runs one task on each node. Take it out.")
     options = {"replicated": {"Replicas": replicas}, "replicated-job": {"TotalCompletions": replicas, "MaxConcurrent": replicas}}
     return {_MODES[mode]: options.get(mode, {})}
+
+
+def _update(found: dict[str, Any]) -> dict[str, Any]:
+    """Docker replaces one task at a time unless the file says otherwise, and all at once for 0."""
+    return {"Order": found.get("order") or "stop-first", "Parallelism": found.get("parallelism", 1)}
 
 
 def _reservations(found: dict[str, Any], name: str) -> dict[str, Any]:

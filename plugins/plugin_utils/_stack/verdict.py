@@ -76,17 +76,24 @@ def orphans(answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]]) -> li
     return [one["service"] for one in answer["progress"] if one["service"] not in names]
 
 
-def fitting(answer: Mapping[str, Any]) -> list[str]:
+def fitting(answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]]) -> list[str]:
     """A line for each service: on which nodes it would fit."""
     names = {node["id"]: node["hostname"] for node in answer["nodes"]}
-    return [
-        f"{one['service']}: {_fits([names.get(node, node) for node in one['feasible']], one) if one['fits'] else one['text']}"
-        for one in answer["preflight"]
-    ]
+    by_name = {spec["Name"]: spec for spec in specs}
+    return [f"{one['service']}: {_fitting(names, one, by_name[one['service']])}" for one in answer["preflight"]]
 
 
-def _fits(names: list[str], one: Mapping[str, Any]) -> str:
-    return "its tasks stay where they are" if one["stays"] else _where(names) + _unless(one)
+def _fitting(hostnames: Mapping[str, str], one: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+    if not one["fits"]:
+        return str(one["text"])
+    names = [hostnames.get(node, node) for node in one["feasible"]]
+    at_once = spec["UpdateConfig"]["Parallelism"]
+    number = f"{at_once} at a time" if at_once else "all at once"
+    if one["beside"]:
+        return f"its tasks are replaced, {number}; a new one {_where(names)}, and starts before the old one ends{_unless(one)}"
+    if one["stays"]:
+        return f"its tasks are replaced, {number}" if spec["TaskTemplate"].get("ForceUpdate") else "its tasks stay where they are"
+    return _where(names) + _unless(one)
 
 
 def _unless(one: Mapping[str, Any]) -> str:
@@ -108,6 +115,8 @@ def lines(answer: Mapping[str, Any], unsteady: Collection[str] = ()) -> dict[str
 def _line(one: Mapping[str, Any], pending: str | None, unsteady: bool) -> str:
     ended = f", {one['complete']} complete" if one["complete"] else ""
     words = [f"{one['running']} of {one['wanted']} {'complete' if one['job'] else 'running'}{ended}"]
+    if one["former"] and not one["update"].startswith("rollback"):
+        words = [f"{one['former']} serve (former version), {one['running']} of {one['wanted']} updated"]
     if one["done"] and not unsteady:
         return words[0]
     if one["update"] == BACK:

@@ -29,6 +29,8 @@ SMALL = node("n2", resources=())
         ([N1, N2], {"reserves": {"NVIDIA-GPU": 1}}, True),
         ([N1, N2], {"reserves": {"NVIDIA-GPU": 2}}, False),
         ([N1, SMALL], {"reserves": {"NVIDIA-GPU": 1}}, False),
+        ([N1, N2], {"reserves": {"NVIDIA-GPU": 0}}, True),
+        ([N1, SMALL], {"reserves": {"NVIDIA-GPU": 0}}, False),
         ([N1, N2], {"reserves": {"MemoryBytes": 1 << 50}}, False),
         ([N1, node("n2", availability="pause")], {}, False),
         ([N1, node("n2", State="down")], {}, False),

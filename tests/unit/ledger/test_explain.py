@@ -164,6 +164,15 @@ def test_a_kind_of_which_nothing_is_left():
 # -- the smallest change that would make room ------------------------------------------------------------------------
 
 
+def test_a_task_that_reserves_0_has_a_node_for_itself():
+    """Of a named kind it takes all that are free, of a counted one nothing."""
+    found = explained([node("n1", resources=gpus(4)), node("n2", resources=gpus(2, 4)), node("n3")], train({GPU: 0}, 3))
+    assert (found["rooms"], found["room"], found["fits"]) == ({"n1": 1, "n2": 1}, 2, False)
+    assert found["text"].startswith("needs 1 or more NVIDIA-GPU, and all that are free (value: 0) on one node: there is room for 2 of 3 tasks")
+    counted = [{"DiscreteResourceSpec": {"Kind": GPU, "Value": 4}}]
+    assert explained([node("n1", resources=counted)], train({GPU: 0}, 3))["rooms"] == {"n1": None}
+
+
 def test_the_nodes_that_lack_the_least_and_who_would_have_to_end():
     nodes = [
         node("g1", resources=gpus(2)),

@@ -175,5 +175,17 @@ def test_who_reserves_memory_sets_the_variable_rightly():
     assert (len(result["unreserved"]), result["findings"]) == (1, [])
 
 
+def test_who_takes_all_since_it_reserves_0():
+    """swarm leaves the value out of its answers where it is 0."""
+    greedy = [task("t1", given=named(A, B), reserves={"NVIDIA-GPU": 0}), task("t2", given=discrete(0), reserves={"VRAM": 0}, slot=2)]
+    other = task("t4", "n2", given=named("GPU-d"), reserves={"NVIDIA-GPU": 0}, slot=4)
+    more = [task("t3", given=named("GPU-c"), reserves={"NVIDIA-GPU": 1}, slot=3), other]
+    nodes = [node(resources=[*named(A, B, "GPU-c"), *discrete(9)]), node("n2", resources=named("GPU-d"))]
+    (text,) = texts(findings_of(nodes, [*greedy, *more]), "zero-takes-all")
+    assert "takes every one that is free on its node" in text
+    assert "Here: service train has 2 NVIDIA-GPU on node host-n1; service train has 1 NVIDIA-GPU on node host-n2." in text
+    assert findings_of(nodes, more[:1])["findings"] == []
+
+
 def test_a_sound_swarm_has_no_findings():
     assert findings_of([node(resources=named(A))], [task("t1", given=named(A))])["findings"] == []

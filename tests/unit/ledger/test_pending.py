@@ -80,6 +80,23 @@ def test_nothing_is_left():
     ]
 
 
+@pytest.mark.parametrize(
+    ("nodes", "tasks", "words"),
+    [
+        ([node(resources=gpus(1))], [task("t1", given=gpus(1))], "most free on one node: 0; 0 in all"),
+        ([node(resources=discrete(9, GPU))], [task("t1", given=discrete(9, GPU))], "most free on one node: 0; 0 in all"),
+        ([node()], [], "the most that a node has: 0"),
+        ([node(resources=gpus(2))], [task("t1", given=gpus(1))], None),
+        ([node(resources=gpus(2), availability="pause")], [], "every node with room for it takes no new tasks: host-n1"),
+    ],
+)
+def test_a_task_that_reserves_0_needs_one_that_is_free(nodes, tasks, words):
+    found = missing(nodes, *tasks, pending("t2", {GPU: 0}, slot=2))
+    assert found == [] if words is None else words in found[0]
+    if words and "most" in words:
+        assert found[0].startswith("wants 1 or more NVIDIA-GPU, and all that are free (value: 0); ")
+
+
 def test_a_kind_that_nobody_has():
     assert missing([node(resources=named(A))], pending("t1", {"NVIDIA-H100": 1})) == [
         "wants 1 NVIDIA-H100; the most that a node has: 0"

@@ -68,5 +68,16 @@ def test_a_service_is_said_to_fit_wherever_it_could_be() -> None:
     assert a["feasible"] == ["n1", "n2"]
 
 
+@pytest.mark.parametrize(("wanted", "fit", "rivals"), [(1, ["a", "b"], ["a"]), (2, ["b"], [])])
+def test_what_takes_all_leaves_nothing_for_another(wanted: int, fit: list[str], rivals: list[str]) -> None:
+    """a reserves 0 of a named kind. It fits beside b only where b comes first and leaves one."""
+    greedy = spec("a", 0)
+    greedy["TaskTemplate"]["Resources"]["Reservations"] = {"GenericResources": [{"DiscreteResourceSpec": {"Kind": "NVIDIA-GPU"}}]}
+    listed = Listed(TWO_AND_ONE[:1], [], [], None)
+    found = {one["service"]: one for one in preflight("s", [greedy, spec("b", wanted)], listed, "gpu-swarm.")["explained"]}
+    assert [name for name, one in found.items() if one["fits"]] == fit
+    assert fit != ["a", "b"] or found["b"]["rivals"] == rivals
+
+
 def test_a_stack_without_services() -> None:
     assert preflight("s", [], Listed(TWO_AND_ONE, [], [], None), "gpu-swarm.")["explained"] == []

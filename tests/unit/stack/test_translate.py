@@ -122,6 +122,8 @@ NOT_DEPLOYED = [
     (DEVICES.format("devices", "{cuont: 1, capabilities: [gpu]}"), "has cuont"),
     (DEVICES.format("devices", "gpu"), "is 'gpu', and has to be a mapping"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: VRAM, value: -4000}}"), "the value of VRAM is -4000"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: 0}}"), "a task takes every NVIDIA-GPU that is free on"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: '0'}}"), "Write how many one task is to have"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: VRAM, value: 0.5}}"), "the value of VRAM is 0.5"),
     (DEVICES.format("generic_resources", "{named_resource_spec: {kind: GPU, value: a}}"), "has to be discrete_resource_spec"),
     (MISPRINT, "kind and value stand beside discrete_resource_spec, and have to stand under it. Indent both"),
@@ -575,3 +577,24 @@ def test_of_that_more_than_a_few_are_translated_and_more_than_a_few_refused() ->
 def test_what_deploy_cannot_be(deploy: str) -> None:
     with pytest.raises(GpuSwarmError):
         specifications(of_file(f"services: {{a: {{image: i, deploy: {{{deploy}}}}}}}").document, "s")
+
+
+ZERO = """
+version: '3.9'
+services:
+  vectors: {image: lab/cuda, healthcheck: {test: ["CMD-SHELL", "curl localhost:8000/beat || exit 1"], interval: 10s}}
+  llm:
+    image: lab/cuda
+    deploy:
+      resources: {reservations: {generic_resources: [{discrete_resource_spec: {kind: "NVIDIA-GPU", value: 0}}]}}
+      restart_policy: {condition: any, delay: 5s, max_attempts: 3}
+"""
+
+
+def test_0_of_a_kind_is_an_error_that_says_what_it_does() -> None:
+    """As it stands in widely used stack files."""
+    with pytest.raises(GpuSwarmError) as raised:
+        translate(ZERO, "c.yml", lambda _path: None, {})
+    where = "c.yml: services.llm.deploy.resources.reservations.generic_resources[0]: the value of NVIDIA-GPU is 0"
+    assert raised.value.message.startswith(f"{where}, with which a task takes every NVIDIA-GPU that is free on its node")
+    assert "such as value: 1" in raised.value.message

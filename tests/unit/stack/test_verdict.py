@@ -16,7 +16,7 @@ from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._ledger import stack as on_swarm
 from plugins.module_utils._ledger.listed import Listed
 from plugins.module_utils._ledger.preflight import preflight
-from plugins.plugin_utils._stack import patience, verdict
+from plugins.plugin_utils._stack import patience, replaced, verdict
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.translate import translate
 
@@ -31,12 +31,18 @@ def gpus(name: str, count: int, more: str = "") -> str:
     return f"{name}: {{image: i, gpus: [{{count: {count}}}], deploy: {{{more}}}}}"
 
 
-def answer(text: str, nodes: Any = None, tasks: Any = (), services: Any = ()) -> dict[str, Any]:
-    wanted = specs("services: {" + text + "}")
+def answer(text: str, nodes: Any = None, tasks: Any = (), services: Any = (), wanted: Any = None) -> dict[str, Any]:
+    wanted = wanted or specs("services: {" + text + "}")
     listed = Listed(nodes or FLEET, list(tasks), list(services), None)
     found = preflight("s", wanted, listed, "gpu-swarm.")
     taken = on_swarm.taken("s", [one["Name"] for one in wanted], listed.services)
     return {"nodes": found["nodes"], "kinds": found["kinds"], "preflight": found["explained"], "taken": taken}
+
+
+def fitting(text: str, marked: bool = False, **options: Any) -> list[str]:
+    """``marked``: the file says something else of its services than the deployed one."""
+    wanted = replaced.marked(specs("services: {" + text + "}"), "s", {}, None, ["s_a"] if marked else [])
+    return verdict.fitting(answer(text, wanted=wanted, **options), wanted)
 
 
 def refused(text: str, allow_pending: bool = False, **options: Any) -> str | None:
@@ -101,7 +107,7 @@ def test_what_stays_as_it_is_makes_no_room_for_another() -> None:
     assert "s_b needs 2 NVIDIA-GPU on one node" in refused(gpus("a", 1) + ", " + gpus("b", 2), **options)
     assert refused(gpus("a", 1, "replicas: 3"), **options) is None
     assert "there is room for 2 of 3 tasks" in refused(gpus("a", 1, "replicas: 4"), **options)
-    assert verdict.fitting(answer(gpus("a", 1), **options)) == ["s_a: its tasks stay where they are"]
+    assert fitting(gpus("a", 1), **options) == ["s_a: its tasks stay where they are"]
     # Of one that has fewer tasks than before, any may end.
     there["Spec"]["Mode"] = {"Replicated": {"Replicas": 3}}
     assert refused(gpus("a", 1) + ", " + gpus("b", 2), **options) is None
@@ -113,12 +119,25 @@ def test_what_stays_as_it_is_makes_no_room_for_another() -> None:
     assert refused(gpus("a", 1, moved) + ", " + gpus("b", 2), **options) is None
 
 
+def test_tasks_that_are_replaced_do_not_stay() -> None:
+    """Their service needs what it needed, and the file says something else of it."""
+    mine = [task("t1", "n1", given=named(A, B), service="own", reserves={"NVIDIA-GPU": 2})]
+    options = {"tasks": mine, "services": [own()], "marked": True}
+    assert fitting(gpus("a", 2), **options) == ["s_a: its tasks are replaced, 1 at a time"]
+    assert fitting(gpus("a", 2, "update_config: {parallelism: 0}"), **options) == ["s_a: its tasks are replaced, all at once"]
+    (full,) = fitting(gpus("a", 2, "update_config: {order: start-first}"), **options)
+    assert "its 1 tasks run on until new ones do" in full
+    large = [*FLEET, node("n3", resources=named("GPU-d", "GPU-e"))]
+    (beside,) = fitting(gpus("a", 2, "update_config: {order: start-first, parallelism: 2}"), nodes=large, **options)
+    assert beside == "s_a: its tasks are replaced, 2 at a time; a new one fits on host-n3, and starts before the old one ends"
+
+
 def test_a_name_that_is_taken() -> None:
     assert refused(gpus("a", 1), services=[service("x", "s_a")]).startswith("The swarm has s_a already, which the stack s does not own.")
 
 
 def test_what_fits_where() -> None:
-    fits, does_not = verdict.fitting(answer(gpus("a", 1) + ", " + gpus("b", 3)))
+    fits, does_not = fitting(gpus("a", 1) + ", " + gpus("b", 3))
     assert fits == "s_a: fits on host-n1, host-n2"
     assert does_not.startswith("s_b: needs 3 NVIDIA-GPU on one node: wants 3 NVIDIA-GPU; the most that a node has: 2 (host-n1)")
 
@@ -234,6 +253,15 @@ def test_it_is_not_done_while_its_update_goes_on_or_an_older_task_runs() -> None
     older = of_own("t1", "running")
     older["Spec"] = {**older["Spec"], "ContainerSpec": {"Image": "older"}}
     assert far([older])["running"] == 0
+
+
+def test_what_serves_while_an_update_waits_is_said() -> None:
+    older = of_own("t1", "running")
+    older["Spec"] = {**older["Spec"], "ContainerSpec": {"Image": "older"}}
+    waits = task("t2", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})
+    found = far([older, waits], UpdateStatus={"State": "updating"})
+    pending = [{"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}]
+    assert line(found, pending) == "1 serve (former version), 0 of 1 updated; needs 2"
 
 
 def test_it_is_pending() -> None:
