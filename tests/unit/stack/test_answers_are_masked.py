@@ -17,8 +17,8 @@ S = "s3cr3t-v4lue"
 COMPOSE = f"services: {{a: {{image: lab/task, environment: {{WHATEVER: {S}}}}}}}"
 FITS = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": [], "rivals": [], "stays": False, "beside": False}
 SAID = f'failed to create service s_a: Error response from daemon: rpc error: expanding env "WHATEVER={S}" of lab/task'
-ONE = {"service": "s_a", "job": False, "wanted": 1, "running": 0, "complete": 0, "former": 0, "done": False, "over": True, "update": "", "failures": 1}
-PROGRESS = {**ONE, "failed": f"starting container failed: {S}", "ended": ["t1"], "past": [], "digest": "", "tasks": []}
+ONE = {"service": "s_a", "job": False, "wanted": 1, "running": 0, "complete": 0, "former": 0, "done": False, "over": True, "update": ""}
+PROGRESS = {**ONE, "failures": 1, "failed": f"starting container failed: {S}", "ended": ["t1"], "past": [], "digest": "", "tasks": []}
 ANSWER = {
     "nodes": [], "kinds": [], "preflight": [FITS], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
     "not_there": [], "refused": [], "kept": None, "absent": [],
