@@ -9,9 +9,13 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import glob
 import os
 import re
 import tempfile
+import time
 from typing import Any, Iterable, Mapping, NamedTuple
 
 from .._errors import GpuSwarmError
@@ -22,6 +26,9 @@ from .._swarm.manager import Manager
 
 DIRECTORY = "/var/lib/gpu-swarm/jobs"
 LIMIT_MIB = 1024
+# How much of the file system stays free: what fills a manager's disk stops its dockerd as well.
+FREE_MIB, FREE_SHARE = 1024, 0.05  # of the two the smaller one
+FRESH_S = 60  # a file that was made just now may not be locked yet
 
 
 def path_of(directory: str, service: Mapping[str, Any], task: Mapping[str, Any]) -> str:
@@ -39,6 +46,7 @@ class Kept(NamedTuple):
 
 def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], kept: Kept, ended: bool = True) -> list[str]:
     """The files with the logs of all tasks that ever ran and, unless ``ended`` is False, are over. What is there already is left as it is."""
+    sweep(kept.directory)
     framed = not service["Spec"]["TaskTemplate"].get("ContainerSpec", {}).get("TTY")
     saved = []
     for task in tasks:
@@ -63,16 +71,34 @@ def _write(path: str, pieces: Iterable[bytes], limit_mib: int) -> None:
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=folder)
     try:
         with naming(path), os.fdopen(handle, "wb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)  # for sweep
             size = 0
             for piece in pieces:
                 size += len(piece)
                 if limit_mib and size > limit_mib << 20:
                     raise ValueError("it has more than %d MiB. Save it yourself, or raise log_limit_mib (0: no limit)" % limit_mib)
+                _require_room(folder)
                 stream.write(piece)
             stream.flush()
             os.fsync(stream.fileno())
-        os.rename(temporary, path)
+            os.rename(temporary, path)
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
     sync_directory(folder)
+
+
+def _require_room(folder: str) -> None:
+    now = os.statvfs(folder)
+    floor = min(FREE_MIB << 20, int(now.f_blocks * now.f_frsize * FREE_SHARE))
+    if now.f_bavail * now.f_frsize < floor:
+        raise ValueError("less than %d MiB are free on that disk. Make room there, or set log_directory to another one" % (floor >> 20))
+
+
+def sweep(folder: str) -> None:
+    """Remove the parts of logs that are left where whoever wrote them was killed: nobody has them locked."""
+    for left in glob.glob(glob.escape(os.path.join(folder, TEMPORARY)) + "*"):
+        with contextlib.suppress(OSError), open(left, "rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - os.fstat(stream.fileno()).st_mtime > FRESH_S:
+                os.unlink(left)

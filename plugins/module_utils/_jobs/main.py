@@ -16,6 +16,7 @@ import sys
 from .._errors import GpuSwarmError
 from .._printable import printable
 from .._swarm.manager import connect
+from . import logs
 from .prune import prune
 
 CONNECTION = {
@@ -27,6 +28,7 @@ def main() -> int:
     home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link, beside the settings
     with open(os.path.join(home, "settings.json"), encoding="utf-8") as stream:
         settings = json.load(stream)
+    logs.sweep(settings["log_directory"])
     try:
         manager = connect(dict(CONNECTION, docker_host="unix://%s" % settings["docker_socket"]))
         if not any(node["ID"] == manager.node_id and (node.get("ManagerStatus") or {}).get("Leader") for node in manager.nodes()):

@@ -4,9 +4,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 import stat
 import struct
+import time
+from pathlib import Path
 
 import pytest
 
@@ -87,3 +91,52 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(GpuSwarmError, match=r"train\.t1\.log: .*(Not a directory|File exists)"):
         logs.save(Manager([LOG]), service(), [task()], logs.Kept(str(tmp_path / "file")))
+
+
+def test_what_is_left_of_a_log_is_removed_unless_somebody_writes_it(tmp_path):
+    """A process that is killed leaves the part that it had written."""
+    fork = multiprocessing.get_context("fork")
+    writing = fork.Event()
+
+    def pieces():
+        yield b"x" * 1000
+        writing.set()
+        signal.pause()
+
+    writer = fork.Process(target=logs._write, args=(str(tmp_path / "train.t1.log"), pieces(), 0))
+    writer.start()
+    assert writing.wait(30)
+    (part,) = tmp_path.iterdir()
+    long_ago = time.time() - 3600
+    os.utime(part, (long_ago, long_ago))
+    logs.sweep(str(tmp_path))
+    assert part.exists()
+    writer.terminate()
+    writer.join()
+    assert part.exists()
+    (tmp_path / "a.t0.log").write_text("whole")
+    logs.save(Manager([LOG]), service(), [task()], logs.Kept(str(tmp_path)))
+    assert sorted(os.listdir(tmp_path)) == ["a.t0.log", "train.t1.log"]
+
+
+def test_one_that_was_made_just_now_may_not_be_locked_yet(tmp_path):
+    part = Path(tmp_path / ".gpu-swarm.abc")
+    part.write_text("")
+    logs.sweep(str(tmp_path))
+    assert part.exists()
+
+
+def test_no_log_fills_the_manager_s_disk(tmp_path, monkeypatch):
+    free = iter([2 << 30, 1 << 20])  # after the first piece somebody else has filled it
+
+    class Disk:
+        f_frsize, f_blocks = 1, 100 << 30
+
+        @property
+        def f_bavail(self):
+            return next(free)
+
+    monkeypatch.setattr(os, "statvfs", lambda path: Disk())
+    with pytest.raises(GpuSwarmError, match=r"train\.t1\.log: less than 1024 MiB are free on that disk\. Make room there, or set log_directory"):
+        logs.save(Manager([framed((1, b"x" * 10)), framed((1, b"y"))]), service(), [task()], logs.Kept(str(tmp_path)))
+    assert os.listdir(tmp_path) == []
