@@ -12,6 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
+from ..plugin_utils._fleet import advertised
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, left_out
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
 from ..plugin_utils._fleet.room import rooms
@@ -130,6 +131,7 @@ def _warnings(planned, managers, settings, absent):
         *toolkit_warnings(hosts, steps),
         *warnings.together({host.name: host.assessed for host in hosts}),
         *warnings.even_managers(managers, {name: step.needs for name, step in steps.items()}),
+        *advertised.warnings({host.name: _advertises_else(host) for host in hosts if not absent}),
         *react.warnings([] if absent else hosts, swarm),
         *dedicated.warnings(settings[DEDICATED] and not absent, swarm.ledger),
         *warnings.unread_keeps(swarm.nodes.values()),
@@ -138,10 +140,19 @@ def _warnings(planned, managers, settings, absent):
     ]
 
 
+def _advertises_else(host):
+    return advertised.difference(host.advertise_addr, (host.assessed or {}).get("swarm") or {})
+
+
 def _of_run(steps, state, ledger, settings, checks):
-    """The hosts that return to service or are paused before anything else is done, and whether a run notes that nothing was to be done."""
+    """The hosts that return to service, are found well or are paused before anything else is done, and whether a run that changed nothing notes
+    that."""
     notes = settings["provision_note_run"] or ends.failed_before(ledger)
-    return {"only_paused": only_paused(steps), "to_pause": {} if checks else to_pause(steps), "notes": notes and state == "present"}
+    return {
+        "only_paused": only_paused(steps),
+        "to_pause": {} if checks else to_pause(steps),
+        "notes": notes and state == "present",
+    }
 
 
 def _by_node(evicted):

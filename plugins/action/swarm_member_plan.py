@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils._controller.manager_api import external
-from ..plugin_utils._fleet import joining
+from ..plugin_utils._fleet import advertised, joining
 
 OPTIONS = {
     "step": {"type": "str", "choices": ["survey", "assess", "promote", "demote", "leave"], "required": True},
@@ -22,6 +22,7 @@ OPTIONS = {
     "listed": {"type": "dict", "default": {}},
     "role": {"type": "str", "choices": ["manager", "worker"]},
     "move": {"type": "bool", "default": False},
+    "advertise_addr": {"type": "str", "default": ""},
     "dissolve": {"type": "bool", "default": False},
     "entry": {"type": "str", "default": ""},
 }
@@ -60,7 +61,9 @@ class ActionModule(ActionBase):
         return asdict(joining.survey(answers, args["managers"], in_play, managed_by_others))
 
     def _assess(self, args, task_vars):
-        return asdict(joining.decide(_known(args, task_vars), args["role"], args["move"]))
+        known = _known(args, task_vars)
+        decided = joining.decide(known, args["role"], args["move"], args["advertise_addr"])
+        return {**asdict(decided), "warnings": advertised.warnings({known.host: decided.noted})}
 
     def _promote(self, args, task_vars):
         host, names = task_vars["inventory_hostname"], task_vars["ansible_play_hosts_all"]

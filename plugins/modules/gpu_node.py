@@ -303,8 +303,8 @@ engine:
   type: dict
 swarm:
   description:
-    - The node's own view of its membership, with C(state), C(node_id), C(addr), C(control_available), C(error),
-      C(managers), C(manager_ids) and C(half_joined), and on a manager C(id), the id of its swarm.
+    - The node's own view of its membership, with C(state), C(node_id), C(addr), C(control_available), C(error), C(managers), C(manager_ids) and
+      C(half_joined), and on a manager C(id), the id of its swarm. C(addresses) has the machine's addresses by interface.
     - Where it is in no swarm, C(undecided) has the addresses between which Docker could not choose if a swarm began there, with their
       interfaces. It is empty where Docker can, or where C(swarm-default-advertise-addr) is set.
     - The C(state) is V(inactive), V(pending), V(active), V(error), V(locked), or V(unknown) where the daemon is not

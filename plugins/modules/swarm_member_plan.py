@@ -52,6 +52,10 @@ options:
     description: Whether a worker of another swarm may leave it. For O(step=assess).
     type: bool
     default: false
+  advertise_addr:
+    description: The address or interface that this host is to advertise. For O(step=assess), which warns where a member advertises another one.
+    type: str
+    default: ""
   dissolve:
     description: Whether the last manager may leave, and the swarm ends with it. For O(step=leave).
     type: bool
@@ -124,6 +128,11 @@ external:
   returned: with O(step=survey)
   type: list
   elements: str
+claims:
+  description: The hosts that say that they run a swarm, where no manager runs one that could confirm it. They are not believed.
+  returned: with O(step=survey)
+  type: list
+  elements: str
 action:
   description:
     - What the host has to do, one of V(none), V(join), V(recover) (leave what was never joined, then join), V(move)
@@ -154,6 +163,14 @@ reacts:
   description: Whether it has the service that pauses nodes with faults.
   returned: with O(step=assess) and O(step=leave)
   type: bool
+reported:
+  description: Whether nodes of the swarm report the health of their GPUs to that service.
+  returned: with O(step=assess)
+  type: bool
+noted:
+  description: What a member advertises instead of what is set. Empty if all is well.
+  returned: with O(step=assess)
+  type: str
 would:
   description: What check mode prints about it.
   returned: with O(step=assess)

@@ -270,6 +270,17 @@ def test_a_first_manager_with_several_addresses_is_found_before_anything_is_touc
     assert f"{node.address} (eth0), 198.51.100.1 (net1). Set swarm_member_advertise_addr of x1 to" in run.failures("x1")[-1]
 
 
+def test_addresses_that_docker_would_ignore_are_found_before_anything_is_touched(fleet: Fleet, first: Loud) -> None:
+    """Of a host that joins it is an error. A member keeps the address that it has, and the run warns."""
+    addresses = {"x1": {"swarm_member_advertise_addr": "eth9"}, "g1": {"swarm_member_advertise_addr": "192.0.2.99"}}
+    run = fleet.playbook(fleet.inventory(addresses, swarm_managers=["m1"], gpu_nodes=["g1", "x1"]), "--check")
+    assert (run.rc, run.failed()) == (2, ["x1"]), run.output
+    assert "swarm_member_advertise_addr is eth9, and this machine has no interface eth9 with an address" in run.failures("x1")[-1]
+    assert f"This machine has {fleet['x1'].address} (eth0)" in run.failures("x1")[-1]
+    shown = " ".join(run.output.split())
+    assert f"g1 advertises {fleet['g1'].address}, and swarm_member_advertise_addr is 192.0.2.99. A member keeps the address" in shown
+
+
 @pytest.mark.rare
 def test_a_check_run_finds_a_version_that_is_not_there_on_nodes_that_know_no_repository(fleet: Fleet) -> None:
     """And on those with a version that is there, nothing is said; on none of them is anything else on the disk afterwards, whatever

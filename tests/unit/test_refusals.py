@@ -73,6 +73,12 @@ ALLOWED = [
         r"_policy/allocation\.py", r"UUID|its memory is divided already", "GPU … (…, …) is not advertised: …", "stands at the end of that message"
     ),
     Allowed(r"_plan/reservations\.py", r" would ", "services would have no place under the new policy", "stands within that message"),
+    Allowed(
+        r"_fleet/advertised\.py",
+        r"^advertises …, and",
+        "… A member keeps the address with which it joined: have it leave and join again",
+        "stands at the beginning of that warning",
+    ),
     Allowed(r"signing_key\.py|_openpgp\.py", r"^it is ", "… is not taken for the repository's key: …", "stands at the end of that message"),
     Allowed(
         r"modules/swarm_member\.py", r"^no manager can be reached$", "… reaches no manager of the swarm: nothing answered at …", "becomes that one"

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Between which addresses Docker could not choose if a swarm began here.
+"""The addresses of this machine: which one Docker advertises for a setting, and between which it could not choose if a swarm began here.
 
 ``docker swarm init`` without an address takes the only one of the machine's devices, and fails where there are several
-(moby daemon/cluster/listen_addr_linux.go). A join needs none: there the manager sees where a node comes from.
+(moby daemon/cluster/listen_addr_linux.go). A join needs none: there the manager sees where a node comes from. So a join with an address that
+cannot be resolved ignores it (daemon/cluster/swarm.go, Join).
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,7 +19,7 @@ import os
 import re
 import socket
 import struct
-from typing import Iterable, NamedTuple
+from typing import Iterable, Mapping, NamedTuple, Sequence
 
 SYS = "/sys/class/net"
 IF_INET6 = "/proc/net/if_inet6"
@@ -45,6 +46,39 @@ def undecided() -> list[str]:
         if _is_up(name):
             found.setdefault(name, []).append(address)
     return choose([Interface(name, os.path.exists(os.path.join(SYS, name, "device")), found[name]) for name in sorted(found)])
+
+
+def by_interface() -> dict[str, list[str]]:
+    """All addresses of each interface that has one which others may reach. Those of containers and the loopback have none."""
+    found: dict[str, list[str]] = {}
+    for name, address in _ipv4() + parse_inet6(_read(IF_INET6)):
+        found.setdefault(name, []).append(address)
+    return {name: there for name, there in sorted(found.items()) if any(map(_is_global, there))}
+
+
+def advertised(setting: str, interfaces: Mapping[str, Sequence[str]]) -> str:
+    """The address that Docker advertises for ``setting``, an address or an interface, with or without a port. Raises ValueError, with the reason,
+    where Docker would not know it (moby daemon/cluster/listen_addr.go, resolveAdvertiseAddr)."""
+    head, colon, port = setting.rpartition(":")
+    name = head.strip("[]") if colon and port.isdigit() and (":" not in head or head.endswith("]")) else setting
+    if name in interfaces:
+        return _only(name, interfaces[name])
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        raise ValueError("this machine has no interface %s with an address" % name) from None
+    if address.is_unspecified:
+        raise ValueError("%s is no address of one machine" % name)
+    return str(address)
+
+
+def _only(name: str, found: Sequence[str]) -> str:
+    """The address of an interface with one of each family at most, link-local ones too; IPv4 goes first."""
+    v4, v6 = ([text for text in found if ipaddress.ip_address(text).version == version] for version in (4, 6))
+    for several in (v4, v6):
+        if len(several) > 1:
+            raise ValueError("interface %s has several addresses: %s" % (name, ", ".join(several)))
+    return (v4 + v6)[0]
 
 
 def choose(interfaces: Iterable[Interface]) -> list[str]:

@@ -296,7 +296,7 @@ class Node:
             "swarm": swarm,
             "containers": self.engine.containers() if engine["running"] else [],
         }
-        swarm["undecided"] = self._undecided(engine)
+        swarm.update(undecided=self._undecided(engine), addresses=addresses.by_interface())
         return engine, units
 
     def _undecided(self, engine: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -105,6 +106,14 @@ def is_memory(value: Any) -> bool:
     return isinstance(value, dict) and all(map(record({"devices": is_texts, "mib": is_count}), value.values()))
 
 
+def is_addresses(value: Any) -> bool:
+    """Whether these are IP addresses by interface."""
+    try:
+        return isinstance(value, dict) and all(is_texts(found) and found and list(map(ipaddress.ip_address, found)) for found in value.values())
+    except ValueError:
+        return False
+
+
 CONTAINERS = records({
     "name": is_text, "service": nullable(is_text), "task": nullable(is_text), "age": optional(is_count), "swarm_networks": optional(is_texts),
 })  # fmt: skip
@@ -153,8 +162,10 @@ PARTS: dict[str, Judge] = {
     "toolkit_held": is_texts,
     "engine": nullable(record({"running": optional(is_bool), "generic_resources": optional(is_info), "lost_at_reload": optional(is_texts)})),
     "swarm": record({
-        "state": is_text, "id": optional(is_text), "node_id": optional(is_text), "control_available": optional(is_bool), "error": optional(is_text),
+        "state": is_text, "id": optional(is_text), "node_id": optional(is_text), "addr": optional(is_text), "error": optional(is_text),
+        "control_available": optional(is_bool),
         "managers": optional(is_texts), "manager_ids": optional(is_texts), "half_joined": optional(is_bool), "undecided": optional(is_texts),
+        "addresses": optional(is_addresses),
     }),
     "containers": CONTAINERS,
     "came": CONTAINERS,

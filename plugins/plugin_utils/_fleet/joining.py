@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...module_utils._health import label
+from . import advertised
 from .membership import Answer, Candidate, Node, find_swarm, membership, swarm_of, unconfirmed_claim
 
 # The answers of a host about itself, the newest last: the roles' assessment, and this role's own, made where there is none yet, and
@@ -70,6 +71,7 @@ class Decision:
     becomes_manager: bool = False  # by its join or a promotion: the next one has to wait for it
     needs_sdk: bool = False  # it lacks the Docker SDK for Python, which what it does as a manager needs
     reacts: bool = False  # it has the service that pauses nodes with faults
+    noted: str = ""  # of a member, what it advertises instead of what is set
     reported: bool = False  # nodes of the swarm report to that service
     would: str = ""  # what check mode reports
     error: str | None = None  # why nothing is done
@@ -148,10 +150,10 @@ WOULD = {
 }
 
 
-def decide(known: Known, role: str, move: bool) -> Decision:
+def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Decision:
     """What a host has to do to be a member in ``role``. ``move``: whether it may leave another swarm for that."""
     found, coming = known.found, [{"swarm": swarm} for swarm in known.found.coming]
-    plan = membership(Candidate(known.answer, role, known.host, move), known.nodes, coming=coming)
+    plan = membership(Candidate(known.answer, role, known.host, move, advertise_addr), known.nodes, coming=coming)
     action, initialises = plan["action"], found.init_on == known.host
     joins = action in WOULD_JOIN and not initialises
     return Decision(
@@ -162,6 +164,7 @@ def decide(known: Known, role: str, move: bool) -> Decision:
         becomes_manager=role == "manager" and (joins or action == "promote"),
         needs_sdk=_lacks_sdk(known.answer) and (role == "manager" or known.host == found.manager),
         reacts=_reacts(known.answer),
+        noted=advertised.difference(advertise_addr, swarm_of(known.answer) or {}) or "",
         reported=any(map(_reports, known.nodes or ())),
         would="initialise the swarm" if initialises else WOULD.get(action, "").format(role=role),
         error=_external(known) or _unlisted(known) or found.error or _unconfirmed(known) or plan["error"] or _out_of_reach(found),

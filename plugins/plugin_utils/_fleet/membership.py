@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...module_utils._printable import printable
+from .advertised import unresolved
 from .identity import stranger
 
 Answer = Mapping[str, Any]
@@ -184,6 +185,7 @@ class Candidate:
     role: str = "worker"
     host: str | None = None  # its name in the inventory: a node that belongs to another host by its label is not this one
     move: bool = False  # whether a worker of another swarm may leave it
+    advertise_addr: str = ""  # what it is to advertise to others, once it joins
 
 
 def membership(
@@ -200,17 +202,19 @@ def membership(
     if swarm is None or _has_no_engine(candidate.answer):
         return _plan("none", f"This host's swarm membership is not known. {_why_silent('this host', candidate.answer)}.")
     state, node_id = swarm["state"], str(swarm.get("node_id") or "")
+    unheard = unresolved(candidate.advertise_addr, swarm)
     if state == "inactive":
-        return _plan("join")
+        return _plan("join", unheard)
     if swarm.get("half_joined"):
-        return _plan("recover")
+        return _plan("recover", unheard)
     if state != "active":
         return _plan("none", _bad_state(state, swarm.get("error")), node_id)
     if nodes is None:
         return _plan("unknown", None, node_id)
     known = {node["ID"]: node for node in nodes}
     if node_id not in known:
-        return _stranger(swarm, candidate.move)
+        found = _stranger(swarm, candidate.move)
+        return {**found, "error": found["error"] or unheard}
     change = _of_member(known[node_id], candidate.role, candidate.host)
     if change["action"] == "demote":
         change["error"] = demotion_error(known.values(), node_id, leaving, coming=[swarm_of(other) or {} for other in coming])

@@ -131,7 +131,8 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
         return Step(error=wrong)
     role = "manager" if host.manager else "worker"
     # What is wrong with the host itself comes first: its dockerd may be the one that the swarm lacks.
-    member = membership(Candidate(host.assessed, role, move=host.move), None if swarm.error else as_docker_has_them(swarm), coming=coming)
+    candidate = Candidate(host.assessed, role, move=host.move, advertise_addr=host.advertise_addr)
+    member = membership(candidate, None if swarm.error else as_docker_has_them(swarm), coming=coming)
     own = _toolkit_error(host) or _refused(host)
     error = member["error"] or swarm.error or own or (node and _clash(node, host.assessed["labels"]))
     if error:

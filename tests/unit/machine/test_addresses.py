@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import addresses as machine_addresses
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.addresses import Interface, choose, parse_ifconf, parse_inet6
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.addresses import Interface, advertised, choose, parse_ifconf, parse_inet6
 
 LO = Interface("lo", False, ["127.0.0.1", "::1"])
 ETH0 = Interface("eth0", True, ["10.0.0.5", "fd00::5", "fe80::1"])
@@ -34,6 +35,52 @@ DOCKER0 = Interface("docker0", False, ["172.17.0.1"])
 )
 def test_where_docker_could_not_choose(interfaces, expected):
     assert choose(interfaces) == expected
+
+
+HERE = {"eth0": ["10.0.0.5", "fd00::5"], "eth1": ["10.1.0.5", "10.1.0.6"], "eth2": ["fd00::7", "fe80::7"], "eth3": ["fd00::9"]}
+
+
+@pytest.mark.parametrize(
+    ("setting", "address"),
+    [
+        ("eth0", "10.0.0.5"),  # IPv4 goes before IPv6
+        ("eth0:2377", "10.0.0.5"),
+        ("eth3", "fd00::9"),
+        ("10.0.0.5", "10.0.0.5"),
+        ("10.0.0.5:2400", "10.0.0.5"),
+        ("203.0.113.9", "203.0.113.9"),  # behind NAT
+        ("fd00:0::5", "fd00::5"),
+        ("[fd00::5]:2377", "fd00::5"),
+    ],
+)
+def test_what_docker_advertises(setting, address):
+    assert advertised(setting, HERE) == address
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("eth9", "this machine has no interface eth9 with an address"),
+        ("eth9:2377", "this machine has no interface eth9 with an address"),
+        ("node-1.example.org", "no interface node-1.example.org with an address"),
+        ("10.0.0", "no interface 10.0.0 with an address"),
+        ("10.0.0.5/24", "no interface 10.0.0.5/24 with an address"),
+        ("[fd00::5]", "no interface [fd00::5] with an address"),  # Docker wants no brackets without a port
+        ("eth1", "interface eth1 has several addresses: 10.1.0.5, 10.1.0.6"),
+        ("eth2", "interface eth2 has several addresses: fd00::7, fe80::7"),
+        ("0.0.0.0", "0.0.0.0 is no address of one machine"),
+    ],
+)
+def test_what_docker_cannot_advertise(setting, reason):
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        advertised(setting, HERE)
+
+
+def test_the_addresses_of_interfaces_that_others_may_reach(monkeypatch):
+    listed = [("lo", "127.0.0.1"), ("eth0", "10.0.0.5"), ("docker0", "172.17.0.1")]
+    monkeypatch.setattr(machine_addresses, "_ipv4", lambda: listed)
+    monkeypatch.setattr(machine_addresses, "parse_inet6", lambda text: [("eth0", "fe80::1"), ("veth0123456", "fe80::2")])
+    assert machine_addresses.by_interface() == {"docker0": ["172.17.0.1"], "eth0": ["10.0.0.5", "fe80::1"]}
 
 
 def test_what_the_kernel_lists():

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a host can advertise the address that is set for it, and whether a member does (pure).
+
+Docker ignores an address that it cannot resolve when a node joins, and a member keeps the one with which it joined.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...module_utils._machine.addresses import DOCKERS, advertised
+from ...module_utils._printable import printable
+
+SETTING = "swarm_member_advertise_addr"
+_NAMED = 5  # so many hosts the warning names
+
+
+def unresolved(setting: str, swarm: Mapping[str, Any]) -> str | None:
+    """Why a host that joins cannot advertise what is set, or None. ``swarm`` is its own answer."""
+    if not setting or not swarm.get("addresses"):
+        return None
+    try:
+        advertised(setting, swarm["addresses"])
+    except ValueError as reason:
+        return printable(
+            f"swarm_member_advertise_addr is {setting}, and {reason}. Docker would ignore that and advertise another address. This machine has "
+            f"{_in_words(swarm['addresses'])}: set swarm_member_advertise_addr to one of these addresses, or to an interface that has only one; or "
+            "leave it empty."
+        )
+    return None
+
+
+def difference(setting: str, swarm: Mapping[str, Any]) -> str | None:
+    """What a member advertises instead of what is set, or of an address that it has, in words without the host; None if all is well."""
+    have, there = str(swarm.get("addr") or ""), swarm.get("addresses")
+    if swarm.get("state") != "active" or not have or not there:
+        return None
+    if not setting:
+        lost = not _is_loopback(have) and not any(_same(have, one) for found in there.values() for one in found)
+        return printable(f"advertises {have}, and the machine has {_in_words(there)}") if lost else None
+    try:
+        wanted = advertised(setting, there)
+    except ValueError as reason:
+        return printable(f"advertises {have}, and {SETTING} is {setting}, but {reason}")
+    if _same(wanted, have):
+        return None
+    return printable(f"advertises {have}, and {SETTING} is {setting}{'' if wanted in setting else f' ({wanted})'}")
+
+
+def warnings(differences: Mapping[str, str | None]) -> list[str]:
+    """One warning of all hosts. ``differences`` are by host."""
+    texts = [f"{host} {text}" for host, text in differences.items() if text]
+    if not texts:
+        return []
+    more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    text = (
+        f"{'; '.join(texts[:_NAMED])}{more}. A member keeps the address with which it joined: have it leave and join again (deprovision and "
+        "provision, with --limit), or fix swarm_member_advertise_addr."
+    )
+    return [text]
+
+
+def _in_words(interfaces: Mapping[str, Iterable[str]]) -> str:
+    own = {name: found for name, found in interfaces.items() if not DOCKERS.fullmatch(name)}
+    return ", ".join(f"{address} ({name})" for name, found in (own or interfaces).items() for address in found)
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return ipaddress.ip_address(one) == ipaddress.ip_address(other)
+    except ValueError:
+        return one == other
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
