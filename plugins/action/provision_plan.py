@@ -20,7 +20,7 @@ from ..plugin_utils._plan import deprovision, isolation, isolation_label, react,
 from ..plugin_utils._plan.consent import check_reservations, plan_finished_jobs
 from ..plugin_utils._plan.first_manager import where_it_begins
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
-from ..plugin_utils._plan.provision import hosts_in, in_batches, only_paused, plan, to_change, to_pause
+from ..plugin_utils._plan.provision import cleared, hosts_in, in_batches, only_paused, plan, to_change, to_pause
 from ..plugin_utils._plan.reservations import without
 from ..plugin_utils._report import dedicated, provision
 from ..plugin_utils._rollout import ends
@@ -150,6 +150,7 @@ def _of_run(steps, state, ledger, settings, checks):
     notes = settings["provision_note_run"] or ends.failed_before(ledger)
     return {
         "only_paused": only_paused(steps),
+        "cleared": cleared(steps),
         "to_pause": {} if checks else to_pause(steps),
         "notes": notes and state == "present",
     }

@@ -149,6 +149,12 @@ only_paused:
   type: list
   elements: str
   version_added: 0.2.0
+cleared:
+  description: The hosts in service that still report a fault, in which this run found none. That is noted before another host returns to service.
+  returned: always
+  type: list
+  elements: str
+  version_added: 0.3.0
 notes:
   description:
     - Whether a run that finds nothing to change notes on the swarm that it was there. By C(provision_note_run), and where the run before noted that

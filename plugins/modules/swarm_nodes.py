@@ -82,7 +82,8 @@ options:
       over:
         description:
           - With O(nodes[].availability=former), a fault that the node may report although it is over, in the same words. Where the node reports it
-            still, that is noted as for O(nodes[].paused_for), so that no manager pauses the node for it.
+            still, that is noted as for O(nodes[].paused_for), so that no manager pauses the node for it. A node that was paused for it meanwhile
+            returns to service.
         type: str
         version_added: 0.3.0
       role:

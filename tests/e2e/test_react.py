@@ -20,7 +20,7 @@ from tests.alerts.promtool import accepts
 
 from .fleet import Fleet, Node, of_its_own, wait_until
 from .swarm import availabilities
-from .watched import MACHINE, WITHIN_S, hanging_in_the_kernel, readers, replace, reported, status
+from .watched import CALM_S, MACHINE, WITHIN_S, hanging_in_the_kernel, readers, replace, reported, status
 
 NAME = "e2e-react"
 FLEET = """
@@ -116,6 +116,37 @@ def test_it_stays_where_the_inventory_lost_its_nodes(fleet: Fleet, inventory: Pa
     run = fleet.ansible("ansible", "--inventory", str(alone), *settings(), *role)
     assert run.rc == 0, run.output
     assert {name: fleet[name].run("systemctl", "is-active", UNIT) for name in MANAGERS} == dict.fromkeys(MANAGERS, "active")
+
+
+@pytest.mark.rare
+def test_what_a_run_finds_well_is_not_paused_for_what_it_reported_before(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """Three nodes get a fault, and two may be paused. Their cards come back, and these managers still see the faults while tasks run."""
+    manager = fleet["m1"]
+    assert fleet.playbook(inventory, *settings(swarm_member_react_limit=20)).rc == 0
+    everywhere = ("--mode", "global", "--constraint", "node.role==worker")
+    manager.docker("service", "create", "--detach", "--name", "hold", *everywhere, "lab/task", "sleep", "infinity")
+    try:
+        wait_until("a task on each node", lambda: all(fleet[name].docker("ps", "--quiet") for name in NODES))
+        for name in NODES:
+            fleet[name].write(MACHINE, before[name].split(b"[gpu")[0])
+        wait_until("the managers to see it", lambda: all(label(fleet, name).startswith("fault") for name in NODES), 2 * WITHIN_S)
+        wait_until("two pauses", lambda: sum(is_paused(fleet, name) for name in NODES) == 2, WITHIN_S)
+        for name in NODES:
+            fleet[name].write(MACHINE, before[name])
+        wait_until("their watchers", lambda: all(status(fleet[name])["label"] == "ok" for name in NODES), CALM_S)
+        assert all(label(fleet, name).startswith("fault") for name in NODES)
+        (left,) = [name for name in NODES if not is_paused(fleet, name)]
+        since = manager.run("date", "+%s.%N")
+        run = fleet.playbook(inventory, *settings(swarm_member_react_limit=20))
+        assert run.rc == 0, run.output
+        stays = f"node {left} .*stays in service: a run found that this is over"
+        logs = lambda: "".join(fleet[name].run("journalctl", "--unit", UNIT, "--since", f"@{since}") for name in MANAGERS)  # noqa: E731
+        wait_until("the leader's word", lambda: re.search(stays, logs()), TURN_S, logs)
+        assert {name: is_paused(fleet, name) for name in NODES} == dict.fromkeys(NODES, False)
+        assert availabilities(fleet, left, since) == []
+    finally:
+        manager.docker("service", "rm", "hold")
+    assert fleet.playbook(inventory, *settings()).rc == 0
 
 
 @pytest.mark.rare

@@ -138,7 +138,7 @@ def _availability(
     mark, since, fault = prefix + FORMER, prefix + SINCE, prefix + owned_labels.PAUSED_FOR
     noted = {since: want.get("now"), prefix + BY: want.get("by")}  # when, and by which playbook
     if availability == "former":
-        if paused_for(before, prefix) not in (None, want.get("paused_for")):
+        if not _may_return(paused_for(before, prefix), want):
             return labels, None, []  # since whoever wants it decided that
         _forget(labels, *noted, fault)
         availability, set_by_run = read_mark(labels.pop(mark, None))
@@ -160,6 +160,12 @@ def _availability(
         if want.get("paused_for"):
             labels[fault] = want["paused_for"]
     return labels, availability, problems
+
+
+def _may_return(fault: str | None, want: Want) -> bool:
+    """Whether a node that is paused for ``fault`` returns to service: it is known, or found to be over."""
+    over = want.get("over")
+    return fault in (None, want.get("paused_for")) or bool(over and label.is_same(fault, over))
 
 
 def _forget(labels: dict[str, str], *keys: str) -> None:

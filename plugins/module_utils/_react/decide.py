@@ -21,7 +21,7 @@ from .._swarm.owned_labels import PAUSED_FOR, PREFIX
 # A label of the node, which only managers can set: what becomes of it. Without one it is paused.
 ON_LOSS = "fleet.gpu-swarm.on-loss"
 # Why a node stays in service for which somebody has decided that.
-RETURNED = "it was returned to service since it was paused for that"
+RETURNED = "a run found that this is over, or it was returned to service since it was paused for that"
 # The leader acts at once; of the other managers, by their ids, each this much after the one before it.
 TURN_S = 30.0
 

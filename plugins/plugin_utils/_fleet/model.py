@@ -143,6 +143,7 @@ class Step:
     fault: str = ""  # why it is unfit for what it advertises, in the words of its watcher, where that keeps it out of service
     pauses: bool = False  # whether this run pauses it for that
     stands: bool = False  # whether it is as somebody left it with that fault, or as this run leaves it
+    cleared: bool = False  # it is in service and reports a fault still, in which this run found none
     too_many: bool = False  # whether it is not paused for that since as many as may be are
     paused_for: str = ""  # the fault for which it is paused already
     by: str = ""  # the playbook, in words, which is noted on a node that it pauses

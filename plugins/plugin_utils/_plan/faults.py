@@ -44,6 +44,16 @@ def _is_anew(known: label.Label, node: Mapping[str, Any]) -> bool:
     return bool(both) and (shown["card"], shown["reason"]) == (known.card, known.reason) and shown["since"] != stamp(known.since or 0)
 
 
+def is_over(host: Host, node: Mapping[str, Any] | None) -> bool:
+    """Whether a node in service still reports a fault, and this run found none there: managers would pause it as soon as fewer nodes are paused."""
+    if not node or not host.gpu or host.unfit or fault_of(host, node) or host.settings.get("gpu_node_on_loss") == label.REPORT:
+        return False
+    shown = label.parse(str(((host.assessed or {}).get("health") or {}).get("shown") or ""))
+    reported = node.get("health") or {}
+    stale = label.FAULT == shown.state == reported.get("state")
+    return stale and not reported.get("returned") and node["availability"] == ACTIVE
+
+
 def settle(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> None:
     """Leaves those in service that would be too many: what a whole fleet stumbles over, such as another driver, should not close it. What is
     not taken out of service for its fault returns there after a window."""

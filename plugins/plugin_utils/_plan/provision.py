@@ -90,6 +90,11 @@ def only_paused(steps: Mapping[str, Step]) -> list[str]:
     return [name for name in alone if steps[name].left_paused and not steps[name].jobs]
 
 
+def cleared(steps: Mapping[str, Step]) -> list[str]:
+    """The hosts in service of which it is noted that the fault they report is over, before another one returns and frees a place among the paused."""
+    return [name for name, step in steps.items() if step.cleared]
+
+
 def to_pause(steps: Mapping[str, Step]) -> dict[str, str]:
     """The hosts that are paused for a fault before anything else is done, with that."""
     return {name: step.fault for name, step in steps.items() if step.pauses}
@@ -104,6 +109,7 @@ def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[An
     step = _decide(host, node, swarm, coming, maintain)
     step.fault = faults.fault_of(host, node)
     step.pauses = faults.is_to_pause(step.fault, node)
+    step.cleared = not step.error and faults.is_over(host, node)
     return settle(step, host, node)
 
 

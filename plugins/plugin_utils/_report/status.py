@@ -24,7 +24,7 @@ from .._fleet.outcome import Verdict
 from .isolation import allocated_again, isolation, shown_by
 
 ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
-RETURNED = " until a run returned it; its watcher reports that when no task runs there"
+RETURNED = " until a run found the node well; its watcher reports that when no task runs there"
 Row = dict[str, Any]
 
 

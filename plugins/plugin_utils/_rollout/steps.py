@@ -29,7 +29,7 @@ from .updates import FORMER, availability_updates, decided, fault_updates, finis
 
 def start(batch: Batch) -> Answer:
     """Before anything is changed: the lease, and nodes that an earlier run left paused return to service if they need nothing else, so that a
-    rollout has their room from its first batch on."""
+    rollout has their room from its first batch on. Of nodes in service that report a fault which is over, that is noted before."""
     answered = True
     faults, level = batch.plan["to_pause"], batch.plan["isolation"]["change"]
     if batch.plan["to_change"] or faults or level:
@@ -37,9 +37,11 @@ def start(batch: Batch) -> Answer:
     elif batch.plan["left_lease"] and batch.call("swarm_lease", ttl=batch.ttl).get("acquired"):
         # Of a run that was killed after its last change. By the leader's clock its time is over.
         batch.call("swarm_lease", state="absent")
-    if batch.plan["only_paused"] and batch.lease.get("acquired"):
+    # A node that returns frees a place among those that may be paused: a manager would take the next one at once for what it reports still.
+    first = list(dict.fromkeys([*batch.plan["cleared"], *batch.plan["only_paused"]]))
+    if first and batch.lease.get("acquired"):
         # The ledger shows the lease of before. What fails is done once more at the end of the run.
-        batch.write(availability_updates(batch.plan["only_paused"], batch, FORMER, labels=False))
+        batch.write(availability_updates(first, batch, FORMER, labels=False))
     if faults and batch.lease.get("acquired"):
         answered = _pause_for_faults(batch, faults)
         latest = batch.query()
@@ -84,7 +86,9 @@ def finish(batch: Batch) -> Answer:
         window.remove_jobs(batch, updates_left=True)
     groups = batch.plan["hosts_in"]
     # Labels of a change come next: a clash over one host's would keep all nodes away.
-    back = availability_updates(groups.get(MARKED) or [], batch, FORMER, batch.ledger, labels=batch.absent)
+    # A manager may have paused a node between the plan and its note.
+    marked = list(dict.fromkeys([*batch.plan["cleared"], *(groups.get(MARKED) or [])]))
+    back = availability_updates(marked, batch, FORMER, batch.ledger, labels=batch.absent)
     returned = batch.write(back) if back else {}
     labels = label_updates(groups.get(LABEL) or [], batch, batch.ledger, clashes=True)
     last = not (back or batch.absent or batch.checks or not_converged(batch.hosts, batch, batch.ledger))

@@ -260,6 +260,21 @@ def test_a_fault_that_the_assessment_found_over_is_known_whatever_the_node_was_p
     assert (back["Availability"], back["Labels"]) == ("active", {PAUSED_FOR: left} if left else {})
 
 
+@pytest.mark.parametrize(
+    ("over", "becomes"),
+    [
+        (FAULT, "active"),  # the run had found it to be over
+        (FAULT.replace("328", "999"), "pause"),  # it came anew since
+        (None, "pause"),
+    ],
+)
+def test_a_node_that_was_paused_meanwhile_returns_if_that_fault_is_over(over, becomes):
+    one = node(labels={MARK: "active", PAUSED_FOR: FAULT}, availability="pause")
+    one["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": FAULT}
+    after = updates.plan_one(one, {**want(availability="former"), "over": over}, PREFIX)["after"]
+    assert (after["Availability"], after["Labels"]) == (becomes, {PAUSED_FOR: FAULT, **({} if becomes == "active" else {MARK: "active"})})
+
+
 @pytest.mark.parametrize("by_run", ["pause", "drain"])
 @pytest.mark.parametrize("former", ["active", "pause", "drain"])
 def test_there_and_back(former, by_run):

@@ -29,7 +29,15 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model impor
 )
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import react
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.impact import leader_warnings, toolkit_warnings
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import hosts_in, in_batches, label_change, only_paused, plan, to_pause
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import (
+    cleared,
+    hosts_in,
+    in_batches,
+    label_change,
+    only_paused,
+    plan,
+    to_pause,
+)  # fmt: skip
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.toolkit import DEFAULT
 
 DRIFT = ["2 GPUs not advertised as NVIDIA-GPU: a, b"]
@@ -709,6 +717,36 @@ def test_what_needs_only_its_availability_back_does_not_wait_for_the_windows():
     first = [name for name, (one, node, _groups) in MARKS.items() if only_paused({"a": step_of(one, swarm(member(**LEFT, **node)))})]
     assert first == ["nothing else to do", "labels", "left alone"]
     assert only_paused({"in service": step_of(host(), swarm(member(labels={}))), "no member": Step(error="x")}) == []
+
+
+STALE = "fault GPU-b8307e85-5370-58d6-87c0-be1b403b4799 reason=lost since=100"
+# A node that reports a fault: what its assessment found, what the manager shows, and whether it is noted that the fault is over.
+CLEARED = {
+    "in service": ({}, {}, True),
+    "in service, with something else to do": (RESTART, {}, True),
+    "the fault is there": ({"fault": STALE}, {}, False),
+    "paused": ({}, {"availability": "pause"}, False),
+    "noted already": ({}, {"health": {"state": "fault", "returned": True}}, False),
+    "the manager shows it no more": ({}, {"health": {"state": "ok", "returned": False}}, False),
+    "the node reports it no more": ({"health": {"shown": "ok"}}, {}, False),
+    "no watcher": ({"health": None}, {}, False),
+    "its policy is refused": ({"refused": [{"id": "x", "text": "GPU-1 is gone."}]}, {}, False),
+}
+
+
+@pytest.mark.parametrize("case", CLEARED)
+def test_of_a_node_in_service_it_is_noted_that_its_fault_is_over(case):
+    found, node, expected = CLEARED[case]
+    one = host(**{"health": {"shown": STALE}, **found})
+    step = step_of(one, swarm(member(**{"health": {"state": "fault", "returned": False}, **node})))
+    assert step.cleared is expected
+    assert cleared({"a": step}) == (["a"] if expected else [])
+
+
+def test_of_hosts_that_were_not_read_nothing_is_noted():
+    fleet = swarm(member(health={"state": "fault", "returned": False}))
+    assert not step_of(host(gpu=False, health={"shown": STALE}), fleet).cleared
+    assert not step_of(replace(host(health={"shown": STALE}), settings={"gpu_node_on_loss": "report"}), fleet).cleared
 
 
 def test_of_a_pause_that_somebody_ended_the_notes_are_removed():

@@ -69,7 +69,7 @@ def of(one, **more):
         (claims(node(), f"fault {A} xid=79"), "fault", "failed", f"fault {A} xid=79"),
         (
             claims(node(labels={PAUSED_FOR: f"fault {A} reason=lost since=1"}), f"fault {A} reason=lost since=1"),
-            "ready", "done", f"fault {A} lost until a run returned it; its watcher reports that when no task runs there",
+            "ready", "done", f"fault {A} lost until a run found the node well; its watcher reports that when no task runs there",
         ),
         (
             claims(node(labels={PAUSED_FOR: f"fault {A} reason=lost since=1"}), f"fault {A} reason=lost since=9"),

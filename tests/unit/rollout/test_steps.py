@@ -62,7 +62,7 @@ def plan(*names, **other):
     groups = {"gpu_swarm_window": list(names), "gpu_swarm_marked": list(names)}
     made = {"steps": steps, "to_change": list(names), "rooms": {}, "settings": dict(OF_RUN), "hosts_in": groups}
     of_swarm = {"isolation": {"level": "off", "set": False, "change": {}}, "left_lease": "", "manager": "m", "managers": ["m"]}
-    return {**made, **of_swarm, "only_paused": [], "to_pause": {}, **other}
+    return {**made, **of_swarm, "only_paused": [], "cleared": [], "to_pause": {}, **other}
 
 
 def batch(manager, names="ab", outcomes=None, variables=None, made=None, **other):
@@ -406,6 +406,7 @@ def test_without_a_manager_nothing_is_written():
     [
         ({}, ["swarm_lease"]),
         ({"only_paused": ["a"]}, ["swarm_lease", "swarm_nodes"]),
+        ({"cleared": ["a"]}, ["swarm_lease", "swarm_nodes"]),
         ({"to_change": [], "left_lease": "dead run"}, ["swarm_lease", "swarm_lease"]),
         ({"to_change": []}, []),
         ({"to_pause": {"a": "fault reason=mismatch"}}, ["swarm_lease", "swarm_nodes", "swarm_gpu_info"]),
@@ -418,6 +419,33 @@ def test_a_run_starts_with_the_lease_and_what_is_only_paused(made, calls):
     answer = STEPS["start"](batch(manager, lease={}, made=plan(*"ab", **made)))
     assert [name for name, _args in manager.calls] == calls
     assert (answer["answered"], answer["outcomes"]) == (True, {})
+
+
+STALE = "fault GPU-b8307e85-5370-58d6-87c0-be1b403b4799 reason=lost since=1764000000"
+
+
+def test_what_a_run_found_well_is_noted_before_a_place_is_freed_among_the_paused():
+    """Else a manager pauses it at once for what it still reports."""
+    manager = Manager(swarm_lease=HELD, swarm_nodes=WRITTEN)
+    made = plan(*"ab", cleared=["b"], only_paused=["a"])
+    found = {name: {"gpu_node_assessed": assessed(f"n-{name}", health={"label": "ok", "shown": STALE})} for name in "ab"}
+    STEPS["start"](batch(manager, lease={}, made=made, variables=found))
+    (call,) = manager.calls_of("swarm_nodes")
+    assert [(update["id"], update["availability"], update["over"]) for update in call["nodes"]] == [
+        ("n-b", "former", STALE), ("n-a", "former", STALE)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("paused", "returned"), [(True, ["n-b"]), (False, [])])
+def test_what_was_found_well_and_paused_before_that_was_noted_returns_at_the_end(paused, returned):
+    node = member("n-b", bound="b", **({"availability": "pause", "former_availability": "active", "paused_for": STALE} if paused else {}))
+    manager = Manager(swarm_lease=HELD, swarm_nodes=WRITTEN, swarm_gpu_info=shown(node))
+    made = plan(*"ab", cleared=["b"], hosts_in={"gpu_swarm_end": ["a"]})
+    found = {"b": {"gpu_node_assessed": assessed("n-b", health={"label": "ok", "shown": STALE})}}
+    STEPS["finish"](batch(manager, made=made, variables=found))
+    written = [update for call in manager.calls_of("swarm_nodes") for update in call["nodes"]]
+    assert [update["id"] for update in written if update.get("availability") == "former"] == returned
+    assert all(update["over"] == STALE for update in written)
 
 
 def test_a_lease_that_was_left_is_released_only_after_the_leader_says_that_it_has_ended():
