@@ -19,7 +19,7 @@ description:
   - What C(x-gpu) of a service wants of its nodes becomes constraints. A label that these need is added to the nodes of which it is true; what it
     means is kept in the label C(gpu-swarm.classes) of the service, by which a run of provision keeps it true.
 notes:
-  - In check mode the stack file is printed, which can be deployed by hand. Values of variables that look like secrets are hidden.
+  - In check mode the stack file is printed, which can be deployed by hand. What may be a secret is hidden.
   - The stack file that was deployed is kept in a config of the swarm, with which the next run compares.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -99,7 +99,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 stack_file:
-  description: The stack file, in which values that look like secrets are hidden.
+  description: The stack file, in which what may be a secret is hidden.
   returned: with O(state=present)
   type: str
 hidden:

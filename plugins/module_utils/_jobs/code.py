@@ -30,6 +30,7 @@ FILES = (
     "_mask.py",
     "_policy/generic_resources.py",
     "_printable.py",
+    "_secret_names.py",
     "_swarm/go_templates.py",
     "_swarm/isolation.py",
     "_swarm/json_stream.py",

@@ -19,9 +19,10 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
 from .._ledger.node_match import is_constraint
-from .._mask import mask
+from .._mask import MASK, mask
 from .._policy.generic_resources import ENV_PREFIX
 from .._printable import printable
+from .._secret_names import has_secret, is_name_of_secret, is_secret_word
 from .._swarm.go_templates import WRITE, is_meant_for_swarm, literal
 from .mounts import mount
 
@@ -156,7 +157,7 @@ def _job(params: Mapping[str, Any], parameters: dict[str, str], prefix: str) -> 
         "time_limit": params.get("time_limit") or 0,
     }
     digest = _digest(content)
-    shown = printable(mask(" ".join("%s=%s" % item for item in parameters.items())))[:SHOWN]
+    shown = printable(mask(" ".join("%s=%s" % (key, MASK if _is_secret(key, value) else value) for key, value in parameters.items())))[:SHOWN]
     labels = {prefix + JOB: name, prefix + DIGEST: digest, prefix + RETRIED: "0", prefix + REFUSED: "0"}
     labels.update({prefix + PARAMETERS: shown} if shown else {})
     labels.update({OWNER: params["owner"]} if params.get("owner") else {})
@@ -164,6 +165,10 @@ def _job(params: Mapping[str, Any], parameters: dict[str, str], prefix: str) -> 
     placement = params.get("placement") or {}
     labels.update(placement.get("labels") or {})
     return Job(service, digest, shown, _spec(name, service, labels, content, placement.get("constraints") or []))
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return is_name_of_secret(name) or has_secret(value)
 
 
 def _digest(content: Mapping[str, Any]) -> str:
@@ -238,7 +243,9 @@ def described(made: Iterable[Job]) -> str:
         container = template["ContainerSpec"]
         generic = template["Resources"]["Reservations"]["GenericResources"]
         lines += ["%s:" % one.service, "  image: %s" % container["Image"]]
-        lines += ["  command: %s" % mask(" ".join(map(shlex.quote, container["Args"])))] if container.get("Args") else []
+        words = container.get("Args") or []
+        shown = [MASK if is_secret_word(words, place) else shlex.quote(word) for place, word in enumerate(words)]
+        lines += ["  command: %s" % mask(" ".join(shown))] if shown else []
         lines += ["  variables: %s" % ", ".join(sorted(item.partition("=")[0] for item in container["Env"]))]
         lines += ["  reserves: %(Value)d %(Kind)s" % item["DiscreteResourceSpec"] for item in generic]
         lines += ["  parameters: %s" % one.parameters] if one.parameters else []

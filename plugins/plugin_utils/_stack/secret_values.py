@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of a stack may be a secret (pure): by the name beside it, by its form, and all that Docker might repeat in an answer.
+"""What of a stack may be a secret (pure): where it stands, and all that Docker might repeat in an answer.
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,42 +14,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...module_utils._mask import mask, without
+from ...module_utils._secret_names import has_secret, is_name_of_secret, is_secret_word
 from ...module_utils._swarm.go_templates import as_written
 
 # Under these keys stand values of the user's own, each with a name of the user's own.
 _NAMED = frozenset(["environment", "labels", "driver_opts", "options"])
 # Under these stand the words of a command.
 _COMMANDS = frozenset(["command", "entrypoint", "test"])
-_SECRET = re.compile(
-    r"(?i)passw(?:or)?d|passphrase|secret|token|credential|private|authori[sz]ation|bearer|cookie|jwt|webhook|basicauth"
-    r"|(?:^|[_./-])(?:auth|cert|dsn|hmac|keys?|otp|pass|pat|pin|pw|pwd|salt|sas|seed)(?:$|[_./-])|(?:key|pass|pwd|[a-z]Auth)$"
-)
-# Numbers and switches of language models.
-_NO_SECRET = re.compile(r"(?i)tokeni[sz]\w*|(?:max|min|num|new|total|batched|context|completion|prompt)[_-]?tokens?")
-# NAME=value, "name": value, name: value; and an option with its value beside it.
-_ASSIGNED = re.compile(r"""(?<![\w./-])(?P<name>[A-Za-z][\w./-]*)(?:\\*["'])?(?:\s*=\s*|\s*:\s+|(?<=["']):\s*)(?=\S)""")
-_OPTION = re.compile(r"(?<![\w./-])(?P<name>--?[A-Za-z][\w.-]*)(?:=|\s+(?!-))(?=\S)")
-_HEADER = re.compile(r"(?i)(?<![\w-])(?:(?:proxy-)?authorization|cookie|x-[\w-]*(?:key|token|secret|auth)[\w-]*):\s*\S")
-_LOGIN = re.compile(
-    r"(?<!\S)(?:-u|--user|--proxy-user)[\s=]*[^\s:]+:\S|\bredis-cli\b[^|;&\n]*\s-a\s*\S|\b(?:mysql|mariadb)[\w-]*\b[^|;&\n]*\s-p\S|\bsshpass\s+-p\s*\S"
-)
-_FORMS = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY|(?i:\b(?:bearer|basic)\s+[\w.~+/=-]{12,})"
-    r"|\b(?:sk-|hf_|gh[opsru]_|github_pat_|glpat-|nvapi-|xox[abeprs]-)[\w-]{12,}|\bAKIA[0-9A-Z]{12,}|\beyJ[\w-]{8,}\.[\w-]+\."
-)
 SHORTEST = 6
 _PORTS = re.compile(r"[0-9]{1,5}(?::[0-9]{1,5})*(?:/[a-z]+)?")
-
-
-def is_name_of_secret(name: str) -> bool:
-    return bool(_SECRET.search(_NO_SECRET.sub("", name)))
-
-
-def has_secret(text: str) -> bool:
-    """Whether there is one within a text, such as a command in one line."""
-    if mask(text) != text or _HEADER.search(text) or _LOGIN.search(text) or _FORMS.search(text):
-        return True
-    return any(is_name_of_secret(found.group("name")) for form in (_ASSIGNED, _OPTION) for found in form.finditer(text))
 
 
 def hidden(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -58,21 +31,13 @@ def hidden(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         for key, item in value.items():
             yield from hidden(item, (*path, key))
     elif isinstance(value, list):
-        is_login = bool(_COMMANDS.intersection(path[-1:]) and _LOGIN.search(" ".join(map(str, value))))
         for number, item in enumerate(value):
-            is_secret = bool(number) and _COMMANDS.intersection(path[-1:]) and (is_login or _announces(value[number - 1], item))
+            is_secret = bool(_COMMANDS.intersection(path[-1:])) and is_secret_word(value, number)
             yield from [(*path, str(number))] if is_secret else hidden(item, (*path, str(number)))
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool) and value != "":
         by_name = _NAMED.intersection(path[:-1]) and is_name_of_secret(path[-1])
         if by_name or (isinstance(value, str) and has_secret(value)):
             yield path
-
-
-def _announces(word: Any, following: Any) -> bool:
-    """Whether a word of a command says that the next one is a secret."""
-    text = str(word)
-    is_option = text.startswith("-") and "=" not in text and not str(following).startswith("-")
-    return (is_option or text.endswith(":")) and is_name_of_secret(text.rstrip(":"))
 
 
 def masking(document: Mapping[str, Any], files: Mapping[str, bytes], stack: str) -> Callable[[str], str]:

@@ -161,3 +161,20 @@ def test_a_variable_reaches_the_container_as_it_stands():
         made(mounts=["type=volume,source=s3cr3t-{{x}},target=/data"])
     assert "s3cr3t" not in raised.value.message
     assert made(mounts=["type=volume,source=data-{{.Task.Slot}},target=/data"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"command": ["train", "--api-key", "s3cr3t"]},
+        {"command": "train --hub-token=s3cr3t"},
+        {"command": ["sh", "-c", "HF_TOKEN=s3cr3t train"]},
+        {"command": ["curl", "-H", "Authorization: Bearer s3cr3t"]},
+        {"array": [{"SSH_KEY": "s3cr3t"}, {"ARGS": "--api-key s3cr3t"}]},
+    ],
+)
+def test_what_may_be_a_secret_is_not_shown(options):
+    jobs = made(**options)
+    assert "s3cr3t" not in definition.described(jobs)
+    assert "s3cr3t" not in str([job.parameters for job in jobs] + [job.spec["Labels"] for job in jobs])
+    assert "***" in definition.described(jobs)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from plugins.plugin_utils._stack.secret_values import has_secret, hidden, is_name_of_secret, masking
+from plugins.module_utils._secret_names import has_secret, is_name_of_secret
+from plugins.plugin_utils._stack.secret_values import hidden, masking
 from plugins.plugin_utils._stack.text import shown
 from plugins.plugin_utils._stack.translate import Stack, translate
 
@@ -54,6 +55,7 @@ HIDDEN = {
 }  # fmt: skip
 SHOWN: list[dict[str, Any]] = [
     {"environment": {"MAX_TOKENS": "4096", "TOKENIZERS_PARALLELISM": "false", "KEYBOARD": "us", "AUTHORS": "me", "MONITOR": "yes"}},
+    {"environment": {"SEED": "1", "PIN_MEMORY": "1"}},
     {"command": ["--max-num-batched-tokens", "8192", "--tokenizer", "auto", "--gpu-memory-utilization", "0.9"]},
     {"command": "vllm serve --max-tokens 4096 --port 8000"},
     {"healthcheck": {"test": ["CMD", "curl", "-f", "http://auth:8080/health"]}},
