@@ -176,15 +176,3 @@ def unit_files(unit: str, shown: Mapping[str, str], environment: Sequence[str]) 
 
 def _paths(text: str) -> list[str]:
     return [part.replace("\\x20", " ") for part in text.split()]
-
-
-def process_started(pid: int) -> float | None:
-    """When a process was started, in seconds since 1970; None where there is none."""
-    try:
-        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stream:
-            ticks = int(stream.read().rpartition(")")[2].split()[19])
-        with open("/proc/uptime", encoding="ascii") as stream:
-            booted = time.time() - float(stream.read().split()[0])  # btime in /proc/stat has no fractions of a second
-    except OSError:
-        return None
-    return booted + ticks / os.sysconf("SC_CLK_TCK")

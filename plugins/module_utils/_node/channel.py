@@ -51,7 +51,7 @@ class Channel:
             return "dockerd is started with %s, and a reload would not keep that" % ", ".join(names)
         if self._state.unfinished():
             return KILLED
-        if not loaded.is_loaded(self._state.record().get(current.path), current, engine):
+        if not loaded.is_loaded(loaded.notes(self._state.record().get(current.path), self._state.directory), current, engine):
             return "%s was changed since dockerd loaded it, and a reload would put that in force" % self._path
         return None
 
@@ -84,7 +84,7 @@ class Channel:
             record = self._state.record_of([current])
             if self._state.is_of_journal(current):
                 # It began with a file that dockerd had loaded, and put in no more than the label.
-                record[current.path] = loaded.noted(record[current.path], current.data)
+                record[current.path] = loaded.noted(record[current.path], current.data, self._engine.inspect())
             self._finish(record)
         if kind != RUN:
             self._state.sweep()
@@ -100,12 +100,12 @@ class Channel:
         try:
             _files.write(current.path, content, self._move, current.mode, current.owner)
             self._engine.reload()
-            self._engine.wait(lambda view: _complaint(view, label), SHOWN_WITHIN_S)
+            view = self._engine.wait(lambda view: _complaint(view, label), SHOWN_WITHIN_S)
         except Exception:
             _files.restore(current, self._move)
-            self._finish({**record, current.path: loaded.noted(earlier, current.data)})
+            self._finish({**record, current.path: earlier})
             raise
-        self._finish({**record, current.path: loaded.noted(record[current.path], content)})
+        self._finish({**record, current.path: loaded.noted(record[current.path], content, view)})
 
     def _finish(self, record: Record) -> None:
         self._state.write_record(record)

@@ -4,42 +4,63 @@
 
 """Whether dockerd has loaded daemon.json as it is now: what a reload would put in force besides.
 
-Each restart and each reload of this collection's is noted with the file's record. What it writes without either, dockerd shows already: it adds
-nothing of anybody else's to a file that was loaded. Private to this collection: no stability is promised to others.
+This goes by digests of the file, each noted with the process that loaded it: times of files and of processes cannot be compared where somebody
+has set the clock. Each restart and each reload of this collection's is noted in the file's record, and a node's watcher notes the starts of
+others. What a run writes without either, dockerd shows already: it adds nothing of anybody else's to a file that was loaded.
+Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import time
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
-from .._dockerd.unit import process_started
 from .._files import Snapshot, digest
+from .._health.pace import BOOT_ID
+from .watcher_seen import HOME
 
 NOTED = "loaded"  # in the file's record
-# A file's time and the start of a process are kept in ticks of the kernel. A run renames the file right before it restarts dockerd, which
-# takes longer than this.
-_TICKS_S = 0.1
-# The clock may have been set a little since the note was made; a dockerd that was started anew within that has loaded the same.
-_CLOCK_S = 2
+# Below the state directory, of the watcher: which dockerd runs, and the digest of what that has loaded, if it is known.
+STARTS = os.path.join(HOME, "dockerd.json")
 
 
-def noted(entry: Mapping[str, Any], content: bytes | None) -> dict[str, Any]:
-    """The file's record, with this as what dockerd has loaded by now."""
-    return {**entry, NOTED: {"sha256": digest(content), "at": time.time()}}
+def noted(entry: Mapping[str, Any], content: bytes | None, engine: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The file's record, with this as what the dockerd that runs has loaded by now."""
+    return {**entry, NOTED: {"sha256": digest(content), "process": _process(engine)}}
 
 
-def is_loaded(entry: Mapping[str, Any] | None, current: Snapshot, engine: Mapping[str, Any] | None) -> bool:
-    """By the file's record, or by its time and that of dockerd's start."""
+def notes(entry: Mapping[str, Any] | None, state_dir: str) -> list[Mapping[str, Any]]:
+    """What is known to have been loaded, and by which process: by the file's record, then by the watcher."""
+    found = [(entry or {}).get(NOTED)]
+    try:
+        with open(os.path.join(state_dir, STARTS), encoding="utf-8") as stream:
+            found.append(json.load(stream))
+    except (OSError, ValueError):
+        pass
+    return [one for one in found if isinstance(one, dict) and one.get("sha256")]
+
+
+def is_loaded(known: Sequence[Mapping[str, Any]], current: Snapshot, engine: Mapping[str, Any] | None) -> bool:
+    """By the notes of the process that runs, of which this collection's own is the later one; where there is none, the file has to be what was
+    loaded last: it was there at any start since."""
     if not engine or not engine["running"] or not current.existed:
         return False
-    known, started = (entry or {}).get(NOTED) or {}, process_started(engine.get("pid") or 0)
-    if known.get("sha256") == current.sha256 and (started is None or known["at"] + _CLOCK_S > started):
-        return True
-    return started is not None and _changed_at(current.path) + _TICKS_S < started
+    process = _process(engine)
+    its = [one["sha256"] for one in known if process is None or one.get("process") == process]
+    return current.sha256 == its[0] if its else {one["sha256"] for one in known} == {current.sha256}
 
 
-def _changed_at(path: str) -> float:
-    """When a file last changed, or its name; a copy keeps the time of its content, and not this one."""
-    return os.stat(path).st_ctime if os.path.exists(path) else time.time()
+def identity(pid: int) -> dict[str, Any] | None:
+    """A process by the boot and the tick of the kernel at which it was started; None where there is none."""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stream:
+            tick = int(stream.read().rpartition(")")[2].split()[19])
+        with open(BOOT_ID, encoding="ascii") as stream:
+            return {"boot": stream.read().strip(), "tick": tick}
+    except OSError:
+        return None
+
+
+def _process(engine: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return identity((engine or {}).get("pid") or 0)

@@ -50,11 +50,10 @@ def apply(node: Target, seen: Observation, decision: Decision) -> dict[str, Any]
         _files.sweep(current.path)
     validate(node, decision)
     path, record = node.params["daemon_config"], _record(node, seen, decision)
-    was_loaded = loaded.is_loaded(seen.record.get(path), seen.daemon, seen.engine)
-    if decision.writes or act:
-        _change(node, seen, decision, act, record)
+    was_loaded = loaded.is_loaded(loaded.notes(seen.record.get(path), node.state.directory), seen.daemon, seen.engine)
+    engine = (_change(node, seen, decision, act, record) if decision.writes or act else None) or seen.engine
     if path in record and (act or (was_loaded and path in decision.writes and node.params["restart"] == "if_needed")):
-        record[path] = loaded.noted(record[path], decision.writes.get(path, seen.daemon.data))
+        record[path] = loaded.noted(record[path], decision.writes.get(path, seen.daemon.data), engine)
     if record != node.state.record():
         node.state.write_record(record)
     node.state.close_journal()
@@ -112,7 +111,8 @@ def validate(node: Target, decision: Decision) -> None:
     node.valid = data
 
 
-def _change(node: Target, seen: Observation, decision: Decision, act: str | None, record: Record) -> None:
+def _change(node: Target, seen: Observation, decision: Decision, act: str | None, record: Record) -> dict[str, Any] | None:
+    """The engine as it then shows, where anything was done to it."""
     # Of the others nothing is to be known: they stay as they are.
     touched = [current for current in seen.files if current.path in decision.inserted or current.path in seen.record]
     before = [node.state.starting_point(current) for current in touched]
@@ -132,7 +132,7 @@ def _change(node: Target, seen: Observation, decision: Decision, act: str | None
             _refuse_new_containers(node, seen)
         if act:
             touched_daemon = True
-            _start(node, act, lambda view: complaint(decision.running, view), decision.reread)
+            return _start(node, act, lambda view: complaint(decision.running, view), decision.reread)
     except SystemExit:
         # atomic_move of ansible-core before 2.19 reports by itself and leaves.
         _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_on_undo)
@@ -141,6 +141,7 @@ def _change(node: Target, seen: Observation, decision: Decision, act: str | None
         restored, outcome = _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_on_undo)
         details = dict(getattr(problem, "details", {}), restored=restored)
         raise GpuSwarmError("%s. %s" % (str(problem).strip().rstrip("."), outcome), **details) from problem
+    return None
 
 
 def _refuse_new_containers(node: Target, seen: Observation) -> None:
@@ -162,13 +163,13 @@ def _put(path: str, data: bytes | None, move: Move, entry: Mapping[str, Any] | N
         _files.write(path, data, move, was.mode, was.owner)
 
 
-def _start(node: Target, act: str, healthy: Healthy, reread: bool = True) -> None:
+def _start(node: Target, act: str, healthy: Healthy, reread: bool = True) -> dict[str, Any]:
     began, timeout_s = time.monotonic(), node.params["timeout"]
     if act == "restart":
         node.engine.restart(reread, timeout_s)
     else:
         node.engine.reload()
-    node.engine.wait(healthy, timeout_s, began)
+    return node.engine.wait(healthy, timeout_s, began)
 
 
 def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, Any] | None, act: str | None, reread: bool) -> tuple[bool, str]:

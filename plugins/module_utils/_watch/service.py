@@ -24,6 +24,7 @@ from . import driver
 from .bookkeeper import Bookkeeper
 from .events import Events, Log
 from .reader import Reader
+from .starts import Starts
 from .written import Written, stamp
 
 STATUS = "/run/gpu-swarm/health.json"
@@ -47,6 +48,7 @@ class Service:
         self._errors: list[xids.Event] = []  # of which nothing has come yet
         self._reader = Reader(home, settings, _alive)
         self._written = Written(home, settings)
+        self._starts = Starts(home, settings)
         self._books = Bookkeeper(settings, self._reader.processes)
         self._settled = pace.Settled()
         self._shown: Label | None = None
@@ -100,6 +102,7 @@ class Service:
     # -- one inspection ----------------------------------------------------------------------------------------
 
     def _inspect(self) -> None:
+        self._starts.look(self._written.read().loaded)
         self._renew()
         self._read_label()
         reading = self._read()

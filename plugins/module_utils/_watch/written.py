@@ -18,6 +18,7 @@ from .. import _files
 from .._health import verdict
 from .._node.journal import INSERTED
 from .._node.kept import is_kept
+from .._node.loaded import NOTED
 
 TOOLKIT = ("/usr/bin/nvidia-ctk", "/usr/local/bin/nvidia-ctk")
 
@@ -31,6 +32,7 @@ class Written:
         self._seen: object = None
         self.expected: list[str] = []  # the UUIDs that the node advertises
         self.inserted: Mapping[str, Any] = {}  # what is on record of daemon.json
+        self.loaded: Mapping[str, Any] = {}  # what of daemon.json this collection's own changes had dockerd load
         self.drift: str | None = None  # a digest of the files that have lost what was written there
 
     def read(self) -> Written:
@@ -48,6 +50,7 @@ class Written:
             files = {}
         entry = files.get(self._files[0]) or {}
         self.inserted = entry.get(INSERTED) or {}
+        self.loaded = entry.get(NOTED) or {}
         self.expected = verdict.advertised(self.inserted)
         found = [_files.Snapshot.take(path) for path in self._files if path in files]
         other = {one.path: one.sha256 for one in found if not is_kept(one.data, one.path, files[one.path][INSERTED])}

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
 
 import pytest
@@ -294,14 +293,3 @@ def test_without_an_act_the_whole_journal_counts():
     it, systemd = unit(shown(), journal=JOURNAL_OF_A_START)
     assert it.reason() == ""
     assert "--since" not in systemd.ran[-1]
-
-
-def test_when_a_process_was_started_is_known_to_the_tick():
-    """daemon.json is renamed less than a second before dockerd is started with it."""
-    before = time.time()
-    with subprocess.Popen(["sleep", "60"]) as process:
-        after = time.time()
-        started = dockerd_unit.process_started(process.pid)
-        process.kill()
-    assert before - 0.1 <= started <= after + 0.1
-    assert dockerd_unit.process_started(0) is None

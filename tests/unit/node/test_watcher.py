@@ -318,9 +318,10 @@ def test_a_writer_killed_while_it_undoes_what_dockerd_did_not_take_is_gone_on_fr
     it = watched(tmp_path)
     it.converge()
     it.engine.shows_nothing = True
-    with monkeypatch.context() as patched, pytest.raises(Killed):
+    with monkeypatch.context() as patched:
         kill(patched, it, "write_record", False)
-        it.channel.write(FAULT)
+        with pytest.raises(Killed):
+            it.channel.write(FAULT)
     it.engine.shows_nothing = False
     assert (it.channel.write(FAULT), shown(it)) == (None, ["fleet.gpu-swarm.health=" + FAULT])
 
@@ -328,9 +329,10 @@ def test_a_writer_killed_while_it_undoes_what_dockerd_did_not_take_is_gone_on_fr
 def test_an_edit_after_a_writer_was_killed_stays_and_is_what_the_next_one_reports(tmp_path, monkeypatch):
     it = watched(tmp_path)
     it.converge()
-    with monkeypatch.context() as patched, pytest.raises(Killed):
+    with monkeypatch.context() as patched:
         kill(patched, it, "reload", False)
-        it.channel.write(FAULT)
+        with pytest.raises(Killed):
+            it.channel.write(FAULT)
     edited = it.content().replace(b'"log-driver"', b'"debug": true, "log-driver"')
     it.put("daemon_config", edited)
     assert "was changed since dockerd loaded it" in it.channel.write(FAULT)

@@ -50,6 +50,7 @@ class Node:
         self.it = service.Service(str(home / "health"), settings)
         self.it._written.read = lambda: self.it._written
         self.it._written.expected = [UUID]
+        self.it._starts.look = lambda noted: None
         self.it._reader.read = lambda: self.reading
         self.errors = []
         self.it._reader.events = lambda: [self.errors.pop() for _one in list(self.errors)]

@@ -1,0 +1,109 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Notes what dockerd has loaded of daemon.json where somebody else has started it: a label is written only into a file that is loaded.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from typing import Any, Mapping, NamedTuple
+
+from .. import _bounded
+from .._errors import GpuSwarmError
+from .._files import Snapshot
+from .._node.loaded import STARTS, identity
+from .written import stamp
+
+LIMIT_S = 5  # for systemd to say which process dockerd is
+# Between two looks the clock may be slewed by a little; where it was set, times say nothing.
+CLOCK_S = 0.05
+# A file's time and the start of a process are kept in ticks of the kernel.
+TICKS_S = 0.1
+
+
+class Look(NamedTuple):
+    """What is found at one moment."""
+
+    process: Mapping[str, Any] | None  # that runs as dockerd
+    sha256: str | None  # of daemon.json
+    untouched: bool  # whether nobody has written that file since the look before, as far as this service has seen it
+    before_start: bool  # whether it was written before the process was started
+    noted: Mapping[str, Any]  # what this collection's own changes have on record as loaded
+
+
+def learned(known: Mapping[str, Any], look: Look) -> dict[str, Any]:
+    """What is known by now (pure): the process, the digest of what it has loaded or None, and the digest of the file at this look."""
+    loaded = known.get("sha256")
+    if look.process and look.noted.get("process") == look.process and look.noted.get("sha256") == look.sha256:
+        loaded = look.sha256
+    elif look.process != known.get("process"):
+        same = look.untouched and look.sha256 is not None and known.get("seen") == look.sha256
+        loaded = look.sha256 if look.process and (same or look.before_start) else None
+    return {"process": look.process, "sha256": loaded, "seen": look.sha256}
+
+
+class Starts:
+    """Those of one node. ``home`` is the watcher's directory."""
+
+    def __init__(self, home: str, settings: Mapping[str, Any]) -> None:
+        self._path = os.path.join(os.path.dirname(home), STARTS)
+        self._settings = settings
+        self._known: Mapping[str, Any] = _read(self._path)
+        self._kept = self._known
+        self._pid = 0
+        self._file: object = None
+        self._sha256: str | None = None
+        self._clock: float | None = None
+
+    def look(self, noted: Mapping[str, Any]) -> None:
+        """What cannot be read now is read at the next look; until then nothing more is known."""
+        with contextlib.suppress(OSError, ValueError, GpuSwarmError):
+            self._known = learned(self._known, self._look(noted))
+            if self._known != self._kept:
+                with open(self._path + ".new", "w", encoding="utf-8") as stream:
+                    json.dump(self._known, stream)
+                os.replace(self._path + ".new", self._path)
+                self._kept = self._known
+
+    def _look(self, noted: Mapping[str, Any]) -> Look:
+        process, path = self._process(), self._settings["daemon_config"]
+        now, clock = stamp(path), _clock()
+        same_clock = self._clock is not None and abs(clock - self._clock) < CLOCK_S
+        untouched, self._clock = self._file is None or now == self._file, clock
+        if now != self._file:
+            self._file, self._sha256 = now, Snapshot.take(path).sha256
+        return Look(process, self._sha256, untouched, bool(process and same_clock and _is_before(path, process, clock)), noted)
+
+    def _process(self) -> dict[str, Any] | None:
+        """The process that runs as dockerd; systemd is queried only where the one of before is gone."""
+        there = identity(self._pid)
+        if there is None or there != self._known.get("process"):
+            argv = ["systemctl", "show", "--property", "MainPID", self._settings["docker_unit"]]
+            number = _bounded.run(argv, LIMIT_S)[1].strip().partition("=")[2]
+            self._pid = int(number) if number.isdigit() else 0
+            there = identity(self._pid)
+        return there
+
+
+def _is_before(path: str, process: Mapping[str, Any], clock: float) -> bool:
+    """Whether the file, or its name, last changed before the process was started; a copy keeps the time of its content, and not this one."""
+    return os.stat(path).st_ctime + TICKS_S < clock + process["tick"] / os.sysconf("SC_CLK_TCK")
+
+
+def _clock() -> float:
+    """When the node was booted, by the clock as it is set now."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _read(path: str) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as stream:
+        found = json.load(stream)
+        return found if isinstance(found, dict) else {}
+    return {}

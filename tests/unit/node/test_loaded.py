@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What dockerd has loaded is known by digests and processes: no clock says it, and none can be set to say otherwise."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import loaded
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.loaded import identity, is_loaded, noted, notes
+
+A, B = (Snapshot("/x", content) for content in (b"{}", b'{"debug": true}'))
+MINE = identity(os.getpid())
+OTHER = {"boot": "another", "tick": 1}
+RUNS = {"running": True, "pid": os.getpid()}
+
+
+def note(what, process):
+    return {"sha256": what.sha256, "process": process}
+
+
+CASES = {
+    "nothing is known": ([], A, False),
+    "this process has loaded it": ([note(A, MINE)], A, True),
+    "somebody has edited it since": ([note(A, MINE)], B, False),
+    "the watcher has noted another start": ([note(A, OTHER), note(B, MINE)], B, True),
+    "that start was with another file, which is as it was before by now": ([note(A, OTHER), note(B, MINE)], A, False),
+    "a label was written since that start": ([note(B, MINE), note(A, MINE)], B, True),
+    "and nobody's way back to the file of that start counts": ([note(B, MINE), note(A, MINE)], A, False),
+    "dockerd was started anew, and nobody has noted it: the file is what was loaded last": ([note(A, OTHER)], A, True),
+    "and where it is not": ([note(A, OTHER)], B, False),
+    "and where it is not certain what that was": ([note(A, OTHER), note(B, {"boot": "a third", "tick": 1})], A, False),
+    "a note of an older release has a time and no process": ([{"sha256": A.sha256, "at": 9e9}], A, True),
+    "which says nothing of an edit, whatever the clock": ([{"sha256": A.sha256, "at": 9e9}], B, False),
+}
+
+
+@pytest.mark.parametrize(("known", "current", "expected"), CASES.values(), ids=CASES)
+def test_is_loaded(known, current, expected):
+    assert is_loaded(known, current, RUNS) is expected
+
+
+@pytest.mark.parametrize(("current", "engine"), [(Snapshot("/x"), RUNS), (A, None), (A, {"running": False, "pid": None})])
+def test_what_is_not_there_is_not_loaded(current, engine):
+    assert is_loaded([note(A, MINE)], current, engine) is False
+
+
+def test_times_say_nothing(tmp_path):
+    """As after a clock that was set forward: the edit seems to be older than dockerd, which was started before."""
+    path = tmp_path / "daemon.json"
+    path.write_bytes(b"{}")
+    entry = noted({}, path.read_bytes(), RUNS)
+    path.write_bytes(b'{"debug": true}')
+    with subprocess.Popen(["sleep", "60"]) as process:
+        assert not is_loaded(notes(entry, str(tmp_path)), Snapshot.take(str(path)), {"running": True, "pid": process.pid})
+        process.kill()
+
+
+def test_both_notes_are_read(tmp_path):
+    entry = noted({"written": "x"}, A.data, RUNS)
+    assert notes(entry, str(tmp_path)) == [note(A, MINE)]
+    (tmp_path / "health").mkdir()
+    path = tmp_path / loaded.STARTS
+    path.write_text(json.dumps({**note(B, OTHER), "seen": "y"}))
+    assert notes(entry, str(tmp_path)) == [note(A, MINE), {**note(B, OTHER), "seen": "y"}]
+    assert notes(None, str(tmp_path)) == [{**note(B, OTHER), "seen": "y"}]
+    for other in ("[]", "no", json.dumps(dict(note(B, OTHER), sha256=None))):
+        path.write_text(other)
+        assert notes(entry, str(tmp_path)) == [note(A, MINE)]
+
+
+def test_a_process_is_known_by_its_boot_and_its_start():
+    with subprocess.Popen(["sleep", "60"]) as process:
+        first = identity(process.pid)
+        assert first == identity(process.pid) != MINE
+        process.kill()
+    assert set(first) == {"boot", "tick"}
+    assert identity(0) is None

@@ -1,0 +1,145 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A dockerd that somebody else has started has loaded what daemon.json was then, where that can be known."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import starts
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.starts import Look, Starts, learned
+
+P1, P2 = {"boot": "b", "tick": 100}, {"boot": "b", "tick": 200}
+KNOWN = {"process": P1, "sha256": "A", "seen": "A"}
+
+
+def look(process=P1, sha256="A", untouched=True, before_start=False, noted=None):
+    return Look(process, sha256, untouched, before_start, noted or {})
+
+
+CASES = {
+    "nothing happened": (KNOWN, look(), "A"),
+    "an edit is not loaded": (KNOWN, look(sha256="B", untouched=False), "A"),
+    "nor where it is older than dockerd by a clock that somebody has set": (KNOWN, look(sha256="B", untouched=False, before_start=True), "A"),
+    "a start with the file as it was": (KNOWN, look(P2), "A"),
+    "a start with an edit of before": ({**KNOWN, "seen": "B"}, look(P2, "B"), "B"),
+    "an edit and a start since the last look, in this order": (KNOWN, look(P2, "B", False, True), "B"),
+    "a start and an edit": (KNOWN, look(P2, "B", False), None),
+    "an edit, a start and the way back": (KNOWN, look(P2, "A", False), None),
+    "dockerd is down": (KNOWN, look(None), None),
+    "and was started again": ({"process": None, "sha256": None, "seen": "B"}, look(P2, "B"), "B"),
+    "the first look of all": ({}, look(), None),
+    "a reload or a restart of this collection's": (KNOWN, look(P2, "C", False, noted={"process": P2, "sha256": "C"}), "C"),
+    "its label": (KNOWN, look(sha256="C", untouched=False, noted={"process": P1, "sha256": "C"}), "C"),
+    "an edit after that": (KNOWN, look(sha256="D", untouched=False, noted={"process": P1, "sha256": "C"}), "A"),
+    "no file": (KNOWN, look(P2, None, False), None),
+}
+
+
+@pytest.mark.parametrize(("known", "found", "loaded"), CASES.values(), ids=CASES)
+def test_learned(known, found, loaded):
+    assert learned(known, found) == {"process": found.process, "sha256": loaded, "seen": found.sha256}
+
+
+class Node:
+    """Files of a node, and a dockerd that a test starts."""
+
+    def __init__(self, home, monkeypatch):
+        (home / "health").mkdir()
+        self.home, self.config, self.queries, self.process, self.clock = home / "health", home / "daemon.json", 0, dict(P1), 1000.0
+        self.config.write_text("{}")
+        monkeypatch.setattr(starts, "_clock", lambda: self.clock)
+        monkeypatch.setattr(starts, "identity", lambda pid: self.process if pid else None)
+        monkeypatch.setattr(starts._bounded, "run", self.run)
+        self.again()
+
+    def run(self, argv, limit_s):
+        self.queries += 1
+        return 0, "MainPID=7\n", ""
+
+    def again(self):
+        self.it = Starts(str(self.home), {"daemon_config": str(self.config), "docker_unit": "docker.service"})
+
+    def look(self):
+        self.it.look({})
+        return json.loads((self.home / "dockerd.json").read_text())["sha256"]
+
+    def sha256(self):
+        return Snapshot.take(str(self.config)).sha256
+
+    def start(self, after_s):
+        """dockerd is started anew, so many seconds after the file was changed last."""
+        self.process = dict(P1, tick=int((os.stat(self.config).st_ctime + after_s - self.clock) * os.sysconf("SC_CLK_TCK")))
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    return Node(tmp_path, monkeypatch)
+
+
+def test_systemd_is_queried_only_where_dockerd_is_another_one(node):
+    for _time in range(5):
+        node.look()
+    assert node.queries == 1
+    node.process = P2
+    node.look()
+    node.look()
+    assert node.queries == 2
+
+
+def test_an_edit_that_waits_is_not_loaded_until_dockerd_is_started_with_it(node):
+    node.look()
+    node.process = P2
+    first = node.look()
+    assert first == node.sha256()
+    node.config.write_text('{"debug": true}')
+    assert node.look() == first != node.sha256()
+    node.process = dict(P2, tick=300)
+    assert node.look() == node.sha256()
+
+
+def test_between_two_looks_the_order_is_known_by_times_while_nobody_sets_the_clock(node):
+    node.look()
+    node.config.write_text('{"debug": true}')
+    node.start(1)
+    assert node.look() == node.sha256()
+    node.config.write_text('{"debug": false}')
+    node.start(-1)
+    assert node.look() is None
+
+
+def test_a_clock_that_was_set_says_nothing(node):
+    node.look()
+    node.config.write_text('{"debug": true}')
+    node.clock += 3600
+    node.start(3599)
+    assert node.look() is None
+
+
+def test_what_was_seen_before_a_boot_counts_after_it(node):
+    node.look()
+    node.config.write_text('{"debug": true}')
+    node.look()
+    node.process = {"boot": "another", "tick": 5}
+    node.again()
+    assert node.look() == node.sha256()
+
+
+def test_a_full_disk_or_a_systemd_that_hangs_ends_nothing(node, monkeypatch):
+    node.look()
+    node.process = P2
+    with monkeypatch.context() as patched:
+        patched.setattr(starts.os, "replace", lambda *dummy: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        node.it.look({})
+    assert node.look() == node.sha256()
+    node.process = dict(P2, tick=400)
+    with monkeypatch.context() as patched:
+        patched.setattr(starts._bounded, "run", lambda *dummy: (_ for _ in ()).throw(starts.GpuSwarmError("hangs")))
+        node.it.look({})
+    assert node.look() == node.sha256()
