@@ -190,6 +190,13 @@ DAEMON = (
         _U + "dockerd/test_engine.py::test_wait_until_it_is_as_wanted",
     ),
     Trap(
+        "advertise-addr-ignored", "swarm", "any version",
+        "A join ignores an address to advertise that cannot be resolved, such as an interface that the node does not have.",
+        "moby daemon/cluster/swarm.go (Join), listen_addr.go (resolveAdvertiseAddr)",
+        REFUSAL, "It is an error before the host joins, also with --check; a member that advertises another address is warned of.",
+        _U + "fleet/test_advertised.py::test_a_host_joins_only_with_an_address_that_docker_takes",
+    ),
+    Trap(
         "half-joined", "swarm", "any version",
         "A join that cannot reach its manager leaves the node in the state error; later joins fail with 'already part of a swarm'.",
         "seen with 26.1.5",
