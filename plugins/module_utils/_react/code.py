@@ -44,6 +44,7 @@ FILES = (
     "_ledger/reservations.py",
     "_ledger/restarts.py",
     "_ledger/shortage.py",
+    "_ledger/takes_all.py",
     "_ledger/tasks.py",
     "_ledger/unreserved.py",
     "_mask.py",
