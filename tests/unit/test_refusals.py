@@ -104,7 +104,6 @@ ALLOWED = [
         "an option that the role gives: who calls the module alone reads which one",
     ),
     Allowed(r"_gpu/nvml\.py", r"^NVML: …", "NVML: …", "a row of a single word does not count by itself"),
-    Allowed(r"_guard/main\.py", r"^the container … …$", "… is of a task with GPUs, which cannot be restored from a checkpoint", "the words put in"),
     Allowed(r"action/swarm_job\.py", r"^… Run this again without 'again'", "The job … was submitted, and it is not known how far it is", "its end"),
     Allowed(
         r"_node_spec/updates\.py",

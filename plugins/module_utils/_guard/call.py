@@ -24,7 +24,6 @@ PASS_THROUGH = "pass-through"  # the file with which an operator turns the guard
 # What the guard exits with, for its front. It goes on by no status that an interpreter has for anything else: an empty program ends with 0.
 GOES_ON, REFUSED, BROKEN = 10, 3, 4  # the last two: why has been written
 _WITH_VALUE = {"--bundle": "bundle", "-b": "bundle", "--log": "log", "--root": "root"}
-_LONGEST = 2000  # of a message
 
 
 # One call of a runtime.
@@ -50,7 +49,7 @@ def parse(arguments: Sequence[str]) -> Call:
 
 def refuse(call: Call, text: str) -> None:
     """Where containerd's shim reads why a container could not be made: what is printed is not seen."""
-    line = json.dumps({"level": "error", "msg": text[:_LONGEST].rstrip("."), "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
+    line = json.dumps({"level": "error", "msg": text, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
     if call.log:
         with contextlib.suppress(OSError), open(call.log, "a", encoding="utf-8") as stream:
             stream.write(line + "\n")

@@ -13,6 +13,7 @@ from collections import namedtuple
 
 from . import bundle, reservation
 from . import share as shares
+from .refusal import APART, FORGED, MOUNT, TOO_SMALL, UNKNOWN, UNRESERVED
 from .share import is_mapped, is_slot
 
 TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
@@ -28,9 +29,8 @@ LENIENT = (OFF, AUDIT)
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
 # What the services begin with by which verify tests a node: what it does there on purpose is not counted.
 PROBE = "gpu-swarm-verify"
-# Why a task is not let see what it requests; what is counted goes by these names.
-MOUNT, FORGED, UNRESERVED, UNKNOWN, HIDDEN = "mount", "forged", "unreserved", "unknown-device", "hidden"
-APART, TOO_SMALL, BEYOND = "two-cards", "too-small", "beyond-share"
+# Why a task is not let see what it requests, where that is no refusal; what is counted goes by these names, and by the codes of refusals.
+HIDDEN, BEYOND = "hidden", "beyond-share"
 _OLD = "it is of a task that is no longer assigned to this node, and gets no GPU"
 # What is worth a line of the journal besides.
 UNREAD, OLD = "unread", "old-task"
@@ -56,8 +56,8 @@ Settings = namedtuple(
 Container = namedtuple("Container", ["labels", "entries", "mounts", "task", "unread"], defaults=[None])
 # devices: what it is to see; None: it goes on as it is. refused: why, for whoever inspects its task. found: name to text, of what is to be counted
 # and reported. holds: what its task has, whatever it sees. variables: what it is to know besides, by their names. without: those that it is not
-# to have.
-Verdict = namedtuple("Verdict", ["devices", "refused", "found", "holds", "variables", "without"], defaults=[None, {}, (), {}, ()])
+# to have. code: of the refusal.
+Verdict = namedtuple("Verdict", ["devices", "refused", "found", "holds", "variables", "without", "code"], defaults=[None, {}, (), {}, (), ""])
 
 
 def service_of(labels: Mapping[str, str]) -> str:
@@ -82,7 +82,7 @@ def decide(settings: Settings, container: Container) -> Verdict:
         notes[BEYOND] = "%s." % share.beyond
     name, text = _refusal(settings, container, parts, share)
     if name:
-        return _at(settings, Verdict(None, "%s %s" % (text, _REMEDY[name]), {**notes, name: text}), parts)
+        return _at(settings, Verdict(None, "%s %s" % (text, _REMEDY[name]), {**notes, name: text}, code=name), parts)
     if _apart(parts):
         notes[APART] = _apart(parts)
     wants = bundle.requests(container.entries, settings.listed)
@@ -120,7 +120,7 @@ def _not_reserved(settings: Settings, parts: Sequence[reservation.Part]) -> tupl
 def _at(settings: Settings, verdict: Verdict, parts: Sequence[reservation.Part]) -> Verdict:
     """A task with a slot or a group starts by the guard only, whatever the level."""
     audited = settings.level == AUDIT and not any(is_mapped(part) for part in parts)
-    return verdict._replace(devices=None, refused=None, variables={}) if audited else verdict
+    return verdict._replace(devices=None, refused=None, variables={}, code="") if audited else verdict
 
 
 def is_allowed(allow: Sequence[str], labels: Mapping[str, str]) -> bool:

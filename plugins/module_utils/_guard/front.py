@@ -15,6 +15,7 @@ import re
 from shlex import quote
 from typing import Iterable, NamedTuple
 
+from . import refusal
 from .call import BROKEN, GOES_ON, PASS_THROUGH, REFUSED
 
 # What of a container's description can make NVIDIA's runtime give it a GPU.
@@ -62,8 +63,7 @@ case $? in
 esac
 {otherwise}
 [ -z "$said" ] || exit 1
-words="gpu-swarm: the guard of this node's GPUs does not run ($python -IS $code), and so the container is not started. \\
-Run fleet.gpu_swarm.provision, or turn the guard off: touch $home/{name}"
+words="{words}"
 printf '{"level": "error", "msg": "%s", "time": "%s"}\\n' "$words" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" >>"${log:-/dev/null}"
 echo "$words" >&2
 exit 1
@@ -93,7 +93,8 @@ def text(node: Front) -> str:
     pattern = "|".join([*_ALWAYS, *map(re.escape, others)])
     values = {name: quote(getattr(node, name)) for name in ("runtime", "home", "code", "python")}
     values.update(flag=quote("%s/%s" % (node.home, PASS_THROUGH)), name=PASS_THROUGH, pattern=quote(pattern))
-    values.update(goes_on=str(GOES_ON), refused=str(REFUSED), broken=str(BROKEN))
+    words = refusal.written(refusal.BROKEN, refusal.not_running("$python -IS $code", "$home/%s" % PASS_THROUGH))
+    values.update(words=words, goes_on=str(GOES_ON), refused=str(REFUSED), broken=str(BROKEN))
     requests = quote(_REQUEST % "|".join(["NVIDIA_VISIBLE_DEVICES", *map(re.escape, sorted(set(node.listed)))]))
     values["otherwise"] = _OTHERWISE.replace("{requests}", requests) if node.refuses else _PASSES
     return re.sub("|".join(r"\{%s\}" % name for name in values), lambda found: values[found.group()[1:-1]], _TEXT)

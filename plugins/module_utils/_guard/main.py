@@ -16,7 +16,7 @@ import os
 import sys
 from collections import namedtuple
 
-from . import bundle, call, decision, engine_record, findings, holds, toolkit_config
+from . import bundle, call, decision, engine_record, findings, holds, refusal, toolkit_config
 from .bolt import BoltError
 from .call import Call
 from .decision import Container
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 SETTINGS = "settings.json"
 RUN = "/run/gpu-swarm-guard"  # not /run/gpu-swarm, which goes with the watcher of the GPUs
 PATIENCE_S = 5.0
-TWICE, BROKEN = "held-twice", "broken"
 
 
 class Refused(Exception):
-    """Why a container is not made."""
+    """Why a container is not made, with the code of that."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class Ruled(Refused):
@@ -54,18 +57,14 @@ def main() -> int:
     except Exception as problem:  # whatever it is: a container that requests a GPU does not start
         if read.get("level") in decision.LENIENT and not isinstance(problem, Ruled):
             if read["level"] != decision.OFF:
-                findings.add(read.get("run", RUN), "", {BROKEN: str(problem)})
+                findings.add(read.get("run", RUN), "", {refusal.BROKEN: str(problem)})
             return call.GOES_ON
-        refused = isinstance(problem, Refused)
-        call.refuse(made, "gpu-swarm: %s" % (problem if refused else _broken(problem, home)))
-        return call.REFUSED if refused else call.BROKEN
+        if isinstance(problem, Refused):
+            call.refuse(made, refusal.written(problem.code, str(problem)))
+            return call.REFUSED
+        call.refuse(made, refusal.written(refusal.BROKEN, refusal.failed(problem, os.path.join(home, call.PASS_THROUGH))))
+        return call.BROKEN
     return call.GOES_ON
-
-
-def _broken(problem: Exception, home: str) -> str:
-    remedy = "Run fleet.gpu_swarm.provision, or turn the guard off: touch %s" % os.path.join(home, call.PASS_THROUGH)
-    what = "%s: %s" % (type(problem).__name__, problem)
-    return "the guard of this node's GPUs failed, and so the container is not started: %s. %s" % (what, remedy)
 
 
 def _settings(home: str) -> dict[str, Any]:
@@ -85,8 +84,7 @@ def _guard(made: Call, given: Given) -> None:
     labels, root = _labels(given.data_root, document, made.container)
     if made.what == call.RESTORE:
         if settings.level == decision.EXCLUSIVE and decision.TASK in labels:
-            why = "is of a task with GPUs, which cannot be restored from a checkpoint (isolation: exclusive)."
-            raise Refused("the container %s %s" % (_short(made), why))
+            raise Refused(refusal.RESTORED, refusal.of_checkpoint(made.container))
         return
     container = _container(document, labels, root)
     verdict = decision.decide(settings, container)
@@ -94,7 +92,7 @@ def _guard(made: Call, given: Given) -> None:
     if verdict.found and not (verdict.refused and service.startswith(decision.PROBE + "-")):
         findings.add(given.run, service, verdict.found)
     if verdict.refused:
-        raise Ruled(_refused(made, service, settings.level, verdict.refused))
+        raise Ruled(verdict.code, refusal.of_service(service, settings.level, verdict.refused, made.container))
     if verdict.holds:
         _hold(made, given, labels, root, verdict.holds)
     if verdict.devices is not None:
@@ -102,15 +100,6 @@ def _guard(made: Call, given: Given) -> None:
         entries = bundle.with_values(entries, verdict.variables)
         if entries != container.entries:
             _write(path, bundle.with_environment(document, entries))
-
-
-def _refused(made: Call, service: str, level: str, why: str) -> str:
-    return "the service %s is refused on this node (isolation: %s): %s Its container is %s." % (service, level, why, _short(made))
-
-
-def _short(made: Call) -> str:
-    """As docker shows it."""
-    return made.container[:12]
 
 
 def _document(path: str) -> dict[str, Any]:
@@ -127,7 +116,7 @@ def _labels(data_root: str, document: dict[str, Any], container: str) -> tuple[d
             return engine_record.labels(root, container), root
         except engine_record.EngineRecordError as error:
             problem = problem or error
-    raise Refused("dockerd's record of the container cannot be read, so nobody knows whose it is: %s." % problem)
+    raise Refused(refusal.NO_RECORD, refusal.without_record(problem))
 
 
 def _container(document: dict[str, Any], labels: dict[str, str], root: str) -> Container:
@@ -158,12 +147,12 @@ def _hold(made: Call, given: Given, labels: dict[str, str], root: str, devices: 
     except OSError as problem:  # /run is full, say: what is held twice is then counted nowhere
         if refuses:
             raise
-        findings.add(given.run, service, {BROKEN: "%s: %s" % (problem.filename or folder, problem.strerror)})
+        findings.add(given.run, service, {refusal.BROKEN: "%s: %s" % (problem.filename or folder, problem.strerror)})
         return
     if holder:
-        findings.add(given.run, service, {TWICE: _held(holder, devices)})
+        findings.add(given.run, service, {refusal.TWICE: _held(holder, devices)})
     if holder and refuses:
-        raise Ruled(_refused(made, service, given.settings.level, _held(holder, devices)))
+        raise Ruled(refusal.TWICE, refusal.of_service(service, given.settings.level, _held(holder, devices), made.container))
 
 
 def _held(holder: holds.Hold, devices: tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ from .. import _sources
 FILES = (
     "_errors.py",
     "_files.py",
+    "_guard/refusal.py",
     "_health/books.py",
     "_jobs/definition.py",
     "_jobs/finished.py",

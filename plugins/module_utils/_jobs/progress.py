@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping
 
+from .._guard import refusal
 from .._ledger.tasks import ENDED, WAITING, epoch
 from .definition import AVOIDS, DIGEST, PARAMETERS, REFUSED, RETRIED
 
@@ -22,9 +23,6 @@ OVER = frozenset([COMPLETE, FAILED, TIMED_OUT, REFUSED_BY_GUARD])
 # What becomes of one that is over and did not complete: it is tried again at the cost of a retry, or without.
 RETRY, RESUBMIT = "retry", "resubmit"
 
-# What the guard has swarm say of a task (_guard/main.py, _guard/front.py), and of those what would be so on any node and at any time.
-_GUARD = re.compile(r"gpu-swarm: (the service \S+ is refused on this node|the guard of this node's GPUs|dockerd's record of the container)")
-_FOR_GOOD = re.compile(r"\(isolation: \w+\): (it sets |it has a mount at |its share )")
 _UNHEALTHY = "unhealthy container"
 STOPPED, NO_REASON = "it was stopped (%s): its node was drained, or left the swarm", "no reason given"
 LAST_TRY = "the last try: %s"
@@ -107,9 +105,9 @@ def _state(template: Mapping[str, Any], task: Mapping[str, Any] | None) -> tuple
 
 
 def _failure(template: Mapping[str, Any], error: str) -> tuple[str, str]:
-    refused = _GUARD.search(error)
+    refused = refusal.read(error)
     if refused:
-        return REFUSED_BY_GUARD, error[refused.start() :]
+        return REFUSED_BY_GUARD, refused.whole
     if _UNHEALTHY in error and template["ContainerSpec"].get("Healthcheck"):
         return TIMED_OUT, "it ran for longer than its time limit"
     return FAILED, error
@@ -118,7 +116,9 @@ def _failure(template: Mapping[str, Any], error: str) -> tuple[str, str]:
 def again(one: Mapping[str, Any], retries: int) -> str | None:
     """RETRY or RESUBMIT, or None for a job that is not over, complete, or was tried often enough."""
     if one["state"] == REFUSED_BY_GUARD:
-        return None if _FOR_GOOD.search(one["error"]) or one["refused"] >= MOST_REFUSED else RESUBMIT
+        refused = refusal.read(one["error"])
+        for_good = refused is not None and refused.code in refusal.FOR_GOOD
+        return None if for_good or one["refused"] >= MOST_REFUSED else RESUBMIT
     return RETRY if one["state"] in (FAILED, TIMED_OUT) and one["retried"] < retries else None
 
 

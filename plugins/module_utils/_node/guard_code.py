@@ -32,6 +32,7 @@ FILES = (
     "_guard/findings.py",
     "_guard/holds.py",
     "_guard/main.py",
+    "_guard/refusal.py",
     "_guard/reservation.py",
     "_guard/share.py",
     "_guard/task_record.py",

@@ -9,18 +9,14 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Mapping, Sequence
 
+from .._guard import refusal
 from .._ledger.tasks import assigned
 from . import judge
 from .isolation import UNRESERVED, WORDS
 from .judge import Outcome
 from .plan import FAILED, PASSED, UNTESTED, Check
-
-# What the guard has swarm say of a task that it refuses, and of one that it cannot judge (_guard/main.py, _guard/front.py).
-REFUSED = re.compile(r"gpu-swarm: the service \S+ is refused on this node \(isolation: ")
-BROKEN = re.compile(r"gpu-swarm: (the guard of this node's GPUs .*)", re.DOTALL)
 
 
 def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
@@ -43,11 +39,11 @@ def _leak(check: Check, more: Sequence[str]) -> str:
 def _without_a_leak(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> tuple[str, str]:
     check, task, log, unread = outcome
     error = task["Status"].get("Err", "") if task else ""
-    words, broken = WORDS[check["probe"]], BROKEN.search(error)
-    if REFUSED.search(error):
+    words, refused = WORDS[check["probe"]], refusal.read(error)
+    if refused and refused.code in refusal.CANNOT_JUDGE:
+        return FAILED, refused.text
+    if refused:
         return PASSED, "%s, a task is refused" % words
-    if broken:
-        return FAILED, broken.group(1)
     if check["probe"] == UNRESERVED and "executable file not found" in error:
         return PASSED, "%s, a task sees no GPU" % words  # nvidia-smi comes into a task with a GPU
     if task and judge.is_unplaced(task) and not check["kind"]:

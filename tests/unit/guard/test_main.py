@@ -106,7 +106,7 @@ def test_a_refusal_names_the_service_and_the_container(guard, level, tmp_path):
     (line,) = (tmp_path / "log").read_text().splitlines()
     words = json.loads(line)["msg"]
     assert words.startswith("gpu-swarm: the service train is refused on this node (isolation: %s): it requests all" % level)
-    assert words.endswith(" Its container is aaaaaaaaaaaa")
+    assert words.endswith(" Its container is aaaaaaaaaaaa (refusal: unknown-device)")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ PREFIX = "gpu-swarm."
 HELD = "starting failed: gpu-swarm: the service t is refused on this node (isolation: exclusive): task x of the service y still has GPU-1."
 OWN = "gpu-swarm: the service t is refused on this node (isolation: reserved): it sets NVIDIA_VISIBLE_DEVICES=all, and has none"
 BROKEN = "OCI runtime create failed: gpu-swarm: the guard of this node's GPUs does not run"
+# Of a guard that says it in other words, which stand before the code.
+WORDED = "starting failed: gpu-swarm: in other words (refusal: %s): unknown"
 
 
 def service(tried=0, retried=0, refused=0, timeout=0):
@@ -45,6 +47,7 @@ STATES = {
     ),
     "by its image": (service(), [task("failed", code=1, error="unhealthy container")], "failed", 1, "unhealthy container"),
     "refused": (service(), [task("failed", error=HELD)], "refused", None, HELD.partition("failed: ")[2]),
+    "refused in other words": (service(), [task("failed", error=WORDED % "forged")], "refused", None, (WORDED % "forged").partition("failed: ")[2]),
     "forced to run again": (service(tried=1), [task("failed", code=1)], "queued", None, "the last try: no reason given"),
     "stopped": (service(), [task("shutdown", code=0)], "failed", 0, "it was stopped (shutdown): its node was drained, or left the swarm"),
     "queued for another try": (
@@ -74,6 +77,9 @@ AGAIN = {
     "a guard that does not run": (of("refused", BROKEN), 0, "resubmit"),
     "refused too often": (of("refused", HELD, refused=20), 5, None),
     "refused anywhere": (of("refused", OWN), 5, None),
+    "refused anywhere, in other words": (of("refused", WORDED % "mount"), 5, None),
+    "refused here, in other words": (of("refused", WORDED % "two-cards"), 5, "resubmit"),
+    "refused by a newer guard": (of("refused", WORDED % "not-known-yet"), 5, "resubmit"),
     "runs": (of("running"), 5, None),
 }
 

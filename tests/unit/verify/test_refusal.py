@@ -22,6 +22,7 @@ REFUSED = (
     "and it has no reservation. Remove the variable: swarm sets it from --generic-resource: unknown"
 )
 BROKEN = "starting container failed: gpu-swarm: the guard of this node's GPUs does not run (python3 -IS /x), and so the container is not started."
+OTHER_WORDS = "starting container failed: gpu-swarm: in other words (refusal: %s): unknown"
 NO_SMI = 'starting container failed: exec: "nvidia-smi": executable file not found in $PATH: unknown'
 
 
@@ -49,6 +50,7 @@ def smi(*uuids):
     [
         ("unreserved", ended(state="failed", error=REFUSED), "", WITHOUT),
         ("unreserved", ended(state="rejected", error=REFUSED), "", WITHOUT),
+        ("unreserved", ended(state="failed", error=OTHER_WORDS % "unreserved"), "", WITHOUT),
         ("unreserved", ended(state="failed", error=NO_SMI), "", "without a reservation, a task sees no GPU"),
         ("unreserved", ended(), "No devices were found\n", "without a reservation, a task sees no GPU"),
         ("beside", ended(A, state="failed", error=REFUSED), "", MORE),
@@ -79,6 +81,8 @@ def test_a_leak(probe, made, log, words):
     ("made", "log", "unread", "words"),
     [
         (ended(A, state="failed", error=BROKEN), "", None, "the guard of this node's GPUs does not run (python3 -IS /x), and so"),
+        (ended(A, state="failed", error=OTHER_WORDS % "broken"), "", None, "in other words"),
+        (ended(A, state="failed", error=OTHER_WORDS % "no-record"), "", None, "in other words"),
         (ended(A), "", None, "the task printed nothing"),
         (ended(A), "", "the node hangs", "the node hangs"),
         (None, "", None, "swarm made no task within 30 s"),

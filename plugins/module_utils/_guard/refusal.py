@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the guard says when it does not let a container start, and how that is read again from a task's error (pure).
+
+Swarm passes the sentence on in the task's error. Whether a job is tried again, and whether a node passes `verify`, depends on the code at its end, so
+the words may change. A guard before 0.3.0 writes no code: its refusals are known by their words.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+
+# The codes, by which findings are counted too.
+MOUNT, FORGED, UNRESERVED, UNKNOWN = "mount", "forged", "unreserved", "unknown-device"
+APART, TOO_SMALL, TWICE = "two-cards", "too-small", "held-twice"
+RESTORED, NO_RECORD, BROKEN = "restored", "no-record", "broken"
+CODES = (MOUNT, FORGED, UNRESERVED, UNKNOWN, APART, TOO_SMALL, TWICE, RESTORED, NO_RECORD, BROKEN)
+# On any node and at any time it would be the same.
+FOR_GOOD = frozenset([MOUNT, FORGED, UNRESERVED, TOO_SMALL])
+# The guard could not judge, which says nothing about the task.
+CANNOT_JUDGE = frozenset([NO_RECORD, BROKEN])
+
+_PREFIX, _CODE = "gpu-swarm: ", " (refusal: %s)"
+_LONGEST = 2000  # characters of the sentence; the code comes after them
+_SERVICE = "the service %s is refused on this node (isolation: %s): %s Its container is %s."
+_RESTORED = "the container %s is of a task with GPUs, which cannot be restored from a checkpoint (isolation: exclusive)."
+_NO_RECORD = "dockerd's record of the container cannot be read, so nobody knows whose it is: %s."
+_FAILED = "the guard of this node's GPUs failed, and so the container is not started: %s: %s. %s"
+_NOT_RUNNING = "the guard of this node's GPUs does not run (%s), and so the container is not started. %s"
+_REMEDY = "Run fleet.gpu_swarm.provision, or turn the guard off: touch %s"
+
+# Texts, since the guard itself reads none of them: compiled, they would take a tenth of its time.
+_WRITTEN = r"gpu-swarm: (.*) \(refusal: ([a-z-]+)\)"
+_OLD = r"gpu-swarm: (.*)"
+# How a sentence began before there were codes. The order counts.
+_OLD_WORDS = (
+    (r"the guard of this node's GPUs", BROKEN),
+    (r"dockerd's record of the container", NO_RECORD),
+    (r"the container \S+ is of a task with GPUs", RESTORED),
+    (r"the service \S+ is refused on this node \(isolation: \w+\): it has a mount at ", MOUNT),
+    (r"the service \S+ is refused on this node \(isolation: \w+\): it sets NVIDIA_VISIBLE_DEVICES=", UNRESERVED),
+    (r"the service \S+ is refused on this node \(isolation: \w+\): it sets ", FORGED),
+    (r"the service \S+ is refused on this node \(isolation: \w+\): its share ", TOO_SMALL),
+    (r"the service \S+ is refused on this node \(isolation: \w+\): swarm gave it slots ", APART),
+    (r"the service \S+ is refused on this node \(isolation: \w+\): task ", TWICE),
+    (r"the service \S+ is refused on this node", UNKNOWN),
+)
+
+# code: one of CODES, or one of a newer guard. text: the sentence. whole: with what stands around it, as it is in the error.
+Refusal = namedtuple("Refusal", ["code", "text", "whole"])
+
+
+def of_service(service: str, level: str, why: str, container: str) -> str:
+    """Why a task of this service is refused by the settings and by what swarm gave it."""
+    return _SERVICE % (service, level, why, _short(container))
+
+
+def of_checkpoint(container: str) -> str:
+    return _RESTORED % _short(container)
+
+
+def without_record(problem: object) -> str:
+    return _NO_RECORD % problem
+
+
+def failed(problem: Exception, flag: str) -> str:
+    """Where the guard itself failed. ``flag`` is the file that turns it off."""
+    return _FAILED % (type(problem).__name__, problem, _REMEDY % flag)
+
+
+def not_running(how: str, flag: str) -> str:
+    """Where its code does not run: ``how`` it is called. For its front, which is a shell script."""
+    return _NOT_RUNNING % (how, _REMEDY % flag)
+
+
+def written(code: str, text: str) -> str:
+    """The sentence with its code."""
+    return _PREFIX + text[:_LONGEST].rstrip(".") + _CODE % code
+
+
+def read(error: str) -> Refusal | None:
+    """The refusal in a task's error, None where no guard refused it."""
+    found = re.search(_WRITTEN, error, re.DOTALL)
+    if found:
+        return Refusal(found.group(2), found.group(1), error[found.start() :])
+    found = re.search(_OLD, error, re.DOTALL)
+    code = next((code for pattern, code in _OLD_WORDS if re.match(pattern, found.group(1))), None) if found else None
+    return Refusal(code, found.group(1), error[found.start() :]) if found and code else None
+
+
+def _short(container: str) -> str:
+    """As docker shows it."""
+    return container[:12]

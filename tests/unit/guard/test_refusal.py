@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the guard says of a container that it does not let start, and what is understood of it: by a code, and of an older guard by its words."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import refusal
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.front import Front, text
+
+SHIM = "starting container failed: failed to create shim task: OCI runtime create failed: %s: unknown"
+OLD = "gpu-swarm: the service t is refused on this node (isolation: reserved): %s Its container is 0123456789ab"
+# What a guard before 0.3.0 says.
+OLD_WORDS = [
+    ("mount", OLD % "it has a mount at /var/run/nvidia-container-devices/all, by which NVIDIA's runtime would give it GPUs. Remove the mount."),
+    ("forged", OLD % "it sets DOCKER_RESOURCE_NVIDIA-GPU=all itself, and it has no reservation. Remove the variable."),
+    ("unreserved", OLD % "it sets NVIDIA_VISIBLE_DEVICES=all, and has no reservation. Reserve GPUs."),
+    ("unknown-device", OLD % "it requests GPU-1, which this node does not advertise. Remove the variable."),
+    ("two-cards", OLD % "swarm gave it slots of 2 cards (NVIDIA-SLOT: GPU-1, GPU-2). Reserve fewer slots."),
+    ("too-small", OLD % "its share is 300 MiB, and CUDA takes 300 MiB of a card for itself. Reserve more."),
+    ("held-twice", OLD % "task x of the service y (container 0123456789ab) still has GPU-1."),
+    ("restored", "gpu-swarm: the container 0123456789ab is of a task with GPUs, which cannot be restored from a checkpoint (isolation: exclusive)"),
+    ("no-record", "gpu-swarm: dockerd's record of the container cannot be read, so nobody knows whose it is: torn"),
+    ("broken", "gpu-swarm: the guard of this node's GPUs failed, and so the container is not started: KeyError: 'x'. Run fleet.gpu_swarm.provision"),
+    ("broken", "gpu-swarm: the guard of this node's GPUs does not run (python3 -IS /x), and so the container is not started. Run"),
+]
+
+
+@pytest.mark.parametrize(("code", "words"), OLD_WORDS)
+def test_the_words_of_an_older_guard_are_understood(code, words):
+    found = refusal.read(SHIM % words)
+    assert (found.code, found.whole) == (code, words + ": unknown")
+
+
+def test_the_words_of_an_older_guard_have_each_code():
+    assert {code for code, _words in OLD_WORDS} == set(refusal.CODES)
+
+
+@pytest.mark.parametrize("code", [*refusal.CODES, "of-a-newer-guard"])
+@pytest.mark.parametrize("words", ["in other words.", "it sets X=a (refusal: mount) itself.", "a\nb", 3000 * "x"])
+def test_a_code_is_read_whatever_the_words_are(code, words):
+    made = refusal.written(code, words)
+    found = refusal.read(SHIM % made)
+    assert (found.code, found.whole) == (code, made + ": unknown")
+    assert found.text == words[:2000].rstrip(".")
+
+
+@pytest.mark.parametrize(("code", "words"), OLD_WORDS)
+def test_what_is_said_now_is_understood_by_an_older_run(code, words):
+    """Nothing but the code is new, and it stands at the end."""
+    assert refusal.written(code, words[len("gpu-swarm: ") :]).startswith(words)
+
+
+def test_what_the_guard_says_has_the_words_of_before():
+    service = refusal.of_service("t", "reserved", "it sets X.", "0123456789abcdef")
+    assert service == "the service t is refused on this node (isolation: reserved): it sets X. Its container is 0123456789ab."
+    said = [service, refusal.of_checkpoint("0123456789abcdef"), refusal.without_record("torn"), refusal.failed(KeyError("x"), "/f")]
+    assert [refusal.read("gpu-swarm: " + one).code for one in said] == ["forged", "restored", "no-record", "broken"]
+
+
+def test_the_front_says_it_with_the_code():
+    line = next(one for one in text(Front("/r", "/h", "/c", "/p", ["X"])).splitlines() if one.startswith("words="))
+    assert refusal.read(line.strip('words="')).code == "broken"
+
+
+@pytest.mark.parametrize(
+    "error", ["", "task: non-zero exit (1)", "exec: gpu-swarm: not found", "gpu-swarm: no manager answers", "(refusal: forged)", "x (refusal: )"]
+)
+def test_any_other_error_is_no_refusal(error):
+    assert refusal.read(error) is None
+
+
+def test_codes_are_given_once_and_decided():
+    assert len(set(refusal.CODES)) == len(refusal.CODES)
+    assert set(refusal.CODES) > refusal.FOR_GOOD | refusal.CANNOT_JUDGE
+    assert not refusal.FOR_GOOD & refusal.CANNOT_JUDGE
