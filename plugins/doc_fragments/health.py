@@ -28,6 +28,14 @@ options:
     type: str
     choices: [all, faults]
     version_added: 0.3.0
+  health_now:
+    description:
+      - Whether this call may also have the managers see, while tasks of the swarm run on the node, that a drift which was reported is repaired.
+        That is an update of the node, see O(health_report). Where no task runs, a reload that is due takes that along anyway.
+      - The playbooks allow it where no manager is of a release that would stop a task for it, and no finished job would run again.
+    type: bool
+    default: false
+    version_added: 0.3.0
   health_faults:
     description:
       - NVIDIA's numbers of errors (XIDs) that make a GPU unfit for work until it is reset or the node reboots.

@@ -4,7 +4,8 @@
 
 """The health label in daemon.json, as a change of the node puts it in or takes it out (pure).
 
-What it says is the watcher's to write, and when. Only a restart that is due anyway takes along what it has to say, or a first ``ok``.
+What it says is the watcher's to write, and when. Only a restart that is due anyway takes along what it has to say, or a first ``ok``; a reload takes
+out the drift that is repaired.
 Private to this collection: no stability is promised to others.
 """
 
@@ -34,6 +35,7 @@ def labelled(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[di
     if case.params["restart"] == "never":
         return {**edits, path: _noted(edit) if was_put_in else edit}, act
     if is_wanted(case.params) and _can_be_shown(case, edit, act):
+        act = act or _for_what_is_repaired(case, edits)
         edit = _noted(edit)._replace(content=engine_labels.put(edit.content, path, KEY, _value(case, edit, act)))
         # Where a run was killed, dockerd may not show it.
         return {**edits, path: edit}, act or (None if shown(engine) is not None or case.seen.watcher.blocked else "reload")
@@ -43,12 +45,31 @@ def labelled(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[di
     return {**edits, path: edit}, act
 
 
+def _for_what_is_repaired(case: Case, edits: Mapping[str, Edit]) -> str | None:
+    """``reload`` where this repairs files whose drift the label reports, and the watcher would wait until no task runs here to say that."""
+    written = {one.path: one.data for one in case.seen.files}
+    repairs = any(edit.content != written.get(path) for path, edit in edits.items())
+    waits = case.params.get("health_now") and _tasks(case)
+    return "reload" if repairs and waits and _reported_drift(case) and not case.seen.watcher.blocked else None
+
+
+def _reported_drift(case: Case) -> str | None:
+    there = shown(case.seen.engine or {})
+    return parse(there).drift if there else None
+
+
+def _tasks(case: Case) -> bool:
+    return any(one["service"] for one in case.seen.containers)
+
+
 def _noted(edit: Edit) -> Edit:
     return edit._replace(inserted={**edit.inserted, NOTED: KEY})
 
 
 def _value(case: Case, edit: Edit, act: str | None) -> str:
     there = engine_labels.value(edit.content, case.params["daemon_config"], KEY) or OK
+    if act == "reload" and (case.params.get("health_now") or not _tasks(case)):
+        return text(parse(there)._replace(drift=None))  # the files are as they were written by then
     if act != "restart":
         return there
     # The files are as they were written by then, and the cards those that are there now: what the watcher has of others is over.

@@ -49,6 +49,7 @@ def argument_spec() -> dict[str, Any]:
         "drain_timeout": {"type": "int", "default": 0},
         "health": {"type": "bool", "default": True},
         "health_report": {"type": "str", "choices": [ALL, FAULTS]},
+        "health_now": {"type": "bool", "default": False},
         "health_faults": {"type": "list", "elements": "int", "default": list(numbers.FAULTS)},
         "health_ignored": {"type": "list", "elements": "int", "default": list(numbers.IGNORED)},
         "idle_after": {"type": "int", "default": 14400},

@@ -159,6 +159,7 @@ class Step:
     by_hand: bool = False  # and somebody returned it to service since; what that run noted is still there
     toolkit: str | None = None  # the version that is to be installed
     report: str | None = None  # as of the host, where anything is to be done
+    report_now: bool = False  # whether an update of the node harms nothing now, so that what is repaired need not wait for tasks to end
     isolation: str = ""  # the level that it is to have, where anything is to be done
     jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, lest they run again
     remove_jobs: bool | None = None  # whether any may be; None where that is not judged

@@ -152,6 +152,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
         needs = [need for need in needs if need not in ("toolkit", "react")] + ["maintain"]
     step = Step(needs=needs, disrupt=host.disrupt, toolkit=toolkit.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
     step.report = host.report if needs else None
+    step.report_now = "configure" in needs and watchers.may_report_now(host, swarm)
     step.isolation = host.isolation if needs else ""
     step.reacts = host.reacts is not None
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:

@@ -16,8 +16,11 @@ from typing import Any
 
 from ...module_utils._compat import checks
 from ...module_utils._node.watcher_seen import ALL, FAULTS, NOT_INSTALLED
+from .._fleet.finished_jobs import in_the_way
 from .._fleet.model import Host, Step, Swarm
 
+# By these a leader stops a task at any update of its node.
+_STOPS = ("old-leader-evicts-gpu-tasks", "old-leader-evicts-discrete-tasks")
 _NAMED = 5  # so many hosts the warning names
 
 
@@ -25,6 +28,15 @@ def report_of(hosts: Iterable[Host], swarm: Swarm) -> str:
     """``all``, or ``faults`` where any manager, which may be the next leader, is of a release that may stop a task."""
     versions = _versions(hosts, swarm)
     return ALL if versions and not _too_old(versions) else FAULTS
+
+
+def may_report_now(host: Host, swarm: Swarm) -> bool:
+    """Whether an update of this node stops no task there and has no finished job run again, whichever manager leads."""
+    versions = _versions([], swarm)
+    if not versions or any(checks.parse_version(one) is None for one in versions):
+        return False
+    stops = any(checks.affects(name, one) for one in versions for name in _STOPS)
+    return not stops and not in_the_way(swarm.ledger, host.node_id, (host.assessed or {}).get("resources"))
 
 
 def is_to_change(host: Host) -> bool:

@@ -143,6 +143,56 @@ def test_its_removal_is_no_update_of_a_node_at_which_an_old_leader_may_stop_a_ta
     assert it.converge()["changed"] is False
 
 
+DRIFT = "ok drift=0a1b2c3d"
+LATE = f"fault {UUIDS[0]} reason=xid xid=79 since=5"
+
+
+@pytest.mark.parametrize(
+    ("said", "tasks", "options", "reloads", "shows"),
+    [
+        (DRIFT, TASK, {"health_now": True}, True, "ok"),
+        (DRIFT, TASK, {}, False, DRIFT),  # an old leader may stop the task for it
+        (DRIFT, [], {}, False, DRIFT),  # the watcher says so at once
+        (f"{LATE} drift=0a1b2c3d", TASK, {"health_now": True}, True, LATE),
+        ("ok", TASK, {"health_now": True}, False, "ok"),
+    ],
+)
+def test_a_repair_has_the_managers_see_that_it_is_one(tmp_path, said, tasks, options, reloads, shows):
+    it = watched(tmp_path)
+    it.converge()
+    assert it.channel.write(said) is None
+    it.put("runtime_config", it.content("runtime_config").replace(b"swarm-resource", b"#swarm-resource"))
+    it.engine.carries = tasks
+    result = it.option(**options).converge()
+    assert (result["changed"], result["restarted"], result["reloaded"]) == (True, False, reloads)
+    assert shown(it) == [f"fleet.gpu-swarm.health={shows}"]
+    assert it.converge()["changed"] is False
+
+
+@pytest.mark.parametrize(("tasks", "options", "shows"), [([], {}, "ok"), (TASK, {"health_now": True}, "ok"), (TASK, {}, DRIFT)])
+def test_a_reload_that_repairs_takes_out_the_drift(tmp_path, tasks, options, shows):
+    it = watched(tmp_path)
+    it.converge()
+    assert it.channel.write(DRIFT) is None
+    it.put("daemon_config", it.content().replace(b'"default-runtime": "nvidia"', b'"default-runtime": "runc"'))
+    it.engine.reload()
+    it.engine.carries = tasks
+    result = it.option(**options).converge()
+    assert (result["restarted"], result["reloaded"], shown(it)) == (False, True, [f"fleet.gpu-swarm.health={shows}"])
+    assert it.converge()["changed"] is False
+
+
+def test_nothing_is_reloaded_for_that_where_an_edit_of_somebody_waits(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    assert it.channel.write(DRIFT) is None
+    it.put("runtime_config", it.content("runtime_config").replace(b"swarm-resource", b"#swarm-resource"))
+    it.put("daemon_config", it.content().replace(b'"local"', b'"journald"'))
+    it.engine.carries = TASK
+    result = it.option(health_now=True).converge()
+    assert (result["changed"], result["reloaded"], shown(it)) == (True, False, [f"fleet.gpu-swarm.health={DRIFT}"])
+
+
 def test_what_it_is_to_report_stays_where_nobody_says(tmp_path):
     it = watched(tmp_path)
     it.converge()

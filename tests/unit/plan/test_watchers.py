@@ -37,6 +37,35 @@ def test_by_the_oldest_manager(versions, report):
     assert watchers.report_of([], swarm(*nodes, member(engine_version="20.10.24"))) == report
 
 
+JOB = {"service": "old", "node": "id-1", "kind": "NVIDIA-GPU", "values": None, "amount": 1, "clash": True}
+
+
+@pytest.mark.parametrize(
+    ("versions", "jobs", "may"),
+    [
+        (["29.6.0"], [], True),
+        (["26.1.5"], [], True),
+        (["26.1.5"], [JOB], False),  # it would run again
+        (["26.1.5", "25.0.2"], [], False),  # that one may be the next leader
+        (["20.10.24+dfsg1"], [], False),
+        (["dev"], [], False),
+        ([], [], False),
+    ],
+)
+def test_a_repair_is_reported_while_tasks_run_where_an_update_of_the_node_harms_nothing(versions, jobs, may):
+    found = swarm(*(manager(version, f"m{place}") for place, version in enumerate(versions)), member())
+    one = host()
+    found.ledger["finished_jobs"] = [dict(job, node=one.node_id) for job in jobs]
+    assert watchers.may_report_now(one, found) is may
+
+
+def test_only_what_is_configured_may_report_now():
+    repaired = host(drift=["swarm-resource is not set"], shown=host().assessed["resources"])
+    found = swarm(manager("26.1.5"), member())
+    assert plan([repaired], found)["gpu-1"].report_now is True
+    assert plan([host(shown=host().assessed["resources"])], found)["gpu-1"].report_now is False
+
+
 def test_without_a_manager_nobody_knows():
     assert watchers.report_of([host()], swarm()) == "faults"
 
