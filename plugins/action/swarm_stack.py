@@ -95,7 +95,7 @@ class ActionModule(ActionBase):
             self._say(f"note: {note}")
         stack, labels, placement = self._on_this_fleet(stack)
         specs = specifications(stack.document, name)
-        wanted = beforehand.queries(stack.document, name, self._access(), self._args["query_registries"])
+        wanted = self._queries(stack)
         options = {"labels": labels, "prune": self._args["prune"]}
         before = self._read(services=specs, **options, **wanted)
         specs = self._marked(stack, specs, before)
@@ -117,9 +117,14 @@ class ActionModule(ActionBase):
         if not result["changed"] and verdict.jobs(specs):
             self._say("nothing has changed, and it is not deployed again: its jobs would run once more")
             return {**result, "changed": labelled, **self._awaited(before)}
-        answer = self._deploy(stack)
+        answer = self._deploy(stack, before)
         self._read(keep=text.written(stack.document))
         return {**result, "changed": bool(answer.get("changed")) or labelled, **self._awaited(before)}
+
+    def _queries(self, stack):
+        """What the manager is queried of before anything is deployed, besides where services fit."""
+        wanted = beforehand.queries(stack.document, self._args["name"], self._access(), self._args["query_registries"])
+        return {**wanted, "compared": beforehand.compared(stack, self._args["name"]), "stack_file": text.written(stack.document)}
 
     def _refusal(self, stack, specs, before):
         """Why nothing is deployed, if that is so."""
@@ -129,7 +134,8 @@ class ActionModule(ActionBase):
         for note in silent + notes:
             self._say(f"note: {note}")
         strange = None if self._args["prune"] else beforehand.another_stack(before, [spec["Name"] for spec in specs], name, file)
-        return strange or verdict.refusal(name, before, specs, self._args["allow_pending"]) or wrong
+        unreadable = verdict.unreadable(before, self._masked)
+        return strange or unreadable or verdict.refusal(name, before, specs, self._args["allow_pending"]) or wrong
 
     def _on_this_fleet(self, stack):
         """The stack with what x-gpu of its services means here; and the labels that nodes get for it."""
@@ -168,14 +174,31 @@ class ActionModule(ActionBase):
             "diff": {"before_header": "deployed", "after_header": FILE, "before": deployed, "after": shown},
         }
 
-    def _deploy(self, stack):
-        """Carries the files to the manager, where 'docker stack deploy' reads them."""
+    def _deploy(self, stack, before):
+        """Carries the files to the manager, where 'docker stack deploy' reads them. What that refuses all the same may have been made in part."""
         files = {FILE: text.written(stack.document).encode("utf-8"), **stack.files}
         logins = self._access().logins
         if logins:
             files[f"{DOCKER}/config.json"] = registries.docker_config(logins)
         options = {"prune": self._args["prune"], "with_registry_auth": self._args["with_registry_auth"] or bool(logins)}
-        return self._docker_stack(files, lambda directory: {"state": "present", "compose": [f"{directory}/{FILE}"], **options})
+        try:
+            return self._docker_stack(files, lambda directory: {"state": "present", "compose": [f"{directory}/{FILE}"], **options})
+        except GpuSwarmError as problem:
+            if not isinstance(problem, NoManager):
+                problem.message = f"{problem.message} {self._left_behind(before)}"
+            raise
+
+    def _left_behind(self, before):
+        """What a deployment that failed has made. Of a stack that is new it is removed, and nothing else."""
+        try:
+            after = self._read(compared={})
+            made = verdict.made(before["there"], after["there"])
+            removed = made if not before["there"]["services"] else {}
+            if removed:
+                self._read(remove={kind: list(ids) for kind, ids in removed.items()})
+        except NoManager as problem:
+            return f"What was made of it is not known, or not removed: {problem.message}"
+        return verdict.left_behind(before, after, made, bool(removed))
 
     def _docker_stack(self, files, options):
         """Calls docker_stack, which cannot check, and before which this stands. ``options`` by the directory of the files."""

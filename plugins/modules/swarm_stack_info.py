@@ -52,6 +52,22 @@ options:
     type: dict
     default: {}
     version_added: 0.3.0
+  compared:
+    description:
+      - What else the stack needs of the swarm. C(networks) has by name their C(driver) and C(subnets), C(attached) the names of external ones,
+        and C(contents) by C(configs) and C(secrets) and by name digests of what has a name of its own.
+      - Without it nothing is compared. With it RV(there) is read as well.
+    type: dict
+    version_added: 0.3.0
+  stack_file:
+    description: The text of the stack file, which C(docker stack config) reads unless it is what was deployed last.
+    type: str
+    version_added: 0.3.0
+  remove:
+    description: By kind the ids of what is removed, which a deployment has made that failed.
+    type: dict
+    default: {}
+    version_added: 0.3.0
   prune:
     description: Whether the services of the stack end that are not among O(services).
     type: bool
@@ -121,6 +137,19 @@ not_there:
   returned: success
   type: list
   elements: str
+clashes:
+  description: In words what of the stack the managers would refuse because of what the swarm has.
+  returned: success
+  type: list
+  elements: str
+unread:
+  description: Why C(docker stack config) refuses O(stack_file); empty where it does not, or is not there.
+  returned: success
+  type: str
+there:
+  description: By kind and id the names of what the swarm has of the stack; empty without O(compared).
+  returned: success
+  type: dict
 images:
   description: By image those of its variables by which NVIDIA's toolkit decides whether it starts it.
   returned: success
@@ -152,11 +181,12 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._dockerd.images import required
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger import stack
+from ..module_utils._ledger.clashes import There, Wanted, clashes
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.listed import Listed
 from ..module_utils._ledger.preflight import preflight
 from ..module_utils._ledger.tasks import epoch
-from ..module_utils._swarm import stack_file, stack_versions
+from ..module_utils._swarm import stack_file, stack_objects, stack_reader, stack_versions
 from ..module_utils._swarm.manager import connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._swarm.registry import judged
@@ -167,6 +197,8 @@ NEEDED = ("jsondiff", "yaml")
 
 def run(params, check_mode):
     manager, name = connect(params), params["stack"]
+    if params["remove"] and not check_mode:
+        stack_objects.remove(manager, params["remove"])
     tasks, services = list(manager.tasks()), manager.services()
     listed = Listed(manager.nodes(), tasks, services, epoch(manager.time))
     own = stack.of_stack(name, services)
@@ -177,10 +209,10 @@ def run(params, check_mode):
     changed = params["keep"] is not None and params["keep"] != (kept or "")
     if changed and not check_mode:
         stack_file.keep(manager, name, params["keep"])
-    networks = manager.networks() if params["networks"] or params["external"].get("networks") else []
+    networks = manager.networks() if params["compared"] or params["networks"] or params["external"].get("networks") else []
     unused = [] if params["keep"] is None or check_mode else stack_versions.remove_unused(manager, name)
     return {
-        "changed": changed or bool(unused),
+        "changed": changed or bool(unused or params["remove"]),
         "nodes": found["nodes"],
         "kinds": found["kinds"],
         "preflight": found["explained"],
@@ -189,11 +221,25 @@ def run(params, check_mode):
         "taken": stack.taken(name, [spec["Name"] for spec in params["services"]], services),
         "networks_taken": stack.networks_taken(name, params["networks"], networks),
         "not_there": stack.not_there(params["external"], {**manager.names(), "networks": stack.of_swarm(networks)}) if params["external"] else [],
+        "clashes": _clashes(manager, params, listed, networks),
+        "unread": stack_reader.refusal(params["stack_file"]) if params["stack_file"] not in (None, kept) else "",
+        "there": stack_objects.listed(manager, name) if params["compared"] is not None else {},
         "images": {image: required(manager.image_environment(image)) for image in params["images"]},
         "refused": _refused(manager, params["query"], params["logins"]),
         "kept": None if kept is None else kept.split("\n"),
         "absent": [one for one in NEEDED if importlib.util.find_spec(one) is None],
     }
+
+
+def _clashes(manager, params, listed, networks):
+    compared = params["compared"]
+    if compared is None:
+        return []
+    contents = compared.get("contents") or {}
+    wanted = Wanted(params["stack"], params["services"], params["prune"], compared.get("networks") or {}, compared.get("attached") or [], contents)
+    configs = manager.configs_labelled() if "configs" in contents else []
+    secrets = manager.secrets_labelled() if "secrets" in contents else []
+    return clashes(wanted, There(listed.nodes, listed.services, networks, configs, secrets, manager.node_id))
 
 
 def _refused(manager, images, packed):
@@ -219,6 +265,9 @@ def main():
             logins=dict(type="str", no_log=True),
             networks=dict(type="list", elements="str", default=[]),
             external=dict(type="dict", default={}),
+            compared=dict(type="dict"),
+            stack_file=dict(type="str", no_log=True),
+            remove=dict(type="dict", default={}),
             prune=dict(type="bool", default=False),
             keep=dict(type="str", no_log=True),
             prefix=dict(type="str", default="gpu-swarm."),

@@ -12,9 +12,11 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping
 
 
+def leader(nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The manager that leads; empty if none does."""
+    return next((node for node in nodes if (node.get("ManagerStatus") or {}).get("Leader")), {})
+
+
 def leader_engine(nodes: Iterable[Mapping[str, Any]]) -> str | None:
     """The engine version of the manager that leads, as it reports it; None if it is not known."""
-    for node in nodes:
-        if (node.get("ManagerStatus") or {}).get("Leader"):
-            return node.get("Description", {}).get("Engine", {}).get("EngineVersion")
-    return None
+    return leader(nodes).get("Description", {}).get("Engine", {}).get("EngineVersion")

@@ -273,28 +273,29 @@ class Manager:
 
     def remove_service(self, service_id: str) -> None:
         """Remove a service, unless somebody did."""
-        try:
-            self._call("remove service %s" % service_id, self._client.remove_service, service_id)
-        except NotFound:
-            return
+        self._remove("service", self._client.remove_service, service_id)
 
-    def configs_labelled(self, label: str) -> list[dict[str, Any]]:
-        """With what is in them."""
-        return self._call("list configs", lambda: self._client.configs(filters={"label": [label]}))
+    def configs_labelled(self, label: str = "") -> list[dict[str, Any]]:
+        """With what is in them; without a label all of them."""
+        return self._call("list configs", lambda: self._client.configs(filters={"label": [label]} if label else None))
 
     def create_config(self, name: str, data: bytes, labels: Mapping[str, str]) -> None:
         self._call("create config %s" % name, self._client.create_config, name, data, labels)
 
     def remove_config(self, config_id: str) -> None:
         """Remove a config, unless somebody did."""
-        try:
-            self._call("remove config %s" % config_id, self._client.remove_config, config_id)
-        except NotFound:
-            return
+        self._remove("config", self._client.remove_config, config_id)
 
     def networks(self) -> list[dict[str, Any]]:
         """Those of the swarm, and this machine's own."""
         return self._call("list networks", self._client.networks)
+
+    def networks_labelled(self, label: str) -> list[dict[str, Any]]:
+        return self._call("list networks", lambda: self._client.networks(filters={"label": [label]}))
+
+    def remove_network(self, network_id: str) -> None:
+        """Remove a network, unless somebody did. While tasks are in it that fails."""
+        self._remove("network", self._client.remove_network, network_id)
 
     def image_environment(self, image: str) -> list[str]:
         """What an image sets, as NAME=value; [] where this daemon does not have the image."""
@@ -314,15 +315,12 @@ class Manager:
             return _words(exc)
         return ""
 
-    def secrets_labelled(self, label: str) -> list[dict[str, Any]]:
-        return self._call("list secrets", lambda: self._client.secrets(filters={"label": [label]}))
+    def secrets_labelled(self, label: str = "") -> list[dict[str, Any]]:
+        return self._call("list secrets", lambda: self._client.secrets(filters={"label": [label]} if label else None))
 
     def remove_secret(self, secret_id: str) -> None:
         """Remove a secret, unless somebody did."""
-        try:
-            self._call("remove secret %s" % secret_id, self._client.remove_secret, secret_id)
-        except NotFound:
-            return
+        self._remove("secret", self._client.remove_secret, secret_id)
 
     def task_log(self, task_id: str, last: int | None = None) -> Iterator[bytes]:
         """Yields what a task has printed as the API has it, in pieces: with a header before each part, unless it has a terminal; with timestamps,
@@ -363,6 +361,12 @@ class Manager:
     def update_cluster(self, version: int, spec: Mapping[str, Any], rotate: Collection[str] = ()) -> None:
         """Write the whole spec of the swarm, if it still is at that version; replace the join tokens of the roles ``rotate``."""
         self._call("update the swarm", self._client.update_swarm, version, spec, "worker" in rotate, "manager" in rotate)
+
+    def _remove(self, what: str, call: Callable[[str], Any], one: str) -> None:
+        try:
+            self._call("remove %s %s" % (what, one), call, one)
+        except NotFound:
+            return
 
     def _stream(self, path: str, timeout: float | None) -> Any:
         """The SDK reads lists as a whole; it is a session of requests besides."""

@@ -27,6 +27,8 @@ MAINTAINED = "maintained"
 LATEST = 10
 # Of a config or secret of a stack that is named by its content: the name without the digest.
 VERSION_OF = PREFIX + "version-of"
+# Of a secret with a name of its own: a digest of what is in it, which nobody can read.
+CONTENT = PREFIX + "content"
 
 # What a placement constraint can name, and "/" which others use in label keys. A comma would break the record.
 KEY = re.compile(r"[A-Za-z0-9_./-]+\Z")

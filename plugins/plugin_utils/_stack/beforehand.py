@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from . import on_nodes, registries, requirement
 from .on_nodes import Seen
-from .references import external, networks
+from .references import contents, external, networks, of_stack
 from .registries import Logins
 from .translate import Stack
 from .verdict import NOTHING
@@ -27,6 +27,12 @@ class Access(NamedTuple):
 
     logins: Logins
     passed_on: bool
+
+
+def compared(stack: Stack, name: str) -> dict[str, Any]:
+    """What the manager compares with what the swarm has, besides the services."""
+    found = external(stack.document).get("networks") or []
+    return {"networks": of_stack(stack.document, name), "attached": found, "contents": contents(stack.document, stack.files)}
 
 
 def queries(document: Mapping[str, Any], stack: str, access: Access, query: bool) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
 from .fields import Notes, mapping, text_of
-from .mounts import size
+from .shapes import size
 
 # By the key its place under deploy.
 _PLACES = {

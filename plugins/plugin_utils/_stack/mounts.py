@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a service of a Compose file mounts and publishes (pure), as a stack takes it.
+"""What a service of a Compose file mounts (pure), as a stack takes it.
 
 Private to this collection: no stability is promised to others.
 """
@@ -10,17 +10,15 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
 from . import keys
 from .fields import Notes, kind_of, only, texts
+from .shapes import size
 
 _RELATIVE = re.compile(r"\.{1,2}(?:/|\Z)|~|[^/]+/")
 _OWN_FOLDER = re.compile(r"\$\{?(?:PWD|HOME)\b[^:]*")
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([bkmgtp]?)(?:i?b)?", re.IGNORECASE)
-_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 IN_BYTES = "write it in bytes, such as size=64m; without a size it may take half of the node's memory"
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
 
@@ -92,7 +90,7 @@ def is_path(source: str) -> bool:
 
 
 def targets(found: list[Any]) -> list[str]:
-    return [target.rstrip("/") for one in found if (target := _target(one))]
+    return [target.rstrip("/") for one in found if (target := target_of(one))]
 
 
 def refuse_same_target(found: list[Any], where: str) -> None:
@@ -103,7 +101,7 @@ def refuse_same_target(found: list[Any], where: str) -> None:
         raise GpuSwarmError(f"{where} mounts two things at {twice[0] or '/'}, under volumes or tmpfs. Take one of them out.")
 
 
-def _target(mount: Any) -> str:
+def target_of(mount: Any) -> str:
     if isinstance(mount, dict):
         return str(mount.get("target") or "")
     if _WINDOWS.match(mount):
@@ -122,14 +120,6 @@ def _options(options: dict[str, Any], known: frozenset[str], where: str, notes: 
     for key in sorted(options.keys() - known):
         notes.left_out(where, key, "prepare the directory on the nodes, or in the image")
     return {key: value for key, value in options.items() if key in known}
-
-
-def size(value: Any, where: str) -> int:
-    """In bytes, of which 1 KB has 1024 as in Docker."""
-    found = _SIZE.fullmatch(str(value).strip())
-    if found is None or isinstance(value, bool):
-        raise GpuSwarmError(f"{where} is {value!r}, and has to be a size. Write it as 8gb, or in bytes.")
-    return int(Decimal(found.group(1)) * _UNITS[found.group(2).lower()])
 
 
 def _refuse_relative(source: str, where: str, form: re.Pattern[str] = _RELATIVE) -> None:
@@ -158,42 +148,3 @@ def refuse_relative_device(volume: dict[str, Any], where: str) -> None:
     options = volume.get("driver_opts")
     if isinstance(options, dict) and "bind" in str(options.get("o") or "").split(","):
         _refuse_relative(str(options.get("device") or ""), f"{where}.driver_opts.device")
-
-
-def ports(found: Any, where: str, notes: Notes) -> list[Any]:
-    if not isinstance(found, list):
-        raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each port with '- '.")
-    return [_port(item, f"{where}[{number}]", notes) for number, item in enumerate(found)]
-
-
-def _port(item: Any, where: str, notes: Notes) -> Any:
-    if isinstance(item, (int, str)) and not isinstance(item, bool):
-        text = str(item)
-        *address, _published, _target = ["", *text.split(":")] if text.count(":") < 2 else text.rsplit(":", 2)
-        if any(address):
-            _refuse_address(where, ":".join(address))
-            return text.removeprefix(f"{':'.join(address)}:")
-        return text
-    if not isinstance(item, dict):
-        raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as published:target, or as a mapping.")
-    if item.get("host_ip"):
-        _refuse_address(where, str(item["host_ip"]))
-    for key in ("name", "app_protocol"):
-        if key in item:
-            notes.left_out(where, key, "nothing: it says what the port is for")
-    only(item, keys.PORT | {"host_ip", "name", "app_protocol"}, where, "A port has target, published, protocol and mode.")
-    made = {key: value for key, value in item.items() if key in keys.PORT}
-    for key in {"target", "published"} & made.keys():
-        if not str(made[key]).isdigit():
-            raise GpuSwarmError(f"{where}.{key} is {made[key]!r}. Write one number, and each further port as an entry of its own.")
-        made[key] = int(made[key])
-    return made
-
-
-def _refuse_address(where: str, address: str) -> None:
-    """Refuses one that not everybody reaches: what is kept from others on one machine would be open to all of them."""
-    if address.strip("[]") not in ("0.0.0.0", "::", ""):
-        raise GpuSwarmError(
-            f"{where} is published on {address} alone, and swarm publishes a port on all addresses of the nodes. Take the address out if others may "
-            "reach it; or take the port out: services of one network reach each other without."
-        )

@@ -11,11 +11,13 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
+from ...module_utils._swarm.owned_labels import CONTENT, VERSION_OF
 from .fields import kind_of
 from .mounts import is_path
 
@@ -77,6 +79,27 @@ def networks(document: Mapping[str, Any], stack: str) -> list[str]:
     used = {key for service in document["services"].values() for key in service.get("networks") or [DEFAULT]}
     entries = {key: (document.get("networks") or {}).get(key) or {} for key in used}
     return sorted(str(entry.get("name") or f"{stack}_{key}") for key, entry in entries.items() if not entry.get("external"))
+
+
+def of_stack(document: Mapping[str, Any], stack: str) -> dict[str, dict[str, Any]]:
+    """Those that it makes, by name: their driver and their subnets."""
+    made = {}
+    for key, entry in (document.get("networks") or {}).items():
+        configs = ((entry or {}).get("ipam") or {}).get("config") or []
+        name = str((entry or {}).get("name") or f"{stack}_{key}")
+        made[name] = {"driver": (entry or {}).get("driver") or "", "subnets": [one["subnet"] for one in configs if one.get("subnet")]}
+    return {name: made.get(name, {}) for name in networks(document, stack)}
+
+
+def contents(document: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
+    """By section and name the digests of what the file carries under a name of its own."""
+    found: dict[str, dict[str, str]] = {"configs": {}, "secrets": {}}
+    for section, names in found.items():
+        for entry in (document.get(section) or {}).values():
+            path, labels = str((entry or {}).get("file") or "").removeprefix("./"), (entry or {}).get("labels") or {}
+            if path in files and VERSION_OF not in labels and entry.get("name"):
+                names[entry["name"]] = labels.get(CONTENT) or hashlib.sha256(files[path]).hexdigest()
+    return {section: names for section, names in found.items() if names}
 
 
 def external(document: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -13,8 +13,8 @@ from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._ledger.node_match import is_constraint
-from . import by_other_means, equivalents, gpus, keys, mounts, placement, protection, templates
-from .fields import Notes, Reader, kind_of, mapping, only, pairs, text_of, texts
+from . import by_other_means, equivalents, gpus, keys, mounts, placement, ports, protection, shapes, templates
+from .fields import Notes, Reader, kind_of, mapping, only, pairs, texts
 from .folder import decoded
 from .variables import Variables, read_variables
 
@@ -52,15 +52,15 @@ def translated(name: str, found: Any, file: str, context: Context) -> dict[str, 
         context.wanted[name] = want
     if want and want.matrix:  # which is for a swarm what image is for a machine
         service = {**service, "image": want.matrix[0]["image"]}
+    service = shapes.service(service, where)
     made = {key: value for key, value in service.items() if key in keys.SERVICE}
     for key in service:
         if key in keys.INSTEAD:
             context.notes.left_out(where, key, keys.INSTEAD[key])
-    if not isinstance(service.get("image"), str) or not service["image"]:
+    if not service.get("image"):
         built = "Build it, push it to a registry that the nodes reach, and write" if "build" in service else "Write"
         raise GpuSwarmError(f"{where} has no image. {built} its name there.")
     made.update(_changed(service, where, context))
-    mapping(service.get("logging"), f"{where}.logging")
     _find_unreserved(made, where, context.notes)
     templates.refuse_in_service(made, where)
     return {key: value for key, value in made.items() if value is not None}
@@ -89,7 +89,7 @@ def _changed(service: dict[str, Any], where: str, context: Context) -> dict[str,
     if requested.capabilities:  # as Docker's own driver for NVIDIA has it
         made["environment"] = {gpus.DRIVER_VARIABLE: ",".join(requested.capabilities), **made.get("environment", {})}
     if service.get("labels") is not None:
-        made["labels"] = {key: value or "" for key, value in pairs(service["labels"], f"{where}.labels").items()}
+        made["labels"] = shapes.shared(service["labels"], f"{where}.labels")
     if service.get("volumes") is not None:
         made["volumes"] = mounts.volumes(service["volumes"], f"{where}.volumes", notes)
     if service.get("tmpfs"):
@@ -120,30 +120,17 @@ def _deploy(service: dict[str, Any], where: str, context: Context) -> tuple[dict
     reservations.pop("generic_resources", None)
     if requested.resources:
         reservations["generic_resources"] = requested.resources
-    for part in (limits, reservations):
-        if "cpus" in part:  # a number in Compose, and text in a stack
-            part["cpus"] = text_of(part["cpus"], f"{below}.cpus")
-        if "memory" in part:
-            part["memory"] = text_of(part["memory"], f"{below}.memory")
     if limits.get("pids") in (None, -1, "-1"):  # no limit, as for Compose
         limits.pop("pids", None)
     else:
-        limits["pids"] = _whole(limits["pids"], f"{below}.limits.pids")
+        limits["pids"] = shapes.whole()(limits["pids"], f"{below}.limits.pids")
     if resources or requested.resources:
         made["resources"] = {key: value for key, value in (("limits", limits), ("reservations", reservations)) if value}
-    if made.get("labels") is not None:
-        made["labels"] = {key: value or "" for key, value in pairs(made["labels"], f"{where}.deploy.labels").items()}
-    _refuse_constraints(mapping(deploy.get("placement"), f"{where}.deploy.placement").get("constraints"), f"{where}.deploy.placement.constraints")
+    refuse_constraints(mapping(deploy.get("placement"), f"{where}.deploy.placement").get("constraints"), f"{where}.deploy.placement.constraints")
     return {key: value for key, value in made.items() if value not in (None, {})} or None, requested
 
 
-def _whole(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not str(value).isdecimal():
-        raise GpuSwarmError(f"{where} is {value!r}, and has to be a whole number of 0 or more. Write one.")
-    return int(value)
-
-
-def _refuse_constraints(found: Any, where: str) -> None:
+def refuse_constraints(found: Any, where: str) -> None:
     if isinstance(found, str):
         raise GpuSwarmError(f"{where} is text, and has to be a list. Begin each constraint with '- '.")
     wrong = [one for one in texts(found, where) if not is_constraint(one)]
@@ -181,7 +168,7 @@ def _connected(service: dict[str, Any], where: str, context: Context) -> dict[st
     notes = context.notes
     made: dict[str, Any] = {}
     if service.get("ports") is not None:
-        made["ports"] = mounts.ports(service["ports"], f"{where}.ports", notes)
+        made["ports"] = ports.translated(service["ports"], f"{where}.ports", notes)
     if service.get("networks") is not None:
         made["networks"] = _networks(service["networks"], f"{where}.networks", notes)
     host = equivalents.network_of_host(service, context.networks, where)

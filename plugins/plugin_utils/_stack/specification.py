@@ -2,27 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the services of a stack file need of a node, as Docker's API has it (pure): no more than the scheduler's filters read.
+"""What the services of a stack file need of a node, as Docker's API has it (pure): what the scheduler's filters read, and what swarm
+compares with other services.
 
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
-from ...module_utils._errors import GpuSwarmError
-from . import references
-from .fields import mapping
-from .mounts import size
+from . import ports, references
+from .shapes import NANO, size
 
-# What else of deploy swarm checks once the rest of a stack is made: the format has no words for it.
-_WORDS = {
-    ("restart_policy", "condition"): ("none", "on-failure", "any"),
-    ("update_config", "failure_action"): ("pause", "continue", "rollback"),
-    ("rollback_config", "failure_action"): ("pause", "continue"),
-    ("endpoint_mode",): ("vip", "dnsrr"),
-}
 _MODES = {"replicated": "Replicated", "global": "Global", "replicated-job": "ReplicatedJob", "global-job": "GlobalJob"}
 
 
@@ -35,16 +28,14 @@ def _service(name: str, service: dict[str, Any], document: dict[str, Any]) -> di
     deploy = service.get("deploy") or {}
     placement, resources = deploy.get("placement") or {}, deploy.get("resources") or {}
     log = (service.get("logging") or {}).get("driver")
-    _refuse_words(deploy, service, name)
-    _cpus(resources.get("limits") or {}, f"{name}: limits.cpus")
     return {
         "Name": name,
-        "Mode": _mode(deploy, name),
-        "EndpointSpec": {"Ports": [port for one in service.get("ports") or [] if (port := _port(one))]},
+        "Mode": _mode(deploy),
+        "EndpointSpec": {"Ports": [_port(one) for one in ports.expanded(service)]},
         "UpdateConfig": _update(deploy.get("update_config") or {}),
         "TaskTemplate": {
             "ContainerSpec": {"Mounts": [mount for one in service.get("volumes") or [] if (mount := _mount(one, document))]},
-            "Resources": {"Reservations": _reservations(resources.get("reservations") or {}, name)},
+            "Resources": {"Reservations": _reservations(resources.get("reservations") or {})},
             "Placement": {
                 "Constraints": [one.replace("$$", "$") for one in placement.get("constraints") or []],
                 "MaxReplicas": placement.get("max_replicas_per_node") or 0,
@@ -54,32 +45,10 @@ def _service(name: str, service: dict[str, Any], document: dict[str, Any]) -> di
     }
 
 
-def _refuse_words(deploy: dict[str, Any], service: dict[str, Any], name: str) -> None:
-    deploy = {**deploy, "endpoint_mode": _small(deploy.get("endpoint_mode"))}
-    for path, words in _WORDS.items():
-        *above, key = path
-        found = mapping(deploy.get(above[0]), f"{name}: deploy.{above[0]}").get(key) if above else deploy.get(key)
-        if found not in (None, "", *words):
-            raise GpuSwarmError(f"{name}: deploy.{'.'.join(path)} is {found!r}, and has to be {', '.join(words)}. Write one of them.")
-    shared = [port for port in service.get("ports") or [] if not isinstance(port, dict) or port.get("mode") != "host"]
-    if shared and deploy.get("endpoint_mode") == "dnsrr":
-        raise GpuSwarmError(f"{name}: a port is published for the whole swarm beside endpoint_mode: dnsrr. Publish it in mode: host.")
-
-
-def _small(value: Any) -> Any:
-    """As Docker itself writes it."""
-    return value.lower() if isinstance(value, str) else value
-
-
-def _mode(deploy: dict[str, Any], name: str) -> dict[str, Any]:
-    mode, replicas = deploy.get("mode") or "replicated", deploy.get("replicas", 1)
-    if not isinstance(mode, str) or mode not in _MODES:
-        raise GpuSwarmError(f"{name}: deploy.mode is {mode!r}, and has to be {', '.join(_MODES)}. Write one of them, or leave it out.")
-    if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 0:
-        raise GpuSwarmError(f"{name}: deploy.replicas is {replicas!r}, and has to be a whole number of 0 or more. Write one.")
-    if mode.startswith("global") and deploy.get("replicas") is not None:
-        raise GpuSwarmError(f"{name}: deploy.replicas stands beside mode: {mode}, which runs one task on each node. Take it out.")
+def _mode(deploy: dict[str, Any]) -> dict[str, Any]:
+    replicas = deploy.get("replicas", 1)
     options = {"replicated": {"Replicas": replicas}, "replicated-job": {"TotalCompletions": replicas, "MaxConcurrent": replicas}}
+    mode = deploy.get("mode") or "replicated"
     return {_MODES[mode]: options.get(mode, {})}
 
 
@@ -88,31 +57,20 @@ def _update(found: dict[str, Any]) -> dict[str, Any]:
     return {"Order": found.get("order") or "stop-first", "Parallelism": found.get("parallelism", 1)}
 
 
-def _reservations(found: dict[str, Any], name: str) -> dict[str, Any]:
+def _reservations(found: dict[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     if found.get("cpus"):
-        made["NanoCPUs"] = _cpus(found, f"{name}: reservations.cpus")
+        made["NanoCPUs"] = int(Decimal(found["cpus"]) * NANO)
     if found.get("memory"):
-        made["MemoryBytes"] = size(found["memory"], f"{name}: reservations.memory")
+        made["MemoryBytes"] = size(found["memory"], "memory")
     if found.get("generic_resources"):
         specs = [item["discrete_resource_spec"] for item in found["generic_resources"]]
         made["GenericResources"] = [{"DiscreteResourceSpec": {"Kind": one["kind"], "Value": one["value"]}} for one in specs]
     return made
 
 
-def _cpus(found: dict[str, Any], what: str) -> int:
-    """In billionths."""
-    try:
-        return round(float(found.get("cpus") or 0) * 1e9)
-    except (ValueError, OverflowError) as problem:
-        raise GpuSwarmError(f"{what} is {found['cpus']!r}. Write a number, such as '0.5'.") from problem
-
-
-def _port(one: Any) -> dict[str, Any] | None:
-    """Of those on the host; the others are taken by the swarm as a whole."""
-    if not isinstance(one, dict) or one.get("mode") != "host" or not one.get("published"):
-        return None
-    return {"Protocol": one.get("protocol") or "tcp", "TargetPort": one.get("target"), "PublishedPort": one["published"], "PublishMode": "host"}
+def _port(port: ports.Port) -> dict[str, Any]:
+    return {"Protocol": port.protocol, "TargetPort": port.target, "PublishedPort": port.published, "PublishMode": port.mode}
 
 
 def _mount(one: Any, document: dict[str, Any]) -> dict[str, Any] | None:

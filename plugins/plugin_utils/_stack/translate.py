@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import GpuSwarmError
-from . import document, keys, mounts, references, templates
+from . import checks, document, keys, mounts, references, shapes, templates
 from .fields import Notes, Reader, mapping, not_known, only, text_of
 from .folder import decoded
 from .placement import Wanted
@@ -26,8 +26,6 @@ VERSION, VERSION_OF_PIDS = "3.8", "3.9"
 ENV = ".env"
 DEFAULT_KIND = "NVIDIA-GPU"
 _APART = "make the network with 'docker network create', and name it here as external"
-# Swarm's limits for one file.
-MOST_BYTES = {"configs": 1_000_000, "secrets": 500_000}
 
 
 class Stack(NamedTuple):
@@ -66,6 +64,7 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
         entries = [_Entry(section, key, value, f"{name}: {section}.{key}") for key, value in _section(found, section, name)]
         made[section] = {entry.key: _carried(entry, context, files) for entry in entries}
     references.check_declared(made, name)
+    checks.refuse(checks.Stack(made, files, name, mapping(read_in.get("services"), name), variables.unset))
     return Stack(_escaped({key: value for key, value in made.items() if value}), files, notes.texts, context.wanted)
 
 
@@ -92,7 +91,7 @@ def _section(found: dict[str, Any], key: str, name: str) -> list[tuple[str, Any]
 
 
 def _network(found: Any, where: str, notes: Notes) -> dict[str, Any]:
-    made = _own(mapping(found, where), keys.NETWORK, where, notes)
+    made = shapes.NETWORK(_own(mapping(found, where), keys.NETWORK, where, notes), where)
     if made.get("ipam") is not None:
         made["ipam"] = _addresses(made["ipam"], f"{where}.ipam", notes)
     if made.get("driver") == "bridge":  # of one machine
@@ -107,7 +106,7 @@ def _addresses(found: Any, where: str, notes: Notes) -> dict[str, Any]:
         raise GpuSwarmError(f"{where}.config has to be a list. Begin each subnet with '- '.")
     for number, entry in enumerate(made.get("config", [])):
         place = f"{where}.config[{number}]"
-        entries.append(_own(mapping(entry, place), keys.IPAM_CONFIG, place, notes))
+        entries.append(shapes.SUBNET(_own(mapping(entry, place), keys.IPAM_CONFIG, place, notes), place))
     return {**made, **({"config": [one for one in entries if one]} if entries else {})}
 
 
@@ -120,7 +119,7 @@ def _own(found: dict[str, Any], known: frozenset[str], where: str, notes: Notes)
 
 
 def _volume(found: Any, where: str) -> dict[str, Any]:
-    volume = mapping(found, where)
+    volume = dict(shapes.VOLUME(mapping(found, where), where))
     only(volume, keys.VOLUME, where)
     mounts.refuse_relative_device(volume, where)
     templates.refuse_in_volume(volume, where)
@@ -139,7 +138,7 @@ class _Entry(NamedTuple):
 def _carried(one: _Entry, context: Context, files: dict[str, bytes]) -> dict[str, Any]:
     """A config or a secret for the stack, with its content among ``files``."""
     section, key, found, where = one
-    entry = mapping(found, where)
+    entry = dict(shapes.CARRIED(mapping(found, where), where))
     only(entry, ("file", "content", "environment", "external", "name", "labels", "driver", "driver_opts", "template_driver"), where, "Take it out.")
     sources = [one for one in ("file", "content", "environment", "external", "driver") if entry.get(one) not in (None, False)]
     if len(sources) != 1:
@@ -151,8 +150,6 @@ def _carried(one: _Entry, context: Context, files: dict[str, bytes]) -> dict[str
     if path in files or key in (".", ".."):
         raise GpuSwarmError(f"{where}: another one has nearly this name. Give it one of letters, digits and . _ -")
     files[path] = _content(sources[0], entry[sources[0]], where, context)
-    if len(files[path]) > MOST_BYTES[section]:
-        raise GpuSwarmError(f"{where} has {len(files[path])} bytes, and swarm takes at most {MOST_BYTES[section]}. Mount a volume instead.")
     return {"file": f"./{path}", **made}
 
 

@@ -43,6 +43,33 @@ def refusal(stack: str, answer: Mapping[str, Any], specs: Iterable[Mapping[str, 
     return None
 
 
+def unreadable(answer: Mapping[str, Any], masked: Callable[[str], str] = str) -> str | None:
+    """Why nothing is deployed where the managers would refuse the stack by what they have, or Docker's own reader its file."""
+    if answer["clashes"]:
+        return f"{' '.join(answer['clashes'])} {NOTHING}"
+    if answer["unread"]:
+        said = masked(answer["unread"]).rstrip(".")
+        return f"Docker's own reader on the manager ('docker stack config') refuses the stack file: {said}. Fix that. {NOTHING}"
+    return None
+
+
+def made(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """By kind and id the names of what has come since."""
+    found = {kind: {one: name for one, name in now.items() if one not in before.get(kind, {})} for kind, now in after.items()}
+    return {kind: new for kind, new in found.items() if new}
+
+
+def left_behind(before: Mapping[str, Any], after: Mapping[str, Any], new: Mapping[str, Mapping[str, str]], removed: bool) -> str:
+    """What becomes of a stack whose deployment failed."""
+    names = ", ".join(f"the {kind[:-1]} {name}" for kind in sorted(new) for name in sorted(new[kind].values()))
+    if removed:
+        return f"The stack is new, so what was made of it is removed again: {names}."
+    former = {one["id"]: one["specified"] for one in before["progress"]}
+    updated = sorted(one["service"] for one in after["progress"] if former.get(one["id"], one["specified"]) != one["specified"])
+    changed = [f"Made by then: {names}." if names else "", f"Updated by then: {', '.join(updated)}." if updated else ""]
+    return " ".join(filter(None, changed)) or "Nothing was made or updated by then."
+
+
 def failure(said: str, masked: Callable[[str], str] = str) -> str:
     """What 'docker stack deploy' said, with what to do. ``masked`` takes the values of the stack out of it."""
     words = " ".join(said.split())

@@ -16,7 +16,7 @@ import json
 import re
 from typing import Any
 
-from ...module_utils._swarm.owned_labels import VERSION_OF
+from ...module_utils._swarm.owned_labels import CONTENT, VERSION_OF
 from .fields import pairs
 from .translate import Stack
 
@@ -35,13 +35,15 @@ def versioned(stack: Stack, name: str) -> Stack:
 
 
 def _named(section: str, key: str, entry: dict[str, Any], files: dict[str, bytes], stack: str) -> dict[str, Any]:
-    if "file" not in entry or "name" in entry:
+    if "file" not in entry or ("name" in entry and section == "configs"):
         return entry
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{stack}_{key}")[: MOST_CHARACTERS - DIGITS - 1]
     # What else of it Docker does not change.
     fixed = json.dumps({one: value for one, value in entry.items() if one not in ("file", "labels")}, sort_keys=True)
     digest = _digest(section, f"{stack}\0{key}\0{fixed}\0".encode(), files[entry["file"].removeprefix("./")])
     labels = {one: value or "" for one, value in pairs(entry.get("labels"), f"{section}.{key}.labels").items()}
+    if "name" in entry:
+        return {**entry, "labels": {**labels, CONTENT: digest}}
     return {**entry, "name": f"{plain}_{digest}", "labels": {**labels, VERSION_OF: plain}}
 
 

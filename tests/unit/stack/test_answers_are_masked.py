@@ -21,7 +21,8 @@ ONE = {"service": "s_a", "job": False, "wanted": 1, "running": 0, "complete": 0,
 PROGRESS = {**ONE, "failures": 1, "failed": f"starting container failed: {S}", "ended": ["t1"], "past": [], "digest": "", "tasks": []}
 ANSWER = {
     "nodes": [], "kinds": [], "preflight": [FITS], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
-    "not_there": [], "refused": [], "kept": None, "absent": [],
+    "not_there": [], "refused": [], "kept": None, "absent": [], "clashes": [], "unread": "",
+    "there": {"services": {"1": "s_a"}},
 }  # fmt: skip
 
 

@@ -186,7 +186,7 @@ def test_a_key_whose_absence_takes_protection_away_is_an_error(text: str, messag
         ("mem_limit: big", "services.a.mem_limit is 'big', and has to be a size"),
         ("mem_limit: 1g\ndeploy: {resources: [x]}", "services.a.deploy.resources is a list, and has to be a mapping"),
         ("pids_limit: many", "limits.pids is 'many'"),
-        ("shm_size: [x]", "services.a.shm_size is ['x']"),
+        ("shm_size: [x]", "services.a.shm_size is a list"),
         ("cpu_quota: 50ms", "services.a.cpu_quota is '50ms', and has to be a whole number of microseconds"),
     ],
 )

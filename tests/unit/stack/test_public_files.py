@@ -28,7 +28,7 @@ x-model: &model
   container_name: model
   networks: [demo]
   restart: unless-stopped
-  ports: [11434:11434]
+  ports: ["11434"]
 services:
   model-cpu: {{<<: *model, profiles: [cpu]}}
   model-gpu:
@@ -91,7 +91,7 @@ def test_without_the_hyphen_it_is_one_gpu() -> None:
 
 
 SERVICE = "services: {{a: {{image: lab/cuda, volumes: [{}]}}}}".format
-VOLUME = "services: {{a: {{image: lab/cuda, volumes: ['v:/v']}}}}\nvolumes: {{v: {{driver_opts: {{type: none, o: '{}', device: '{}'}}}}}}".format
+VOLUME = "services: {{a: {{image: lab/cuda, volumes: ['vol:/v']}}}}\nvolumes: {{vol: {{driver_opts: {{type: none, o: '{}', device: '{}'}}}}}}".format
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ VOLUME = "services: {{a: {{image: lab/cuda, volumes: ['v:/v']}}}}\nvolumes: {{v:
         (SERVICE("'$PWD/models:/models'"), "services.a.volumes[0]", "$PWD/models"),
         (SERVICE("/a, '${HOME}/.cache/hub:/root/.cache/hub'"), "services.a.volumes[1]", "${HOME}/.cache/hub"),
         (SERVICE("{type: bind, source: '${HOME}', target: /h}"), "services.a.volumes[0]", "${HOME}"),
-        (VOLUME("bind", "${PWD}/models"), "volumes.v.driver_opts.device", "${PWD}/models"),
-        (VOLUME("bind,ro", "./models"), "volumes.v.driver_opts.device", "./models"),
+        (VOLUME("bind", "${PWD}/models"), "volumes.vol.driver_opts.device", "${PWD}/models"),
+        (VOLUME("bind,ro", "./models"), "volumes.vol.driver_opts.device", "./models"),
     ],
 )
 def test_a_folder_of_your_machine_is_a_relative_path(text: str, place: str, path: str) -> None:

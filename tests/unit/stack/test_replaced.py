@@ -58,7 +58,7 @@ def marked(change: Any, former: Any, there: Any) -> list[dict[str, Any]]:
         (lambda a, _all: a["deploy"].update(update_config={"parallelism": 3}), []),
         (lambda a, _all: a["deploy"].update(placement={"constraints": ["node.id==x"]}), []),
         (lambda a, _all: a.update(depends_on=["b"]), []),
-        (lambda _a, all_: all_["services"]["b"].update(volumes=["v:/v"]), ["s_b"]),
+        (lambda _a, all_: all_["services"]["b"].update(volumes=["/v:/v"]), ["s_b"]),
     ],
 )
 def test_what_is_replaced(change: Any, found: list[str]) -> None:

@@ -64,7 +64,7 @@ REFUSED = {
     "a tmpfs": ({"tmpfs": [f"/{S}{{{{x}}}}"]}, {}, "services.llm.volumes[0].target has '{{'"),
     "a volume's name": ({}, {"volumes": {"v": {"name": S + "{{x}}"}}}, "volumes.v.name has '{{'"),
     "a volume's option": ({}, {"volumes": {"v": {"driver_opts": {"o": f"password={S}{{{{x"}}}}, "volumes.v.driver_opts.o has '{{'"),
-    "a volume's label": ({}, {"volumes": {"v": {"labels": [f"a={S}{{{{x"]}}}, "volumes.v.labels[0] has '{{'"),
+    "a volume's label": ({}, {"volumes": {"v": {"labels": [f"a={S}{{{{x"]}}}, "volumes.v.labels.a has '{{'"),
 }  # fmt: skip
 
 

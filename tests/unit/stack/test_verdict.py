@@ -158,7 +158,7 @@ def test_specifications() -> None:
         volumes: {data: {driver: rexray}, other: }
     """)
     assert found["Mode"] == {"ReplicatedJob": {"TotalCompletions": 3, "MaxConcurrent": 3}}
-    assert [port["PublishedPort"] for port in found["EndpointSpec"]["Ports"]] == [8080]
+    assert [port["PublishedPort"] for port in found["EndpointSpec"]["Ports"]] == [8080, 81]
     template = found["TaskTemplate"]
     assert [mount["VolumeOptions"]["DriverConfig"]["Name"] for mount in template["ContainerSpec"]["Mounts"]] == ["rexray"]
     assert template["Resources"]["Reservations"] == {"NanoCPUs": 500_000_000, "MemoryBytes": 3 * 2**29}
@@ -175,13 +175,16 @@ def test_specifications() -> None:
         ("resources: {reservations: {cpus: half}}", "reservations.cpus is 'half'"),
         ("resources: {reservations: {memory: much}}", "reservations.memory is 'much'"),
         ("resources: {limits: {cpus: half}}", "limits.cpus is 'half'"),
-        ("restart_policy: {condition: always}", "s_a: deploy.restart_policy.condition is 'always', and has to be none, on-failure, any. Write one"),
-        ("restart_policy: always", "s_a: deploy.restart_policy is text, and has to be a mapping"),
+        (
+            "restart_policy: {condition: always}",
+            "c.yml: services.a.deploy.restart_policy.condition is 'always', and has to be none, on-failure, any. Write one",
+        ),
+        ("restart_policy: always", "c.yml: services.a.deploy.restart_policy is text, and has to be a mapping"),
         ("update_config: {failure_action: stop}", "deploy.update_config.failure_action is 'stop', and has to be pause, continue, rollback"),
         ("rollback_config: {failure_action: rollback}", "deploy.rollback_config.failure_action is 'rollback', and has to be pause, continue"),
         ("endpoint_mode: dns", "deploy.endpoint_mode is 'dns', and has to be vip, dnsrr"),
-        ("endpoint_mode: [vip]", "deploy.endpoint_mode is ['vip']"),
-        ("mode: global, replicas: 2", "s_a: deploy.replicas stands beside mode: global, which runs one task on each node. Take it out"),
+        ("endpoint_mode: [vip]", "deploy.endpoint_mode is a list"),
+        ("mode: global, replicas: 2", "c.yml: services.a: deploy.replicas stands beside mode: global, which runs one task on each node. Take it out"),
     ],
 )
 def test_what_no_service_can_have(deploy: str, message: str) -> None:
@@ -193,7 +196,9 @@ def test_what_no_service_can_have(deploy: str, message: str) -> None:
 def test_without_a_virtual_address_no_port_is_published_for_the_swarm() -> None:
     text = "services: {{a: {{image: i, ports: [{}], deploy: {{endpoint_mode: dnsrr, restart_policy: {{condition: any}}}}}}}}"
     for port in ("'80:80'", "80", "{target: 80, published: 80}"):
-        with pytest.raises(GpuSwarmError, match="s_a: a port is published for the whole swarm beside endpoint_mode: dnsrr. Publish it in mode: host"):
+        with pytest.raises(
+            GpuSwarmError, match="services.a: port 80 is published for the whole swarm beside endpoint_mode: dnsrr. Publish it in mode: host"
+        ):
             specs(text.format(port))
     assert specs(text.format("{target: 80, published: 80, mode: host}"))
     assert specs(text.replace("dnsrr", "VIP").format("80"))

@@ -53,10 +53,10 @@ def test_the_same_content_has_another_name_in_another_stack_and_under_another_ke
 
 def test_a_name_is_one_that_swarm_takes() -> None:
     long = "k" * 70
-    found = entries("1", f"services: {{a: {{image: i}}}}\nconfigs: {{'{long}': {{content: x}}, 'a b': {{content: x}}}}\nsecrets: {{}}")
+    found = entries("1", f"services: {{a: {{image: i}}}}\nconfigs: {{'{long}': {{content: x}}, 'a.b': {{content: x}}}}\nsecrets: {{}}")
     names = [one["name"] for one in found.values()]
     assert all(len(name) <= 64 for name in names)
-    assert names[1].startswith("train_a_b_")
+    assert names[1].startswith("train_a.b_")
 
 
 class Swarm:

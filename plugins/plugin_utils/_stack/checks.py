@@ -1,0 +1,374 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What Docker refuses in a stack file only while it deploys it, as one table (pure). Each row is checked before anything is deployed.
+
+'docker stack deploy' reads the file, then makes networks, secrets and configs, and only then converts and creates one service after the other. So
+most of these rows would leave a stack half made. What needs the swarm's own knowledge, such as a port that another service has, is decided in
+module_utils/_ledger/clashes.py; those rows are here too, so that the table is whole.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ...module_utils._errors import GpuSwarmError
+from ...module_utils._ledger import clashes
+from ...module_utils._ledger import stack as on_swarm
+from . import mounts, ports, references, services, shapes
+from .fields import only
+
+# Where Docker checks it.
+SCHEMA, LOADER = "docker/cli cli/compose/schema", "docker/cli cli/compose/loader"
+CONVERT, SECRETS = "docker/cli cli/compose/convert", "docker/cli cli/command/service/parse.go"
+STACK, VOLUMES = "docker/cli cli/command/stack", "docker/cli cli/compose/convert/volume.go"
+MOBY, NETWORK = "moby daemon/cluster/convert", "moby daemon/network.go"
+ALLOCATOR = "swarmkit manager/allocator"
+SERVICE, COMMON = "swarmkit manager/controlapi/service.go", "swarmkit manager/controlapi/common.go"
+NETWORKS = "swarmkit manager/controlapi/network.go"
+CONFIGS, SECRET = "swarmkit manager/controlapi/config.go", "swarmkit manager/controlapi/secret.go"
+PAYLOAD = "swarmkit api/validation/secrets.go"
+TASK = "moby daemon/cluster/executor, for each task"
+
+
+class Stack(NamedTuple):
+    """A translated stack file, of the Compose file ``file``, with what it carries by path. ``written`` has the services as they stand there, with
+    their variables, and ``unset`` those of them that nobody has set."""
+
+    document: Mapping[str, Any]
+    files: Mapping[str, bytes]
+    file: str
+    written: Mapping[str, Any]
+    unset: list[str]
+
+
+class Check(NamedTuple):
+    """``since`` the first release of Docker that refuses it; empty for all from 20.10 on. ``by`` is what refuses it here."""
+
+    id: str
+    what: str
+    docker: str
+    since: str
+    by: Callable[..., Any]
+
+
+def refuse(stack: Stack) -> None:
+    """Refuses a stack file for the first row that it meets."""
+    for check in CHECKS:
+        if check.by in _OF_A_FILE:
+            for words in check.by(stack):
+                raise GpuSwarmError(words)
+
+
+# -- services ------------------------------------------------------------------------------------------------------------------
+
+
+def _services(stack: Stack) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(where it stands, the service)"""
+    yield from ((f"{stack.file}: services.{name}", service) for name, service in stack.document["services"].items())
+
+
+# A name with a registry, a tag and a digest; letters are small but in the tag (distribution/reference).
+_PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
+_HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
+_REFERENCE = re.compile(
+    rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{{32,}})?"
+)
+_ID = re.compile(r"[0-9a-f]{64}")
+_VARIABLE = re.compile(r"(?<!\$)\$\{?([A-Za-z_][A-Za-z0-9_]*)")
+
+
+def _image(stack: Stack) -> Iterator[str]:
+    for name, service in stack.document["services"].items():
+        image = service["image"]
+        if _REFERENCE.fullmatch(image) and not _ID.fullmatch(image):
+            continue
+        written = str((stack.written.get(name) or {}).get("image") or "")
+        unset = [one for one in dict.fromkeys(_VARIABLE.findall(written)) if one in stack.unset]
+        why = f" The variable {', '.join(unset)} is not set: set it in .env, or in the environment." if unset else ""
+        yield (
+            f"{stack.file}: services.{name}.image is {image!r}, which is no name of an image.{why} Write it as name:tag, in small letters, such as "
+            "nvidia/cuda:13.0.0-base-ubuntu24.04."
+        )
+
+
+def _jobs(stack: Stack) -> Iterator[str]:
+    for where, service in _services(stack):
+        deploy = service.get("deploy") or {}
+        if str(deploy.get("mode")).endswith("-job") and deploy.get("update_config"):
+            yield f"{where}.deploy has update_config beside mode: {deploy['mode']}, and a job has no updates. Take update_config out."
+
+
+def _replicas_of_global(stack: Stack) -> Iterator[str]:
+    for where, service in _services(stack):
+        deploy = service.get("deploy") or {}
+        if str(deploy.get("mode")).startswith("global") and deploy.get("replicas") is not None:
+            yield f"{where}: deploy.replicas stands beside mode: {deploy['mode']}, which runs one task on each node. Take it out."
+
+
+def _credentials(stack: Stack) -> Iterator[str]:
+    for where, service in _services(stack):
+        found = service.get("credential_spec") or {}
+        only(found, ("config", "file", "registry"), f"{where}.credential_spec")
+        given = [key for key in ("config", "file", "registry") if found.get(key)]
+        if len(given) > 1:
+            yield f"{where}.credential_spec has {' and '.join(given)}. Leave one of them."
+
+
+def _volume_texts(stack: Stack) -> Iterator[str]:
+    for where, service in _services(stack):
+        for number, mount in enumerate(service.get("volumes") or []):
+            if isinstance(mount, str) and "\\" not in mount:
+                parts = mount.split(":")
+                if not all(parts) or len(parts) > 3:
+                    yield f"{where}.volumes[{number}] is {mount!r}. Write it as source:target or source:target:ro."
+
+
+def _mount_targets(stack: Stack) -> Iterator[str]:
+    for where, service in _services(stack):
+        for number, mount in enumerate(service.get("volumes") or []):
+            target = mounts.target_of(mount)
+            windows = "\\" in str(mount) or (isinstance(mount, dict) and mount.get("type") == "npipe")
+            if isinstance(mount, str) and mount[1:3] == ":/":
+                yield (
+                    f"{where}.volumes[{number}] is {mount!r}, which Docker takes for a path of Windows. Give the volume a name of two letters or "
+                    "more, or write it as {type: volume, source: …, target: …}."
+                )
+            elif not windows and not target.startswith("/"):
+                yield f"{where}.volumes[{number}] is mounted at {target or 'nothing'}, which is no full path. Write one, such as /data."
+
+
+def _mount_sources(stack: Stack) -> Iterator[str]:
+    for where, service in _services(stack):
+        for number, mount in enumerate(service.get("volumes") or []):
+            if isinstance(mount, dict) and mount["type"] in ("bind", "npipe", "cluster") and not mount.get("source"):
+                yield f"{where}.volumes[{number}] is of type {mount['type']} and has no source. Write one."
+
+
+def _carried_targets(section: str, root: str) -> Callable[[Stack], Iterator[str]]:
+    def check(stack: Stack) -> Iterator[str]:
+        for where, service in _services(stack):
+            at: dict[str, str] = {}
+            for one in service.get(section) or []:
+                entry = one if isinstance(one, dict) else {"source": one}
+                target = entry.get("target") or entry["source"]
+                path = target if target.startswith("/") else root + target
+                if path in at:
+                    yield f"{where}.{section} has both {at[path]} and {entry['source']} at {path}. Write another target for one of them."
+                at[path] = entry["source"]
+
+    return check
+
+
+def _dnsrr(stack: Stack) -> Iterator[str]:
+    for where, service in _services(stack):
+        shared = [port for port in ports.expanded(service) if port.mode != ports.HOST]
+        if shared and (service.get("deploy") or {}).get("endpoint_mode") == "dnsrr":
+            target = shared[0].target
+            yield f"{where}: port {target} is published for the whole swarm beside endpoint_mode: dnsrr. Publish it in mode: host."
+
+
+def _port_twice(stack: Stack) -> Iterator[str]:
+    for where, service in _services(stack):
+        taken: set[tuple[int, str]] = set()
+        for port in ports.expanded(service):
+            if port.published and (port.published, port.protocol) in taken:
+                yield f"{where}.ports publishes {port.words} twice. Write another number for one of them."
+            taken.add((port.published, port.protocol))
+
+
+def _port_in_stack(stack: Stack) -> Iterator[str]:
+    """Two services may have the same port of the host: they run on different nodes then."""
+    taken: dict[tuple[int, str], tuple[str, str]] = {}
+    for name, service in stack.document["services"].items():
+        for port in ports.expanded(service):
+            other, mode = taken.setdefault((port.published, port.protocol), (name, port.mode))
+            if port.published and other != name and ports.INGRESS in (mode, port.mode):
+                where = f"{stack.file}: services.{name}.ports"
+                yield f"{where} publishes {port.words}, as services.{other} does. Write another number for one of them."
+
+
+# -- the other sections --------------------------------------------------------------------------------------------------------
+
+
+def _section_names(stack: Stack) -> Iterator[str]:
+    for section in ("services", "networks", "volumes", "configs", "secrets"):
+        for name in stack.document.get(section) or {}:
+            if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+                yield f"{stack.file}: {section} has the name {name!r}. Write letters, digits and . _ - alone."
+
+
+def _external(stack: Stack) -> Iterator[str]:
+    for section in ("networks", "volumes", "configs", "secrets"):
+        for name, entry in (stack.document.get(section) or {}).items():
+            where, external = f"{stack.file}: {section}.{name}", (entry or {}).get("external")
+            if isinstance(external, dict) and external.get("name") and entry.get("name"):
+                yield f"{where} has a name under external and one beside it. Leave the one beside it."
+            beside = [key for key in ("driver", "driver_opts", "labels") if external and section == "volumes" and entry.get(key)]
+            if beside:
+                yield f"{where} is external, and has {', '.join(beside)} beside that. Take that out: the volume is there already."
+
+
+def _networks(stack: Stack) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """(where it stands, its own name, the network), of those that are not external"""
+    for key, entry in (stack.document.get("networks") or {}).items():
+        if not (entry or {}).get("external"):
+            yield f"{stack.file}: networks.{key}", str((entry or {}).get("name") or ""), entry or {}
+
+
+def _network_names(stack: Stack) -> Iterator[str]:
+    for where, name, _entry in _networks(stack):
+        if name in references.OF_A_MACHINE:
+            yield f"{where} has the name {name}, which each machine's own network has. Write another one, or external: true for that network."
+
+
+def _predefined(stack: Stack) -> Iterator[str]:
+    for key, entry in (stack.document.get("networks") or {}).items():
+        external = (entry or {}).get("external")
+        name = str((external.get("name") if isinstance(external, dict) else None) or (entry or {}).get("name") or key)
+        if external and name in ("none", "default"):
+            where = f"{stack.file}: networks.{key}"
+            yield f"{where} is the network {name} of each machine, which swarm does not have. It has host and bridge: write another."
+
+
+def _network_drivers(stack: Stack) -> Iterator[str]:
+    for where, _name, entry in _networks(stack):
+        if entry.get("driver") in ("host", "ipvlan", "macvlan", "none", "null"):
+            yield (
+                f"{where}.driver is {entry['driver']}, and a stack makes no network of that driver. Take it out, which means overlay, or make the "
+                "network with 'docker network create --scope swarm', and name it here as external."
+            )
+        ipam = (entry.get("ipam") or {}).get("driver")
+        if ipam not in (None, "", "default") and not re.search("[/:]", str(ipam)):
+            yield f"{where}.ipam.driver is {ipam}, and swarm has default alone. Take it out."
+
+
+def _network_labels(stack: Stack) -> Iterator[str]:
+    for where, _name, entry in _networks(stack):
+        if "com.docker.swarm.predefined" in (entry.get("labels") or {}):
+            yield f"{where}.labels has com.docker.swarm.predefined, which swarm keeps for its own networks. Take it out."
+
+
+# More than Docker takes in one of them (MaxConfigSize in controlapi/config.go, MaxSecretSize in api/validation of swarmkit).
+TOO_MUCH = {"configs": 1000 * 1024, "secrets": 500 * 1024}
+
+
+def _contents(section: str) -> Callable[[Stack], Iterator[str]]:
+    def check(stack: Stack) -> Iterator[str]:
+        for key, entry in (stack.document.get(section) or {}).items():
+            content = stack.files.get(str((entry or {}).get("file") or "").removeprefix("./"))
+            if content is not None and not content:
+                yield f"{stack.file}: {section}.{key} is empty, and swarm takes no empty one. Write something into it, or take it out."
+            if content is not None and len(content) >= TOO_MUCH[section]:
+                yield (
+                    f"{stack.file}: {section}.{key} has {len(content)} bytes, and swarm takes less than {TOO_MUCH[section]}. Mount a volume instead."
+                )
+
+    return check
+
+
+_secret_targets, _config_targets = _carried_targets("secrets", "/run/secrets/"), _carried_targets("configs", "/")
+_secret_contents, _config_contents = _contents("secrets"), _contents("configs")
+
+# -- the table -----------------------------------------------------------------------------------------------------------------
+
+CHECKS = [
+    # The reader: nothing is made yet, and Docker's words name no remedy.
+    Check("text", "a list or a mapping where Docker wants text", SCHEMA, "", shapes.text),
+    Check("texts", "anything else than a list of texts, such as under `cap_add` or `dns`", SCHEMA, "", shapes.texts),
+    Check("command", "a command, an entrypoint or a test with a list in its list", SCHEMA, "", shapes.command),
+    Check("quotes", "a command as text with a quote left open", LOADER, "", shapes.command),
+    Check("flag", "another value than true or false, such as for `init`", SCHEMA, "", shapes.flag),
+    Check("whole", "text or a fraction where a whole number belongs, such as `replicas`", SCHEMA, "", shapes.whole),
+    Check("negative", "a negative number of tasks, attempts or retries", LOADER, "", shapes.whole),
+    Check("duration", "a duration without a unit, or in words", SCHEMA, "", shapes.duration),
+    Check("size", "a size that is no number with a unit", LOADER, "", shapes.size),
+    Check("order", "an `order` of updates that swarm does not have", SCHEMA, "", shapes.word),
+    Check("ulimits", "`ulimits` with only one of `soft` and `hard`", SCHEMA, "", shapes.ulimits),
+    Check("pairs", "text where a mapping or a list of `NAME=value` belongs", SCHEMA, "", shapes.shared),
+    Check("options", "a list among the options of `logging`", SCHEMA, "", shapes.shared),
+    Check("file-mode", "the `mode` of a config or a secret that is no number", SCHEMA, "", shapes.file_mode),
+    Check("preferences", "`placement.preferences` that is no list", SCHEMA, "", shapes.each),
+    Check("unknown", "a key that the format does not have", SCHEMA, "", only),
+    Check("section-name", "the name of a service, network, volume, config or secret with a blank or another sign", SCHEMA, "", _section_names),
+    Check("external-volume", "an external volume with a driver, options or labels", LOADER, "", _external),
+    Check("external-name", "an external network, config or secret with two names", LOADER, "", _external),
+    Check("bind-source", "a mount of a path without a source", LOADER, "", _mount_sources),
+    Check("volume-spec", "a volume as text with an empty part, or with more than three", LOADER, "", _volume_texts),
+    Check("port-spec", "a port as text that is no number, above 65535, or of another protocol than tcp, udp and sctp", SCHEMA, "", ports.translated),
+    Check("port-range", "two ranges of ports of different length", SCHEMA, "", ports.translated),
+    Check("port-number", "a `published` port above 65535: Docker takes it, and its tasks wait for ever", ALLOCATOR, "", ports.translated),
+    Check("port-target", "a port without its `target`: Docker takes it, and it leads nowhere", ALLOCATOR, "", ports.translated),
+    Check("image", "an image whose name is none, such as with an empty tag", SERVICE, "", _image),
+    # The conversion: networks, secrets and configs are made by then.
+    Check("credential", "`credential_spec` with more than one of `config`, `file` and `registry`", CONVERT, "", _credentials),
+    Check("declared-network", "a network that the file does not declare", CONVERT, "", references.check_declared),
+    Check("declared-volume", "a volume that the file does not declare", VOLUMES, "", references.check_declared),
+    Check("declared-secret", "a secret that the file does not declare", CONVERT, "", references.check_declared),
+    Check("declared-config", "a config that the file does not declare", CONVERT, "", references.check_declared),
+    Check("mode", "a `mode` that swarm does not have", CONVERT, "", shapes.word),
+    Check("replicas-global", "`replicas` of a global service", CONVERT, "", _replicas_of_global),
+    Check("mount-type", "a mount of a type that a stack does not have", VOLUMES, "", mounts.volumes),
+    Check("mount-options", "a mount with the options of another type", VOLUMES, "", mounts.volumes),
+    Check("tmpfs-source", "a tmpfs with a source", VOLUMES, "", mounts.volumes),
+    Check("npipe-source", "a pipe or a cluster volume without a source", VOLUMES, "", _mount_sources),
+    Check("cpus", "`cpus` that is no number", CONVERT, "", shapes.cpus),
+    Check("cpus-precise", "`cpus` with more than 9 decimals", CONVERT, "", shapes.cpus),
+    Check("secret-target", "two secrets of a service at one place", SECRETS, "", _secret_targets),
+    Check("config-target", "two configs of a service at one place", SECRETS, "", _config_targets),
+    Check("external", "an external config, secret or network that is not there", STACK, "", on_swarm.not_there),
+    # The daemon: services are created one after the other.
+    Check("propagation", "a `propagation` that Linux does not have", MOBY, "", shapes.word),
+    Check("restart-condition", "a `condition` of `restart_policy` that swarm does not have", MOBY, "", shapes.word),
+    Check("failure-action", "a `failure_action` that swarm does not have", MOBY, "", shapes.word),
+    Check("endpoint-mode", "an `endpoint_mode` that swarm does not have", MOBY, "", shapes.word),
+    Check("predefined", "the networks `none` and `default` of each machine", "moby daemon/cluster/networks.go", "", _predefined),
+    Check("network-own-name", "a network with the name of one that each machine has", NETWORK, "", _network_names),
+    Check("network-taken", "a network of a name that another network has", NETWORK, "", on_swarm.networks_taken),
+    Check("network-driver", "a network of a driver that makes none for a swarm", NETWORK, "", _network_drivers),
+    Check("network-plugin", "a network of a driver that the managers do not have", NETWORKS, "", clashes.plugins),
+    Check("ipam-driver", "an `ipam` driver that swarm does not have", NETWORKS, "", _network_drivers),
+    Check("subnet", "a subnet that is none", NETWORKS, "", shapes.subnet),
+    Check("predefined-label", "the label of swarm's own networks", NETWORKS, "", _network_labels),
+    # Swarm, when it creates or updates a service.
+    Check("service-name", "a service whose name, with that of the stack, has a dot or more than 63 characters", COMMON, "", references.check_names),
+    Check("service-taken", "a service of a name that another service has", SERVICE, "", on_swarm.taken),
+    Check("cpus-least", "less than 0.001 CPUs", SERVICE, "", shapes.cpus),
+    Check("memory-least", "less than 4 MiB of memory, such as `16` without a unit", SERVICE, "", shapes.memory),
+    Check("restart-negative", "a negative `delay` of `restart_policy`", SERVICE, "", shapes.duration),
+    Check("window-negative", "a negative `window` of `restart_policy`", SERVICE, "", shapes.duration),
+    Check("update-negative", "a negative `delay` of `update_config`", SERVICE, "", shapes.duration),
+    Check("monitor-negative", "a negative `monitor` of `update_config`", SERVICE, "", shapes.duration),
+    Check("failure-ratio", "a `max_failure_ratio` below 0 or above 1", SERVICE, "", shapes.ratio),
+    Check("constraint", "a constraint without `==` or `!=`, or with other signs", "swarmkit manager/constraint", "", services.refuse_constraints),
+    Check("mount-target", "two mounts at one place", SERVICE, "", mounts.refuse_same_target),
+    Check("mount-path", "a mount at a place that is no full path: Docker takes it, and no task starts", TASK, "", _mount_targets),
+    Check("health-short", "a healthcheck with an interval below one millisecond", SERVICE, "", shapes.duration),
+    Check("dnsrr", "a port for the whole swarm beside `endpoint_mode: dnsrr`", SERVICE, "", _dnsrr),
+    Check("port-twice", "a port that a service publishes twice", SERVICE, "", _port_twice),
+    Check("port-in-stack", "a port that two services of the stack publish, other than both on their nodes", SERVICE, "", _port_in_stack),
+    Check("port-taken", "a port that a service has by now, of another stack or of this one", SERVICE, "", clashes.ports),
+    Check("ingress-lacking", "a port for the whole swarm where the swarm has no ingress network", SERVICE, "", clashes.ingress),
+    Check("ingress-attached", "a service in the ingress network", SERVICE, "", clashes.ingress),
+    Check("mode-changed", "a service that was global and is to be replicated, and the like", SERVICE, "", clashes.modes),
+    Check("job-update", "`update_config` of a job", SERVICE, "23.0", _jobs),
+    Check("job-mode", "a job, where the manager has Docker 20.10", CONVERT, "up to 20.10", clashes.jobs),
+    Check("subnet-taken", "a subnet that overlaps with another network's: Docker takes it, and no task starts", ALLOCATOR, "", clashes.subnets),
+    Check("config-empty", "an empty config", CONFIGS, "", _config_contents),
+    Check("config-large", "a config of 1,024,000 bytes or more", CONFIGS, "", _config_contents),
+    Check("config-changed", "another content for a config that has a `name:` of its own", CONFIGS, "", clashes.contents),
+    Check("template-driver", "a `template_driver` that is not golang: Docker takes it, and no task starts", TASK, "", shapes.word),
+    Check("secret-empty", "an empty secret", PAYLOAD, "", _secret_contents),
+    Check("secret-large", "a secret of 512,000 bytes or more", PAYLOAD, "", _secret_contents),
+    Check("secret-changed", "another content for a secret that has a `name:` of its own", SECRET, "", clashes.contents),
+    Check("carried-name", "a config or secret whose name has other signs or more than 64 characters", COMMON, "", references.check_names),
+]  # fmt: skip
+_OF_A_FILE = (
+    _image, _jobs, _replicas_of_global, _credentials, _volume_texts, _mount_targets, _mount_sources, _secret_targets, _config_targets, _dnsrr,
+    _port_twice, _port_in_stack, _section_names, _external, _network_names, _predefined, _network_drivers, _network_labels,
+    _secret_contents, _config_contents,
+)  # fmt: skip

@@ -1,0 +1,125 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The ports that a service of a Compose file publishes (pure), as a stack takes them, and as swarm counts them.
+
+After nat.ParsePortSpec of docker/go-connections. Of the long form Docker checks less than of the short one: it takes an unknown mode for ingress,
+an unknown protocol for tcp, and a number above 65535, with which the tasks of the service wait for ever.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ...module_utils._errors import GpuSwarmError
+from . import keys
+from .fields import Notes, kind_of, only
+
+HOST, INGRESS = "host", "ingress"
+PROTOCOLS = ("tcp", "udp", "sctp")
+HIGHEST = 65535
+_SHORT = re.compile(r"(?:(?P<published>\d{1,5})?(?:-(?P<until>\d{1,5}))?:)?(?P<target>\d{1,5})(?:-(?P<last>\d{1,5}))?(?:/(?P<protocol>[A-Za-z]*))?")
+
+
+class Port(NamedTuple):
+    """``published`` 0: swarm chooses it."""
+
+    published: int
+    protocol: str
+    mode: str
+    target: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.published}/{self.protocol}"
+
+
+def translated(found: Any, where: str, notes: Notes) -> list[Any]:
+    if not isinstance(found, list):
+        raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each port with '- '.")
+    return [_port(item, f"{where}[{number}]", notes) for number, item in enumerate(found)]
+
+
+def _port(item: Any, where: str, notes: Notes) -> Any:
+    if isinstance(item, (int, str)) and not isinstance(item, bool):
+        text = str(item).strip()
+        *address, _published, _target = ["", *text.split(":")] if text.count(":") < 2 else text.rsplit(":", 2)
+        if any(address):
+            _refuse_address(where, ":".join(address))
+            text = text.removeprefix(f"{':'.join(address)}:")
+        _of_text(text, where)
+        return text
+    if not isinstance(item, dict):
+        raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as published:target, or as a mapping.")
+    if item.get("host_ip"):
+        _refuse_address(where, str(item["host_ip"]))
+    for key in ("name", "app_protocol"):
+        if key in item:
+            notes.left_out(where, key, "nothing: it says what the port is for")
+    only(item, keys.PORT | {"host_ip", "name", "app_protocol"}, where, "A port has target, published, protocol and mode.")
+    return _long({key: value for key, value in item.items() if key in keys.PORT and value is not None}, where, notes)
+
+
+def _long(made: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
+    for key in ("target", "published"):
+        if key == "target" or key in made:
+            number = str(made.get(key))
+            if not number.isdecimal() or not (key == "target") <= int(number) <= HIGHEST:
+                raise GpuSwarmError(
+                    f"{where}.{key} is {made.get(key)!r}. Write one number up to {HIGHEST}, and each further port as an entry of its own."
+                )
+            made[key] = int(number)
+    if "protocol" in made:
+        made["protocol"] = str(made["protocol"]).lower()
+        if made["protocol"] not in PROTOCOLS:
+            raise GpuSwarmError(f"{where}.protocol is {made['protocol']!r}, and has to be {', '.join(PROTOCOLS)}. Write one of them.")
+    if "mode" in made:
+        mode = str(made["mode"]).lower()
+        if mode not in (HOST, INGRESS):
+            notes.add(
+                f"{where}.mode is {mode}, which no port has. Docker takes it for ingress, and so it is written; for a port of each node write host"
+            )
+        made["mode"] = mode if mode == HOST else INGRESS
+    return made
+
+
+def _refuse_address(where: str, address: str) -> None:
+    """Refuses one that not everybody reaches: what is kept from others on one machine would be open to all of them."""
+    if address.strip("[]") not in ("0.0.0.0", "::", ""):
+        raise GpuSwarmError(
+            f"{where} is published on {address} alone, and swarm publishes a port on all addresses of the nodes. Take the address out if others may "
+            "reach it; or take the port out: services of one network reach each other without."
+        )
+
+
+def _of_text(text: str, where: str) -> list[Port]:
+    found = _SHORT.fullmatch(text)
+    protocol = (found.group("protocol") or "tcp").lower() if found else ""
+    if found is None or protocol not in PROTOCOLS or (found.group("until") and not found.group("published")):
+        raise GpuSwarmError(f"{where} is {text!r}. Write it as published:target, such as 8080:80, with /udp or /sctp after it if it is not tcp.")
+    first, last = int(found.group("target")), int(found.group("last") or found.group("target"))
+    begin = int(found.group("published") or 0)
+    end = int(found.group("until") or begin)
+    if not 0 < first <= last <= HIGHEST or not begin <= end <= HIGHEST:
+        raise GpuSwarmError(f"{where} is {text!r}, and a port is a number up to {HIGHEST}; a range begins with the lower one. Fix it.")
+    count = last - first
+    if count and begin and end - begin != count:
+        raise GpuSwarmError(f"{where} is {text!r}: its two ranges are not of the same length. Write as many ports on both sides.")
+    if count:
+        return [Port(begin + step if begin else 0, protocol, INGRESS, first + step) for step in range(count + 1)]
+    return [Port(one, protocol, INGRESS, first) for one in range(begin, end + 1)]
+
+
+def expanded(service: Mapping[str, Any], where: str = "") -> list[Port]:
+    """Each port that the service of a stack publishes."""
+    made: list[Port] = []
+    for item in service.get("ports") or []:
+        if isinstance(item, dict):
+            made.append(Port(item.get("published") or 0, item.get("protocol") or "tcp", item.get("mode") or INGRESS, item["target"]))
+        else:
+            made += _of_text(item, where)
+    return made

@@ -1,0 +1,322 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which values the keys of a stack file take (pure). A value that means the same is converted, such as a number where Docker wants text.
+
+After cli/compose/schema/data/config_schema_v3.9.json and cli/compose/loader of docker/cli. An empty value counts as no value, as for Compose.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from ipaddress import ip_network
+from typing import Any
+
+from ...module_utils._errors import GpuSwarmError
+from .fields import kind_of, mapping, pairs, text_of
+
+# Returns the value as Docker's reader takes it; the text says where it stands.
+Shape = Callable[[Any, str], Any]
+_YES, _NO = ("y", "yes", "true", "on"), ("n", "no", "false", "off")
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_HOURS = {"d": 24, "w": 7 * 24}
+_AMOUNT = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w)")
+_LONGEST = 2**63 - 1
+MILLISECOND = 10**6
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmgtp])(?:i?b)?|b)?", re.IGNORECASE)
+_BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+_CPUS = re.compile(r"\+?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,2})?")
+# The least of swarmkit's manager/controlapi/service.go.
+LEAST_MEMORY, LEAST_CPUS, NANO = 4 * 2**20, Decimal("0.001"), Decimal(10) ** 9
+
+
+def wrong(value: Any, where: str, rule: str, remedy: str = "Write one.") -> GpuSwarmError:
+    shown = repr(value) if isinstance(value, (str, int, float)) and len(repr(value)) <= 60 else kind_of(value)
+    return GpuSwarmError(f"{where} is {shown}, and has to be {rule}. {remedy}")
+
+
+# -- single values -------------------------------------------------------------------------------------------------------------
+
+
+def text(value: Any, where: str) -> str:
+    return str(text_of(value, where))
+
+
+def texts(value: Any, where: str) -> list[str]:
+    """A list; one text is a list of one. Docker takes each once."""
+    found = value if isinstance(value, list) else [value]
+    return list(dict.fromkeys(_item(one, f"{where}[{number}]") for number, one in enumerate(found)))
+
+
+def command(value: Any, where: str) -> str | list[str]:
+    """As text Docker splits it into words as a shell does; as a list nothing is changed, but for numbers that become text."""
+    found = words(value, where)
+    if isinstance(found, list):
+        return found
+    try:
+        shlex.split(found, comments=True)
+    except ValueError as problem:
+        raise GpuSwarmError(
+            f"{where} cannot be split into words: a quote or a backslash at its end is left open. Close it, or write a list."
+        ) from problem
+    return found
+
+
+def words(value: Any, where: str) -> str | list[str]:
+    """One text, or a list."""
+    return [_item(one, f"{where}[{number}]") for number, one in enumerate(value)] if isinstance(value, list) else text(value, where)
+
+
+def _item(value: Any, where: str) -> str:
+    if value is None:
+        raise GpuSwarmError(f"{where} is empty, and has to be text. Take it out, or put it in quotes.")
+    return text(value, where)
+
+
+def flag(value: Any, where: str) -> bool:
+    if isinstance(value, str) and value.lower() in _YES + _NO:
+        return value.lower() in _YES
+    if not isinstance(value, bool):
+        raise wrong(value, where, "true or false")
+    return value
+
+
+def whole(least: int = 0) -> Shape:
+    """A whole number of ``least`` or more."""
+
+    def check(value: Any, where: str) -> int:
+        found: Any = int(value) if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]+", value) else value
+        if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= _LONGEST:
+            raise wrong(value, where, f"a whole number of {least} or more")
+        return found
+
+    return check
+
+
+def file_mode(value: Any, where: str) -> int:
+    """As text it is octal, as for Compose: Docker would take '0440' for the number 440."""
+    if isinstance(value, str) and re.fullmatch(r"(?:0o)?[0-7]{1,5}", value):
+        return int(value.removeprefix("0o"), 8)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 0o7777:
+        raise wrong(value, where, "the mode of a file", "Write it as 0440.")
+    return value
+
+
+def ratio(value: Any, where: str) -> float:
+    try:
+        found = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else -1.0
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise wrong(value, where, "a number from 0 to 1", "Write 0.25 for a quarter of the tasks.")
+    return found
+
+
+def word(*words: str) -> Shape:
+    def check(value: Any, where: str) -> str:
+        found = text(value, where).lower()
+        if found not in words:
+            raise wrong(value, where, f"{', '.join(words)}", "Write one of them.")
+        return found
+
+    return check
+
+
+def duration(least: int | None = 0) -> Shape:
+    """As Go writes it; days and weeks, which Compose takes too, become hours. ``least`` in nanoseconds: 0 is allowed beside it."""
+
+    def check(value: Any, where: str) -> str:
+        found: Any = "0s" if value in (0, "0") and not isinstance(value, bool) else value
+        digits = found.lstrip("+-") if isinstance(found, str) else ""
+        parts = _AMOUNT.findall(digits)
+        if not parts or "".join(number + unit for number, unit in parts) != digits:
+            raise wrong(value, where, "a duration with its unit", "Write it as 90s, 1m30s or 2h.")
+        made = "".join(f"{Decimal(number) * _HOURS[unit]:f}h" if unit in _HOURS else number + unit for number, unit in parts)
+        amount: Decimal = sum((Decimal(number) * _UNITS[unit] for number, unit in _AMOUNT.findall(made)), Decimal(0))
+        nanoseconds = -amount if found.startswith("-") else amount
+        if amount > _LONGEST:
+            raise wrong(value, where, "at most 2562047h")
+        if least is not None and nanoseconds and nanoseconds < max(least, 1):
+            raise wrong(value, where, "0, or 1ms or longer" if least else "0 or longer")
+        return f"-{made}" if found.startswith("-") else made
+
+    return check
+
+
+def size(value: Any, where: str) -> int:
+    """In bytes, of which 1 KB has 1024 as in Docker."""
+    found = _SIZE.fullmatch(str(value).strip())
+    if found is None or isinstance(value, bool):
+        raise wrong(value, where, "a size", "Write it as 8gb, or in bytes.")
+    return int(Decimal(found.group(1)) * _BYTES[(found.group(2) or "").lower()])
+
+
+def memory(value: Any, where: str) -> str:
+    found = size(value, where)
+    if 0 < found < LEAST_MEMORY:
+        meant = f"Without a unit it is bytes: write {value}g, if that is meant." if str(value).strip().isdecimal() else "Write more."
+        raise wrong(value, where, "4m or more: swarm takes no less", meant)
+    return str(value).strip()
+
+
+def cpus(value: Any, where: str) -> str:
+    found = text(value, where).strip()
+    if not _CPUS.fullmatch(found):
+        raise wrong(value, where, "a number of CPUs", "Write it as '0.5'.")
+    number = Decimal(found)
+    if number * NANO != (number * NANO).to_integral_value():
+        raise wrong(value, where, "a number with at most 9 decimals", "Write fewer.")
+    if 0 < number < LEAST_CPUS:
+        raise wrong(value, where, "0.001 or more: swarm takes no less", "Write 0.5 for half a CPU.")
+    return found
+
+
+def subnet(value: Any, where: str) -> str:
+    """Docker before 25.0 reads 10.1.2.3/24 as the network in which that is, and later ones refuse it."""
+    found = text(value, where)
+    try:
+        network = ip_network(found, strict=False)
+    except ValueError as problem:
+        raise wrong(found, where, "a subnet", "Write it as 10.20.0.0/24.") from problem
+    if "/" not in found:
+        raise wrong(found, where, "a subnet with its length", "Write it as 10.20.0.0/24.")
+    return str(network)
+
+
+def shared(value: Any, where: str) -> Any:
+    """A mapping, or a list of NAME=value, with text in it."""
+    return {key: item or "" for key, item in pairs(value, where).items()}
+
+
+def hosts(value: Any, where: str) -> list[str]:
+    """host:address, which a mapping has as key and value; with several addresses one entry for each."""
+    if isinstance(value, dict):
+        entries = [(key, one) for key, item in value.items() for one in (item if isinstance(item, list) else [item])]
+        found = [f"{key}={_item(one, f'{where}.{key}')}" for key, one in entries]
+    else:
+        found = texts(value, where)
+    lacking = next((one for one in found if not re.search(r"[=:]", one)), None)
+    if lacking is not None:
+        raise wrong(lacking, where, "host:address", "Docker would leave it out. Write both.")
+    split = [re.split("[=:]", one, maxsplit=1) for one in found]
+    return list(dict.fromkeys(f"{host}:{address.removeprefix('[').removesuffix(']')}" for host, address in split))
+
+
+def ulimits(value: Any, where: str) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name, one in mapping(value, where).items():
+        if isinstance(one, dict):
+            if one.keys() != {"soft", "hard"}:
+                raise GpuSwarmError(f"{where}.{name} has to have both soft and hard, and nothing else. Write both, or one number.")
+            made[name] = {key: whole(-1)(item, f"{where}.{name}.{key}") for key, item in one.items()}
+            continue
+        made[name] = whole(-1)(one, f"{where}.{name}")
+    return made
+
+
+# -- those with values below -----------------------------------------------------------------------------------------------------
+
+
+def each(shape: Shape) -> Shape:
+    """A list of such values."""
+
+    def check(value: Any, where: str) -> list[Any]:
+        if not isinstance(value, list):
+            raise GpuSwarmError(f"{where} is {kind_of(value)}, and has to be a list. Begin each entry with '- '.")
+        return [shape(one, f"{where}[{number}]") for number, one in enumerate(value)]
+
+    return check
+
+
+def keys(shapes: Mapping[str, Shape]) -> Shape:
+    """A mapping of which these keys have such values. Which others it may have is decided elsewhere."""
+
+    def check(value: Any, where: str) -> dict[str, Any]:
+        found = {key: item for key, item in mapping(value, where).items() if item is not None}
+        return {key: shapes[key](item, f"{where}.{key}") if key in shapes else item for key, item in found.items()}
+
+    return check
+
+
+_UPDATE: dict[str, Shape] = {
+    "parallelism": whole(),
+    "delay": duration(),
+    "monitor": duration(),
+    "max_failure_ratio": ratio,
+    "order": word("stop-first", "start-first"),
+}
+DEPLOY = keys(
+    {
+        "endpoint_mode": word("vip", "dnsrr"),
+        "labels": shared,
+        "mode": word("replicated", "global", "replicated-job", "global-job"),
+        "placement": keys({"max_replicas_per_node": whole(), "preferences": each(keys({"spread": text}))}),
+        "replicas": whole(),
+        "resources": keys({"limits": keys({"cpus": cpus, "memory": memory}), "reservations": keys({"cpus": cpus, "memory": memory})}),
+        "restart_policy": keys({"condition": word("none", "on-failure", "any"), "delay": duration(), "max_attempts": whole(), "window": duration()}),
+        "rollback_config": keys({**_UPDATE, "failure_action": word("pause", "continue")}),
+        "update_config": keys({**_UPDATE, "failure_action": word("pause", "continue", "rollback")}),
+    }
+)
+_AFTER = duration(MILLISECOND)
+_CARRIED = keys({"source": text, "target": text, "uid": text, "gid": text, "mode": file_mode})
+_MOUNT = keys(
+    {
+        "type": text,
+        "source": text,
+        "target": text,
+        "read_only": flag,
+        "consistency": text,
+        "bind": keys({"propagation": word("private", "rprivate", "shared", "rshared", "slave", "rslave")}),
+        "volume": keys({"nocopy": flag}),
+    }
+)
+
+
+def _either(value: Any, where: str, of_mapping: Shape) -> Any:
+    return of_mapping(value, where) if isinstance(value, dict) else _item(value, where)
+
+
+SERVICE: dict[str, Shape] = {
+    "cap_add": texts,
+    "cap_drop": texts,
+    "command": command,
+    "configs": each(lambda value, where: _either(value, where, _CARRIED)),
+    "credential_spec": keys({"config": text, "file": text, "registry": text}),
+    "deploy": DEPLOY,
+    "dns": texts,
+    "dns_search": texts,
+    "entrypoint": command,
+    "extra_hosts": hosts,
+    "healthcheck": keys({"disable": flag, "interval": _AFTER, "retries": whole(), "start_period": _AFTER, "test": words, "timeout": _AFTER}),
+    "hostname": text,
+    "image": text,
+    "init": flag,
+    "isolation": text,
+    "logging": keys({"driver": text, "options": shared}),
+    "read_only": flag,
+    "secrets": each(lambda value, where: _either(value, where, _CARRIED)),
+    "stdin_open": flag,
+    "stop_grace_period": duration(None),
+    "stop_signal": text,
+    "sysctls": shared,
+    "tty": flag,
+    "ulimits": ulimits,
+    "user": text,
+    "volumes": each(lambda value, where: _either(value, where, _MOUNT)),
+    "working_dir": text,
+}
+NETWORK = keys({"attachable": flag, "driver": text, "driver_opts": shared, "internal": flag, "labels": shared, "name": text})
+SUBNET = keys({"subnet": subnet})
+VOLUME = keys({"driver": text, "driver_opts": shared, "labels": shared, "name": text})
+CARRIED = keys({"driver": text, "driver_opts": shared, "labels": shared, "name": text, "template_driver": word("golang")})
+
+
+def service(found: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The service with each value as Docker's reader takes it."""
+    return dict(keys(SERVICE)(found, where))

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""deploy: what Docker refuses only while it deploys is refused beforehand, with nothing left behind. That Docker refuses it is tried on Docker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
+
+import pytest
+
+from tests.refused_stacks import CASES, Case
+
+from .conftest import Loud
+from .fleet import Fleet, Node
+
+PLAYBOOK = "fleet.gpu_swarm.deploy"
+STACK = "e2echecks"
+TAKEN = 'version: "3.8"\nservices: {web: {image: lab/task, command: [sleep, "100000"], ports: ["18181:80"]}}\n'
+BEGINS = "@@ "
+
+
+def by_docker(node: Node, cases: list[tuple[Case, str]]) -> dict[str, str]:
+    """By the text of each case what 'docker stack deploy' itself says, which ends with its exit status."""
+    deploy = "docker stack deploy --resolve-image=never --compose-file /tmp/stack.yml"
+    script = "".join(
+        f'printf %s {quote(case.file)} > /tmp/stack.yml; said=$({deploy} row{number} 2>&1); rc=$?; echo "{BEGINS}$said rc=$rc"; '
+        f"docker stack rm row{number} > /tmp/removed 2>&1 || true\n"
+        for number, (case, _words) in enumerate(cases)
+    )
+    parts = node.start("sh", text=script.encode()).stdout.decode().split(BEGINS)[1:]
+    return {case.text: " ".join(said.split()) for (case, _words), said in zip(cases, parts, strict=True)}
+
+
+def not_refused(node: Node, cases: list[tuple[Case, str]]) -> dict[str, str]:
+    said = by_docker(node, cases)
+    return {case.text: said[case.text] for case, words in cases if words.lower() not in said[case.text].lower() or said[case.text].endswith("rc=0")}
+
+
+def test_docker_refuses_each_row(fleet: Fleet, first: Loud) -> None:
+    cases = [(case, case.docker) for case in CASES if case.docker is not None]
+    assert len(cases) > 60
+    assert not_refused(fleet["m1"], cases) == {}
+
+
+@pytest.mark.rare
+def test_docker_20_10_refuses_each_row(fleet: Fleet) -> None:
+    node = fleet["x2"]
+    node.run("docker", "swarm", "init")
+    try:
+        assert node.docker("version", "--format", "{{.Client.Version}}").startswith("20.10.")
+        cases = [(case, case.by_2010 or case.docker) for case in CASES if case.docker is not None]
+        assert not_refused(node, cases) == {}
+    finally:
+        node.leave()
+
+
+def left(fleet: Fleet) -> list[str]:
+    """What there is of the stack."""
+    of_stack = ("--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}")
+    return [one for kind in ("service", "network", "config", "secret") for one in fleet["m1"].docker(kind, "ls", *of_stack).split()]
+
+
+@pytest.fixture(scope="module")
+def taken(fleet: Fleet, first: Loud) -> Iterator[None]:
+    fleet["m1"].start("docker", "stack", "deploy", "--resolve-image=never", "--compose-file", "-", "e2etaken", text=TAKEN.encode())
+    yield
+    fleet["m1"].start("docker", "stack", "rm", "e2etaken")
+
+
+@pytest.mark.parametrize("more", [["--check"], []], ids=["check", "deploy"])
+def test_what_another_service_has_is_refused_beforehand(fleet: Fleet, inventory: Path, taken: None, tmp_path: Path, more: list[str]) -> None:
+    (tmp_path / "compose.yml").write_text("services: {a: {image: lab/task, ports: ['18181:81'], configs: [c]}}\nconfigs: {c: {content: x}}\n")
+    run = fleet.playbook(inventory, *more, "-e", f"compose={tmp_path / 'compose.yml'}", "-e", f"stack={STACK}", playbook=PLAYBOOK)
+    assert run.rc == 2, run.output
+    assert f"{STACK}_a publishes port 18181/tcp, which the service e2etaken_web has." in run.output, run.output
+    assert left(fleet) == []
+
+
+def test_a_mode_that_changes_is_refused_beforehand(fleet: Fleet, inventory: Path, taken: None, tmp_path: Path) -> None:
+    text = TAKEN.replace("ports: ", "deploy: {mode: global}, ports: ") + "configs: {c: {content: x}}\n"
+    (tmp_path / "compose.yml").write_text(text)
+    before = fleet["m1"].docker("config", "ls", "--quiet")
+    run = fleet.playbook(inventory, "-e", f"compose={tmp_path / 'compose.yml'}", "-e", "stack=e2etaken", playbook=PLAYBOOK)
+    assert run.rc == 2, run.output
+    assert "e2etaken_web is replicated, and is to be global: swarm changes no service's mode." in run.output, run.output
+    assert fleet["m1"].docker("config", "ls", "--quiet") == before
+
+
+def test_what_docker_refuses_all_the_same_leaves_nothing(fleet: Fleet, inventory: Path, first: Loud, tmp_path: Path) -> None:
+    """Which drivers of secrets the managers have is not known beforehand."""
+    (tmp_path / "compose.yml").write_text("services: {a: {image: lab/task}}\nsecrets: {c: {driver: none-such}}\n")
+    run = fleet.playbook(inventory, "-e", f"compose={tmp_path / 'compose.yml'}", "-e", f"stack={STACK}", playbook=PLAYBOOK)
+    assert run.rc == 2, run.output
+    assert 'plugin "none-such" not found' in run.output.replace("\\", ""), run.output
+    assert f"The stack is new, so what was made of it is removed again: the network {STACK}_default." in run.output, run.output
+    assert left(fleet) == []
