@@ -148,13 +148,7 @@ DAEMON = (
         REFUSAL, "Rules, extra_resources and what others listed are checked before anything is written.",
         _U + "policy/test_policies.py::test_extra_resources_that_cannot_be_meant",
     ),
-    Trap(
-        "two-kinds-one-gpu", "swarm", "any version",
-        "Two kinds that name the same GPU are two inventories: two services run on one card at once.",
-        "seen with 26.1.5",
-        HANDLED, "The first rule that selects a GPU owns it; a GPU that a person listed under another kind is taken over.",
-        _U + "policy/test_policies.py::test_what_others_made_of_our_gpus_is_taken_over",
-    ),
+    BY_ID["two-kinds-one-gpu"],
     BY_ID["memory-gives-no-device"],
     Trap(
         "memory-is-a-sum", "swarm", "any version",

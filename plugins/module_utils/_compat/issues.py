@@ -137,6 +137,14 @@ TRAPS = (
         _U + "ledger/test_findings.py::test_who_takes_all_since_it_reserves_0",
     ),
     Trap(
+        "two-kinds-one-gpu", "swarm", "any version",
+        "Two kinds that name or count the same GPUs are two inventories: two services run on one card at once.",
+        "seen with 26.1.5",
+        HANDLED, "A GPU belongs to the first rule that selects it, also where a person listed it under another kind. Beside the rules' kinds, remove"
+        " what other tools list from node-generic-resources, or have one rule advertise the GPUs under that name, such as {as: gpu, kind: gpu}.",
+        _U + "policy/test_policies.py::test_what_others_made_of_our_gpus_is_taken_over",
+    ),
+    Trap(
         "new-leader-claims-again", "leader", "any version",
         "A new leader counts running tasks anew, from the front of its list: a GPU can be given to two tasks, and one that is free to none.",
         "swarmkit manager/scheduler/nodeinfo.go",

@@ -13,7 +13,7 @@ from typing import Any, Mapping, Sequence
 
 from .._compat import checks
 from .._compat.issues import Trap
-from .._policy import generic_resources
+from .._policy import generic_resources, inventories
 
 # So many are named; the rest of the ledger has them all.
 NAMED = 5
@@ -27,6 +27,7 @@ def findings(ledger: Mapping[str, Any], leader: str | None, guarded: bool, greed
     seeing = [one for one in ledger["unreserved"] if not one["reserves"] and (one["nodes"] or not guarded)]
     found = (
         ("new-leader-claims-again", [_twice(one) for one in ledger["held_twice"]]),
+        ("two-kinds-one-gpu", _inventories(ledger["nodes"])),
         ("finished-jobs-count", [_finished(one, leader) for one in ledger["finished_jobs"] if one["clash"]]),
         ("variable-set-by-hand", [_seeing(one) for one in seeing if _is_by_hand(one)]),
         ("zero-takes-all", greedy),
@@ -48,6 +49,15 @@ def shortened(names: Sequence[str], separator: str = ", ") -> str:
 def _twice(one: Mapping[str, Any]) -> str:
     tasks = " and ".join(holder["name"] for holder in one["holders"])
     return "%s %s on node %s, allocated to %s" % (one["kind"], one["value"], one["hostname"], tasks)
+
+
+def _inventories(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    named = []
+    for node in nodes:
+        shown = {kind: entry["total"] if entry["values"] is None else entry["values"] for kind, entry in node["resources"].items()}
+        found = inventories.in_two(shown)
+        named += ["%s and %s on node %s" % (found[0], shortened(found[1]), node["hostname"])] if found else []
+    return named
 
 
 def _finished(one: Mapping[str, Any], leader: str | None) -> str:

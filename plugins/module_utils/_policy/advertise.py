@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Container, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 from .._gpu.record import Gpu, devices_of, is_slot
-from . import generic_resources
+from . import generic_resources, inventories
 from .allocation import Shares
 from .forms import DEFAULT_RULES, advertise
 from .rules import check_alike, check_extra, check_rules, in_family, in_words, owned_kinds, selects
@@ -83,8 +83,20 @@ def _advertisement(rules: Sequence[Rule], shares: Shares, unselected: Unselected
         "memory_mib": shares.memory_mib,
         "map": shares.map,
         "card_mib": shares.card_mib,
-        "warnings": shares.warnings,
+        "warnings": shares.warnings + _counted_again(pairs, dict(present, **generic_resources.parse(extra)), owned),
     }
+
+
+def _counted_again(pairs: Sequence[tuple[str, Any]], others: Mapping[str, Any], owned: Sequence[str]) -> list[str]:
+    made = generic_resources.parse(f"{kind}={value}" for kind, value in pairs)
+    left = {kind: value for kind, value in others.items() if kind not in owned}
+    return [
+        f"{kind}={generic_resources.shorten(value)} counts GPUs that are advertised as {' and '.join(made)} already: swarm can give one of them to"
+        f" two tasks. If services reserve {kind}, have a rule advertise it: {{as: gpu, kind: {kind}}}. Else remove it from node-generic-resources or"
+        " extra_resources."
+        for kind, value in left.items()
+        if inventories.counted_again({**made, kind: value}, list(made))
+    ]
 
 
 def _named(gpu: Gpu) -> dict[str, Any]:

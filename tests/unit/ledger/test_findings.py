@@ -189,3 +189,19 @@ def test_who_takes_all_since_it_reserves_0():
 
 def test_a_sound_swarm_has_no_findings():
     assert findings_of([node(resources=named(A))], [task("t1", given=named(A))])["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        (named(A, B) + discrete(2, "gpu"), "NVIDIA-GPU and gpu on node host-n1"),
+        (discrete(1, "nvidia.com/gpu") + named(A), "NVIDIA-GPU and nvidia.com/gpu on node host-n1"),
+        (named(A) + named(A, B, kind="GPU"), "NVIDIA-GPU and GPU on node host-n1"),
+        (named(A) + named(B, kind="GPU"), ""),
+        (named(A) + discrete(15360, "VRAM-C1"), ""),
+        (discrete(2, "gpu"), ""),  # the only one
+    ],
+)
+def test_kinds_that_count_the_same_gpus(resources, expected):
+    found = texts(findings_of([node(resources=resources)], []), "two-kinds-one-gpu")
+    assert [f"Here: {expected}. " in text for text in found] == [True] * bool(expected)

@@ -367,6 +367,26 @@ def test_what_others_made_of_our_gpus_is_taken_over(present, rules, taken):
     assert [kind for kind in owned if kind not in decide(gpus, rules)["owned_kinds"]] == taken
 
 
+@pytest.mark.parametrize(
+    ("present", "extra", "rules", "named"),
+    [
+        ({"gpu": 1}, [], [{"as": "gpu"}], ["gpu=1"]),
+        ({"nvidia.com/gpu": 2, "SSD": 1}, [], [{"as": "gpu"}], ["nvidia.com/gpu=2"]),
+        ({}, ["CUDA_DEVICES=2"], [{"as": "slots", "slots": 4}], ["CUDA_DEVICES=2"]),
+        ({"gpu": 1}, [], [{"as": "gpu", "kind": "gpu"}], []),  # adopted
+        ({"gpu": 0, "gpuless": 1, "GPU-MIB": 81559, "NIC": ["a"]}, [], [{"as": "gpu"}], []),
+        ({"gpu": 1}, [], [{"as": "vram"}], []),  # memory of a card, which nothing ties to it
+        ({"A": [uuid(0), "x"]}, [], [{"as": "gpu"}], ["A="]),
+        ({"HOSTS": [uuid(1)]}, [], [{"as": "none", "select": {"index": 1}}, {"as": "gpu"}], []),
+    ],
+)
+def test_a_kind_that_counts_the_same_gpus_once_more_is_named_with_the_rule_that_adopts_it(present, extra, rules, named):
+    found = [one for one in decide([gpu(0), gpu(1)], rules, extra=extra, present=present)["warnings"] if "two tasks" in one]
+    assert [one.startswith(name) for one, name in zip(found, named, strict=True)] == [True] * len(named)
+    for text in found:
+        assert "have a rule advertise it: {as: gpu, kind: " + text.partition("=")[0] + "}" in text
+
+
 # --- checking -------------------------------------------------------------------------------------------------------
 
 
