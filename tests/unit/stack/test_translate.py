@@ -265,13 +265,15 @@ c: {<<: *b, y: 9}
 d: *b
 e: {<<: [*b, *a], z: 1}
 f: {<<: *a, <<: {y: 5}, x: 4}
+g: {deeper: &g {<<: *a, x: 3}}
+h: {<<: *g, y: 9}
 """
 
 
 def test_what_overrides_an_anchor_is_no_second_key() -> None:
     """Also where a merge of the same anchor was built before, which has PyYAML see all keys in one mapping."""
     b, c, e = {"x": 3, "y": 2}, {"x": 3, "y": 9}, {"x": 3, "y": 2, "z": 1}
-    assert load(MERGED, "c.yml") == {"a": {"x": 1, "y": 2}, "b": b, "c": c, "d": b, "e": e, "f": {"x": 4, "y": 5}}
+    assert load(MERGED, "c.yml") == {"a": {"x": 1, "y": 2}, "b": b, "c": c, "d": b, "e": e, "f": {"x": 4, "y": 5}, "g": {"deeper": b}, "h": c}
     stack = of_file("""
         x-base: &base {image: lab/cuda, environment: {A: "1"}}
         services:
