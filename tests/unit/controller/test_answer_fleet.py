@@ -20,7 +20,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed imp
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import plan as verify_plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import malformed
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.node_labels import judged
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import model
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import advertised, model
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership import find_swarm
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     consent,
@@ -74,7 +74,8 @@ def answer(**other):
     }
     found = {**assessed(shown=[*resources(0, 1), "VRAM=10"]), **rich, **other}
     found["engine"].update(running=True, lost_at_reload=["--authorization-plugin"])
-    found["swarm"].update(error=None, half_joined=False, undecided=[])
+    of_network = {"addr": "10.0.0.5", "addresses": {"eth0": ["10.0.0.5", "fe80::1"]}, "manager_ids": ["m1"]}
+    found["swarm"].update(error=None, half_joined=False, undecided=[], **of_network)
     return found
 
 
@@ -118,6 +119,8 @@ def run(found):
     hosts = [bad, host("gpu-2", node_id="n2", toolkit_version="1.19.0")]
     find_swarm({"gpu-1": found, "m": assessed("m1", gpus=0)}, ["m", "gpu-1"], ["m"])
     warnings.together({one.name: one.assessed for one in hosts})
+    for bad.advertise_addr in ("", "eth0"):
+        advertised.difference(bad.advertise_addr, (bad.assessed or {}).get("swarm") or {})
     for known in (swarm(member(), member("n2")), swarm()):
         for wanted, maintain in ((None, None), ("1.20.1", None), (None, "reboots")):
             bad.toolkit = wanted
